@@ -1,0 +1,52 @@
+"""Veridical: what in a generated text is not backed by its sources, what it left out, and how sure that is.
+
+>>> import veridical
+>>> result = veridical.check("Rome has 7 hills.", sources=["Rome was built on seven hills."])
+>>> result.judgements[0].by
+'overlap'
+"""
+
+from veridical.check import check, check_cases
+from veridical.core.errors import VeridicalError
+from veridical.core.types import (
+    Case,
+    Checked,
+    Claim,
+    Detector,
+    Edit,
+    Evidence,
+    Example,
+    Judgement,
+    Omission,
+    Outcome,
+    Revision,
+    Source,
+    Span,
+    Turn,
+    Usage,
+    Verdict,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Case",
+    "Checked",
+    "Claim",
+    "Detector",
+    "Edit",
+    "Evidence",
+    "Example",
+    "Judgement",
+    "Omission",
+    "Outcome",
+    "Revision",
+    "Source",
+    "Span",
+    "Turn",
+    "Usage",
+    "Verdict",
+    "VeridicalError",
+    "check",
+    "check_cases",
+]

@@ -1,0 +1,102 @@
+"""Everything Veridical raises on purpose.
+
+    VeridicalError
+    ├── InputError (also ValueError)   what was given cannot be used            exit 2
+    │   ├── SpanError                  a span that does not lie in its text
+    │   ├── WireError                  JSON that is not one of our documents
+    │   ├── DataError                  a data file's line that cannot be read (carries file and line)
+    │   └── UnknownNameError           a detector, data set or metric nobody registered
+    ├── MissingExtraError              an optional dependency is not installed     exit 2
+    ├── OutputError                    a result could not be written               exit 2
+    └── CannotJudgeError               nothing could be judged                     exit 3
+
+Every error carries a `hint` (what to do) and says whether the same call may succeed later (`retryable`).
+Errors of other libraries pass through untouched unless a module names the one it translates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+
+__all__ = [
+    "CannotJudgeError",
+    "DataError",
+    "InputError",
+    "MissingExtraError",
+    "OutputError",
+    "SpanError",
+    "UnknownNameError",
+    "VeridicalError",
+    "WireError",
+]
+
+
+class VeridicalError(Exception):
+    """Base of all; `str(error)` is one line: what was found, what is allowed, then the hint."""
+
+    exit_code = 2
+    retryable = False
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        self.message = " ".join(message.split())
+        self.hint = hint
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+class InputError(VeridicalError, ValueError):
+    """What was given cannot be used."""
+
+
+class SpanError(InputError):
+    """A span that does not lie in its text."""
+
+
+class WireError(InputError):
+    """JSON that is not one of our documents."""
+
+
+class DataError(InputError):
+    """A data file that cannot be read; `path` and `line` (from 1, None where it is the whole file) say where."""
+
+    def __init__(
+        self, message: str, *, path: str | Path | None = None, line: int | None = None, hint: str | None = None
+    ) -> None:
+        self.path = path
+        self.line = line
+        where = "" if path is None else f"{path}: " if line is None else f"{path}:{line}: "
+        super().__init__(where + message, hint=hint)
+
+
+class UnknownNameError(InputError):
+    """A name that is not registered; the message offers the nearest ones."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind = kind
+        self.name = name
+        self.known = sorted(known)
+        close = get_close_matches(name.lower(), self.known, n=3, cutoff=0.5)
+        guess = f"did you mean {' or '.join(close)}? " if close else ""
+        super().__init__(f"unknown {kind} {name!r}", hint=f"{guess}known: {', '.join(self.known)}")
+
+
+class MissingExtraError(VeridicalError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        self.extra = extra
+        super().__init__(f"{what} needs an optional part", hint=f"run: pip install 'veridical[{extra}]'")
+
+
+class OutputError(VeridicalError):
+    """A result could not be written; nothing half-written is left behind."""
+
+
+class CannotJudgeError(VeridicalError):
+    """Nothing could be judged, which is not the same as nothing found."""
+
+    exit_code = 3

@@ -1,0 +1,57 @@
+"""One visible table of names to "module:object" (or "module") per registry, plus one entry-point group for other people's packages.
+
+An entry is loaded when it is asked for, never before. A spec is `name` or `name:argument` ("probe:runs/cdm"); what
+the argument means is the entry's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from veridical.core.errors import InputError, UnknownNameError
+
+__all__ = ["Registry"]
+
+
+class Registry:
+    """Names to things of one kind; `group` is the entry-point group that other packages may add to.
+
+    A name of our own cannot be taken over by an entry point.
+    """
+
+    def __init__(self, kind: str, table: Mapping[str, str], group: str) -> None:
+        self.kind = kind
+        self.table = dict(table)
+        self.group = group
+
+    @cached_property
+    def _plugins(self) -> dict[str, EntryPoint]:
+        return {e.name: e for e in entry_points(group=self.group) if e.name not in self.table}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({*self.table, *self._plugins}))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.table or name in self._plugins
+
+    def load(self, name: str) -> Any:
+        """The object called `name`, imported now; `UnknownNameError` with the nearest names if there is none."""
+        if name in self.table:
+            module, _, attribute = self.table[name].partition(":")
+            loaded = import_module(module)
+            return getattr(loaded, attribute) if attribute else loaded
+        if name in self._plugins:
+            return self._plugins[name].load()
+        raise UnknownNameError(self.kind, name, self)
+
+    def resolve(self, spec: str) -> tuple[Any, str | None]:
+        """The object that `spec` names and the argument behind the first colon (None without one)."""
+        name, colon, argument = spec.partition(":")
+        thing = self.load(name.strip())
+        if colon and not argument:
+            raise InputError(f"{self.kind} {spec!r} ends in a colon", hint=f"write {name!r} or '{name}:ARGUMENT'")
+        return thing, argument or None

@@ -1,0 +1,157 @@
+"""Half-open character spans and their algebra. A span is two numbers over a text that it does not own.
+
+Sets of spans are plain sequences; `union` gives the normal form (sorted, disjoint, non-empty), which the other
+functions return and accept. All are linear after one sort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from veridical.core.errors import SpanError
+
+__all__ = ["Span", "complement", "cut", "intersection", "length", "subtract", "union"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """Characters `start` to `end` (exclusive) of a text, counted in Python code points.
+
+    An empty span (`start == end`) marks a place. Raises `SpanError` unless `0 <= start <= end`.
+
+    >>> Span(0, 5).of("Hello, world")
+    'Hello'
+    """
+
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.end:
+            raise SpanError(
+                f"span [{self.start}, {self.end}) is not a span",
+                hint="start must be at least 0 and end at least start",
+            )
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def __bool__(self) -> bool:
+        return True  # an empty span is still a span
+
+    def of(self, text: str) -> str:
+        """The characters of `text` that this span covers; `SpanError` if it runs past the end."""
+        self.check(text)
+        return text[self.start : self.end]
+
+    def check(self, text: str, what: str = "text") -> None:
+        """Raise `SpanError` unless this span lies inside `text`, which the message calls `what`."""
+        if self.end > len(text):
+            raise SpanError(f"span [{self.start}, {self.end}) runs past its {what} of {len(text)} characters")
+
+    def overlaps(self, other: Span) -> bool:
+        """Whether the two share at least one character."""
+        return self.start < other.end and other.start < self.end
+
+    def contains(self, other: Span) -> bool:
+        """Whether every character of `other` is in this span."""
+        return self.start <= other.start and other.end <= self.end
+
+    def shift(self, by: int) -> Span:
+        """The same length, `by` characters later (or earlier)."""
+        return Span(self.start + by, self.end + by)
+
+
+def union(spans: Iterable[Span]) -> list[Span]:
+    """The characters in any of `spans`, as the fewest sorted, disjoint, non-empty spans (touching ones join).
+
+    >>> union([Span(4, 6), Span(0, 2), Span(2, 3), Span(5, 9)])
+    [Span(start=0, end=3), Span(start=4, end=9)]
+    """
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted((s.start, s.end) for s in spans if s.end > s.start):
+        if joined and start <= joined[-1][1]:
+            if end > joined[-1][1]:
+                joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return [Span(start, end) for start, end in joined]
+
+
+def intersection(a: Iterable[Span], b: Iterable[Span]) -> list[Span]:
+    """The characters in both sets.
+
+    >>> intersection([Span(0, 5)], [Span(3, 4), Span(4, 9)])
+    [Span(start=3, end=5)]
+    """
+    left, right = union(a), union(b)
+    shared: list[Span] = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        start = max(left[i].start, right[j].start)
+        end = min(left[i].end, right[j].end)
+        if start < end:
+            shared.append(Span(start, end))
+        if left[i].end < right[j].end:
+            i += 1
+        else:
+            j += 1
+    return shared
+
+
+def complement(spans: Iterable[Span], size: int) -> list[Span]:
+    """The characters of a text of `size` characters that are in none of `spans`.
+
+    >>> complement([Span(2, 4)], 6)
+    [Span(start=0, end=2), Span(start=4, end=6)]
+    """
+    gaps: list[Span] = []
+    at = 0
+    for span in union(spans):
+        if span.start >= size:
+            break
+        if span.start > at:
+            gaps.append(Span(at, span.start))
+        at = span.end
+    if at < size:
+        gaps.append(Span(at, size))
+    return gaps
+
+
+def subtract(a: Iterable[Span], b: Iterable[Span]) -> list[Span]:
+    """The characters in `a` and not in `b`.
+
+    >>> subtract([Span(0, 9)], [Span(3, 4)])
+    [Span(start=0, end=3), Span(start=4, end=9)]
+    """
+    left = union(a)
+    return intersection(left, complement(b, left[-1].end if left else 0))
+
+
+def length(spans: Iterable[Span]) -> int:
+    """How many different characters the spans cover.
+
+    >>> length([Span(0, 4), Span(2, 6)])
+    6
+    """
+    return sum(len(span) for span in union(spans))
+
+
+def cut(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
+    """`text` as consecutive non-empty pieces, each with whether it is covered by `spans`; they join to `text`.
+
+    >>> cut("abcdef", [Span(2, 4)])
+    [('ab', False), ('cd', True), ('ef', False)]
+    """
+    pieces: list[tuple[str, bool]] = []
+    at = 0
+    for span in union(spans):
+        span.check(text)
+        if span.start > at:
+            pieces.append((text[at : span.start], False))
+        pieces.append((text[span.start : span.end], True))
+        at = span.end
+    if at < len(text):
+        pieces.append((text[at:], False))
+    return pieces

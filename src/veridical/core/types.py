@@ -1,0 +1,287 @@
+"""The language everything speaks: a `Case` goes in, a `Judgement` comes out, for detectors, ensembles and people.
+
+Frozen records without policy. All spans are half-open character spans of a text exactly as it was received.
+A `score` is in [0, 1] and 1 always means hallucinated (of the response) or omitted (of a source).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, runtime_checkable
+
+from veridical.core.errors import InputError, SpanError
+from veridical.core.spans import Span, union
+
+__all__ = [
+    "Case",
+    "Checked",
+    "Claim",
+    "Detector",
+    "Edit",
+    "Evidence",
+    "Example",
+    "Judgement",
+    "Omission",
+    "Outcome",
+    "Revision",
+    "Source",
+    "Span",
+    "Turn",
+    "Usage",
+    "Verdict",
+    "check_judgement",
+    "judged_spans",
+]
+
+
+def _check_score(score: float | None, what: str) -> None:
+    if score is not None and not 0.0 <= score <= 1.0:  # also false for NaN
+        raise InputError(f"{what} is {score}", hint="a score lies in [0, 1]; 1 = hallucinated or omitted")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a response may rest on: a passage, an argument, an abstract, a snippet of knowledge.
+
+    `perspective` groups sources that stand for one side; omissions are scored per perspective and the worst counts.
+    Omissions are looked for only where `must_cover` is set. `citation` is how a response would cite it.
+    """
+
+    id: str
+    text: str
+    perspective: str | None = None
+    must_cover: bool = False
+    citation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One earlier turn of a conversation."""
+
+    speaker: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One response with what it is to be judged against.
+
+    `sources=()` is the reference-free setting. `prompt` is the exact text that made the response, where known.
+    Raises `InputError` if two sources share an id.
+    """
+
+    id: str
+    response: str
+    sources: tuple[Source, ...] = ()
+    question: str | None = None
+    history: tuple[Turn, ...] = ()
+    prompt: str | None = None
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for source in self.sources:
+            if source.id in seen:
+                raise InputError(f"case {self.id!r}: two sources share the id {source.id!r}")
+            seen.add(source.id)
+
+    def source(self, id: str) -> Source:
+        """The source called `id`; `InputError` if there is none."""
+        for source in self.sources:
+            if source.id == id:
+                return source
+        raise InputError(f"case {self.id!r} has no source {id!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A self-contained statement, and where in the response it is made."""
+
+    text: str
+    spans: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A place in a source that bears on a verdict; `weight` in [0, 1], 1 = rests on it wholly."""
+
+    source_id: str
+    span: Span
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_score(self.weight, "the weight of evidence")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found about a span of the response; `score` 0 = supported, 1 = hallucinated."""
+
+    span: Span
+    score: float
+    label: str | None = None
+    claim: Claim | None = None
+    evidence: tuple[Evidence, ...] = ()
+    reason: str | None = None
+    correction: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_score(self.score, "the score of a verdict")
+
+
+@dataclass(frozen=True, slots=True)
+class Omission:
+    """What was found about a span of a source that had to be covered; `score` 0 = covered, 1 = omitted."""
+
+    source_id: str
+    span: Span
+    score: float
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_score(self.score, "the score of an omission")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a judgement cost: calls to a language model, tokens in and out, and money where prices are known."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What one detector or one person (`by`) says of a case. Human gold is a `Judgement` too (`by="human:…"`).
+
+    `hallucination` and `omission` are the response-level scores in [0, 1], None where the judge does not say.
+    `judged` holds the spans of the response that were really judged, None = all of it, () = nothing; inside
+    them a character with no verdict has score 0. What could not be judged also leaves a line in `notes`.
+    """
+
+    case_id: str
+    by: str
+    hallucination: float | None = None
+    omission: float | None = None
+    verdicts: tuple[Verdict, ...] = ()
+    omissions: tuple[Omission, ...] = ()
+    judged: tuple[Span, ...] | None = None
+    notes: tuple[str, ...] = ()
+    usage: Usage | None = None
+
+    def __post_init__(self) -> None:
+        _check_score(self.hallucination, "the hallucination score")
+        _check_score(self.omission, "the omission score")
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A case with its gold judgement.
+
+    `annotations` keeps what each annotator said where there were several; `gold` is then their merger.
+    `document` names the document that the case is about: splits and bootstrap samples are drawn by document.
+    `group` holds what results may be broken down by (system, task, error type …) as sorted (key, value) pairs.
+    Raises `InputError` if the gold is about another case, `SpanError` if it points outside its texts.
+    """
+
+    case: Case
+    gold: Judgement
+    document: str | None = None
+    group: tuple[tuple[str, str], ...] = ()
+    annotations: tuple[Judgement, ...] = ()
+
+    def __post_init__(self) -> None:
+        for judgement in (self.gold, *self.annotations):
+            check_judgement(self.case, judgement)
+
+
+class Outcome(Enum):
+    """What a judgement comes to at a threshold."""
+
+    CLEAR = "clear"  # all of it judged, nothing flagged
+    FLAGGED = "flagged"
+    UNJUDGED = "unjudged"  # nothing flagged, but not all of it could be judged: never the same as clear
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The answer to one check: a case, what each detector says of it, and what that comes to.
+
+    `thresholds[i]` is the threshold applied to `judgements[i]`.
+    """
+
+    case: Case
+    judgements: tuple[Judgement, ...]
+    thresholds: tuple[float, ...]
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace the characters of `span` in the response by `replacement`, because of `because`."""
+
+    span: Span
+    replacement: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """The response of a case after `edits`; `text` is the result."""
+
+    case_id: str
+    edits: tuple[Edit, ...]
+    text: str
+
+
+@runtime_checkable
+class Detector(Protocol):
+    """What finds hallucinations and omissions. Loading weights happens on first use, not on construction."""
+
+    name: str
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        """One judgement for each case, in the same order; the same cases always give the same judgements."""
+        ...
+
+
+def check_judgement(case: Case, judgement: Judgement) -> None:
+    """Raise unless `judgement` is about `case` and every span of it lies inside the text that it speaks of."""
+    if judgement.case_id != case.id:
+        raise InputError(f"the judgement by {judgement.by!r} is of case {judgement.case_id!r}, not {case.id!r}")
+    sizes = {source.id: len(source.text) for source in case.sources}
+    where = f"case {case.id!r}, judged by {judgement.by!r}"
+    size = len(case.response)
+    for span in (*(v.span for v in judgement.verdicts), *(judgement.judged or ())):
+        if span.end > size:
+            raise SpanError(f"{where}: span [{span.start}, {span.end}) runs past the response of {size} characters")
+    for verdict in judgement.verdicts:
+        for evidence in verdict.evidence:
+            _check_source_span(where, sizes, evidence.source_id, evidence.span)
+        for span in verdict.claim.spans if verdict.claim else ():
+            span.check(case.response, "response")
+    for omission in judgement.omissions:
+        _check_source_span(where, sizes, omission.source_id, omission.span)
+
+
+def _check_source_span(where: str, sizes: dict[str, int], source_id: str, span: Span) -> None:
+    if source_id not in sizes:
+        raise InputError(f"{where}: there is no source {source_id!r}")
+    if span.end > sizes[source_id]:
+        raise SpanError(
+            f"{where}: span [{span.start}, {span.end}) runs past source {source_id!r} of {sizes[source_id]} characters"
+        )
+
+
+def judged_spans(case: Case, judgement: Judgement) -> list[Span]:
+    """The spans of the response that were judged, in normal form.
+
+    >>> judged_spans(Case("1", "abc"), Judgement("1", "someone"))
+    [Span(start=0, end=3)]
+    """
+    if judgement.judged is None:
+        return union([Span(0, len(case.response))])
+    return union(judgement.judged)
