@@ -1,0 +1,53 @@
+# One environment, made on first use. `make demo` needs only the light core; `make test` adds the development tools.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+
+.PHONY: help setup demo test check fmt docs browser clean
+
+help:            ## what there is
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
+	$(PIP) -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
+	$(PIP) -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/.core
+
+setup: $(VENV)/.dev  ## everything for development, in .venv
+
+demo: $(VENV)/.core  ## check a bundled real example and write a page to look at
+	@mkdir -p out
+	@$(BIN)/veridical check examples/demo.jsonl --html out/demo.html; code=$$?; \
+	  [ $$code -eq 1 ] || { echo "the demo should flag something; it ended with $$code"; exit 1; }
+	@echo
+	@echo "The same as a page: out/demo.html"
+
+check: $(VENV)/.dev  ## lint and types only (seconds)
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+
+test: check      ## lint, types, all tests (architecture and docs among them), coverage
+	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+
+fmt: $(VENV)/.dev  ## format and fix what can be fixed
+	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format src tests benchmarks
+
+docs: $(VENV)/.dev  ## rewrite the generated parts of the docs (command help, tables)
+	$(BIN)/python -m tests.docs_generated --write
+
+browser: $(VENV)/.dev  ## the report in a real headless Chromium (needs a chromium binary)
+	$(PIP) -c constraints.txt -e '.[dev,e2e]'
+	$(BIN)/python -m pytest -m browser -rs tests/report
+
+clean:           ## remove everything that was made
+	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov dist build

@@ -1,0 +1,7 @@
+"""`python -m veridical`."""
+
+import sys
+
+from veridical.cli import main
+
+sys.exit(main())

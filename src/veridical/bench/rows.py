@@ -1,0 +1,98 @@
+"""One result row: a detector on a data set (or a group of it), its figures with intervals, and how they were made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from veridical.core.errors import DataError
+from veridical.core.files import read_text
+
+__all__ = ["Figure", "Row", "encode_row", "read_rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One metric over `n` counted cases, with its interval; `value` None where it is undefined, and why."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A detector on one data set, one part of it, one group; `metrics` by name.
+
+    `unit` is a hash of all that determines the figures: the same unit made again gives the same figures. `n` cases of
+    which `not_judged` could not be judged; `data_hash` is of the examples as read, not of files; `seconds` is
+    judging alone, `peak_mb` the process's peak resident memory.
+    """
+
+    unit: str
+    detector: str
+    data: str
+    split: str
+    group: str | None
+    n: int
+    documents: int
+    not_judged: int
+    skipped: int
+    data_hash: str
+    threshold: float
+    metrics: dict[str, Figure]
+    seconds: float
+    peak_mb: float
+    level: float
+    resamples: int
+    seed: int
+    command: str
+    date: str
+    machine: str
+    versions: dict[str, str] = field(default_factory=dict)
+    threshold_from: str = "default"
+
+
+_ROW = TypeAdapter(Row)
+
+
+def encode_row(row: Row) -> str:
+    """A row as one line of JSON."""
+    return json.dumps({"veridical": "row/1", **asdict(row)}, ensure_ascii=False)
+
+
+def read_rows(paths: Iterable[Path]) -> list[Row]:
+    """The rows in files of rows; `DataError` with file and line for anything else. A later row of the same unit
+    and group replaces an earlier one."""
+    rows: dict[tuple[str, str | None], Row] = {}
+    for path in paths:
+        for number, line in enumerate(read_text(path).splitlines(), 1):
+            if line.strip():
+                row = _read(line, path, number)
+                rows[row.unit, row.group] = row
+    return list(rows.values())
+
+
+def _read(line: str, path: Path, number: int) -> Row:
+    try:
+        body: Any = json.loads(line)
+        tag = body.pop("veridical", None) if isinstance(body, dict) else None
+    except ValueError:
+        raise DataError(
+            "not JSON", path=path, line=number, hint="rows are written by `veridical bench --out`"
+        ) from None
+    if tag != "row/1":
+        raise DataError(f"not a result row: {tag!r}", path=path, line=number, hint='"veridical": "row/1" is expected')
+    try:
+        return _ROW.validate_python(body)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        place = ".".join(str(p) for p in problem["loc"])
+        raise DataError(f"{place}: {problem['msg']}", path=path, line=number) from None

@@ -1,0 +1,82 @@
+"""The command line: one file a command. Only here does Veridical touch the process (exit code, signals, streams).
+
+Exit codes: 0 nothing flagged, 1 something flagged, 2 usage, input or output, 3 could not judge,
+130 interrupted, 141 the reader of the output went away.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+import typer
+
+from veridical.core.errors import VeridicalError
+
+__all__ = ["COMMANDS", "app", "main"]
+
+# Typer's own base of usage errors: click's class or, in newer releases, the one it carries itself
+_UsageError: type[Exception] = typer.BadParameter.__mro__[2]  # type: ignore[assignment]
+
+# each is a module here with a function NAME_command, or an app NAME_app of its own commands
+COMMANDS = ("check", "detectors", "schema", "version", "bench")
+
+app = typer.Typer(
+    name="veridical",
+    help="Find what in a generated text is not backed by its sources, what it left out, and how sure that is.",
+    epilog="Exit codes: 0 nothing flagged · 1 flagged · 2 usage or input · 3 could not judge",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _name in COMMANDS:
+    _module = import_module(f"veridical.cli.{_name}")
+    if hasattr(_module, f"{_name}_app"):
+        app.add_typer(getattr(_module, f"{_name}_app"), name=_name)
+    else:
+        app.command(_name)(getattr(_module, f"{_name}_command"))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line and give back its exit code; every failure is one line on standard error."""
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted; nothing half-written was left", 130)
+    except (BrokenPipeError, SystemExit):
+        # SystemExit is how rich and Typer end a process whose output has no reader; nothing else raises it. What
+        # is still buffered has no reader either: keep the interpreter from failing on it at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _fail("the reader of the output went away", 141)
+    return code
+
+
+def _run(arguments: list[str] | None) -> int:
+    try:
+        code = app(arguments, standalone_mode=False)
+    except VeridicalError as error:
+        return _fail(str(error), error.exit_code)
+    except _UsageError as error:
+        return _usage(error)
+    if code == 130:  # what newer Typer makes of Ctrl-C
+        raise KeyboardInterrupt
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: Any) -> int:
+    """The line and exit code of an error of the command-line library."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return 2
+    command = getattr(error.ctx, "command_path", "veridical") if getattr(error, "ctx", None) else "veridical"
+    return _fail(f"{' '.join(error.format_message().split())} (see: {command} --help)", 2)
+
+
+def _fail(line: str, code: int) -> int:
+    sys.stderr.write(f"veridical: {line}\n")
+    return code

@@ -1,0 +1,181 @@
+"""`veridical bench`: detectors on labelled data, with intervals; `veridical bench table`: the rows as tables."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from veridical.bench.rows import Row
+    from veridical.bench.run import Settings
+
+
+class _RunByDefault(TyperGroup):
+    """`veridical bench overlap …` means `veridical bench run overlap …`."""
+
+    def parse_args(self, ctx, args):  # type: ignore[no-untyped-def]
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+bench_app = typer.Typer(
+    cls=_RunByDefault,
+    no_args_is_help=True,
+    help="Measure detectors on labelled data (DETECTOR… --data SET:PATH); `table` makes tables of the rows.",
+)
+
+
+@bench_app.command("run")
+def run_command(
+    detectors: Annotated[list[str], typer.Argument(help="Detectors; see: veridical detectors.", metavar="DETECTOR…")],
+    data: Annotated[
+        list[str],
+        typer.Option("--data", metavar="SET:PATH", help="Labelled data, such as xsum_token:FOLDER. Repeatable."),
+    ],
+    metrics: Annotated[
+        str | None,
+        typer.Option(help="Metrics by name, with commas.  [default: all that fit]", show_default=False),
+    ] = None,
+    group_by: Annotated[
+        str | None,
+        typer.Option(help="Also one row for each value of these, such as system,task.", show_default=False),
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Only this split of the data.", show_default=False)] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Threshold (0 to 1).  [default: the detector's, else 0.5]", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="ROWS", help="Append result rows to this file; run again, it goes on where it stopped."),
+    ] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Count and skip rows that cannot be read.")] = False,
+    resamples: Annotated[int, typer.Option(help="Bootstrap samples, drawn by document.", min=10)] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+) -> int:
+    """Run detectors on labelled data and print a table of metrics with bootstrap intervals.
+
+    [bold]veridical bench overlap --data xsum_token:data/xsum_token[/bold]
+    [bold]veridical bench overlap length coin --data bump:data/bump --group-by error_type --out rows.jsonl[/bold]
+    """
+    from veridical.bench.run import Settings
+
+    settings = Settings(
+        detectors=detectors,
+        data=data,
+        metrics=_split(metrics) or None,
+        group_by=_split(group_by),
+        split=split,
+        threshold=threshold,
+        skip_bad=skip_bad,
+        resamples=resamples,
+        seed=seed,
+        command=shlex.join(["veridical", *sys.argv[1:]]),
+        journal=out.with_name(out.name + ".work") if out else None,
+    )
+    with _progress() as progress:
+        rows = _run(replace(settings, progress=progress), out)
+    _print(rows, _split(metrics) or None)
+    return 0
+
+
+def _split(text: str | None) -> list[str]:
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def _run(settings: Settings, out: Path | None) -> list[Row]:
+    """The rows of this run, those that `out` had already among them; a detector's rows are kept as soon as made."""
+    from veridical.bench.rows import encode_row, read_rows
+    from veridical.bench.run import run
+    from veridical.core.files import write_whole
+
+    kept = read_rows([out]) if out and out.exists() else []
+    known: dict[str, list[Row]] = {}
+    for row in kept:
+        known.setdefault(row.unit, []).append(row)
+    rows: list[Row] = []
+    for made in run(settings, known):
+        rows += made
+        if out and made[0].unit not in known:
+            kept += made
+            write_whole(out, "".join(encode_row(row) + "\n" for row in kept))
+    if settings.journal and settings.journal.is_dir():
+        shutil.rmtree(settings.journal)
+    return rows
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar on standard error, where somebody looks at it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        tasks: dict[str, int] = {}
+
+        def show(label: str, done: int, total: int) -> None:
+            if label not in tasks:
+                tasks[label] = bar.add_task(label, total=total)
+            bar.update(tasks[label], completed=done)  # type: ignore[arg-type]
+
+        yield show
+
+
+def _print(rows: list[Row], metrics: list[str] | None) -> None:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    from veridical.bench.table import tables
+
+    console = Console(highlight=False)
+    for table in tables(rows, metrics):
+        shown = RichTable(title=table.title, caption=table.foot, title_justify="left", caption_justify="left")
+        for name in table.head:
+            shown.add_column(name, overflow="fold")
+        for line in table.lines:
+            shown.add_row(*line)
+        console.print(shown)
+
+
+@bench_app.command("table")
+def table_command(
+    rows: Annotated[list[Path], typer.Argument(help="Files of result rows.", metavar="ROWS…")],
+    format: Annotated[str, typer.Option("--format", "-f", help="terminal, markdown, latex or html.")] = "terminal",
+    metrics: Annotated[
+        str | None, typer.Option(help="Columns by name, with commas.  [default: all]", show_default=False)
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write to a file instead.")] = None,
+) -> int:
+    """Make tables from result rows.
+
+    [bold]veridical bench table rows.jsonl --format markdown --metrics token_f1,roc_auc[/bold]
+    """
+    from veridical.bench.rows import read_rows
+    from veridical.bench.table import FORMATS, tables
+    from veridical.core.errors import UnknownNameError
+    from veridical.core.files import write_whole
+
+    found = read_rows(rows)
+    if format == "terminal":
+        _print(found, _split(metrics) or None)
+        return 0
+    if format not in FORMATS:
+        raise UnknownNameError("format", format, ["terminal", *FORMATS])
+    text = FORMATS[format](tables(found, _split(metrics) or None)) + "\n"
+    if out:
+        write_whole(out, text)
+    else:
+        sys.stdout.write(text)
+    return 0

@@ -1,0 +1,116 @@
+"""Text files in, whole, with one clear line for each way that can fail; text files out, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, BinaryIO
+
+from veridical.core.errors import DataError, OutputError
+
+__all__ = ["MAX_BYTES", "STDIN", "decode_text", "open_bytes", "read_bytes", "read_text", "write_whole"]
+
+MAX_BYTES = 256 * 1024 * 1024
+STDIN = Path("-")
+
+_BOMS = (
+    (b"\xff\xfe\x00\x00", "utf-32"),
+    (b"\x00\x00\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+)
+_BINARY = {b"%PDF-": "a PDF", b"PK\x03\x04": "a ZIP archive or office document", b"\x1f\x8b": "gzip data"}
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a file, or of standard input for "-"; `DataError` where it cannot be opened or read."""
+    try:
+        if path == STDIN:
+            yield sys.stdin.buffer
+        else:
+            with path.open("rb") as file:
+                yield file
+    except FileNotFoundError:
+        raise DataError("no such file", path=path, hint="check the path") from None
+    except IsADirectoryError:
+        raise DataError("a folder, where a file is expected", path=path) from None
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", path=path) from None
+
+
+def read_bytes(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
+    """All bytes of a file ("-" is standard input); `DataError` for more than `max_bytes`."""
+    with open_bytes(path) as file:
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise DataError(f"larger than {max_bytes:,} bytes", path=path, hint="split it, or raise the limit (--max-mb)")
+    return data
+
+
+def read_text(path: Path, *, encoding: str = "utf-8", max_bytes: int = MAX_BYTES) -> str:
+    """The text of a file exactly as it is, line ends included; a byte-order mark is not part of it."""
+    return decode_text(read_bytes(path, max_bytes=max_bytes), path, encoding=encoding)
+
+
+def decode_text(data: bytes, path: Path, *, encoding: str = "utf-8") -> str:
+    """`data` as text; `DataError` (naming `path`) for binary data, another encoding or an unknown one."""
+    encoding = next((name for bom, name in _BOMS if data.startswith(bom)), encoding)
+    for magic, what in _BINARY.items():
+        if data.startswith(magic):
+            raise DataError(f"{what}, not text", path=path, hint="give it its usual file ending, or the text itself")
+    try:
+        text = data.decode(encoding)
+    except LookupError:
+        raise DataError(f"unknown encoding {encoding!r}", path=path, hint="utf-8, latin-1, cp1252 …") from None
+    except UnicodeDecodeError as error:
+        if b"\0" in data[:4096]:
+            raise DataError("binary data, not text", path=path) from None
+        raise DataError(
+            f"not {encoding} text: byte {error.start} is 0x{data[error.start]:02x}",
+            path=path,
+            hint="name its encoding with --encoding, such as --encoding cp1252",
+        ) from None
+    if "\0" in text:
+        raise DataError("binary data, not text", path=path)
+    return text.removeprefix("\ufeff")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a UTF-8 text file that appears whole or not at all; `OutputError` leaves what was there before."""
+    try:
+        with _beside(path) as file:
+            file.write(text)
+    except UnicodeEncodeError:
+        raise OutputError(f"cannot write {path}: half of a surrogate pair stands alone in the text") from None
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}", hint="choose another place") from None
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[IO[str]]:
+    """A temporary file in the folder of `path` that takes its place once the block ends well."""
+    if path.is_dir():
+        raise IsADirectoryError(21, "it is a folder")
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            yield file
+            file.flush()
+            os.fsync(handle)
+        os.chmod(name, mode)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,222 @@
+"""What people have their texts in: cases as JSON or JSON Lines, sources as text, PDF, HTML or Markdown files.
+
+A response is never converted; a source document is, once, before it becomes a `Source`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from io import BytesIO
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from veridical.core.errors import DataError, InputError, MissingExtraError, WireError
+from veridical.core.files import MAX_BYTES, decode_text, open_bytes, read_bytes, read_text
+from veridical.core.types import Case
+from veridical.core.wire import decode_case
+
+__all__ = ["CASE_ENDINGS", "read_cases", "read_document"]
+
+CASE_ENDINGS = frozenset({".json", ".jsonl", ".ndjson"})
+
+
+def read_document(path: Path, *, encoding: str = "utf-8", max_bytes: int = MAX_BYTES) -> str:
+    """The text of a source document; PDF, HTML and Markdown (by file ending) need the `documents` extra.
+
+    Raises `DataError` for a file that cannot be read, is not what its ending says, or holds no text.
+    """
+    kind = path.suffix.lower()
+    if kind == ".pdf":
+        text = _pdf(read_bytes(path, max_bytes=max_bytes), path)
+    else:
+        text = read_text(path, encoding=encoding, max_bytes=max_bytes)
+        if kind in (".html", ".htm", ".xhtml"):
+            text = _html(text)
+        elif kind in (".md", ".markdown"):
+            text = _markdown(text)
+    if not text.strip():
+        hint = "a scan needs character recognition first" if kind == ".pdf" else "a source needs text"
+        raise DataError("no text in it", path=path, hint=hint)
+    return text
+
+
+def _pdf(data: bytes, path: Path) -> str:
+    try:
+        from pypdf import PdfReader
+        from pypdf.errors import PyPdfError
+    except ImportError:
+        raise MissingExtraError("reading PDF", "documents") from None
+    try:
+        reader = PdfReader(BytesIO(data))
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise DataError("an encrypted PDF", path=path, hint="save it without a password")
+        return "\n\n".join(page.extract_text() for page in reader.pages)
+    except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"not a readable PDF: {error}", path=path) from None
+
+
+_BLOCKS = [
+    "address",
+    "article",
+    "aside",
+    "blockquote",
+    "dd",
+    "details",
+    "div",
+    "dl",
+    "dt",
+    "fieldset",
+    "figcaption",
+    "figure",
+    "footer",
+    "form",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "header",
+    "hr",
+    "li",
+    "main",
+    "nav",
+    "ol",
+    "p",
+    "pre",
+    "section",
+    "summary",
+    "table",
+    "td",
+    "th",
+    "tr",
+    "ul",
+]
+
+
+def _html(text: str) -> str:
+    try:
+        from bs4 import BeautifulSoup
+    except ImportError:
+        raise MissingExtraError("reading HTML", "documents") from None
+    soup = BeautifulSoup(text, "html.parser")
+    for gone in soup(["script", "style", "template", "noscript", "head"]):
+        gone.decompose()
+    for string in soup.find_all(string=True):
+        if not string.find_parent("pre"):
+            string.replace_with(re.sub(r"\s+", " ", str(string)))
+    for gap in soup(["br"]):
+        gap.replace_with("\n")
+    for block in soup(_BLOCKS):
+        block.insert_before("\n")
+        block.insert_after("\n")
+    return re.sub(r"\n\s*\n+", "\n\n", re.sub(r"[ \t]*\n[ \t]*", "\n", soup.get_text())).strip()
+
+
+def _markdown(text: str) -> str:
+    try:
+        from markdown_it import MarkdownIt
+    except ImportError:
+        raise MissingExtraError("reading Markdown", "documents") from None
+    lines: list[str] = []
+    item = ""
+    for token in MarkdownIt("commonmark").enable("table").parse(text):
+        if token.type == "list_item_open":
+            item = "- " if token.markup in "-*+" else f"{token.info}{token.markup} "
+        elif token.type == "inline":
+            said = "".join(
+                "\n" if child.type in ("softbreak", "hardbreak") else child.content for child in token.children or ()
+            )
+            lines.append(item + said)
+            item = ""
+        elif token.type in ("fence", "code_block"):
+            lines.append(token.content.rstrip("\n"))
+    return "\n\n".join(lines)
+
+
+def read_cases(path: Path, *, max_bytes: int = MAX_BYTES) -> Iterator[Case]:
+    """The cases in a file ("-" is standard input): JSON Lines, or one JSON object, or an array of them.
+
+    JSON Lines are read one by one, so that the file may be of any size (`max_bytes` then bounds a line).
+    A case without an id is called by its line or place. Raises `DataError` with file and line for what is not a
+    case, for an id that was there before, and for a file without cases.
+    """
+    first: dict[str, int] = {}
+    for number, case in _numbered_cases(path, max_bytes):
+        if case.id in first:
+            raise DataError(f"the case id {case.id!r} was there before, at {first[case.id]}", path=path, line=number)
+        first[case.id] = number
+        yield case
+    if not first:
+        raise DataError("no cases in it", path=path, hint='one a line, such as {"response": "…", "sources": ["…"]}')
+
+
+def _numbered_cases(path: Path, max_bytes: int) -> Iterator[tuple[int, Case]]:
+    with open_bytes(path) as file:
+        lines = _lines(file, path, max_bytes)
+        head: list[tuple[int, str]] = []
+        for number, line in lines:
+            head.append((number, line))
+            break
+        if head and _spans_lines(head[0][1]):
+            text = head[0][1] + "".join(line for _, line in lines)
+            yield from _whole(text, path)
+            return
+        for number, line in chain(head, lines):
+            yield number, _case(line, path, number)
+
+
+def _lines(file: Any, path: Path, max_bytes: int) -> Iterator[tuple[int, str]]:
+    """The lines that hold something, with their numbers."""
+    number = 0
+    while raw := file.readline(max_bytes + 1):
+        number += 1
+        if len(raw) > max_bytes:
+            raise DataError(f"a line of more than {max_bytes:,} bytes", path=path, line=number, hint="see --max-mb")
+        if raw.strip():
+            try:
+                yield number, decode_text(raw, path)
+            except DataError as error:
+                message = error.message.removeprefix(f"{path}: ")
+                raise DataError(message, path=path, line=number, hint="JSON is UTF-8 text") from None
+
+
+def _spans_lines(line: str) -> bool:
+    """Whether a file that begins with this line is one JSON value rather than one a line."""
+    if line.lstrip().startswith("["):
+        return True
+    try:
+        json.loads(line)
+    except ValueError:
+        return line.strip() == "{" or (line.lstrip().startswith("{") and line.rstrip().endswith((",", "[", "{", ":")))
+    except RecursionError:
+        return False
+    return False
+
+
+def _whole(text: str, path: Path) -> Iterator[tuple[int, Case]]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        place = getattr(error, "lineno", None)
+        raise DataError(f"not JSON: {getattr(error, 'msg', error)}", path=path, line=place) from None
+    except RecursionError:
+        raise DataError("the JSON is nested too deeply", path=path) from None
+    for number, item in enumerate(value if isinstance(value, list) else [value], 1):
+        if not isinstance(item, dict):
+            raise DataError(f"item {number} is not a JSON object", path=path, hint="a case is an object")
+        yield number, _case(item, path, number)
+
+
+def _case(document: Any, path: Path, number: int) -> Case:
+    try:
+        return decode_case(document, default_id=str(number))
+    except WireError as error:
+        raise DataError(error.message, path=path, line=number, hint=error.hint) from None
+    except InputError as error:  # a record's own invariant
+        raise DataError(error.message, path=path, line=number, hint=error.hint) from None

@@ -1,0 +1,121 @@
+"""The house of docs/ARCHITECTURE.md as a test: imports point down, the root is light, names are what they say."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import veridical
+
+SRC = Path(veridical.__file__).parent
+LAYERS = [
+    {"core"},
+    {"datasets", "metrics", "models", "llm", "report", "documents"},
+    {"tasks", "detectors", "corrupt", "revise", "guard"},
+    {"train", "check", "bench", "batch"},
+    {"annotate", "server"},
+    {"cli", "__main__"},
+]
+LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
+HEAVY = [
+    "torch",
+    "transformers",
+    "sklearn",
+    "scipy",
+    "httpx",
+    "fastapi",
+    "numpy",
+    "pydantic",
+    "rich",
+    "typer",
+    "jinja2",
+]
+
+
+def modules() -> list[Path]:
+    return sorted(SRC.rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SRC).with_suffix("").parts[0]
+
+
+def imported(path: Path) -> set[str]:
+    """The rooms of ours that a module imports, anywhere in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        found |= {name.split(".")[1] for name in names if name.startswith("veridical.")}
+    return found
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SRC)))
+def test_imports_point_down(path: Path) -> None:
+    room = room_of(path)
+    if room == "__init__":
+        assert imported(path) <= {"core", "check"}
+        return
+    assert room in LEVEL, f"{room} has no layer: give it one in docs/ARCHITECTURE.md and here"
+    wrong = {r for r in imported(path) & LEVEL.keys() if r != room and LEVEL[r] >= LEVEL[room]}
+    assert not wrong, f"{room} (layer {LEVEL[room]}) imports {wrong}"
+
+
+def loaded_by(code: str) -> set[str]:
+    listing = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(listing.stdout.split())
+
+
+def test_the_root_is_light() -> None:
+    assert not loaded_by("import veridical") & set(HEAVY)
+
+
+def test_core_needs_only_the_standard_library_except_wire() -> None:
+    names = [m.name for m in pkgutil.iter_modules([str(SRC / "core")]) if m.name != "wire"]
+    code = "\n".join(f"import veridical.core.{name}" for name in names)
+    assert not loaded_by(code) & set(HEAVY)
+
+
+def test_the_default_check_needs_no_heavy_library() -> None:
+    loaded = loaded_by("import veridical; veridical.check('a cat', ['a dog'])")
+    assert not loaded & {"torch", "transformers", "sklearn", "scipy", "httpx", "fastapi", "matplotlib"}
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SRC)))
+def test_public_names_exist(path: Path) -> None:
+    name = ".".join(["veridical", *path.relative_to(SRC).with_suffix("").parts]).removesuffix(".__init__")
+    if name == "veridical.__main__":
+        return
+    module = importlib.import_module(name)
+    public = getattr(module, "__all__", [])
+    missing = [n for n in public if not hasattr(module, n)]
+    assert not missing
+    assert list(public) == sorted(set(public)), f"{name}.__all__ is not sorted and unique"
+
+
+def test_every_library_module_says_what_is_public() -> None:
+    bare = [
+        str(p.relative_to(SRC))
+        for p in modules()
+        if room_of(p) not in ("cli", "__main__") and p.name != "__init__.py" and "__all__" not in p.read_text("utf-8")
+    ]
+    assert not bare
+
+
+def test_no_module_is_a_drawer_for_odds_and_ends() -> None:
+    assert not [p for p in modules() if p.stem in ("utils", "util", "helpers", "common", "misc")]

@@ -1,0 +1,216 @@
+"""`veridical check` as a person runs it: a real process, real files, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from veridical.check import check
+from veridical.core.types import Outcome
+from veridical.core.wire import decode
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+DEMO = Path(__file__).parents[2] / "examples" / "demo.jsonl"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    (tmp_path / "good.txt").write_text("The tower is 330 m tall.")
+    (tmp_path / "bad.txt").write_text("The tower is purple.")
+    (tmp_path / "source.txt").write_text("The tower is 330 m tall and grey.")
+    (tmp_path / "points.txt").write_text("It was built by Eiffel.")
+
+    def call(*arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "veridical", *arguments],
+            input=stdin,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            env={**os.environ, "COLUMNS": "100", **environment},
+        )
+
+    return call
+
+
+def one_line(run: subprocess.CompletedProcess[str]) -> str:
+    lines = run.stderr.splitlines()
+    assert len(lines) == 1, run.stderr
+    assert lines[0].startswith("veridical: ")
+    return lines[0]
+
+
+def test_nothing_flagged(run: Run) -> None:
+    done = run("check", "good.txt", "source.txt")
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout
+
+
+def test_flagged(run: Run) -> None:
+    done = run("check", "bad.txt", "source.txt")
+    assert done.returncode == 1
+    assert "purple" in done.stdout
+
+
+def test_could_not_judge(run: Run) -> None:
+    done = run("check", "good.txt")
+    assert done.returncode == 3
+    assert "no sources" in done.stdout.lower() or "no source" in done.stdout.lower()
+
+
+def test_what_must_be_covered(run: Run) -> None:
+    assert run("check", "good.txt", "source.txt", "--must-cover", "points.txt").returncode == 1
+    done = run("check", "good.txt", "--perspective", "pro=source.txt", "--perspective", "con=points.txt", "--json")
+    assert done.returncode == 1
+    checked = decode(done.stdout)
+    assert [(s.id, s.perspective, s.must_cover) for s in checked.case.sources] == [
+        ("pro", "pro", True),
+        ("con", "con", True),
+    ]
+    assert checked.judgements[0].omission == 1.0
+
+
+def test_json_is_what_python_gives(run: Run, tmp_path: Path) -> None:
+    done = run("check", "bad.txt", "source.txt", "--question", "How tall?", "--json", "-d", "overlap", "-d", "overlap:values")
+    checked = decode(done.stdout, "check")
+    texts = [(tmp_path / name).read_text() for name in ("bad.txt", "source.txt")]
+    same = check(texts[0], [texts[1]], question="How tall?", detectors=["overlap", "overlap:values"])
+    assert checked.outcome is same.outcome is Outcome.FLAGGED
+    assert [j.by for j in checked.judgements] == ["overlap", "overlap:values"]
+    assert [j.hallucination for j in checked.judgements] == [j.hallucination for j in same.judgements]
+    assert [j.verdicts[0].span for j in checked.judgements] == [j.verdicts[0].span for j in same.judgements]
+
+
+def test_response_from_standard_input(run: Run) -> None:
+    assert run("check", "-", "source.txt", stdin="The tower is purple.").returncode == 1
+
+
+def test_cases_from_standard_input_and_by_ending(run: Run, tmp_path: Path) -> None:
+    lines = '{"response": "red", "sources": ["red"]}\n{"response": "blue", "sources": ["red"]}\n'
+    done = run("check", "-", "--cases", "--json", stdin=lines)
+    assert [json.loads(line)["outcome"] for line in done.stdout.splitlines()] == ["clear", "flagged"]
+    (tmp_path / "c.jsonl").write_text(lines)
+    assert run("check", "c.jsonl", "--json").stdout == done.stdout
+
+
+def test_threshold_and_fail_over(run: Run) -> None:
+    case = '{"response": "red green blue house", "sources": ["red green blue"]}'
+    assert run("check", "-", "--cases", stdin=case).returncode == 1
+    assert run("check", "-", "--cases", "--fail-over", "0.3", stdin=case).returncode == 0
+    assert run("check", "-", "--cases", "--fail-over", "0.2", stdin=case).returncode == 1
+
+
+def test_the_demo_and_its_page(run: Run, tmp_path: Path) -> None:
+    done = run("check", str(DEMO), "--html", "page.html")
+    assert done.returncode == 1, done.stderr
+    page = (tmp_path / "page.html").read_text("utf-8")
+    for word in ("auditory", "implicit", "3 out of 5"):
+        assert word in page
+        assert word.split()[0] in done.stdout
+    assert "http" not in page.replace("http-equiv", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["none.txt", "source.txt"], "none.txt: no such file"),
+        (["good.txt", "none.txt"], "none.txt: no such file"),
+        (["empty.txt", "source.txt"], "the response is empty"),
+        (["good.txt", "empty.txt"], "no text in it"),
+        (["good.txt", "binary.txt"], "binary data"),
+        (["good.txt", "latin.txt"], "--encoding"),
+        (["good.txt", "source.txt", "--max-mb", "1", "--must-cover", "huge.txt"], "larger than 1,048,576 bytes"),
+        (["good.txt", "source.txt", "-d", "overlpa"], "did you mean overlap"),
+        (["good.txt", "source.txt", "-d", "overlap:valeus"], "did you mean values"),
+        (["good.txt", "source.txt", "--threshold", "1.5"], "the threshold is 1.5"),
+        (["good.txt", "source.txt", "--fail-over", "nan"], "fail_over"),
+        (["good.txt", "source.txt", "--threshold", "high"], "--threshold"),
+        (["good.txt", "source.txt", "--perspective", "x"], "NAME=FILE"),
+        (["good.txt", "source.txt", "--encoding", "utf-99"], "unknown encoding"),
+        (["good.txt", "source.txt", "--html", "none/page.html"], "cannot write none/page.html"),
+        (["good.txt", "source.txt", "--html", "."], "cannot write"),
+        (["cases.jsonl"], "cases.jsonl:2: not JSON"),
+        (["twice.jsonl"], "twice.jsonl:2: the case id 'a' was there before, at 1"),
+        (["cases.jsonl", "source.txt"], "put them into the cases"),
+        (["-", "-"], "more than once"),
+        (["good.txt", "source.txt", "--html"], "--html"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(run: Run, tmp_path: Path, arguments: list[str], says: str) -> None:
+    (tmp_path / "empty.txt").write_text(" \n")
+    (tmp_path / "binary.txt").write_bytes(bytes(range(256)))
+    (tmp_path / "latin.txt").write_bytes("Grüße".encode("latin-1"))
+    (tmp_path / "huge.txt").write_bytes(b"x" * (1024 * 1024 + 1))
+    (tmp_path / "cases.jsonl").write_text('{"response": "a", "sources": ["a"]}\n{"response\n')
+    (tmp_path / "twice.jsonl").write_text('{"id": "a", "response": "a", "sources": ["a"]}\n{"id": "a", "response": "b"}\n')
+    before = {p.name for p in tmp_path.iterdir()}
+    done = run("check", *arguments)
+    assert says in one_line(done)
+    assert done.returncode == 2
+    assert {p.name for p in tmp_path.iterdir()} == before, "nothing half-written is left"
+
+
+def test_a_page_that_cannot_be_written_leaves_the_old_one(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text("old")
+    (tmp_path / "c.jsonl").write_text('{"response": "a", "sources": ["a"]}\nbroken\n')
+    assert run("check", "c.jsonl", "--html", "page.html").returncode == 2
+    assert (tmp_path / "page.html").read_text() == "old"
+
+
+def test_wrong_encoding_can_be_named(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "latin.txt").write_bytes("Grüße aus Köln".encode("latin-1"))
+    assert run("check", "latin.txt", "latin.txt", "--encoding", "latin-1").returncode == 0
+
+
+def test_a_closed_pipe(tmp_path: Path) -> None:
+    line = json.dumps({"response": "red " * 200, "sources": ["blue"]})
+    (tmp_path / "c.jsonl").write_text("".join(f"{line}\n" for _ in range(300)))
+    for extra in (["--json"], []):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "veridical", "check", "c.jsonl", *extra],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        said = process.stderr.read().decode()
+        process.stderr.close()
+        assert process.wait() == 141
+        assert said == "veridical: the reader of the output went away\n"
+
+
+def test_ctrl_c(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "veridical", "check", "-", "--cases", "--json", "--html", "page.html"],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    line = json.dumps({"response": "red " * 2000, "sources": ["blue"]}).encode() + b"\n"
+    process.stdin.write(line * 64)  # a whole batch, so that output begins
+    process.stdin.flush()
+    process.stdout.read(10)
+    process.send_signal(signal.SIGINT)
+    process.stdout.read()
+    said = process.stderr.read().decode()
+    process.stdin.close()
+    process.stdout.close()
+    process.stderr.close()
+    assert process.wait() == 130
+    assert said == "veridical: interrupted; nothing half-written was left\n"
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,52 @@
+"""The small commands, and the help."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import veridical
+from veridical.cli import COMMANDS, main
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version"]) == 0
+    assert capsys.readouterr().out.strip() == veridical.__version__
+
+
+@pytest.mark.parametrize("kind", ["case", "judgement", "example", "check", "revision"])
+def test_schema(capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    assert main(["schema", kind]) == 0
+    assert json.loads(capsys.readouterr().out)["properties"]["veridical"] == {"const": f"{kind}/1"}
+
+
+def test_detectors(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["detectors"]) == 0
+    line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("overlap"))
+    assert "coverage" in line
+
+
+@pytest.mark.parametrize("arguments", [["-h"], *([name, "--help"] for name in COMMANDS)])
+def test_help_teaches(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    assert main(arguments) == 0
+    assert "Usage:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["chekc"], "Did you mean 'check'"),
+        (["--nope"], "No such option"),
+        (["schema", "cas"], "did you mean case"),
+        (["check"], "Missing argument"),
+    ],
+)
+def test_wrong_usage_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+    assert main(arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line
+
+
+def test_nothing_shows_the_help_and_is_wrong_usage() -> None:
+    assert main([]) == 2

@@ -1,0 +1,184 @@
+"""One contract over every registered detector; a new one joins by being registered (and named in SPECS if it
+needs an argument)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from veridical.core.types import Case, Detector, Judgement, Source, check_judgement
+from veridical.detectors import DETECTORS, load_detector
+
+# name -> the specs under which the contract is run; a detector without options needs no entry
+SPECS: dict[str, list[str]] = {
+    "overlap": ["overlap", "overlap:values", "overlap:rouge", "overlap:rouge-plain"],
+}
+ALL = [spec for name in DETECTORS for spec in SPECS.get(name, [name])]
+
+LONG = "The river rose by 3.5 m in May 2021, Dr. Smith said. " * 20_000  # over 1 MB
+CASES = [
+    Case("plain", "The cat sat on the mat.", (Source("a", "A cat sat on a mat."),)),
+    Case("empty", "", (Source("a", "Something to say."),)),
+    Case("empty, to cover", "", (Source("a", "Something to say.", must_cover=True),)),
+    Case("white space", " \n\t ", (Source("a", "Something."),)),
+    Case("no sources", "Nobody backs this."),
+    Case("empty source", "Words.", (Source("a", "", must_cover=True),)),
+    Case("stop words only", "and the of", (Source("a", "the and of", must_cover=True),)),
+    Case("punctuation only", "... !? —", (Source("a", "?!"),)),
+    Case("leading white space", "\n\n  Paris is big.", (Source("a", "  \r\nParis is a big city."),)),
+    Case(
+        "CRLF",
+        "One line.\r\nTwo lines.\r\n",
+        (Source("a", "One line.\r\nThree lines.\r\n", must_cover=True),),
+    ),
+    Case(
+        "emoji",
+        "👩‍👩‍👧 love 🇫🇷 and e\u0301clairs İstanbul ﬁne",
+        (Source("a", "They love éclairs 🇫🇷.", must_cover=True),),
+    ),
+    Case("scripts", "नमस्ते दुनिया。你好世界 مرحبا ไทย", (Source("a", "你好 नमस्ते", must_cover=True),)),
+    Case(
+        "repeats",
+        "no no no yes no",
+        (Source("a", "yes no", must_cover=True), Source("b", "no no", "con", True)),
+    ),
+    Case(
+        "perspectives",
+        "Cheap, but slow.",
+        (
+            Source("p", "It is cheap.", "pro", True),
+            Source("c", "It is loud.", "con", True),
+            Source("x", "slow"),
+        ),
+        question="Is it good?",
+    ),
+    Case(
+        "numbers",
+        "1,200 people paid $5m on 3 May 2021.",
+        (Source("a", "1200 people; five million dollars; 2021-05-03"),),
+    ),
+    Case("long source", "The river rose in June.", (Source("a", LONG, must_cover=True),)),
+    Case("long word", "x" * 5000, (Source("a", "x" * 5000),)),
+    Case(
+        "control characters",
+        "a\x1b[31mred\x07 \u202eabc\u2028d\x85e",
+        (Source("a", "red\x00abc", must_cover=True),),
+    ),
+]
+
+
+@pytest.fixture(scope="module", params=ALL)
+def detector(request: pytest.FixtureRequest) -> Detector:
+    return load_detector(request.param)
+
+
+@pytest.fixture(scope="module")
+def judged(detector: Detector) -> list[Judgement]:
+    return detector.judge(CASES)
+
+
+def test_it_is_a_detector(detector: Detector) -> None:
+    assert isinstance(detector, Detector)
+    assert detector.name.split(":")[0] in DETECTORS
+    levels = type(detector).levels  # type: ignore[attr-defined]
+    assert set(levels) <= {"response", "span", "coverage"}
+    assert levels
+    assert (type(detector).__doc__ or "").strip()
+
+
+def test_same_length_and_order(judged: list[Judgement]) -> None:
+    assert [j.case_id for j in judged] == [c.id for c in CASES]
+
+
+def test_nothing_in_nothing_out(detector: Detector) -> None:
+    assert detector.judge([]) == []
+
+
+def test_spans_lie_in_the_texts_and_by_names_the_detector(detector: Detector, judged: list[Judgement]) -> None:
+    for case, judgement in zip(CASES, judged, strict=True):
+        check_judgement(case, judgement)
+        assert judgement.by == detector.name
+        assert all(len(v.span) for v in judgement.verdicts)
+        assert all(case.source(o.source_id).must_cover for o in judgement.omissions)
+
+
+def test_could_not_judge_does_not_look_clean(judged: list[Judgement]) -> None:
+    by_id = {j.case_id: j for j in judged}
+    for id in ("empty", "no sources", "white space", "punctuation only"):
+        judgement = by_id[id]
+        assert judgement.hallucination is None, id
+        assert judgement.judged == (), id
+        assert judgement.notes, id
+
+
+def test_omissions_are_scored_only_where_something_had_to_be_covered(judged: list[Judgement]) -> None:
+    for case, judgement in zip(CASES, judged, strict=True):
+        if not any(s.must_cover for s in case.sources):
+            assert judgement.omission is None
+            assert not judgement.omissions
+
+
+def test_the_same_input_twice(detector: Detector, judged: list[Judgement]) -> None:
+    assert detector.judge(CASES) == judged
+
+
+def test_batch_composition_does_not_matter(detector: Detector, judged: list[Judgement]) -> None:
+    assert [detector.judge([case])[0] for case in CASES] == judged
+    assert detector.judge(CASES[::-1]) == judged[::-1]
+
+
+def test_cases_are_left_alone(detector: Detector) -> None:
+    cases = CASES[:-4]
+    before = copy.deepcopy(cases)
+    detector.judge(cases)
+    assert cases == before
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60) | st.lists(
+    st.sampled_from(
+        [
+            "the",
+            "cat",
+            "cats",
+            "1,200",
+            "7",
+            "seven",
+            "İ",
+            "é",
+            "e\u0301",
+            "ß",
+            "👩‍👧",
+            "-",
+            ".",
+            "\r\n",
+            " ",
+            "5 km",
+        ]
+    ),
+    max_size=20,
+).map(" ".join)
+
+
+def _cases() -> Iterator[st.SearchStrategy[Case]]:
+    source = st.tuples(TEXT, st.booleans(), st.sampled_from([None, "pro", "con"]))
+    yield st.builds(
+        lambda response, sources: Case(
+            "x", response, tuple(Source(str(i), t, p, m) for i, (t, m, p) in enumerate(sources))
+        ),
+        TEXT,
+        st.lists(source, max_size=3),
+    )
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(case=next(_cases()))
+def test_any_text(detector: Detector, case: Case) -> None:
+    (judgement,) = detector.judge([case])
+    check_judgement(case, judgement)
+    copied = Case("x", case.response, (Source("same", case.response),))
+    (same,) = detector.judge([copied])
+    assert all(v.score < 0.5 for v in same.verdicts), "a response that is its own source is supported"

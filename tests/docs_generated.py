@@ -1,0 +1,79 @@
+"""The parts of the docs that are made from the code. `make docs` writes them, a test holds them in step."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def command_help() -> str:
+    """The help of every command, as a terminal of 100 columns shows it."""
+    from typer.main import get_command
+
+    import veridical.cli as cli
+
+    group = get_command(cli.app)
+    sections = []
+    for name in cli.COMMANDS:
+        command = group.commands[name]  # type: ignore[attr-defined]
+        rows = []
+        for parameter in command.params:
+            if parameter.name == "help":
+                continue
+            names = ", ".join(f"`{o}`" for o in parameter.opts) if parameter.param_type_name == "option" else None
+            about = re.sub(r"\s+", " ", getattr(parameter, "help", None) or "")
+            rows.append(f"| {names or '`' + parameter.human_readable_name + '`'} | {about} |")
+        text = re.sub(r"\[/?bold\]", "`", command.help or "")
+        table = "\n".join(["| argument or option | meaning |", "|---|---|", *rows]) if rows else ""
+        sections.append(f"## veridical {name}\n\n{text.strip()}\n\n{table}".rstrip())
+    return "\n\n".join(sections)
+
+
+def detector_table() -> str:
+    """The table of registered detectors."""
+    import inspect
+
+    from veridical.detectors import DETECTORS
+
+    lines = ["| name | what it does | scores |", "|---|---|---|"]
+    for name in DETECTORS:
+        cls = DETECTORS.load(name)
+        about = (inspect.getdoc(cls) or "").partition("\n")[0]
+        lines.append(f"| `{name}` | {about} | {', '.join(cls.levels)} |")
+    return "\n".join(lines)
+
+
+PARTS: dict[str, tuple[str, Callable[[], str]]] = {
+    "commands": ("docs/cli.md", command_help),
+    "detectors": ("docs/detectors/README.md", detector_table),
+}
+
+
+def _marks(name: str) -> tuple[str, str]:
+    return f"<!-- made by `make docs`: {name} -->", f"<!-- end: {name} -->"
+
+
+def part_in(path: Path, name: str) -> str:
+    """What stands between the marks of `name` now."""
+    begin, end = _marks(name)
+    return path.read_text("utf-8").partition(begin)[2].partition(end)[0].strip()
+
+
+def write() -> None:
+    """Bring every generated part up to date."""
+    for name, (file, fresh) in PARTS.items():
+        path = ROOT / file
+        begin, end = _marks(name)
+        before, _, rest = path.read_text("utf-8").partition(begin)
+        after = rest.partition(end)[2]
+        path.write_text(f"{before}{begin}\n{fresh()}\n{end}{after}", "utf-8")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--write"]:
+        raise SystemExit("usage: python -m tests.docs_generated --write")
+    write()

@@ -1,0 +1,62 @@
+"""Every example in the docs runs, every link leads somewhere, generated parts are in step, and no figure is lost."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import veridical
+from tests import docs_generated
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
+EXAMPLES = [
+    pytest.param(match[1], id=f"{page.relative_to(ROOT)}:{page.read_text('utf-8')[: match.start()].count(chr(10)) + 1}")
+    for page in PAGES
+    for match in re.finditer(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+]
+SRC = Path(veridical.__file__).parent
+MODULES = [".".join(["veridical", *p.relative_to(SRC).with_suffix("").parts]) for p in sorted(SRC.rglob("*.py"))]
+
+
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_examples_run(code: str, tmp_path: Path) -> None:
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) >= 3
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text("utf-8"))
+    gone = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
+    assert not gone
+
+
+@pytest.mark.parametrize("name", docs_generated.PARTS)
+def test_generated_parts_are_in_step(name: str) -> None:
+    path, fresh = docs_generated.PARTS[name]
+    assert docs_generated.part_in(ROOT / path, name) == fresh(), "run: make docs"
+
+
+@pytest.mark.parametrize("name", [m for m in MODULES if not m.endswith("__main__")])
+def test_docstring_examples(name: str) -> None:
+    module = importlib.import_module(name.removesuffix(".__init__"))
+    result = doctest.testmod(module)
+    assert result.failed == 0
+
+
+def test_contributing_names_files_that_exist() -> None:
+    table = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    named = re.findall(r"`((?:src|tests|docs|benchmarks|examples)/[\w./-]+)`", table)
+    assert len(named) >= 8
+    assert not [n for n in named if not (ROOT / n).exists()]
