@@ -1,0 +1,264 @@
+"""Checked cases for a terminal: marked words, what was left out, scores, and what was not judged.
+
+Without colour (not a terminal, NO_COLOR, a dumb one) there are no escape codes at all and characters carry the marks.
+Texts are shown as they are, never read as markup, and control characters in them are made visible. What is long is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from veridical.core.spans import Span
+from veridical.core.types import Case, Checked, Omission, Outcome, Source
+from veridical.report.findings import Finding, Reading, number, readings, wording
+from veridical.report.marks import passages, segment, shorten, visible, within
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+__all__ = ["print_report"]
+
+T = TypeVar("T")
+
+LONG_TEXT = 3000  # characters of a text that are shown whole
+LONG_PIECE = 600  # characters of one stretch under the same marks
+MANY = 20  # findings, passages or notes of one kind in a row
+
+_STYLES = {"flagged": "bold red underline", "omitted": "yellow underline", "unjudged": "dim italic"}
+_BRACKETS = {"flagged": ("[-", "-]"), "omitted": ("[!", "!]"), "unjudged": ("[? ", " ?]")}
+_OUTCOMES = {Outcome.CLEAR: "bold green", Outcome.FLAGGED: "bold red", Outcome.UNJUDGED: "bold yellow"}
+
+
+def print_report(checked: Iterable[Checked], console: Console, *, legend: bool = True) -> None:
+    """Print every case of `checked` to `console`, and a legend of the marks that were used.
+
+    Colours and escape codes are used only where `console` is a terminal that has colours and does not refuse them.
+    """
+    page = _Printer(console)
+    for item in checked:
+        page.case(item)
+    if legend:
+        page.legend()
+
+
+class _Printer:
+    """Writes to one console and remembers which marks it used."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.plain = console.no_color or not console.is_terminal or console.color_system is None
+        self.used: set[str] = set()
+
+    def line(self, *parts: str | tuple[str, str] | Text, indent: int = 0) -> None:
+        """One paragraph of plain strings, (string, style) pairs and texts, wrapped under its own indent."""
+        from rich.text import Text
+
+        text = Text()
+        for part in parts:
+            if isinstance(part, Text):
+                text.append_text(part)
+            else:
+                words, style = part if isinstance(part, tuple) else (part, "")
+                text.append(self._fit(words), "" if self.plain else style)
+        for row in text.wrap(self.console, max(20, self.console.width - indent)):
+            row.rstrip()
+            row.pad_left(indent)
+            # a Text is never read as markup; what is wrapped already must not be wrapped or cut again
+            self.console.print(row, soft_wrap=True, highlight=False)
+
+    def _fit(self, words: str) -> str:
+        encoding = self.console.encoding
+        return words if encoding.startswith("utf") else words.encode(encoding, "backslashreplace").decode(encoding)
+
+    def case(self, item: Checked) -> None:
+        case = item.case
+        self.line(
+            (visible(shorten(case.id, 200)), "bold"),
+            "  ",
+            (wording(item.outcome).upper(), _OUTCOMES[item.outcome]),
+        )
+        if case.question:
+            self.line(("Question: ", "dim"), visible(shorten(case.question, LONG_PIECE)), indent=2)
+        if not item.judgements:
+            self.line("No detector was asked: not judged.", indent=2)
+        for reading in readings(item):
+            self.console.print()
+            self.reading(case, reading)
+        self.console.print()
+
+    def reading(self, case: Case, reading: Reading) -> None:
+        self.line(*self._scores(case, reading), indent=2)
+        self.line(self.marked(case.response, _response_marks(reading)), indent=4)
+        if reading.findings:
+            self.console.print()
+            self.findings(case, reading)
+        if reading.omissions:
+            self.console.print()
+            self.left_out(case, reading)
+        self.not_judged(case, reading)
+
+    def _scores(self, case: Case, reading: Reading) -> Iterable[str | tuple[str, str]]:
+        judgement = reading.judgement
+        yield (visible(shorten(judgement.by, 120)), "bold")
+        yield ("  " + wording(reading.outcome).lower(), _OUTCOMES[reading.outcome])
+        yield "  hallucination " + (
+            "not scored" if judgement.hallucination is None else number(judgement.hallucination)
+        )
+        if judgement.omission is not None:
+            yield f"  omission {number(judgement.omission)}"
+        elif reading.coverage_unknown:
+            yield "  omission not judged"
+        yield (f"  threshold {number(reading.threshold)}", "dim")
+
+    def marked(self, text: str, marks: Sequence[tuple[Span, str]], *, whole: bool = True) -> Text:
+        """`text` with its marks; only the passages around them where it is long or not wanted whole."""
+        from rich.text import Text
+
+        shown = Text()
+        windows = [Span(0, len(text))]
+        if not whole or len(text) > LONG_TEXT:
+            windows = passages(text, [span for span, _ in marks]) or [Span(0, min(len(text), LONG_PIECE))]
+        cuts = [edge for window in windows for edge in (window.start, window.end)]
+        segments = segment(len(text), marks, cuts=cuts)
+        for piece in within(text, segments, windows[:MANY]):
+            if piece is None:
+                shown.append(self._fit(" … " if shown else "… "))
+            else:
+                self._append(shown, text, piece.start, piece.end, piece.marks)
+        if len(windows) > MANY:
+            shown.append(self._fit(f"and {len(windows) - MANY} more passages"))
+        return shown
+
+    def _append(self, shown: Text, text: str, start: int, end: int, marks: Sequence[str]) -> None:
+        words = visible(text, start, end)
+        if len(words) > LONG_PIECE:
+            words = f"{words[: LONG_PIECE // 2]} … {words[-LONG_PIECE // 2 :]}"
+        mark = next((m for m in ("flagged", "omitted", "unjudged") if m in marks), None)
+        if mark is None:
+            shown.append(self._fit(words))
+            return
+        self.used.add(mark)
+        before, after = _BRACKETS[mark]
+        # brackets stay where colour might be all there is to see, and around an empty place
+        shown.append(
+            self._fit(before + words + after if self.plain or start == end else words),
+            "" if self.plain else _STYLES[mark],
+        )
+
+    def findings(self, case: Case, reading: Reading) -> None:
+        """The findings; those that only say which words share a paragraph with others of the same reason."""
+        self.line(("Flagged in the response", "bold"), indent=4)
+        telling = [f for f in reading.findings if not f.bare]
+        bare: dict[str, list[str]] = {}
+        for f in (f for f in reading.findings if f.bare):
+            bare.setdefault(f.saying, []).append(f"{_words(case, f)} {number(f.score, reading.threshold)}")
+        self._many(telling, lambda i, f: self.finding(case, i, f, reading.threshold))
+        self._many(list(bare.items()), lambda _, group: self.line(*_in_a_row(*group), indent=4))
+
+    def finding(self, case: Case, i: int, finding: Finding, threshold: float) -> None:
+        first = finding.verdicts[0]
+        words = _words(case, finding)
+        label = f"  {visible(shorten(first.label, 80))}" if first.label else ""
+        self.line(f"{i}. ", (words, "bold"), f"  {number(finding.score, threshold)}", (label, "magenta"), indent=4)
+        if first.claim is not None:
+            self.line(("claim: ", "dim"), visible(shorten(first.claim.text, LONG_PIECE)), indent=7)
+        if first.reason:
+            self.line(visible(shorten(first.reason, LONG_PIECE)), indent=7)
+        if first.correction is not None:
+            words = visible(shorten(first.correction, LONG_PIECE)) or "(leave out)"
+            self.line(("instead: ", "dim"), (words, "green"), indent=7)
+        for evidence in finding.evidence[:3]:
+            source = case.source(evidence.source_id)
+            self.line((f"{_name(source)}: ", "dim"), _quote(source.text, evidence.span), indent=7)
+        if len(finding.evidence) > 3:
+            self.line((f"… and {len(finding.evidence) - 3} more places", "dim"), indent=7)
+
+    def left_out(self, case: Case, reading: Reading) -> None:
+        """The omissions, source by source, each source cut to the passages that were left out."""
+        self.line(("Left out of the response", "bold"), indent=4)
+        by_source: dict[str, list[Omission]] = {}
+        for omission in reading.omissions:
+            by_source.setdefault(omission.source_id, []).append(omission)
+        for id, omissions in list(by_source.items())[:MANY]:
+            source = case.source(id)
+            side = f"  (perspective {visible(shorten(source.perspective, 80))})" if source.perspective else ""
+            worst = max(omission.score for omission in omissions)
+            self.line((_name(source), "bold"), (side, "cyan"), f"  {number(worst, reading.threshold)}", indent=4)
+            self.line(self.marked(source.text, [(o.span, "omitted") for o in omissions], whole=False), indent=6)
+            self.reasons(source, omissions)
+        if len(by_source) > MANY:
+            self.line(f"… and {len(by_source) - MANY} more sources", indent=4)
+
+    def reasons(self, source: Source, omissions: Sequence[Omission]) -> None:
+        """Why these passages are said to be left out, each reason once."""
+        by_reason: dict[str, list[Omission]] = {}
+        for omission in omissions:
+            by_reason.setdefault(omission.reason or "", []).append(omission)
+        for reason, same in [item for item in by_reason.items() if item[0]][:MANY]:
+            who = _quote(source.text, same[0].span) if len(same) == 1 else f"{len(same)} passages"
+            self.line((f"{who}: {visible(shorten(reason, LONG_PIECE))}", "dim"), indent=6)
+
+    def not_judged(self, case: Case, reading: Reading) -> None:
+        notes = [f"Note: {visible(shorten(note, LONG_PIECE))}" for note in reading.judgement.notes]
+        if reading.coverage_unknown:
+            notes.insert(0, "Not judged: whether the sources that had to be covered are covered")
+        if reading.unjudged:
+            size = sum(len(span) for span in reading.unjudged)
+            notes.insert(0, f"Not judged: {size} of {len(case.response)} characters of the response")
+        elif reading.outcome is Outcome.UNJUDGED and not reading.coverage_unknown:
+            notes.insert(0, "Not judged: this detector gave no score")
+        if notes:
+            self.console.print()
+            self._many(notes, lambda _, note: self.line((note, "yellow"), indent=4))
+
+    def _many(self, items: Sequence[T], show: Callable[[int, T], None]) -> None:
+        for i, item in enumerate(items[:MANY], 1):
+            show(i, item)
+        if len(items) > MANY:
+            self.line((f"… and {len(items) - MANY} more", "dim"), indent=4)
+
+    def legend(self) -> None:
+        """What the marks mean that were used; nothing where none was."""
+        words = {
+            "flagged": "flagged: not backed by the sources",
+            "omitted": "left out of the response",
+            "unjudged": "not judged",
+        }
+        parts: list[str | tuple[str, str]] = []
+        for mark in (m for m in words if m in self.used):
+            before, after = _BRACKETS[mark]
+            parts += [
+                "   " if parts else "",
+                (f"{before}{words[mark]}{after}" if self.plain else words[mark], _STYLES[mark]),
+            ]
+        if parts:
+            self.line(("Marks: ", "dim"), *parts)
+
+
+def _response_marks(reading: Reading) -> list[tuple[Span, str]]:
+    return [
+        *((finding.span, "flagged") for finding in reading.findings),
+        *((span, "unjudged") for span in reading.unjudged),
+    ]
+
+
+def _name(source: Source) -> str:
+    cited = f" {source.citation}" if source.citation else ""
+    return visible(shorten(f"source {source.id}{cited}", 120))
+
+
+def _quote(text: str, span: Span) -> str:
+    return f"“{visible(shorten(text[span.start : span.end], 240))}”"
+
+
+def _words(case: Case, finding: Finding) -> str:
+    return _quote(case.response, finding.span) if len(finding.span) else "(a place without words)"
+
+
+def _in_a_row(saying: str, words: Sequence[str]) -> Iterator[str | tuple[str, str]]:
+    if saying:
+        yield (f"{visible(shorten(saying, LONG_PIECE))}: ", "dim")
+    more = [f"… and {len(words) - MANY} more"] if len(words) > MANY else []
+    yield " · ".join([*words[:MANY], *more])
