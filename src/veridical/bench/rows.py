@@ -33,7 +33,8 @@ class Row:
 
     `unit` is a hash of all that determines the figures: the same unit made again gives the same figures. `n` cases of
     which `not_judged` could not be judged; `data_hash` is of the examples as read, not of files; `seconds` is
-    judging alone, `peak_mb` the process's peak resident memory.
+    judging alone, `peak_mb` the process's peak resident memory. `curves` are of the response-level scores
+    (`veridical.bench.curves`).
     """
 
     unit: str
@@ -46,7 +47,8 @@ class Row:
     not_judged: int
     skipped: int
     data_hash: str
-    threshold: float
+    thresholds: dict[str, float]
+    threshold_from: str
     metrics: dict[str, Figure]
     seconds: float
     peak_mb: float
@@ -57,7 +59,7 @@ class Row:
     date: str
     machine: str
     versions: dict[str, str] = field(default_factory=dict)
-    threshold_from: str = "default"
+    curves: dict[str, list[list[float]]] = field(default_factory=dict)
 
 
 _ROW = TypeAdapter(Row)

@@ -1,4 +1,4 @@
-"""Run detectors over data sets and make result rows. Judging is timed and journalled; figures come after it."""
+"""Result rows: every detector on every data set, as a whole and by group."""
 
 from __future__ import annotations
 
@@ -8,83 +8,27 @@ import os
 import platform
 import resource
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 
-from veridical.bench.journal import Journal
+from veridical.bench.curves import curves
 from veridical.bench.rows import Figure, Row
-from veridical.core.decide import THRESHOLD, check_threshold, unjudged
-from veridical.core.errors import CannotJudgeError, DataError, InputError, UnknownNameError
-from veridical.core.types import Detector, Example, Judgement, check_judgement
-from veridical.datasets import load_reader, read
-from veridical.datasets.split import content_hash
-from veridical.detectors import load_detector
+from veridical.bench.settings import Loaded, Settings, load
+from veridical.bench.trial import Trial, load_all, try_on
+from veridical.core.decide import unjudged
+from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.types import Detector, Example, Judgement
+from veridical.datasets.split import document_of
 from veridical.metrics import UndefinedMetricError
-from veridical.metrics.catalogue import METRICS, Metric, interval
+from veridical.metrics.catalogue import METRICS
+from veridical.metrics.measure import Metric, interval
 
-__all__ = ["Settings", "load", "run"]
+__all__ = ["run"]
 
-BATCH = 64
-# what a metric looks at -> what a detector must score for it to mean anything
-NEEDS = {"response": "response", "token": "span", "character": "span", "span": "span", "coverage": "coverage"}
-# … and what a data set must label for it
-LABELS = {
-    "response": {"response", "span", "token", "pair"},
-    "token": {"span", "token", "pair"},
-    "character": {"span", "token", "pair"},
-    "span": {"span", "token", "pair"},
-    "coverage": {"coverage"},
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What to run. `data` are NAME:PATH specs; `metrics` None takes all that fit the detector and the data."""
-
-    detectors: Sequence[str]
-    data: Sequence[str]
-    metrics: Sequence[str] | None = None
-    group_by: Sequence[str] = ()
-    split: str | None = None
-    threshold: float | None = None
-    skip_bad: bool = False
-    resamples: int = 1000
-    level: float = 0.95
-    seed: int = 0
-    command: str = ""
-    journal: Path | None = None
-    progress: Callable[[str, int, int], None] = field(default=lambda label, done, total: None)
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """One data set in memory: its name, examples, hash, what it labels, and how many rows were skipped."""
-
-    name: str
-    examples: list[Example]
-    hash: str
-    levels: tuple[str, ...]
-    skipped: int
-
-
-def load(spec: str, settings: Settings) -> Loaded:
-    """The examples of NAME:PATH; `DataError` if there are none, or two share an id."""
-    bad: list[DataError] = []
-    examples = list(read(spec, settings.split, on_bad=bad.append if settings.skip_bad else None))
-    name, _, path = spec.partition(":")
-    if not examples:
-        raise DataError("no examples in it", path=path, hint=f"{len(bad)} rows were skipped" if bad else None)
-    ids = [example.case.id for example in examples]
-    if len(set(ids)) < len(ids):
-        twice = next(id for id in ids if ids.count(id) > 1)
-        raise DataError(f"the case id {twice!r} stands twice", path=path)
-    return Loaded(name, examples, content_hash(examples), load_reader(name).INFO.levels, len(bad))
+Pairs = Sequence[tuple[Example, Judgement]]
 
 
 def run(settings: Settings, known: Mapping[str, list[Row]] | None = None) -> Iterator[list[Row]]:
@@ -92,7 +36,7 @@ def run(settings: Settings, known: Mapping[str, list[Row]] | None = None) -> Ite
 
     A unit that is in `known` is given back as it stands there, without judging anything.
     """
-    detectors = [load_detector(spec) for spec in settings.detectors]
+    detectors = load_all(settings.detectors)
     for name in settings.metrics or ():
         if name not in METRICS:
             raise UnknownNameError("metric", name, METRICS)
@@ -109,7 +53,7 @@ def run(settings: Settings, known: Mapping[str, list[Row]] | None = None) -> Ite
 def _unit(detector: Detector, data: Loaded, settings: Settings) -> str:
     """A hash of all that determines the figures."""
     parts = (
-        *(detector.name, getattr(detector, "threshold", None), data.name, data.hash, settings.split),
+        *(detector.name, getattr(detector, "threshold", None), data.name, data.hash, data.split, settings.fit),
         *(settings.metrics and list(settings.metrics), list(settings.group_by), settings.threshold),
         *(settings.resamples, settings.level, settings.seed, version("veridical")),
     )
@@ -117,72 +61,26 @@ def _unit(detector: Detector, data: Loaded, settings: Settings) -> str:
 
 
 def _rows(unit: str, detector: Detector, data: Loaded, settings: Settings) -> list[Row]:
-    groups: list[tuple[str | None, list[int]]] = [(None, list(range(len(data.examples))))]
-    for key in settings.group_by:
-        groups += _groups(data.examples, key)
     metrics = _metrics(detector, data, settings)
-    judgements, seconds = _judge(detector, data, settings)
-    share = seconds / len(data.examples)
-    return [
-        _row(
-            unit,
-            detector,
-            data,
-            settings,
-            group,
-            [(data.examples[i], judgements[i]) for i in picked],
-            metrics,
-            share,
-        )
-        for group, picked in groups
-    ]
+    groups = [("", range(len(data.examples))), *(g for key in settings.group_by for g in _groups(data.examples, key))]
+    trial = try_on(detector, data, settings)
+    return [_row(unit, trial, settings, metrics, group, picked) for group, picked in groups]
 
 
-def _groups(examples: Sequence[Example], key: str) -> list[tuple[str | None, list[int]]]:
+def _groups(examples: Sequence[Example], key: str) -> list[tuple[str, Sequence[int]]]:
     found: dict[str, list[int]] = {}
     for i, example in enumerate(examples):
         value = dict(example.group).get(key)
         if value is not None:
             found.setdefault(f"{key}={value}", []).append(i)
     if not found:
-        known = sorted({name for example in examples for name, _ in example.group})
-        raise UnknownNameError("group", key, known)
+        raise UnknownNameError("group", key, {name for example in examples for name, _ in example.group})
     return sorted(found.items())
 
 
-def _judge(detector: Detector, data: Loaded, settings: Settings) -> tuple[list[Judgement], float]:
-    """All judgements and the seconds that they took, a journalled run's earlier seconds included."""
-    label = f"{detector.name} on {data.name}"
-    folder = settings.journal
-    journal = Journal.open(folder, detector.name, data.name, data.hash) if folder else None
-    judgements = list(journal.judgements) if journal else []
-    seconds = journal.seconds if journal else 0.0
-    cases = [example.case for example in data.examples]
-    for at in range(len(judgements), len(cases), BATCH):
-        settings.progress(label, at, len(cases))
-        batch = cases[at : at + BATCH]
-        begun = time.perf_counter()
-        made = detector.judge(batch)
-        spent = time.perf_counter() - begun
-        if len(made) != len(batch):
-            raise CannotJudgeError(f"detector {detector.name!r} gave {len(made)} judgements for {len(batch)} cases")
-        for case, judgement in zip(batch, made, strict=True):
-            check_judgement(case, judgement)
-        if journal:
-            journal.add(made, spent)
-        judgements += made
-        seconds += spent
-    settings.progress(label, len(cases), len(cases))
-    return judgements, seconds
-
-
 def _metrics(detector: Detector, data: Loaded, settings: Settings) -> dict[str, Metric]:
-    scored = set(getattr(detector, "levels", ("response", "span", "coverage")))
-    fits = {
-        name: metric
-        for name, metric in METRICS.items()
-        if NEEDS[metric.level] in scored and LABELS[metric.level] & set(data.levels)
-    }
+    levels = getattr(detector, "levels", ("response", "span", "coverage"))
+    fits = {name: metric for name, metric in METRICS.items() if metric.fits(levels, data.levels)}
     if settings.metrics is None:
         return fits
     wanted = {name: METRICS[name] for name in settings.metrics if name in fits}
@@ -195,32 +93,25 @@ def _metrics(detector: Detector, data: Loaded, settings: Settings) -> dict[str, 
 
 
 def _row(
-    unit: str,
-    detector: Detector,
-    data: Loaded,
-    settings: Settings,
-    group: str | None,
-    picked: list[tuple[Example, Judgement]],
-    metrics: dict[str, Metric],
-    seconds_a_case: float,
+    unit: str, trial: Trial, settings: Settings, metrics: Mapping[str, Metric], group: str, picked: Sequence[int]
 ) -> Row:
-    own = getattr(detector, "threshold", None)
-    threshold = check_threshold(settings.threshold or own or THRESHOLD)
+    data = trial.data
+    pairs = [(data.examples[i], trial.judgements[i]) for i in picked]
     return Row(
         unit=unit,
-        detector=detector.name,
+        detector=trial.detector.name,
         data=data.name,
-        split=settings.split or "all",
-        group=group,
-        n=len(picked),
-        documents=len({_document(example) for example, _ in picked}),
-        not_judged=sum(j.judged == () or bool(unjudged(e.case, j)) for e, j in picked),
+        split=data.split,
+        group=group or None,
+        n=len(pairs),
+        documents=len({document_of(example) for example, _ in pairs}),
+        not_judged=sum(j.judged == () or bool(unjudged(e.case, j)) for e, j in pairs),
         skipped=data.skipped,
         data_hash=data.hash,
-        threshold=threshold,
-        threshold_from="command" if settings.threshold else "detector" if own else "default",
-        metrics={name: _figure(metric, picked, threshold, settings) for name, metric in metrics.items()},
-        seconds=round(seconds_a_case * len(picked), 4),
+        thresholds=trial.thresholds,
+        threshold_from=trial.threshold_from,
+        metrics={name: _figure(metric, pairs, trial.thresholds, settings) for name, metric in metrics.items()},
+        seconds=round(trial.seconds * len(pairs) / len(data.examples), 4),
         peak_mb=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
         level=settings.level,
         resamples=settings.resamples,
@@ -228,35 +119,24 @@ def _row(
         command=settings.command,
         date=datetime.now(UTC).date().isoformat(),
         machine=f"{os.cpu_count()} x {platform.machine()} {sys.platform}",
-        versions={
-            "veridical": version("veridical"),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-        },
+        curves={} if group else curves(pairs),
+        versions={name: version(name) for name in ("veridical", "numpy")} | {"python": platform.python_version()},
     )
 
 
-def _document(example: Example) -> str:
-    return example.document or example.case.id
-
-
-def _figure(
-    metric: Metric, picked: Sequence[tuple[Example, Judgement]], threshold: float, settings: Settings
-) -> Figure:
+def _figure(metric: Metric, pairs: Pairs, thresholds: Mapping[str, float], settings: Settings) -> Figure:
     """The metric over the cases that count, with its interval by document; undefined is said, never made up."""
-    rows, documents = [], []
-    for example, judgement in picked:
-        part = metric.rows(example, judgement, threshold)
-        if part is not None:
-            rows.append(part)
-            documents.append(_document(example))
-    if not rows:
+    threshold = thresholds[metric.level if metric.level in thresholds else "span"]
+    rows = [metric.rows(example, judgement, threshold) for example, judgement in pairs]
+    kept = [found for found in rows if found is not None]
+    if not kept:
         return Figure(None, note="no case counts: not judged, or not labelled for it")
+    documents = [document_of(example) for example, _ in pairs]
     try:
-        value = metric.value(np.concatenate(rows))
+        value = metric.value(np.concatenate(kept))
+        low, high = interval(
+            metric, rows, documents, resamples=settings.resamples, seed=settings.seed, level=settings.level
+        )
     except UndefinedMetricError as error:
-        return Figure(None, n=len(rows), note=error.message)
-    low, high = interval(
-        metric, rows, documents, resamples=settings.resamples, seed=settings.seed, level=settings.level
-    )
-    return Figure(float(value), float(low), float(high), len(rows))
+        return Figure(None, n=len(kept), note=error.message)
+    return Figure(float(value), float(low), float(high), len(kept))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from veridical.bench.rows import Figure, Row
 
-__all__ = ["FORMATS", "Table", "cell", "latex", "markdown", "tables"]
+__all__ = ["FORMATS", "Table", "by_data", "cell", "latex", "markdown", "narrow", "tables"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,15 +20,20 @@ class Table:
     foot: str
 
 
+def by_data(rows: Iterable[Row]) -> list[list[Row]]:
+    """The rows of each data set, split and version of the data together, in their order."""
+    found: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.data, row.split, row.data_hash), []).append(row)
+    return list(found.values())
+
+
 def tables(rows: Iterable[Row], metrics: Sequence[str] | None = None) -> list[Table]:
     """One table for each data set, split and version of the data, in the rows' order.
 
     `metrics` chooses and orders the columns; without it all that any row has, in their order.
     """
-    by_data: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        by_data.setdefault((row.data, row.split, row.data_hash), []).append(row)
-    return [_table(found, metrics) for found in by_data.values()]
+    return [_table(found, metrics) for found in by_data(rows)]
 
 
 def _table(rows: list[Row], metrics: Sequence[str] | None) -> Table:
@@ -54,6 +59,19 @@ def _table(rows: list[Row], metrics: Sequence[str] | None) -> Table:
         f"{first.seed}); data {first.data_hash[:12]}{skipped}; {', '.join(sorted({row.date for row in rows}))}"
     )
     return Table(title, head, lines, foot)
+
+
+def narrow(table: Table) -> Table:
+    """The same figures with a line each: detector (and group), metric, figure."""
+    first = table.head.index("not judged") + 1
+    keys = [i for i, name in enumerate(table.head[:first]) if name in ("detector", "group")]
+    lines = [
+        [*(line[i] for i in keys), name, line[first + column]]
+        for line in table.lines
+        for column, name in enumerate(table.head[first:])
+        if line[first + column] != "–"
+    ]
+    return Table(table.title, [*(table.head[i] for i in keys), "metric", "figure"], lines, table.foot)
 
 
 def cell(figure: Figure | None) -> str:

@@ -16,7 +16,8 @@ from typer.core import TyperGroup
 
 if TYPE_CHECKING:
     from veridical.bench.rows import Row
-    from veridical.bench.run import Settings
+    from veridical.bench.settings import Settings
+    from veridical.bench.table import Table
 
 
 class _RunByDefault(TyperGroup):
@@ -35,40 +36,55 @@ bench_app = typer.Typer(
 )
 
 
+Detectors = Annotated[list[str], typer.Argument(help="Detectors; see: veridical detectors.", metavar="DETECTOR…")]
+Data = Annotated[
+    list[str],
+    typer.Option("--data", metavar="SET:PATH", help="Labelled data, such as xsum_token:FOLDER. Repeatable."),
+]
+Metrics = Annotated[
+    str | None, typer.Option(help="Metrics by name, with commas.  [default: all that fit]", show_default=False)
+]
+Split = Annotated[str | None, typer.Option(help="Only this split of the data.", show_default=False)]
+Fit = Annotated[
+    str | None,
+    typer.Option(
+        help="Fit thresholds on a tenth of the documents by f1, balanced_accuracy, means or precision@P, and "
+        "measure on another fifth.",
+        show_default=False,
+    ),
+]
+Threshold = Annotated[
+    float | None, typer.Option(help="Threshold (0 to 1).  [default: the detector's, else 0.5]", show_default=False)
+]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Count and skip rows that cannot be read.")]
+Seed = Annotated[int, typer.Option(help="Seed of the bootstrap and of the division by document.")]
+
+
 @bench_app.command("run")
 def run_command(
-    detectors: Annotated[list[str], typer.Argument(help="Detectors; see: veridical detectors.", metavar="DETECTOR…")],
-    data: Annotated[
-        list[str],
-        typer.Option("--data", metavar="SET:PATH", help="Labelled data, such as xsum_token:FOLDER. Repeatable."),
-    ],
-    metrics: Annotated[
-        str | None,
-        typer.Option(help="Metrics by name, with commas.  [default: all that fit]", show_default=False),
-    ] = None,
+    detectors: Detectors,
+    data: Data,
+    metrics: Metrics = None,
     group_by: Annotated[
-        str | None,
-        typer.Option(help="Also one row for each value of these, such as system,task.", show_default=False),
+        str | None, typer.Option(help="Also one row for each value of these, such as system,task.", show_default=False)
     ] = None,
-    split: Annotated[str | None, typer.Option(help="Only this split of the data.", show_default=False)] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(help="Threshold (0 to 1).  [default: the detector's, else 0.5]", show_default=False),
-    ] = None,
+    split: Split = None,
+    fit: Fit = None,
+    threshold: Threshold = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="ROWS", help="Append result rows to this file; run again, it goes on where it stopped."),
     ] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Count and skip rows that cannot be read.")] = False,
+    skip_bad: SkipBad = False,
     resamples: Annotated[int, typer.Option(help="Bootstrap samples, drawn by document.", min=10)] = 1000,
-    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+    seed: Seed = 0,
 ) -> int:
     """Run detectors on labelled data and print a table of metrics with bootstrap intervals.
 
     [bold]veridical bench overlap --data xsum_token:data/xsum_token[/bold]
     [bold]veridical bench overlap length coin --data bump:data/bump --group-by error_type --out rows.jsonl[/bold]
     """
-    from veridical.bench.run import Settings
+    from veridical.bench.settings import Settings
 
     settings = Settings(
         detectors=detectors,
@@ -76,6 +92,7 @@ def run_command(
         metrics=_split(metrics) or None,
         group_by=_split(group_by),
         split=split,
+        fit=fit,
         threshold=threshold,
         skip_bad=skip_bad,
         resamples=resamples,
@@ -83,9 +100,56 @@ def run_command(
         command=shlex.join(["veridical", *sys.argv[1:]]),
         journal=out.with_name(out.name + ".work") if out else None,
     )
+    from veridical.bench.table import tables
+
     with _progress() as progress:
         rows = _run(replace(settings, progress=progress), out)
-    _print(rows, _split(metrics) or None)
+    _show(tables(rows, _split(metrics) or None))
+    return 0
+
+
+@bench_app.command("compare")
+def compare_command(
+    detectors: Detectors,
+    data: Data,
+    metrics: Annotated[
+        str | None,
+        typer.Option(help="accuracy, f1, token_f1, roc_auc, word_roc_auc; with commas.  [default: all that fit]"),
+    ] = None,
+    split: Split = None,
+    fit: Fit = None,
+    threshold: Threshold = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the comparisons as JSON lines.")] = None,
+    skip_bad: SkipBad = False,
+    seed: Seed = 0,
+) -> int:
+    """Test every pair of detectors for a difference on the same cases.
+
+    Exact paired permutation tests for accuracy and F1, Hanley and McNeil's for ROC AUC, with Bonferroni's correction.
+
+    [bold]veridical bench compare overlap overlap:values --data bump:data/bump --fit f1[/bold]
+    """
+    from veridical.bench.compare import compare, comparison_table, encode_comparison
+    from veridical.bench.settings import Settings
+    from veridical.core.files import write_whole
+
+    settings = Settings(
+        detectors=detectors,
+        data=data,
+        metrics=_split(metrics) or None,
+        split=split,
+        fit=fit,
+        threshold=threshold,
+        skip_bad=skip_bad,
+        seed=seed,
+        command=shlex.join(["veridical", *sys.argv[1:]]),
+    )
+    with _progress() as progress:
+        made = list(compare(replace(settings, progress=progress)))
+    for found in made:
+        _show([comparison_table(found)])
+    if out:
+        write_whole(out, "".join(encode_comparison(c) + "\n" for found in made for c in found))
     return 0
 
 
@@ -133,18 +197,22 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
         yield show
 
 
-def _print(rows: list[Row], metrics: list[str] | None) -> None:
+def _show(tables: list[Table]) -> None:
+    """Tables on standard output; where the terminal is too narrow for a result table, a line a figure."""
     from rich.console import Console
     from rich.table import Table as RichTable
 
-    from veridical.bench.table import tables
+    from veridical.bench.table import narrow
 
-    console = Console(highlight=False)
-    for table in tables(rows, metrics):
+    console = Console(highlight=False, markup=False, emoji=False)
+    for table in tables:
+        widths = [max(len(line[i]) for line in [table.head, *table.lines]) for i in range(len(table.head))]
+        wide = sum(widths) + 3 * len(widths) >= console.width
+        fitting = narrow(table) if wide and "not judged" in table.head else table
         shown = RichTable(title=table.title, caption=table.foot, title_justify="left", caption_justify="left")
-        for name in table.head:
+        for name in fitting.head:
             shown.add_column(name, overflow="fold")
-        for line in table.lines:
+        for line in fitting.lines:
             shown.add_row(*line)
         console.print(shown)
 
@@ -168,12 +236,18 @@ def table_command(
     from veridical.core.files import write_whole
 
     found = read_rows(rows)
+    chosen = _split(metrics) or None
     if format == "terminal":
-        _print(found, _split(metrics) or None)
+        _show(tables(found, chosen))
         return 0
-    if format not in FORMATS:
-        raise UnknownNameError("format", format, ["terminal", *FORMATS])
-    text = FORMATS[format](tables(found, _split(metrics) or None)) + "\n"
+    if format == "html":
+        from veridical.bench.page import render_tables
+
+        text = render_tables(found, chosen)
+    elif format in FORMATS:
+        text = FORMATS[format](tables(found, chosen)) + "\n"
+    else:
+        raise UnknownNameError("format", format, ["terminal", "html", *FORMATS])
     if out:
         write_whole(out, text)
     else:

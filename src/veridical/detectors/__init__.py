@@ -1,8 +1,8 @@
 """The detectors: one file a method, every one under the same contract (`veridical.core.types.Detector`).
 
 An entry is a class with `from_spec(argument)`, which makes a detector from what stands behind the colon in
-`name:argument` (None where there is none), and `levels`, what it scores: "response", "span", "coverage".
-The first line of its docstring is what `veridical detectors` prints.
+`name:argument` (None where there is none), `levels`, what it scores ("response", "span", "coverage"), and `grounded`,
+whether it needs sources. One that can learn from labelled data before it is measured has `fit(examples)`. The first line of its docstring is what `veridical detectors` prints.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ __all__ = ["DETECTORS", "load_detector"]
 DETECTORS = Registry(
     "detector",
     {
+        "coin": "veridical.detectors.baselines:Coin",
+        "length": "veridical.detectors.baselines:Length",
+        "majority": "veridical.detectors.baselines:Majority",
         "overlap": "veridical.detectors.overlap:Overlap",
     },
     group="veridical.detectors",

@@ -1,0 +1,52 @@
+"""The points of ROC and reliability curves that a result row keeps, so that figures need no second run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from veridical.core.types import Example, Judgement
+from veridical.metrics import UndefinedMetricError
+from veridical.metrics.calibration import reliability
+from veridical.metrics.catalogue import METRICS
+
+__all__ = ["POINTS", "curves", "roc_points"]
+
+POINTS = 101
+
+
+def roc_points(labels: np.ndarray, scores: np.ndarray, points: int = POINTS) -> list[list[float]]:
+    """At most `points` (false, true positive rate) pairs from (0, 0) to (1, 1); `UndefinedMetricError` with one class.
+
+    >>> roc_points(np.array([1, 0]), np.array([0.9, 0.1]))
+    [[0.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+    """
+    gold = np.asarray(labels) > 0
+    if gold.all() or not gold.any():
+        raise UndefinedMetricError("a ROC curve needs both classes")
+    order = np.argsort(-np.asarray(scores), kind="stable")
+    last = np.append(np.diff(np.asarray(scores)[order]) != 0, True)  # equal scores are one point
+    true = np.append(0.0, np.cumsum(gold[order])[last] / gold.sum())
+    false = np.append(0.0, np.cumsum(~gold[order])[last] / (~gold).sum())
+    if len(true) > points:
+        picked = np.unique(np.linspace(0, len(true) - 1, points).round().astype(int))
+        true, false = true[picked], false[picked]
+    return [[round(float(x), 5), round(float(y), 5)] for x, y in zip(false, true, strict=True)]
+
+
+def curves(pairs: Sequence[tuple[Example, Judgement]]) -> dict[str, list[list[float]]]:
+    """The curves of the response-level scores: "roc", and "reliability" as (mean score, share hallucinated, cases).
+
+    Empty where no response has both a score and a label, or all labels are the same.
+    """
+    rows = [METRICS["roc_auc"].rows(example, judgement) for example, judgement in pairs]
+    kept = [found for found in rows if found is not None]
+    if not kept:
+        return {}
+    table = np.concatenate(kept)
+    gold, score = table[:, 0] > 0, table[:, 1]
+    if gold.all() or not gold.any():
+        return {}
+    bars = [[round(b.score, 5), round(b.rate, 5), b.weight] for b in reliability(gold, score)]
+    return {"roc": roc_points(gold, score), "reliability": bars}

@@ -1,0 +1,73 @@
+"""What to run, and the data sets that it runs on, divided by document where something is fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from veridical.core.errors import DataError
+from veridical.core.types import Example
+from veridical.datasets import load_reader, read
+from veridical.datasets.split import content_hash, split_by_document
+
+__all__ = ["Loaded", "Settings", "load"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to run. `data` are NAME:PATH specs; `metrics` None takes all that fit the detector and the data.
+
+    With `fit` (a rule of `veridical.bench.trial.RULES`) each data set is divided by document: thresholds and
+    detectors that can learn are fitted on its validation part, and its test part alone is measured.
+    """
+
+    detectors: Sequence[str]
+    data: Sequence[str]
+    metrics: Sequence[str] | None = None
+    group_by: Sequence[str] = ()
+    split: str | None = None
+    fit: str | None = None
+    threshold: float | None = None
+    skip_bad: bool = False
+    resamples: int = 1000
+    level: float = 0.95
+    seed: int = 0
+    command: str = ""
+    journal: Path | None = None
+    progress: Callable[[str, int, int], None] = field(default=lambda label, done, total: None)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """One data set in memory: the examples to measure on, those to fit on, what it labels, and its hash.
+
+    `hash` is of all examples as read, before they were divided.
+    """
+
+    name: str
+    split: str
+    examples: list[Example]
+    fitting: list[Example]
+    hash: str
+    levels: tuple[str, ...]
+    skipped: int
+
+
+def load(spec: str, settings: Settings) -> Loaded:
+    """The examples of NAME:PATH; `DataError` if there are none to measure or to fit on, or two share an id."""
+    bad: list[DataError] = []
+    examples = list(read(spec, settings.split, on_bad=bad.append if settings.skip_bad else None))
+    name, _, path = spec.partition(":")
+    if not examples:
+        raise DataError("no examples in it", path=path, hint=f"{len(bad)} rows were skipped" if bad else None)
+    ids = [example.case.id for example in examples]
+    if len(set(ids)) < len(ids):
+        twice = next(id for id in ids if ids.count(id) > 1)
+        raise DataError(f"the case id {twice!r} stands twice", path=path)
+    parts = split_by_document(examples, seed=settings.seed) if settings.fit else {"test": examples, "valid": []}
+    if settings.fit and not (parts["test"] and parts["valid"]):
+        raise DataError("too few documents to fit on some and measure on others", path=path, hint="leave out --fit")
+    split = ", ".join(filter(None, [settings.split, "test part" if settings.fit else None])) or "all"
+    levels = load_reader(name).INFO.levels
+    return Loaded(name, split, parts["test"], parts["valid"], content_hash(examples), levels, len(bad))

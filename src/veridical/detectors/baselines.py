@@ -1,0 +1,130 @@
+"""What any detector has to beat: the response's length alone, a coin, and always saying the same.
+
+None of them reads the sources. Their scores carry no knowledge: only their order (length) or their share above the
+threshold (coin, majority) means anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.segment import words
+from veridical.core.types import Case, Example, Judgement, Span, Verdict
+
+__all__ = ["Coin", "Length", "Majority"]
+
+
+def _empty(case: Case, name: str) -> Judgement:
+    return Judgement(case.id, name, judged=(), notes=("the response has no words",))
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """Baseline: the longer a response, the likelier a hallucination (score n / (n + 1) for n words)."""
+
+    name: str = "length"
+    levels: ClassVar[tuple[str, ...]] = ("response",)
+    grounded: ClassVar[bool] = False
+
+    @classmethod
+    def from_spec(cls, argument: str | None) -> Length:
+        """`length`; takes no argument."""
+        if argument:
+            raise InputError(f"length takes no argument, found {argument!r}")
+        return cls()
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        """One response-level score each."""
+        return [self._one(case) for case in cases]
+
+    def _one(self, case: Case) -> Judgement:
+        n = len(words(case.response))
+        return Judgement(case.id, self.name, n / (n + 1)) if n else _empty(case, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Coin:
+    """Baseline: flags at random with probability p; coin alone is the optimised coin (p = 1, the best for F1).
+
+    With prevalence q a coin has precision q and recall p, so F1 = 2qp / (q + p) grows with p whatever q is: the coin
+    that D §5.2 tunes on validation data always ends at p = 1, up to noise. Scores are drawn uniformly above 0.5 for
+    what is flagged and below for the rest, seeded by the case, so that its ROC AUC is that of chance.
+    """
+
+    name: str = "coin"
+    p: float = 1.0
+    seed: int = 0
+    levels: ClassVar[tuple[str, ...]] = ("response", "span")
+    grounded: ClassVar[bool] = False
+
+    @classmethod
+    def from_spec(cls, argument: str | None) -> Coin:
+        """`coin` or `coin:P` with P in [0, 1]."""
+        try:
+            p = 1.0 if argument is None else float(argument)
+        except ValueError:
+            p = -1.0
+        if not 0.0 <= p <= 1.0:
+            raise InputError(f"coin:{argument} is no probability", hint="coin:P with P from 0 to 1, such as coin:0.5")
+        return cls("coin" if argument is None else f"coin:{argument}", p)
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        """One response-level score each, and one for each word."""
+        return [self._one(case) for case in cases]
+
+    def _one(self, case: Case) -> Judgement:
+        spans = words(case.response)
+        if not spans:
+            return _empty(case, self.name)
+        text = f"{self.seed}\0{case.id}\0{case.response}".encode("utf-8", "surrogatepass")
+        random = np.random.default_rng(int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big"))
+        heads = random.random(len(spans) + 1) < self.p
+        # in [0.5, 1) for heads and [0, 0.5) for tails
+        scores = random.random(len(spans) + 1) / 2 + np.where(heads, 0.5, 0.0)
+        verdicts = tuple(Verdict(span, float(score)) for span, score in zip(spans, scores[1:], strict=True))
+        return Judgement(case.id, self.name, float(scores[0]), verdicts=verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class Majority:
+    """Baseline: always says the more frequent answer (supported, until fitted on labelled data)."""
+
+    name: str = "majority"
+    score: float = 0.0
+    levels: ClassVar[tuple[str, ...]] = ("response", "span")
+    grounded: ClassVar[bool] = False
+
+    @classmethod
+    def from_spec(cls, argument: str | None) -> Majority:
+        """`majority`, or `majority:supported` or `majority:hallucinated`."""
+        answers = {"supported": 0.0, "hallucinated": 1.0}
+        if argument is None:
+            return cls()
+        if argument not in answers:
+            raise UnknownNameError("answer of majority", argument, answers)
+        return cls(f"majority:{argument}", answers[argument])
+
+    def fit(self, examples: Iterable[Example]) -> Majority:
+        """The one that says what most responses of labelled (validation) examples are."""
+        golds = [example.gold.hallucination for example in examples]
+        labels = [score >= 0.5 for score in golds if score is not None]
+        if not labels:
+            raise InputError("no example has a response-level label", hint="majority is fitted on labelled responses")
+        return Majority(self.name, float(2 * sum(labels) > len(labels)))
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        """The same score for every response and every word."""
+        return [self._one(case) for case in cases]
+
+    def _one(self, case: Case) -> Judgement:
+        spans = words(case.response)
+        if not spans:
+            return _empty(case, self.name)
+        whole = (Verdict(Span(spans[0].start, spans[-1].end), self.score),) if self.score else ()
+        return Judgement(case.id, self.name, self.score, verdicts=whole)

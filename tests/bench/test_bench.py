@@ -1,0 +1,279 @@
+"""`veridical bench`: rows that can be believed, made again the same, and picked up where a crash left them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from veridical.bench.compare import compare
+from veridical.bench.rows import Row, encode_row, read_rows
+from veridical.bench.run import run
+from veridical.bench.settings import Settings, load
+from veridical.bench.table import cell, latex, markdown, narrow, tables
+from veridical.bench.trial import rule
+from veridical.cli import main
+from veridical.core.errors import DataError, InputError, UnknownNameError
+from veridical.core.types import Case, Example, Judgement, Source, Span, Verdict
+from veridical.core.wire import encode
+
+WORDS = ["red", "green", "blue", "black", "white", "grey", "pink", "brown"]
+
+
+def example(i: int) -> Example:
+    """A response of eight words, of which those that are not in its source are marked; every third is clean."""
+    wrong = [] if i % 3 == 0 else [i % 8, (i * 5 + 1) % 8]
+    response = " ".join(f"{w}x" if k in wrong else w for k, w in enumerate(WORDS))
+    spans, at = [], 0
+    for word in response.split():
+        start = response.index(word, at)
+        at = start + len(word)
+        if word.endswith("x"):
+            spans.append(Span(start, at))
+    case = Case(str(i), response, (Source("1", " ".join(WORDS)),))
+    gold = Judgement(str(i), "human:a", float(bool(spans)), verdicts=tuple(Verdict(s, 1.0) for s in spans))
+    return Example(case, gold, document=str(i // 2), group=(("kind", "even" if i % 2 == 0 else "odd"),))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    path = tmp_path / "data.jsonl"
+    path.write_text("".join(encode(example(i)) + "\n" for i in range(300)))
+    return f"jsonl:{path}"
+
+
+def same(rows: list[Row]) -> list[Row]:
+    """Rows without what differs between two honest runs."""
+    return [replace(row, seconds=0, peak_mb=0, date="", command="") for row in rows]
+
+
+def test_a_row_holds_what_it_takes_to_believe_it(data: str) -> None:
+    (rows,) = run(Settings(["overlap"], [data], resamples=50))
+    (row,) = rows
+    assert (row.n, row.documents, row.not_judged, row.skipped) == (300, 150, 0, 0)
+    assert row.metrics["roc_auc"].value == 1.0
+    assert row.metrics["token_f1"].value == 1.0
+    assert len(row.data_hash) == 64
+    assert row.thresholds["span"] == 0.5
+    assert row.threshold_from == "default"
+    assert row.versions["veridical"]
+    assert row.curves["roc"][-1] == [1.0, 1.0]
+
+
+def test_groups(data: str) -> None:
+    (rows,) = run(Settings(["overlap"], [data], ["token_f1"], group_by=["kind"], resamples=20))
+    assert [(row.group, row.n) for row in rows] == [(None, 300), ("kind=even", 150), ("kind=odd", 150)]
+    with pytest.raises(UnknownNameError, match="unknown group 'kond'"):
+        list(run(Settings(["overlap"], [data], group_by=["kond"])))
+
+
+def test_a_level_that_a_detector_has_no_say_in_has_no_figure(data: str) -> None:
+    (rows,) = run(Settings(["length"], [data], resamples=20))
+    assert "roc_auc" in rows[0].metrics
+    assert "token_f1" not in rows[0].metrics
+    with pytest.raises(InputError, match="none of the metrics token_f1 fits length"):
+        list(run(Settings(["length"], [data], ["token_f1"])))
+
+
+def test_fitting_uses_other_documents_than_measuring(data: str) -> None:
+    settings = Settings(["overlap", "majority"], [data], ["balanced_accuracy", "accuracy"], fit="f1", resamples=20)
+    loaded = load(data, settings)
+    assert not {e.document for e in loaded.examples} & {e.document for e in loaded.fitting}
+    overlap, majority = (rows[0] for rows in run(settings))
+    assert overlap.split == "test part"
+    assert overlap.n == len(loaded.examples)
+    # plain 0.5 finds none of them: two wrong words of eight score 0.25
+    assert overlap.metrics["balanced_accuracy"].value == 1.0
+    assert 0.0 < overlap.thresholds["response"] <= 0.25
+    assert majority.metrics["accuracy"].value == pytest.approx(2 / 3, abs=0.1)
+
+
+def test_rules() -> None:
+    for name in ("f1", "balanced_accuracy", "means", "precision@0.9"):
+        assert callable(rule(name))
+    for name in ("f2", "precision", "precision@x", "precision@2"):
+        with pytest.raises(UnknownNameError):
+            rule(name)
+
+
+def test_too_few_documents_to_fit(tmp_path: Path) -> None:
+    path = tmp_path / "few.jsonl"
+    path.write_text(encode(example(1)) + "\n")
+    with pytest.raises(DataError, match="too few documents"):
+        list(run(Settings(["overlap"], [f"jsonl:{path}"], fit="f1")))
+
+
+def test_one_class_is_said_and_not_half(tmp_path: Path) -> None:
+    path = tmp_path / "clean.jsonl"
+    path.write_text("".join(encode(example(i)) + "\n" for i in (0, 3, 6)))
+    (rows,) = run(Settings(["overlap"], [f"jsonl:{path}"], resamples=20))
+    figure = rows[0].metrics["roc_auc"]
+    assert figure.value is None
+    assert figure.note
+    assert cell(figure) == "undefined"
+
+
+def test_rows_read_back_as_they_were(data: str, tmp_path: Path) -> None:
+    (rows,) = run(Settings(["overlap"], [data], group_by=["kind"], resamples=20))
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(encode_row(row) + "\n" for row in rows))
+    assert read_rows([path]) == rows
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("{", "not JSON"),
+        ("[]", "not a result row"),
+        ('{"veridical": "row/2"}', "row/2"),
+        ('{"veridical": "row/1"}', "unit"),
+    ],
+)
+def test_what_is_no_row_is_refused(tmp_path: Path, line: str, says: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(f"\n{line}\n")
+    with pytest.raises(DataError, match=says) as error:
+        read_rows([path])
+    assert error.value.line == 2
+
+
+def test_tables(data: str) -> None:
+    made = [
+        rows[0] for rows in run(Settings(["overlap", "coin", "length"], [data], ["roc_auc", "token_f1"], resamples=20))
+    ]
+    (table,) = tables(made, ["token_f1", "roc_auc"])
+    assert table.head == ["detector", "n", "not judged", "token_f1", "roc_auc"]
+    assert table.lines[0] == ["overlap", "300", "0", "1.000 [1.000, 1.000]", "1.000 [1.000, 1.000]"]
+    assert table.lines[2][3] == "–"
+    assert narrow(table).lines[0] == ["overlap", "token_f1", "1.000 [1.000, 1.000]"]
+    assert "| overlap | 300 | 0 | 1.000 [1.000, 1.000] |" in markdown([table])
+    assert r"token\_f1" in latex([table])
+
+
+def test_comparisons(data: str) -> None:
+    (found,) = compare(Settings(["overlap", "coin", "length"], [data], ["accuracy", "token_f1", "roc_auc"], fit="f1"))
+    by_metric = {c.metric: [x for x in found if x.metric == c.metric] for c in found}
+    assert [(c.a, c.b) for c in by_metric["token_f1"]] == [("overlap", "coin")]
+    assert len(by_metric["roc_auc"]) == 3
+    first = by_metric["accuracy"][0]
+    assert first.p is not None
+    assert first.p < 0.001
+    assert first.p_bonferroni == pytest.approx(3 * first.p)
+    with pytest.raises(InputError, match="two or more"):
+        list(compare(Settings(["overlap"], [data])))
+
+
+FRAGILE = '''
+import os, signal, pathlib
+from veridical.detectors.baselines import Coin
+
+class Fragile(Coin):
+    """Baseline that dies once, on its third batch."""
+    @classmethod
+    def from_spec(cls, argument):
+        return cls("fragile")
+    def judge(self, cases):
+        log = pathlib.Path("judged.log")
+        seen = log.read_text().split() if log.exists() else []
+        if len(seen) == 2 and not pathlib.Path("died").exists():
+            pathlib.Path("died").touch()
+            os.kill(os.getpid(), getattr(signal, os.environ["BY"]))
+        with log.open("a") as file:
+            file.write(f"{cases[0].id}\\n")
+        return super().judge(cases)
+'''
+START = """
+import sys
+from veridical.detectors import DETECTORS
+DETECTORS.table["fragile"] = "fragile:Fragile"
+from veridical.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(("by", "code"), [("SIGKILL", -signal.SIGKILL), ("SIGINT", 130)])
+def test_a_stopped_run_goes_on_and_ends_with_the_same_rows(
+    data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, code: int
+) -> None:
+    (tmp_path / "fragile.py").write_text(FRAGILE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("BY", by)
+
+    def bench(out: str) -> int:
+        command = [sys.executable, "-c", START, "bench", "overlap", "fragile", "length", "--data", data, "--out", out]
+        return subprocess.run([*command, "--resamples", "20"], cwd=tmp_path, capture_output=True).returncode
+
+    assert bench("rows.jsonl") == code
+    assert [row.detector for row in read_rows([tmp_path / "rows.jsonl"])] == ["overlap"], "what was done is kept"
+    with next((tmp_path / "rows.jsonl.work").glob("*.jsonl")).open("a") as journal:
+        journal.write('{"seconds": 1, "judgem')  # a line torn by the crash
+    assert bench("rows.jsonl") == 0
+    assert (tmp_path / "judged.log").read_text().split() == ["0", "64", "128", "192", "256"], "nothing judged twice"
+    assert not (tmp_path / "rows.jsonl.work").exists()
+    assert bench("undisturbed.jsonl") == 0
+    assert same(read_rows([tmp_path / "rows.jsonl"])) == same(read_rows([tmp_path / "undisturbed.jsonl"]))
+    (tmp_path / "judged.log").unlink()
+    assert bench("rows.jsonl") == 0
+    assert not (tmp_path / "judged.log").exists(), "a third run has nothing to do"
+
+
+def test_the_command_and_its_tables(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "rows.jsonl"
+    arguments = [
+        "bench",
+        "overlap",
+        "length",
+        "--data",
+        data,
+        "--group-by",
+        "kind",
+        "--out",
+        str(out),
+        "--resamples",
+        "20",
+    ]
+    assert main(arguments) == 0
+    assert "1.000 [1.000, 1.000]" in capsys.readouterr().out
+    page = tmp_path / "page.html"
+    assert main(["bench", "table", str(out), "--format", "html", "--out", str(page)]) == 0
+    html = page.read_text("utf-8")
+    assert html.count("<svg") >= 3
+    assert "<script" not in html
+    assert main(["bench", "table", str(out), "-f", "markdown", "--metrics", "token_f1"]) == 0
+    assert "| overlap | all | 300 | 0 | 1.000" in capsys.readouterr().out
+    assert main(["bench", "compare", "overlap", "coin", "--data", data, "--out", str(tmp_path / "c.jsonl")]) == 0
+    assert json.loads((tmp_path / "c.jsonl").read_text().splitlines()[0])["veridical"] == "comparison/1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["overlap", "--data", "nope:x"], "unknown data set 'nope'"),
+        (["overlap", "--data", "jsonl"], "names no path"),
+        (["overlap", "--data", "jsonl:none.jsonl"], "none.jsonl: no such file"),
+        (["overlpa", "--data", "jsonl:x"], "did you mean overlap"),
+        (["overlap", "overlap", "--data", "jsonl:x"], "named twice"),
+        (["overlap", "--data", "DATA", "--metrics", "f2"], "unknown metric 'f2'"),
+        (["overlap", "--data", "DATA", "--fit", "f2"], "unknown rule"),
+        (["overlap", "--data", "DATA", "--out", "none/rows.jsonl"], "cannot"),
+        (["table", "none.jsonl"], "no such file"),
+        (["overlap"], "--data"),
+    ],
+)
+def test_bad_input_is_one_line(
+    data: str,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["bench", *(data if a == "DATA" else a for a in arguments)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line

@@ -1,0 +1,183 @@
+"""The word-overlap detector: its scores against rouge-score, its spans, and what it does where it cannot judge."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.types import Case, Judgement, Source, check_judgement
+from veridical.detectors import load_detector
+from veridical.detectors.overlap import WORDS, Overlap, precision_recall
+
+
+def judge(response: str, *sources: str | Source, words: str = "content") -> Judgement:
+    made = tuple(s if isinstance(s, Source) else Source(str(i), s) for i, s in enumerate(sources))
+    return Overlap(words=words).judge([Case("1", response, made)])[0]
+
+
+def cover(id: str, text: str, perspective: str | None = None) -> Source:
+    return Source(id, text, perspective, must_cover=True)
+
+
+def flagged(response: str, judgement: Judgement) -> list[str]:
+    return [v.span.of(response) for v in judgement.verdicts if v.score == 1]
+
+
+@pytest.mark.parametrize(("words", "stemmed"), [("rouge", True), ("rouge-plain", False)])
+def test_precision_and_recall_are_those_of_rouge_score(shared_data: Path, words: str, stemmed: bool) -> None:
+    scorer = pytest.importorskip("rouge_score.rouge_scorer").RougeScorer(["rouge1"], use_stemmer=stemmed)
+    detector = Overlap(words=words)
+    compared = 0
+    for folder in sorted((shared_data / "xsum_token").iterdir()):
+        summaries, articles = (
+            (folder / f"{folder.name}.{kind}").read_text(encoding="utf-8").rstrip("\n").split("\n")
+            for kind in ("target", "source")
+        )
+        pairs = list(zip(summaries, articles, strict=True))
+        judged = detector.judge([Case(str(i), s, (cover("a", a),)) for i, (s, a) in enumerate(pairs)])
+        for (summary, article), judgement in zip(pairs, judged, strict=True):
+            expected = scorer.score(article, summary)["rouge1"]
+            assert judgement.hallucination == pytest.approx(1 - expected.precision, abs=1e-9)
+            assert judgement.omission == pytest.approx(1 - expected.recall, abs=1e-9)
+            compared += 1
+    assert compared == 1515
+
+
+@pytest.mark.parametrize(("words", "stemmed"), [("rouge", True), ("rouge-plain", False)])
+@given(a=st.text("aeİIKſß12s é一_'.", max_size=30), b=st.text("aeİIKſß12s é一_'.", max_size=30))
+def test_rouge_words_on_odd_letters(words: str, stemmed: bool, a: str, b: str) -> None:
+    scorer = pytest.importorskip("rouge_score.rouge_scorer").RougeScorer(["rouge1"], use_stemmer=stemmed)
+    expected = scorer.score(b, a)["rouge1"]
+    assert precision_recall(a, [b], words=words) == pytest.approx((expected.precision, expected.recall))
+
+
+def test_counts_are_clipped_and_sources_stand_together() -> None:
+    assert precision_recall("cat cat dog", ["a cat", "the dogs ran"]) == (2 / 3, 2 / 3)
+    assert judge("cat cat dog", "a cat", "the dogs ran").hallucination == pytest.approx(1 / 3)
+
+
+def test_each_content_word_has_a_verdict_and_the_supported_ones_a_place() -> None:
+    response, first, second = "The cats weren't sleeping in Rome.", "A cat sleeps.", "cats"
+    judgement = judge(response, first, second)
+    assert [(v.span.of(response), v.score) for v in judgement.verdicts] == [("cats", 0), ("sleeping", 0), ("Rome", 1)]
+    # the same form in the second source goes before another form in the first
+    assert [(e.source_id, e.span.start, e.span.end) for v in judgement.verdicts for e in v.evidence] == [
+        ("1", 0, 4),
+        ("0", 6, 12),
+    ]
+    assert judgement.verdicts[2].reason == "not in any source"
+
+
+def test_the_evidence_is_a_whole_word() -> None:
+    judgement = judge("art", "party heart é_art art")
+    assert judgement.verdicts[0].evidence[0].span.of("party heart é_art art") == "art"
+    assert judgement.verdicts[0].evidence[0].span.start == 14
+    assert judge("一", "x一y 一").verdicts[0].evidence[0].span.start == 1
+
+
+def test_the_worst_perspective_counts() -> None:
+    sources = (cover("a", "tax cuts", "pro"), cover("b", "grow jobs", "pro"), cover("c", "debt rises fast", "con"))
+    judgement = judge("Tax cuts grow debt.", *sources)
+    assert judgement.omission == pytest.approx(2 / 3)
+    assert [(o.source_id, o.span.of({s.id: s.text for s in sources}[o.source_id])) for o in judgement.omissions] == [
+        ("b", "jobs"),
+        ("c", "rises fast"),
+    ]
+
+
+def test_sources_without_a_perspective_stand_for_themselves() -> None:
+    assert judge("red", cover("a", "red"), cover("b", "blue")).omission == 1.0
+    assert judge("red", cover("a", "red", "x"), cover("b", "blue", "x")).omission == 0.5
+
+
+def test_runs_span_stop_words_and_end_at_sentences_lines_and_matches() -> None:
+    text = "Big dogs of the north run. Small cats\nsleep 3.5 hours and the red fox hides"
+    found = judge("The fox", cover("a", text)).omissions
+    assert [o.span.of(text) for o in found] == [
+        "Big dogs of the north run",
+        "Small cats",
+        "sleep 3.5 hours and the red",
+        "hides",
+    ]
+
+
+def test_only_sources_to_cover_have_omissions() -> None:
+    judgement = judge("red", "blue", cover("b", "red"))
+    assert (judgement.omission, judgement.omissions) == (0.0, ())
+    assert judge("red", "blue").omission is None
+
+
+@pytest.mark.parametrize("response", ["", "  ", "the of and", "?!"])
+def test_a_response_without_content_words_is_not_judged_but_covers_nothing(response: str) -> None:
+    judgement = judge(response, cover("a", "red fox"))
+    assert (judgement.hallucination, judgement.judged, judgement.verdicts) == (None, (), ())
+    assert judgement.omission == 1.0
+    assert len(judgement.omissions) == 1
+    assert judgement.notes
+
+
+def test_no_sources_is_not_judged() -> None:
+    judgement = judge("red fox")
+    assert (judgement.hallucination, judgement.omission, judgement.judged) == (None, None, ())
+    assert judgement.notes
+
+
+def test_a_source_without_content_words_is_noted_and_left_out() -> None:
+    judgement = judge("red", cover("a", "of the"), cover("b", "red"))
+    assert judgement.omission == 0.0
+    assert "'a'" in judgement.notes[0]
+    assert judge("red", cover("a", "of the")).omission is None
+
+
+def test_words_of_all_scripts() -> None:
+    assert flagged("東京は大", judge("東京は大", "京は")) == ["東", "大"]
+    text = "İstanbul'da हिन्दी cafe\u0301_snake"
+    assert [v.span.of(text) for v in judge(text, "x").verdicts] == ["İstanbul", "da", "हिन्दी", "cafe\u0301", "snake"]
+
+
+def test_specs() -> None:
+    assert [load_detector(spec).name for spec in ("overlap", "overlap:values", "overlap:rouge-plain")] == [
+        "overlap",
+        "overlap:values",
+        "overlap:rouge-plain",
+    ]
+    with pytest.raises(UnknownNameError, match="did you mean values"):
+        load_detector("overlap:value")
+    with pytest.raises(InputError, match="at once"):
+        load_detector("overlap:values,rouge")
+
+
+TEXTS = st.text(st.one_of(st.sampled_from("abİıßé1,.5 -\n_'’一ก\u0301$%"), st.characters(codec="utf-8")), max_size=40)
+
+
+@pytest.mark.parametrize("words", sorted(WORDS))
+@given(response=TEXTS, sources=st.lists(TEXTS, max_size=3))
+def test_spans_lie_in_their_texts_and_evidence_is_the_same_word(words: str, response: str, sources: list[str]) -> None:
+    case = Case("1", response, tuple(cover(str(i), text) for i, text in enumerate(sources)))
+    detector = Overlap(words=words)
+    judgement = detector.judge([case])[0]
+    check_judgement(case, judgement)
+    keys = WORDS[words].keys
+    places = {0}
+    for verdict in judgement.verdicts:
+        word = WORDS[words].fold(verdict.span.of(response))
+        assert keys(word)
+        assert verdict.span.start >= max(places)
+        places.add(verdict.span.end)
+        assert bool(verdict.evidence) == (verdict.score == 0)
+        for evidence in verdict.evidence:
+            place = WORDS[words].fold(evidence.span.of(case.source(evidence.source_id).text))
+            assert words == "values" or keys(place) == keys(word)
+    for omission in judgement.omissions:
+        assert re.search(r"\w", omission.span.of(case.source(omission.source_id).text))
+    if sources and judgement.judged is None:
+        assert (judgement.hallucination == 0) <= all(v.score == 0 for v in judgement.verdicts)
+    assert detector.judge([Case("2", "other", case.sources), case]) == [
+        detector.judge([Case("2", "other", case.sources)])[0],
+        judgement,
+    ]
