@@ -2,7 +2,8 @@
 
 An entry is a class with `from_spec(argument)`, which makes a detector from what stands behind the colon in
 `name:argument` (None where there is none), `levels`, what it scores ("response", "span", "coverage"), and `grounded`,
-whether it needs sources. One that can learn from labelled data before it is measured has `fit(examples)`. The first line of its docstring is what `veridical detectors` prints.
+whether it needs sources. One that can learn from labelled data before it is measured has `fit(examples)`. The first
+line of its docstring is what `veridical detectors` prints.
 """
 
 from __future__ import annotations
