@@ -44,7 +44,13 @@ def test_html_gives_its_text_in_lines(tmp_path: Path) -> None:
 def test_markdown_gives_its_text(tmp_path: Path) -> None:
     path = tmp_path / "a.md"
     path.write_text("# Title\n\nSome *bold* [link](http://x) `code`.\nNext line.\n\n- one\n- two\n\n1. first\n")
-    assert read_document(path).split("\n\n") == ["Title", "Some bold link code.\nNext line.", "- one", "- two", "1. first"]
+    assert read_document(path).split("\n\n") == [
+        "Title",
+        "Some bold link code.\nNext line.",
+        "- one",
+        "- two",
+        "1. first",
+    ]
 
 
 def pdf_of(text: str) -> bytes:
@@ -64,7 +70,10 @@ def pdf_of(text: str) -> bytes:
     table = b"".join(b"%010d 00000 n \n" % place for place in places)
     size = len(objects) + 1
     return out + b"xref\n0 %d\n0000000000 65535 f \n%strailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (
-        size, table, size, len(out),
+        size,
+        table,
+        size,
+        len(out),
     )
 
 

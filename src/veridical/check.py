@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from veridical.core.decide import THRESHOLD, check_threshold, outcome
+from veridical.core.decide import THRESHOLD, check_threshold, overall
 from veridical.core.errors import CannotJudgeError, InputError
-from veridical.core.types import Case, Checked, Detector, Judgement, Outcome, Source, check_judgement
+from veridical.core.types import Case, Checked, Detector, Judgement, Source, check_judgement
 
 __all__ = ["DEFAULT_DETECTOR", "check", "check_cases", "make_case"]
 
@@ -91,9 +91,7 @@ def _run(
     while batch := list(islice(cases, BATCH)):
         columns = [_judge(detector, batch) for detector in used]
         for case, judgements in zip(batch, zip(*columns, strict=True), strict=True):
-            outcomes = {outcome(case, j, t, fail_over) for j, t in zip(judgements, thresholds, strict=True)}
-            worst = next(o for o in (Outcome.FLAGGED, Outcome.UNJUDGED, Outcome.CLEAR) if o in outcomes)
-            yield Checked(case, judgements, thresholds, worst)
+            yield Checked(case, judgements, thresholds, overall(case, judgements, thresholds, fail_over))
 
 
 def _judge(detector: Detector, batch: list[Case]) -> list[Judgement]:

@@ -79,7 +79,9 @@ def test_what_must_be_covered(run: Run) -> None:
 
 
 def test_json_is_what_python_gives(run: Run, tmp_path: Path) -> None:
-    done = run("check", "bad.txt", "source.txt", "--question", "How tall?", "--json", "-d", "overlap", "-d", "overlap:values")
+    done = run(
+        "check", "bad.txt", "source.txt", "--question", "How tall?", "--json", "-d", "overlap", "-d", "overlap:values"
+    )
     checked = decode(done.stdout, "check")
     texts = [(tmp_path / name).read_text() for name in ("bad.txt", "source.txt")]
     same = check(texts[0], [texts[1]], question="How tall?", detectors=["overlap", "overlap:values"])
@@ -150,7 +152,9 @@ def test_bad_input_is_one_line_and_exit_code_2(run: Run, tmp_path: Path, argumen
     (tmp_path / "latin.txt").write_bytes("Grüße".encode("latin-1"))
     (tmp_path / "huge.txt").write_bytes(b"x" * (1024 * 1024 + 1))
     (tmp_path / "cases.jsonl").write_text('{"response": "a", "sources": ["a"]}\n{"response\n')
-    (tmp_path / "twice.jsonl").write_text('{"id": "a", "response": "a", "sources": ["a"]}\n{"id": "a", "response": "b"}\n')
+    (tmp_path / "twice.jsonl").write_text(
+        '{"id": "a", "response": "a", "sources": ["a"]}\n{"id": "a", "response": "b"}\n'
+    )
     before = {p.name for p in tmp_path.iterdir()}
     done = run("check", *arguments)
     assert says in one_line(done)

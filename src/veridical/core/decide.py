@@ -6,13 +6,13 @@ neither gives one, `THRESHOLD` is the point at which a score that is a probabili
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from veridical.core.errors import InputError
 from veridical.core.spans import Span, subtract, union
 from veridical.core.types import Case, Judgement, Omission, Outcome, Verdict
 
-__all__ = ["THRESHOLD", "check_threshold", "flagged", "merge", "omitted", "outcome", "unjudged"]
+__all__ = ["THRESHOLD", "check_threshold", "flagged", "merge", "omitted", "outcome", "overall", "unjudged"]
 
 THRESHOLD = 0.5
 
@@ -38,13 +38,14 @@ def omitted(judgement: Judgement, threshold: float = THRESHOLD) -> list[Omission
 def merge(text: str, spans: Iterable[Span]) -> list[Span]:
     """`spans` in normal form, with neighbours joined that only white space or punctuation parts.
 
-    A line break or the end of a sentence keeps them apart.
+    A line break or the end of a sentence keeps them apart, and so does more than `_GAP` characters.
 
     >>> merge("New York City. Paris", [Span(0, 3), Span(4, 8), Span(9, 13), Span(15, 20)])
     [Span(start=0, end=13), Span(start=15, end=20)]
     """
     joined: list[Span] = []
     for span in union(spans):
+        span.check(text)
         if joined and _reads_on(text[joined[-1].end : span.start]):
             joined[-1] = Span(joined[-1].start, span.end)
         else:
@@ -52,8 +53,12 @@ def merge(text: str, spans: Iterable[Span]) -> list[Span]:
     return joined
 
 
+_GAP = 3
+_PARTING = frozenset("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029.!?;:…。！？；：｡؟۔।॥")
+
+
 def _reads_on(between: str) -> bool:
-    return len(between) <= 3 and not any(c.isalnum() or c in "\r\n.!?;:。！？" for c in between)
+    return len(between) <= _GAP and not any(c.isalnum() or c in _PARTING for c in between)
 
 
 def unjudged(case: Case, judgement: Judgement) -> list[Span]:
@@ -65,28 +70,76 @@ def unjudged(case: Case, judgement: Judgement) -> list[Span]:
 
 
 def outcome(case: Case, judgement: Judgement, threshold: float = THRESHOLD, fail_over: float | None = None) -> Outcome:
-    """What `judgement` comes to: flagged if any span scores at least `threshold`.
+    """What `judgement` comes to: flagged if any span, of the response or of a source, scores at least `threshold`.
 
-    A judgement without any span decides by its response-level scores. With `fail_over` only a response-level
-    score above it flags. If nothing is flagged and part of the response, or all that was asked, went unjudged, the
-    outcome is `UNJUDGED`.
+    A side (hallucination, omission) without any span decides by its response-level score. With `fail_over` only a
+    response-level score above it flags.
+
+    Clear is only what was judged whole, on every side that was asked for: there is something in the response, all of
+    it was judged, something was said of it, and of every source that must be covered. Anything else that is not
+    flagged is `UNJUDGED`. A judge says something of a side by giving the score or spans that decide it;
+    `judged`, where it is given, says that the response without verdicts was judged, too.
+
+    >>> case = Case("1", "The tower is tall.")
+    >>> [outcome(case, Judgement("1", "x", score)).value for score in (0.9, 0.1, None)]
+    ['flagged', 'clear', 'unjudged']
     """
-    check_threshold(threshold)
-    scores = [s for s in (judgement.hallucination, judgement.omission) if s is not None]
-    if fail_over is not None:
-        hit = any(score > fail_over for score in scores)
-    elif judgement.verdicts or judgement.omissions:
-        hit = bool(flagged(judgement, threshold) or omitted(judgement, threshold))
-    else:
-        hit = any(score >= threshold for score in scores)
-    if hit:
+    return overall(case, [judgement], [threshold], fail_over)
+
+
+def overall(
+    case: Case, judgements: Sequence[Judgement], thresholds: Sequence[float], fail_over: float | None = None
+) -> Outcome:
+    """What several judgements of one case come to together, each at its own threshold.
+
+    Flagged if any is. Clear if together they speak of every side that was asked for, and none was left with nothing
+    it could judge: one detector may speak of the response alone and another of coverage alone.
+
+    >>> from veridical.core.types import Source
+    >>> case = Case("1", "Tall.", (Source("a", "The tower is tall.", must_cover=True),))
+    >>> sides = [Judgement("1", "x", hallucination=0.1), Judgement("1", "y", omission=0.2)]
+    >>> overall(case, sides, [0.5, 0.5]).value, outcome(case, sides[0]).value
+    ('clear', 'unjudged')
+    """
+    pairs = list(zip(judgements, map(check_threshold, thresholds), strict=True))
+    if any(_is_flagged(judgement, threshold, fail_over) for judgement, threshold in pairs):
         return Outcome.FLAGGED
-    silent = not scores and not judgement.verdicts and not judgement.omissions
-    must = any(source.must_cover for source in case.sources)
-    if silent or unjudged(case, judgement) or judgement.judged == () or (must and _no_word_on_coverage(judgement)):
-        return Outcome.UNJUDGED
-    return Outcome.CLEAR
+    spans_count = fail_over is None
+    response = [_response_heard(case, judgement, spans_count) for judgement in judgements]
+    coverage = [_coverage_heard(case, judgement, spans_count) for judgement in judgements]
+    partly = any(_speaks(j) and not heard for j, heard in zip(judgements, response, strict=True))
+    silent = not all(r or c for r, c in zip(response, coverage, strict=True))
+    return Outcome.CLEAR if any(response) and any(coverage) and not partly and not silent else Outcome.UNJUDGED
 
 
-def _no_word_on_coverage(judgement: Judgement) -> bool:
-    return judgement.omission is None and not judgement.omissions
+def _speaks(judgement: Judgement) -> bool:
+    """Whether the judgement says anything of the response, or what of it was judged."""
+    return judgement.hallucination is not None or bool(judgement.verdicts) or judgement.judged is not None
+
+
+def _response_heard(case: Case, judgement: Judgement, spans_count: bool) -> bool:
+    """Whether all of the response was judged and something was said of it."""
+    said = judgement.hallucination is not None or (spans_count and bool(judgement.verdicts or judgement.judged))
+    return said and bool(case.response.strip()) and judgement.judged != () and not unjudged(case, judgement)
+
+
+def _is_flagged(judgement: Judgement, threshold: float, fail_over: float | None) -> bool:
+    sides = (
+        (judgement.hallucination, [v.score for v in judgement.verdicts]),
+        (judgement.omission, [o.score for o in judgement.omissions]),
+    )
+    for score, span_scores in sides:
+        if fail_over is not None:
+            if score is not None and score > fail_over:
+                return True
+        elif any(s >= threshold for s in span_scores or ([] if score is None else [score])):
+            return True
+    return False
+
+
+def _coverage_heard(case: Case, judgement: Judgement, spans_count: bool) -> bool:
+    """Whether the judgement speaks of all that the response had to cover."""
+    asked = {source.id for source in case.sources if source.must_cover and source.text.strip()}
+    if judgement.omission is not None:
+        return True
+    return asked <= ({o.source_id for o in judgement.omissions} if spans_count else set())

@@ -17,8 +17,11 @@ Errors of other libraries pass through untouched unless a module names the one i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
-from pathlib import Path
+from copyreg import __newobj__  # type: ignore[attr-defined]
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = [
     "CannotJudgeError",
@@ -41,11 +44,15 @@ class VeridicalError(Exception):
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         self.message = " ".join(message.split())
-        self.hint = hint
+        self.hint = hint and " ".join(hint.split())
         super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # built anew without __init__, whose arguments differ by class: an error crosses process boundaries whole
+        return __newobj__, (type(self), self.message), self.__dict__
 
 
 class InputError(VeridicalError, ValueError):
@@ -76,6 +83,8 @@ class UnknownNameError(InputError):
     """A name that is not registered; the message offers the nearest ones."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        from difflib import get_close_matches
+
         self.kind = kind
         self.name = name
         self.known = sorted(known)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import product
 
 from veridical.core.errors import InputError, MissingExtraError
 from veridical.core.segment import words
@@ -14,82 +18,131 @@ __all__ = ["find"]
 def find(text: str, quote: str, *, used: Iterable[Span] = (), min_similarity: float = 1.0) -> Span | None:
     """The first place of `quote` in `text` that overlaps none of `used`, or None.
 
-    Verbatim places are tried first. With `min_similarity` below 1 the best tolerant place comes next: letter case,
-    white space and kinds of quotation marks do not count, and the rest must agree to at least that share (0 to 1,
-    normalised edit similarity of the quote and the place; needs the `fuzzy` extra). A tolerant place starts and
-    ends at a word. An empty quote is nowhere.
+    Verbatim places are tried first. With `min_similarity` below 1 the first place comes next that differs only in
+    letter case, white space, kinds of quotation marks and dashes, the Unicode form of accents, or punctuation around
+    the quote; then the best place whose other differences leave at least that similarity (0 to 1: normalised
+    insertion-deletion similarity of quote and place, both so folded; needs the `fuzzy` extra). A tolerant place
+    starts and ends at a word. A quote that is empty, or tolerantly one without a letter or digit, is nowhere.
 
     >>> find("a cat, a dog, a cat", "a cat", used=[Span(0, 5)])
     Span(start=14, end=19)
+    >>> find("They said “A  Cat”.", "'a cat'", min_similarity=0.9)
+    Span(start=11, end=17)
     """
     if not 0.0 < min_similarity <= 1.0:
-        raise InputError(f"min_similarity is {min_similarity}", hint="it lies in (0, 1]")
+        raise InputError(f"min_similarity is {min_similarity}", hint="it lies above 0 and at most at 1")
     taken = list(used)
-    at = text.find(quote) if quote else -1
+    found = next((Span(a, a + len(quote)) for a in _free(text, quote, taken)), None) if quote else None
+    if found is not None or min_similarity == 1.0:
+        return found
+    wanted = _core(_folded(quote)[0])
+    return _find_tolerant(_Prepared.of(text), wanted, taken, min_similarity) if wanted else None
+
+
+def _free(text: str, quote: str, taken: list[Span]) -> Iterator[int]:
+    """Where `quote` begins in `text`, in order, overlapping none of `taken`."""
+    at = text.find(quote)
     while at >= 0:
         span = Span(at, at + len(quote))
-        if not any(span.overlaps(other) for other in taken):
-            return span
-        at = text.find(quote, at + 1)
-    if min_similarity == 1.0 or not quote.strip():
-        return None
-    return _find_tolerant(text, quote, taken, min_similarity)
+        behind = max((other.end for other in taken if span.overlaps(other)), default=None)
+        if behind is None:
+            yield at
+        at = text.find(quote, max(at + 1, behind or 0))
 
 
-_SAME = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "«": '"', "»": '"', "–": "-", "—": "-"})
+_SAME = str.maketrans(dict.fromkeys("’‘‚‛`´", "'") | dict.fromkeys("“”„‟«»", '"') | dict.fromkeys("‐‑‒–—―−", "-"))
+_SAME.update(str.maketrans({"…": "...", "\xad": "", "\u200b": "", "\ufeff": ""}))
+
+
+@lru_cache(maxsize=4096)
+def _folded_character(character: str) -> str:
+    return unicodedata.normalize("NFD", character.translate(_SAME).casefold())
 
 
 def _folded(text: str) -> tuple[str, list[int]]:
-    """`text` with case, quotation marks and white space folded, and the place of each of its characters in `text`."""
+    """`text` as it is compared, and the place in `text` of each character of that."""
     characters: list[str] = []
     places: list[int] = []
     space = True
     for place, character in enumerate(text):
         if character.isspace():
-            if not space:
-                characters.append(" ")
-                places.append(place)
+            folded = "" if space else " "
             space = True
-            continue
-        space = False
-        for folded in character.translate(_SAME).casefold():
-            characters.append(folded)
-            places.append(place)
+        else:
+            folded = _folded_character(character)
+            space = space and not folded
+        characters.append(folded)
+        places.extend([place] * len(folded))
     return "".join(characters), places
 
 
-def _find_tolerant(text: str, quote: str, taken: list[Span], min_similarity: float) -> Span | None:
+def _core(folded: str) -> str:
+    """`folded` from its first to its last letter, digit or mark."""
+    solid = [i for i, character in enumerate(folded) if unicodedata.category(character)[0] in "LNM"]
+    return folded[solid[0] : solid[-1] + 1] if solid else ""
+
+
+class _Prepared:
+    """A text made ready for many searches: folded, with the places of its characters and the edges of its words."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.folded, self.places = _folded(text)
+        found = words(text)
+        self.starts = [word.start for word in found]
+        self.ends = [word.end for word in found]
+
+    @staticmethod
+    @lru_cache(maxsize=8)
+    def of(text: str) -> _Prepared:
+        return _Prepared(text)
+
+    def blanked(self, taken: list[Span]) -> str:
+        """The folded text without the characters of `taken`, at the same length."""
+        folded = self.folded
+        for span in taken:
+            a, b = bisect_left(self.places, span.start), bisect_left(self.places, span.end)
+            folded = folded[:a] + "\0" * (b - a) + folded[b:]
+        return folded
+
+    def at_words(self, start: int, end: int) -> Span | None:
+        """The span of these folded characters, if it starts where a word does and ends where a word does."""
+        first, last = self.places[start], self.places[end - 1] + 1
+        if end < len(self.places) and self.places[end] < last:
+            return None  # in the midst of what one character folds to: "cafe" in "café"
+        i, j = bisect_left(self.starts, first), bisect_left(self.ends, last)
+        if i < len(self.starts) and self.starts[i] == first and j < len(self.ends):
+            # the last word may go on with characters that fold to nothing
+            rest = self.text[last : self.ends[j]]
+            if not _folded(rest)[0]:
+                return Span(first, self.ends[j])
+        return None
+
+    def near(self, start: int, end: int) -> Iterator[Span]:
+        """Spans from word to word whose edges are up to two words off those of these folded characters."""
+        i = bisect_right(self.ends, self.places[start])
+        j = bisect_left(self.starts, self.places[end - 1] + 1)
+        firsts, lasts = self.starts[max(0, i - 2) : i + 3], self.ends[max(0, j - 3) : j + 2]
+        return (Span(a, b) for a, b in product(firsts, lasts) if a < b)
+
+
+def _find_tolerant(ready: _Prepared, wanted: str, taken: list[Span], min_similarity: float) -> Span | None:
+    blanked = ready.blanked(taken)
+    for at in _free(blanked, wanted, []):
+        place = ready.at_words(at, at + len(wanted))
+        if place is not None and not any(place.overlaps(other) for other in taken):
+            return place
     try:
         from rapidfuzz import fuzz
         from rapidfuzz.distance import Indel
     except ImportError:
         raise MissingExtraError("finding a quote that is not verbatim", "fuzzy") from None
-    blanked = list(text)
-    for span in taken:
-        blanked[span.start : span.end] = "\0" * len(span)
-    folded, places = _folded("".join(blanked))
-    wanted = _folded(quote)[0].strip()
-    best = fuzz.partial_ratio_alignment(wanted, folded) if wanted and folded else None
-    if best is None or best.dest_start >= best.dest_end:
+    window = fuzz.partial_ratio_alignment(wanted, blanked) if blanked else None
+    if window is None or window.dest_start >= window.dest_end:
         return None
-    place = _at_words(text, Span(places[best.dest_start], places[best.dest_end - 1] + 1))
-    similarity = Indel.normalized_similarity(wanted, _folded(place.of(text))[0].strip())
-    if similarity < min_similarity or any(place.overlaps(other) for other in taken):
-        return None
-    return place
-
-
-def _at_words(text: str, span: Span) -> Span:
-    """`span` widened to whole words and stripped of white space."""
-    start, end = span.start, span.end
-    for word in words(text):
-        if word.end <= start:
-            continue
-        if word.start >= end:
-            break
-        start, end = min(start, word.start), max(end, word.end)
-    while start < end and text[start].isspace():
-        start += 1
-    while end > start and text[end - 1].isspace():
-        end -= 1
-    return Span(start, end)
+    best, highest = None, 0.0
+    for place in ready.near(window.dest_start, window.dest_end):
+        similarity = Indel.normalized_similarity(wanted, _folded(place.of(ready.text))[0])
+        if similarity > highest and not any(place.overlaps(other) for other in taken):
+            best, highest = place, similarity
+    return best if highest >= min_similarity else None

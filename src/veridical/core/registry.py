@@ -1,4 +1,4 @@
-"""One visible table of names to "module:object" (or "module") per registry, plus one entry-point group for other people's packages.
+"""One visible table of names to "module:object" (or "module") per registry, plus one entry-point group for plugins.
 
 An entry is loaded when it is asked for, never before. A spec is `name` or `name:argument` ("probe:runs/cdm"); what
 the argument means is the entry's business.
@@ -30,7 +30,7 @@ class Registry:
 
     @cached_property
     def _plugins(self) -> dict[str, EntryPoint]:
-        return {e.name: e for e in entry_points(group=self.group) if e.name not in self.table}
+        return {e.name: e for e in entry_points(group=self.group)}
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted({*self.table, *self._plugins}))
@@ -49,7 +49,11 @@ class Registry:
         raise UnknownNameError(self.kind, name, self)
 
     def resolve(self, spec: str) -> tuple[Any, str | None]:
-        """The object that `spec` names and the argument behind the first colon (None without one)."""
+        """The object that `spec` names and the argument behind the first colon (None without one).
+
+        >>> Registry("text", {"upper": "veridical.core.errors:InputError"}, group="none").resolve("upper:a:b")[1]
+        'a:b'
+        """
         name, colon, argument = spec.partition(":")
         thing = self.load(name.strip())
         if colon and not argument:

@@ -1,14 +1,17 @@
-"""Words and sentences of any text as character spans. Rules, not models; never fails, never changes the text.
+"""Words and sentences of any text as character spans. Rules, not models; linear; never fails or changes the text.
 
 Scripts written without spaces (Han, kana, Thai, Lao, Khmer, Myanmar) give one word a character, with its combining
-marks. Sentences end at final punctuation, at blank lines and before list items; a single line break does not end one.
+marks. Sentences end at final punctuation; at blank lines, page breaks and paragraph separators; after a heading line
+(Markdown's `#`, a line all in bold, a rule, a line that ends in a colon); and before a list item or table row. Any
+other single line break is soft: it is white space, and a list item goes on over it until the next item or blank line.
+Thai, Lao and others that mark no sentence end are cut at breaks only.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
+from collections.abc import Iterator
 from functools import cache
 
 from veridical.core.spans import Span
@@ -17,18 +20,18 @@ __all__ = ["sentences", "words"]
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
-    "\uf900-\ufaff\U00020000-\U0003134f"
+    "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003134f"
 )
-_ASCII_WORD = re.compile(r"[0-9]+(?:[.,][0-9]+)*[A-Za-z0-9]*(?:'[A-Za-z]+)?|[A-Za-z][A-Za-z0-9]*(?:'[A-Za-z0-9]+)*")
+_ASCII_WORD = re.compile(
+    r"[0-9]+(?:[.,][0-9]+)*[A-Za-z0-9]*(?:'[A-Za-z][A-Za-z0-9]*)?|[A-Za-z][A-Za-z0-9]*(?:'[A-Za-z0-9]+)*"
+)
 
 
 @cache
 def marks() -> str:
     """All combining marks as the inside of a regular-expression class (computed once, when first needed)."""
     ranges: list[list[int]] = []
-    for code in range(0x300, min(0xE0200, sys.maxunicode)):
-        if code == 0x20000:
-            break
+    for code in range(0x300, 0x20000):
         if unicodedata.category(chr(code))[0] == "M":
             if ranges and ranges[-1][1] == code - 1:
                 ranges[-1][1] = code
@@ -40,11 +43,12 @@ def marks() -> str:
 
 @cache
 def _word_pattern() -> re.Pattern[str]:
+    """The same words as `_ASCII_WORD` where the text is ASCII, so that one accent far away changes nothing."""
     mark = f"[{marks()}\u200c\u200d]"
     letter = rf"(?:[^\W_{_UNSPACED}]{mark}*)"
     joined = rf"{letter}+(?:['’]{letter}+)*"
-    number = rf"\d+(?:[.,]\d+)*{letter}*(?:['’]{letter}+)?"
-    return re.compile(rf"{number}|{joined}|[{_UNSPACED}]{mark}*")
+    number = rf"\d+(?:[.,]\d+)*{letter}*(?:['’](?!\d){letter}+)?"
+    return re.compile(rf"{number}|{joined}|(?=[^\W_])[{_UNSPACED}]{mark}*")
 
 
 def words(text: str) -> list[Span]:
@@ -59,87 +63,170 @@ def words(text: str) -> list[Span]:
     return [Span(*match.span()) for match in pattern.finditer(text)]
 
 
-# A full stop after one of these does not end a sentence …
-_TITLES = frozenset(
-    "adm asst brig capt cdr cmdr col cpl dr drs ens fr gen gov hon lt maj messrs mlle mme mr mrs ms mx pres prof "
-    "rep rev sen sgt sr st supt".split()
+def _set(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+# A full stop after one of these does not end a sentence. A capital here counts only with that capital ("Gen. Lee").
+_NEVER = _set(
+    "Adm Brig Capt Cdr Cmdr Col Cpl Dr Drs Ens Fr Gen Gov Hon Lt Maj Messrs Mlle Mme Mr Mrs Ms Mx Pres Prof Rep Rev "
+    "Sen Sgt Supt approx bzw ca cf dr e.g eds eg esp i.e ie mr mrs ms prof resp viz vs z.b"
 )
-_NEVER = _TITLES | frozenset("al approx bzw ca cf ed eds e.g eg esp fig figs i.e ie resp viz vol vols vs z.b".split())
-# … after one of these only where the next word can only open a sentence, …
-_MAYBE = frozenset(
-    "a.m p.m am pm co corp dept est etc inc jr ltd u.s u.k u.n e.u d.c ph.d b.a m.a m.d jan feb mar apr jun jul aug "
-    "sept sep oct nov dec mon tue tues wed thu thur thurs fri sat sun ave blvd rd hwy bros mt".split()
+# … after one of these only before a word that opens a sentence and hardly a name, …
+_MAYBE = _set(
+    "al b.a co corp d.c dept e.u inc jr ltd m.a m.d ph.d u.k u.n u.s Apr Asst Aug Ave Blvd Bros Dec Est Feb Fri Hwy "
+    "Jan Jr Jul Jun Mar Mon Mt Nov Oct Rd Sat Sep Sept Sr St Sun Thu Thur Thurs Tue Tues Wed ed"
 )
-# … and after one of these never before a number.
-_BEFORE_NUMBER = frozenset("no nos nr art sec ch chap p pp para pt eq tab ref refs".split())
-_OPENERS = frozenset(
-    "a after all although an and another as at because before both but by during each even every few for from he her "
-    "here his how however i if in it its many meanwhile more most my no not now of on once one only or other our she "
-    "since so some such that the their then there these they this those though to two under until we what when "
-    "where which while who why with you your".split()
+# … after one of these not before a number, …
+_BEFORE_NUMBER = _set("art ch chap eq eqs fig figs no nos nr p para pp pt ref refs sec sect tab v vol vols")
+# … and after a time of day not before these.
+_CLOCK = _set(
+    "monday tuesday wednesday thursday friday saturday sunday mon tue tues wed thu thurs fri sat sun eastern central "
+    "mountain pacific local est edt cst cdt mst mdt pst pdt et ct mt pt gmt utc bst cet cest ist jst"
+)
+_MONTHS = _set(
+    "january february march april may june july august september october november december januar februar märz mai "
+    "juni juli oktober dezember"
+)
+_OPENERS = _set(
+    "a after all although an and another as at because before both but by despite during each even every few finally "
+    "first for from furthermore he her here his how however i if in instead it its later many meanwhile moreover more "
+    "most my no not now of on once one only or other our overall second she since so some such that the their then "
+    "there therefore these they this those though thus to today two under until we what when where whether which "
+    "while who why with yet you your"
 )
 
+_EMOJI = "\u2600-\u27bf\u2b50\u2b55\ufe0f\u200d\U0001f000-\U0001faff"
+_STOPS = ".!?\u2026\u203c\u2047-\u2049"
+_WIDE = "\u3002\uff01\uff1f\uff61\uff0e\u0589\u061f\u06d4\u0964\u0965\u104b\u1362\u1367\u17d4"
+_CLOSING = "\"'“”‘’«»‹›)\\]}*_`"
+# Each run of stops is tried once, from its first character, and never given back: what keeps "....…" linear.
 _END = re.compile(
-    r"""(?P<stop>[.!?\u2026\u203c\u2047-\u2049\u0964\u0965\u06d4\u061f\u1362\u1367]+["'”’»)\]]*)(?=\s|$)"""
-    r"""|(?P<wide>[\u3002\uff01\uff1f\uff61]+[”’」』）"']*)"""
-    r"""|(?P<break>\r?\n[^\S\n]*(?:\r?\n\s*)+|[\u2029\f\v]|\r(?!\n)\s*)"""
-    r"""|(?P<item>\r?\n(?=[^\S\n]*(?:[-*+•‣▪–—]|\(?[0-9]{1,3}[.)]|\(?[A-Za-z][)])[^\S\n]+\S))"""
+    rf"(?<![{_STOPS}])(?P<stop>[{_STOPS}]++)"
+    rf"(?P<closing>[{_CLOSING}]*+(?:[ \u00a0\u202f]»)?(?:\[[0-9]{{1,3}}(?:[,;–-] ?[0-9]{{1,3}}){{0,9}}\]){{0,9}})"
+    rf"(?=\s|$)(?:[^\S\r\n]?[{_EMOJI}]++(?=\s|$))?"
+    rf"|(?<![{_WIDE}])(?P<wide>[{_WIDE}]++)(?P<shut>[{_CLOSING}」』）】》〉］]*+)"
 )
-_LAST_WORD = re.compile(r"""(?:[^\W_]|\.(?=[^\W_]))+$""")
-_NEXT_WORD = re.compile(r"""\s*["'“‘«(\[]*(?P<word>[^\W_]+)?""")
-_LIST_MARK = re.compile(r"""\s*\(?(?:[0-9]{1,3}|[A-Za-z])$""")
+_LAST_WORD = re.compile(r"(?:[^\W_]|\.(?=[^\W_]))+$")
+_NEXT_WORD = re.compile(r"\s*(?P<sign>[^\w\s]*)_*(?P<word>[^\W_]*)")
+_ACRONYM = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]")
+_ROMAN = re.compile(r"[IVXLC]+")
+_MARK = re.compile(r"[(*_#>|\s-]*(?:[0-9]{1,3}|[^\W\d_]|[ivxIVX]{1,5})")
+_INLINE_MARK = re.compile(r"[:;]\s*\(?[0-9]{1,2}$")
+
+_HARD_ENDS = ("\v", "\f", "\x1c", "\x1d", "\x1e", "\u2029")
+_ITEM = re.compile(
+    rf"\s*+(?:(?:[-*+•‣▪◦●○■–—]|[{_EMOJI}]++|\(?[0-9]{{1,3}}[.)]|\[[0-9]{{1,3}}\]|[a-z]\.|\(?[A-Za-z]\)"
+    rf"|\(?[ivx]{{1,5}}\)|\#{{1,6}})\s+\S|\|)"
+)
+_HEADING = re.compile(r"\s*+(?:\#{1,6}\s|(?P<bold>\*\*|__)(?:(?!(?P=bold)).)++(?P=bold):?\s*$|[=_*-]{3,}+\s*$)")
 
 
 def sentences(text: str) -> list[Span]:
     """The sentences of `text`, in order, without the white space around them; together they hold every other character.
 
-    A heading or list item is a sentence of its own; a text with no final stop ends at its end.
+    A heading or list item begins a sentence of its own; a text with no final stop ends at its end. Closing quotation
+    marks, brackets, reference marks ("[3]") and emoji right after a stop belong to it.
 
     >>> text = "Dr. Smith paid approx. 3.5 million. Did it help? Yes"
     >>> [s.of(text) for s in sentences(text)]
     ['Dr. Smith paid approx. 3.5 million.', 'Did it help?', 'Yes']
     """
+    cased = text != text.lower()
     found: list[Span] = []
-    start = 0
-    for match in _END.finditer(text):
-        if match["stop"] is not None and not _ends_sentence(text, start, match):
-            continue
-        # a list item's line break lies between two sentences, all other ends belong to the first
-        _add(found, text, start, match.end())
-        start = match.end()
-    _add(found, text, start, len(text))
+    for first, last in _blocks(text):
+        start = first
+        for match in _END.finditer(text, first, last):
+            if _ends_sentence(text, start, match, last, cased):
+                found.append(Span(start, match.end()))
+                start = match.end()
+                while start < last and text[start].isspace():
+                    start += 1
+        if start < last:
+            found.append(Span(start, last))
     return found
 
 
-def _add(found: list[Span], text: str, start: int, end: int) -> None:
-    while start < end and text[start].isspace():
-        start += 1
-    while start < end and text[end - 1].isspace():
-        end -= 1
+def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Start and end of each stretch of lines that only soft breaks part, trimmed of white space."""
+    start = at = 0
+    hard = False
+    for line in text.splitlines(keepends=True):
+        if line.isspace():
+            hard = True
+        else:
+            if at > start and (hard or _ITEM.match(line)):
+                yield from _trimmed(text, start, at)
+                start = at
+            hard = line.endswith(_HARD_ENDS) or _is_heading(line)
+        at += len(line)
+    yield from _trimmed(text, start, at)
+
+
+def _is_heading(line: str) -> bool:
+    return line.rstrip().endswith((":", "：")) or _HEADING.match(line) is not None
+
+
+def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    part = text[start:end]
+    end = start + len(part.rstrip())
+    start += len(part) - len(part.lstrip())
     if start < end:
-        found.append(Span(start, end))
+        yield start, end
 
 
-def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
-    """Whether the stop found by `match` ends the sentence that began at `start`."""
-    following = _NEXT_WORD.match(text, match.end())
-    word = following["word"] if following else None
-    if word is not None and word[0].islower():
+def _ends_sentence(text: str, start: int, match: re.Match[str], last: int, cased: bool) -> bool:
+    """Whether the stop found by `match` ends the sentence that began at `start` of the block that ends at `last`.
+
+    `cased` is whether the text has capitals at all: without any, a small letter may open a sentence.
+    """
+    if match["wide"] is not None:
+        return _wide_ends(text, match)
+    following = _NEXT_WORD.match(text, match.end(), last)
+    sign, word = (following["sign"], following["word"]) if following else ("", "")
+    stop = match["stop"]
+    if sign.startswith(tuple(".!?…,;")):
+        return False  # ". . ." or "Yes!" , …
+    shouted = "!" in stop or "?" in stop
+    if cased and word and word[0].islower() and (not shouted or match["closing"]):
         return False
-    if not match["stop"].startswith(".") or match["stop"].startswith(".."):
+    if stop != "." or not word:
         return True
-    at = match.start("stop")
-    line = max(text.rfind("\n", start, at) + 1, start)
-    if at - line <= 6 and _LIST_MARK.match(text[line:at]):
+    return _full_stop_ends(text, start, match.start(), word, cased)
+
+
+def _wide_ends(text: str, match: re.Match[str]) -> bool:
+    after = text[match.end() : match.end() + 1]
+    if after and after in "，、,；：":
         return False
-    last = _LAST_WORD.search(text, max(start, at - 24), at)
-    if last is None or word is None:
+    if match["wide"] == "\uff0e":  # the wide full stop is a decimal point, too
+        return not after.isdigit()
+    # 「はい。」と言った。 goes on: the quotation is followed by its particle
+    return not (match["shut"].endswith(("」", "』")) and "\u3041" <= after <= "\u309f")
+
+
+def _full_stop_ends(text: str, start: int, at: int, word: str, cased: bool) -> bool:
+    """Whether the full stop at `at`, before `word`, ends a sentence and no abbreviation or list number."""
+    if at - start <= 8 and _MARK.fullmatch(text, start, at):
+        return False
+    near = max(start, at - 24)
+    if _INLINE_MARK.search(text, near, at):
+        return False
+    found = _LAST_WORD.search(text, near, at)
+    if found is None:
         return True
-    before = last[0].lower()
-    if before in _NEVER or (len(before) == 1 and last[0].isupper() and last[0] != "I"):
+    before, opens = found[0], word.lower() in _OPENERS and (word[0].isupper() or not cased)
+    small = before.lower()
+    forms = {before, small} if cased else {small, small.capitalize()}
+    if forms & _NEVER:
         return False
-    if before in _BEFORE_NUMBER:
-        return not word[0].isdigit()
-    if before in _MAYBE or re.fullmatch(r"(?:[a-z]\.)+[a-z]", before):
-        return word.lower() in _OPENERS
+    if small in ("a.m", "p.m"):
+        return (opens or cased) and word.lower() not in _CLOCK and not word[0].isdigit()
+    if small in _BEFORE_NUMBER and (word[0].isdigit() or _ROMAN.fullmatch(word)):
+        return False
+    if small.isdigit() and word.lower() in _MONTHS:
+        return False
+    initial = len(before) == 1 and before.isalpha() and before != "I" and not (cased and before.islower())
+    if initial or (forms & _MAYBE) or _ACRONYM.fullmatch(before):
+        return opens
     return True

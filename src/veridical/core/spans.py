@@ -52,10 +52,10 @@ class Span:
 
     def overlaps(self, other: Span) -> bool:
         """Whether the two share at least one character."""
-        return self.start < other.end and other.start < self.end
+        return max(self.start, other.start) < min(self.end, other.end)
 
     def contains(self, other: Span) -> bool:
-        """Whether every character of `other` is in this span."""
+        """Whether every character of `other` is in this span; of an empty `other`, whether its place is."""
         return self.start <= other.start and other.end <= self.end
 
     def shift(self, by: int) -> Span:

@@ -211,12 +211,22 @@ class Checked:
     """The answer to one check: a case, what each detector says of it, and what that comes to.
 
     `thresholds[i]` is the threshold applied to `judgements[i]`.
+    Raises `InputError` unless there are as many of both, and what `check_judgement` raises.
     """
 
     case: Case
     judgements: tuple[Judgement, ...]
     thresholds: tuple[float, ...]
     outcome: Outcome
+
+    def __post_init__(self) -> None:
+        if len(self.thresholds) != len(self.judgements):
+            raise InputError(
+                f"case {self.case.id!r}: {len(self.judgements)} judgements but {len(self.thresholds)} thresholds",
+                hint="give each judgement its threshold",
+            )
+        for judgement in self.judgements:
+            check_judgement(self.case, judgement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,14 +265,13 @@ def check_judgement(case: Case, judgement: Judgement) -> None:
     sizes = {source.id: len(source.text) for source in case.sources}
     where = f"case {case.id!r}, judged by {judgement.by!r}"
     size = len(case.response)
-    for span in (*(v.span for v in judgement.verdicts), *(judgement.judged or ())):
+    claimed = (span for v in judgement.verdicts if v.claim for span in v.claim.spans)
+    for span in (*(v.span for v in judgement.verdicts), *claimed, *(judgement.judged or ())):
         if span.end > size:
             raise SpanError(f"{where}: span [{span.start}, {span.end}) runs past the response of {size} characters")
     for verdict in judgement.verdicts:
         for evidence in verdict.evidence:
             _check_source_span(where, sizes, evidence.source_id, evidence.span)
-        for span in verdict.claim.spans if verdict.claim else ():
-            span.check(case.response, "response")
     for omission in judgement.omissions:
         _check_source_span(where, sizes, omission.source_id, omission.span)
 

@@ -7,12 +7,13 @@ may leave the tag out, give a source as a bare string, and leave ids out. Anythi
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, to_json
 
 from veridical.core import types
 from veridical.core.errors import UnknownNameError, WireError
@@ -31,15 +32,15 @@ KINDS: dict[str, type[Any]] = {
 }
 
 
-for _record in (getattr(types, name) for name in types.__all__):
-    if is_dataclass(_record):
-        # pydantic reads a dataclass's settings from this attribute; core/types stays free of pydantic
-        _record.__pydantic_config__ = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)  # type: ignore[attr-defined]
+_RECORDS: list[Any] = [cls for cls in (getattr(types, name) for name in types.__all__) if is_dataclass(cls)]
+for _record in _RECORDS:
+    # pydantic reads a dataclass's settings from this attribute; core/types stays free of pydantic
+    _record.__pydantic_config__ = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
 @cache
-def _adapter(cls: type[Any]) -> TypeAdapter[Any]:
-    return TypeAdapter(cls)
+def _adapter(kind: str) -> TypeAdapter[Any]:
+    return TypeAdapter(KINDS[kind])
 
 
 def kind_of(record: object) -> str:
@@ -51,23 +52,53 @@ def kind_of(record: object) -> str:
 
 
 def encode(record: object, *, indent: int | None = None) -> str:
-    """The JSON document of a record; without `indent` it is one line. Fields at their default are left out."""
+    """The JSON document of a record; without `indent` it is one line. Fields at their default are left out.
+
+    Raises `WireError` for what JSON in UTF-8 cannot say: NaN, infinity, half of a surrogate pair, foreign types.
+
+    >>> encode(Case("1", "Hello"))
+    '{"veridical": "case/1", "id": "1", "response": "Hello"}'
+    """
     kind = kind_of(record)
-    body = _adapter(KINDS[kind]).dump_python(record, mode="json", exclude_defaults=True)
-    document = {TAG: f"{kind}/{VERSION}", **body}
-    return json.dumps(document, ensure_ascii=False, indent=indent, allow_nan=False)
+    try:
+        body = _adapter(kind).dump_python(record, mode="json", exclude_defaults=True, warnings="error")
+        document = json.dumps({TAG: f"{kind}/{VERSION}", **body}, ensure_ascii=False, indent=indent, allow_nan=False)
+        document.encode()
+    except UnicodeError:
+        raise WireError(f"{kind}: {_HALF}") from None
+    except PydanticSerializationError as error:
+        raise WireError(f"{kind}: {error}", hint="records hold plain Python strings, numbers and records") from None
+    except ValueError:
+        raise WireError(f"{kind}: a number is infinite or not a number", hint="JSON has no such number") from None
+    return document
+
+
+_HALF = "half of a surrogate pair stands alone in a text"
 
 
 def parse(text: str | bytes) -> dict[str, Any]:
-    """The JSON object in `text`; `WireError` if it is anything else, repeats a key, or holds NaN."""
+    """The JSON object in `text` (a byte-order mark may precede it); `WireError` if it is anything else.
+
+    A repeated key, NaN and infinity are refused, too.
+
+    >>> parse('{"id": "1"}')
+    {'id': '1'}
+    """
+    if not isinstance(text, str | bytes | bytearray):
+        raise WireError(f"found a JSON {_named(text)}", hint="a document is a JSON object")
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        plain = text.removeprefix("\ufeff") if isinstance(text, str) else text
+        value = json.loads(plain, object_pairs_hook=_unique, parse_constant=_no_constant)
     except UnicodeDecodeError as error:
         raise WireError(f"the text is not UTF-8 (byte {error.start})") from None
     except json.JSONDecodeError as error:
         raise WireError(f"not JSON: {error.msg} at line {error.lineno} column {error.colno}") from None
     except RecursionError:
         raise WireError("the JSON is nested too deeply") from None
+    except WireError:
+        raise
+    except ValueError:  # Python's limit on the digits of an integer
+        raise WireError("the JSON holds an integer of too many digits") from None
     if not isinstance(value, dict):
         raise WireError(f"found a JSON {_named(value)}", hint="a document is a JSON object")
     return value
@@ -78,7 +109,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise WireError(f"the key {twice!r} stands twice in one object")
+        raise WireError(f"the key {_short(twice)} stands twice in one object")
     return found
 
 
@@ -87,30 +118,42 @@ def _no_constant(name: str) -> float:
 
 
 def _named(value: object) -> str:
-    names = {list: "array", str: "string", bool: "boolean", type(None): "null"}
+    names = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
     return names.get(type(value), "number")
+
+
+def _short(name: object) -> str:
+    """A name as the document has it, in quotes, fit for one line of a message."""
+    text = ascii(name) if isinstance(name, str) and not name.isprintable() else repr(name)
+    return text if len(text) <= 60 else f"{text[:56]} …{text[0]}"
 
 
 def decode(text: str | bytes | Mapping[str, Any], kind: str | None = None) -> Any:
     """The record in a JSON document (text, or an object from `parse`); `kind` is what it must be, None = any.
 
     Raises `WireError` for an unknown kind or version, an unknown or missing field, or a value out of its range.
+
+    >>> decode('{"veridical": "case/1", "id": "1", "response": "Hello", "sources": ["Hi"]}').sources[0].id
+    '1'
     """
     document = dict(text) if isinstance(text, Mapping) else parse(text)
     tagged = _kind(document.pop(TAG, None), kind)
-    cls = KINDS[tagged]
     if tagged == "case":
         document = _case_by_hand(document, None)
     elif tagged in ("example", "check") and isinstance(document.get("case"), dict):
         document["case"] = _case_by_hand(document["case"], None)
-    return _validate(cls, document, tagged)
+    return _validate(document, tagged)
 
 
 def decode_case(text: str | bytes | Mapping[str, Any], *, default_id: str) -> Case:
-    """The case in a document that may have been written by hand; one without an id is called `default_id`."""
+    """The case in a document that may have been written by hand; one without an id is called `default_id`.
+
+    >>> decode_case('{"response": "Hello", "sources": "Hi"}', default_id="line 1").id
+    'line 1'
+    """
     document = dict(text) if isinstance(text, Mapping) else parse(text)
     _kind(document.pop(TAG, None), "case")
-    case: Case = _validate(Case, _case_by_hand(document, default_id), "case")
+    case: Case = _validate(_case_by_hand(document, default_id), "case")
     return case
 
 
@@ -122,13 +165,15 @@ def _kind(tag: object, wanted: str | None) -> str:
         return wanted
     kind, slash, version = tag.partition("/") if isinstance(tag, str) else ("", "", "")
     if kind not in KINDS or not slash:
-        raise WireError(f'"{TAG}": {tag!r} is not a known document', hint=f"known: {', '.join(KINDS)}, each with /1")
+        found = _short(tag) if isinstance(tag, str) else f"a JSON {_named(tag)}"
+        raise WireError(f'"{TAG}": {found} is not a known document', hint=f"known: {', '.join(KINDS)}, each with /1")
     if version != str(VERSION):
         raise WireError(
-            f"a {kind} of version {version!r}", hint=f"this Veridical reads version {VERSION}; a newer one may read it"
+            f"a {kind} of version {_short(version)}",
+            hint=f"this Veridical reads {VERSION}, a newer one may read it",
         )
     if wanted is not None and kind != wanted:
-        raise WireError(f"found a {kind}, not a {wanted}")
+        raise WireError(f"the document is of the kind {kind!r}, not {wanted!r}")
     return kind
 
 
@@ -153,37 +198,55 @@ def _source_by_hand(source: object, default_id: str) -> object:
     return source
 
 
-def _validate(cls: type[Any], body: Mapping[str, Any], kind: str) -> Any:
-    _no_stray_keys(cls, body, kind)
+def _validate(body: Mapping[str, Any], kind: str) -> Any:
     try:
-        return _adapter(cls).validate_json(json.dumps(body))
+        # through JSON once more: only so does pydantic take an array for a tuple and still nothing for a string
+        return _adapter(kind).validate_json(to_json(body, inf_nan_mode="constants"))
     except ValidationError as error:
         raise WireError(_first(error, kind)) from None
-    except UnicodeEncodeError:
-        raise WireError(f"{kind}: half of a surrogate pair stands alone in the text") from None
-
-
-def _no_stray_keys(cls: type[Any], body: Mapping[str, Any], kind: str) -> None:
-    """Name the nearest known field for an unknown one of the record itself."""
-    known = [f.name for f in fields(cls)] if is_dataclass(cls) else []
-    for key in body:
-        if key not in known:
-            raise WireError(str(UnknownNameError(f"field of a {kind}:", key, known)))
+    except (PydanticSerializationError, UnicodeError) as error:
+        message = _HALF if "surrogates" in str(error) else f"this is not a JSON document: {error}"
+        raise WireError(f"{kind}: {message}") from None
 
 
 def _first(error: ValidationError, kind: str) -> str:
-    problem = error.errors(include_url=False, include_context=False)[0]
-    place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in problem["loc"])
-    message = problem["msg"].removeprefix("Value error, ")
+    """One line on one problem: where, what; an unknown field comes first, for it explains a missing one."""
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    stray = (p for p in problems if p["type"] == "unexpected_keyword_argument")
+    problem = next(stray, problems[0])
+    *outer, last = problem["loc"] or ("",)
     if problem["type"] == "unexpected_keyword_argument":
-        message = "unknown field"
-    return f"{kind}{place}: {message[0].lower()}{message[1:]}"
+        known = [f.name for f in fields(_record_at(KINDS[kind], outer))]
+        return _place(kind, outer) + ": " + str(UnknownNameError("field", str(last), known))
+    message = problem["msg"].removeprefix("Value error, ").replace("Input should", "should")
+    return f"{_place(kind, problem['loc'])}: {message[:1].lower()}{message[1:]}"
+
+
+def _place(kind: str, path: Sequence[int | str]) -> str:
+    return kind + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)
+
+
+def _record_at(cls: type[Any], path: Sequence[int | str]) -> type[Any]:
+    """The class of the record at `path` in a record of class `cls`."""
+    for name in path:
+        if isinstance(name, str):
+            cls = _records_in(get_type_hints(cls)[name])[0]
+    return cls
+
+
+def _records_in(hint: Any) -> list[type[Any]]:
+    """The record classes that a type hint such as `tuple[Source, ...] | None` speaks of."""
+    return (
+        [hint]
+        if isinstance(hint, type) and is_dataclass(hint)
+        else [cls for inner in get_args(hint) for cls in _records_in(inner)]
+    )
 
 
 def schema(kind: str) -> dict[str, Any]:
     """The JSON Schema (2020-12) of a kind of document; `UnknownNameError` for any other name."""
     if kind not in KINDS:
         raise UnknownNameError("kind of document", kind, KINDS)
-    described = _adapter(KINDS[kind]).json_schema(mode="validation")
+    described = _adapter(kind).json_schema(mode="validation")
     described["properties"] = {TAG: {"const": f"{kind}/{VERSION}"}, **described["properties"]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **described}

@@ -3,6 +3,9 @@
 An entry is a module with `INFO` and `read(path, split=None, *, on_bad=None) -> Iterator[Example]`. A row that cannot
 be read raises `DataError` with file and line; where `on_bad` is given it is called with that error instead and the
 row is skipped. Texts are cleaned here, before they become a `Case`, and never after.
+
+A gold that labels the whole response has `hallucination` and no verdict: it does not say where. `judged=()` marks a
+row without any label for the response. A module whose `REMOTE` is true reads more than paths.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from veridical.core.errors import DataError, InputError
 from veridical.core.registry import Registry
 from veridical.core.types import Example
 
-__all__ = ["DATASETS", "Info", "OnBad", "Reader", "load_reader", "read"]
+__all__ = ["DATASETS", "Info", "OnBad", "Reader", "load_reader", "read", "table"]
 
 OnBad = Callable[[DataError], None] | None
 
@@ -49,8 +52,29 @@ class Reader(Protocol):
 DATASETS = Registry(
     "data set",
     {
+        "aggrefact": "veridical.datasets.aggrefact",
+        "argkp": "veridical.datasets.argkp",
+        "begin": "veridical.datasets.begin",
         "bump": "veridical.datasets.bump",
+        "chevrons": "veridical.datasets.chevrons",
+        "conv_fever": "veridical.datasets.conv_fever",
+        "e2e": "veridical.datasets.e2e",
+        "faithbench": "veridical.datasets.faithbench",
+        "fave": "veridical.datasets.fave",
+        "frank": "veridical.datasets.frank",
+        "hades": "veridical.datasets.hades",
+        "halueval": "veridical.datasets.halueval",
+        "hf": "veridical.datasets.hf",
         "jsonl": "veridical.datasets.jsonl",
+        "mu_shroom": "veridical.datasets.mu_shroom",
+        "perspectrum": "veridical.datasets.perspectrum",
+        "procon": "veridical.datasets.procon",
+        "ragtruth": "veridical.datasets.ragtruth",
+        "shroom_2024": "veridical.datasets.shroom_2024",
+        "summedits": "veridical.datasets.summedits",
+        "tofueval": "veridical.datasets.tofueval",
+        "wice": "veridical.datasets.wice",
+        "wikipedia": "veridical.datasets.wikipedia",
         "xsum_token": "veridical.datasets.xsum_token",
     },
     group="veridical.datasets",
@@ -68,6 +92,27 @@ def read(spec: str, split: str | None = None, *, on_bad: OnBad = None) -> Iterat
     reader = load_reader(name)
     if not path:
         raise InputError(f"data {spec!r} names no path", hint="write NAME:PATH, such as xsum_token:data/xsum_token")
-    if not Path(path).exists():
+    if not getattr(reader, "REMOTE", False) and not Path(path).exists():
         raise DataError("no such file or folder", path=path)
     return reader.read(Path(path), split, on_bad=on_bad)
+
+
+def table() -> str:
+    """A Markdown table of the registered data sets, made from their `INFO`."""
+    lines = [
+        "| name | data set | labels | splits | languages | a document is | licence |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name in DATASETS:
+        info = load_reader(name).INFO
+        cells = (
+            f"`{name}`",
+            f"{info.title} ({info.citation})" if info.citation else info.title,
+            ", ".join(info.levels) or "none",
+            ", ".join(f"`{split}`" for split in info.splits) or "-",
+            ", ".join(info.languages) or "any",
+            info.document,
+            info.licence,
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)

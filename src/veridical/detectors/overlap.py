@@ -6,7 +6,10 @@ download: microseconds a pair. It sees words, not meaning; what that costs is in
 
 from __future__ import annotations
 
+import re
+from array import array
 from collections.abc import Sequence
+from itertools import accumulate
 
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.spans import Span
@@ -162,21 +165,26 @@ def _coverage(
 
 
 def _left_out(source_id: str, source: Profile, response: Profile, same: set[str]) -> list[Omission]:
-    """The runs of words that the response lacks; a run spans stop words but no end of a sentence or line."""
+    """The runs of words that the response lacks; a run spans stop words but no end of a sentence or line.
+
+    Words and what parts them become one letter each, so that a run is a match of `_RUN` (a source may have a million
+    words, and most of them need no look).
+    """
     covered, keys = response.counts, source.reading.keys
     missing = {form for form in source.types if covered.keys().isdisjoint(keys(form))} - same
-    spans: list[Span] = []
-    types = source.types
-    # a stop ends a sentence only where no word follows at once ("3.5", "U.S.A" do not)
-    first = last = None
-    for match in compiled(rf"{source.pattern}|[.!?](?!\w)|[;\n。！？]").finditer(source.text):
-        form = match[0]
-        if form in missing:
-            first = first or match
-            last = match
-        elif first and last and (form in types or not form[0].isalnum()):
-            spans.append(Span(first.start(), last.end()))
-            first = None
-    if first and last:
-        spans.append(Span(first.start(), last.end()))
+    if not missing:
+        return []
+    parts = compiled(f"({source.pattern})").split(source.text)  # gap, word, gap, word … gap
+    forms = {form: ord("m" if form in missing else "c" if form in source.types else "s") for form in set(parts[1::2])}
+    gaps = {gap: ord("." if _PARTING.search(gap) else " ") for gap in set(parts[::2])}
+    letters = bytearray(len(parts))
+    letters[::2] = bytes(map(gaps.__getitem__, parts[::2]))
+    letters[1::2] = bytes(map(forms.__getitem__, parts[1::2]))
+    ends = array("q", accumulate(map(len, parts)))
+    spans = (Span(ends[m.start() - 1], ends[m.end() - 1]) for m in _RUN.finditer(letters))
     return [Omission(source_id, span, 1.0, "not in the response") for span in spans]
+
+
+_RUN = re.compile(rb"m(?:(?: s)* m)*")  # m: missing, s: a stop word, c: covered, a blank or a full stop between them
+# a stop ends a sentence only where no word follows at once ("3.5", "U.S.A" do not)
+_PARTING = re.compile(r"[.!?](?!\w)(?=.)|[;\n。！？]", re.DOTALL)

@@ -14,8 +14,8 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 
+from veridical.core.stopwords import STOP_WORDS
 from veridical.detectors.stem import stem
-from veridical.detectors.stopwords import STOP_WORDS
 
 __all__ = ["PATTERN", "implies", "keys", "neighbours", "parted"]
 

@@ -13,9 +13,9 @@ from functools import cache, lru_cache
 
 from veridical.core.segment import _UNSPACED, marks
 from veridical.core.spans import Span
+from veridical.core.stopwords import STOP_WORDS
 from veridical.detectors import values
 from veridical.detectors.stem import stem
-from veridical.detectors.stopwords import STOP_WORDS
 
 __all__ = ["WORDS", "Kin", "Profile", "Reading", "compiled", "share"]
 

@@ -1,0 +1,81 @@
+"""Hard summaries by ten models with annotators' spans, from unwanted to benign (Bao et al. 2025, FaithBench)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from veridical.core.errors import DataError
+from veridical.core.spans import Span
+from veridical.core.types import Case, Evidence, Example, Judgement, Source, Verdict
+from veridical.datasets import Info, OnBad
+from veridical.datasets.consensus import at_least
+from veridical.datasets.files import check_split
+from veridical.datasets.reading import Row, group, json_object, read_rows, text_id
+
+__all__ = ["INFO", "read"]
+
+INFO = Info(
+    name="faithbench",
+    title="FaithBench",
+    licence="CC BY-NC-SA",
+    citation="Bao et al. 2025, FaithBench: A Diverse Hallucination Benchmark for Summarization by Modern LLMs",
+    levels=("response", "span"),
+    document="the passage (by its hash)",
+    notes=(
+        "Files batch_*.json. A character is hallucinated where any annotator marks it Unwanted or Questionable (the "
+        "publisher's own 'worst' rule); Benign spans have score 0. Who marked nothing is not named in the files, so "
+        "annotations hold only those who did; a summary nobody marked counts as clean."
+    ),
+)
+
+
+def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
+    """The samples of every batch, in order of file name."""
+    check_split(INFO, split)
+    files = [path] if path.is_file() else sorted(path.rglob("batch_*.json"))
+    files = [file for file in files if not file.stem.endswith("_annotation")]
+    if not files:
+        raise DataError("no batch_*.json in it", path=path)
+    return read_rows((row for file in files for row in _samples(file)), _example, on_bad)
+
+
+def _samples(file: Path) -> list[Row]:
+    return json_object(file).rows("samples")
+
+
+def _example(row: Row) -> list[Example]:
+    text = row.text("source")
+    case = Case(f"{row.path.stem}/{row.name('sample_id')}", row.text("summary"), (Source("source", text),))
+    marks: dict[str, list[Verdict]] = {}
+    for mark in row.rows("annotations"):
+        who = next((str(mark.values[key]) for key in ("annotator_id", "annotator") if mark.values.get(key)), "unknown")
+        marks.setdefault(who, []).append(_verdict(mark, case))
+    people = tuple(
+        Judgement(case.id, f"human:{who}", float(any(v.score for v in verdicts)), verdicts=tuple(verdicts))
+        for who, verdicts in marks.items()
+    )
+    gold = at_least(1, people, case) if people else Judgement(case.id, "human:faithbench", 0.0)
+    told = row.values.get("metadata")
+    model = told.get("summarizer") if isinstance(told, dict) else None
+    return [Example(case, gold, text_id(text), group(system=model, batch=row.path.stem), people)]
+
+
+def _verdict(mark: Row, case: Case) -> Verdict:
+    labels = mark.texts("label")
+    score = float(any(label.startswith(("Unwanted", "Questionable")) for label in labels))
+    if not score and "Benign" not in labels:
+        raise mark.bad(f"the label of a span is {labels}", hint="known: Unwanted…, Questionable, Benign")
+    span = _place(mark, "summary", case.response)
+    evidence: tuple[Evidence, ...] = ()
+    if mark.values.get("source_start") is not None and mark.values.get("source_span"):
+        evidence = (Evidence("source", _place(mark, "source", case.sources[0].text)),)
+    return Verdict(span, score, max(labels, key=len), evidence=evidence, reason=mark.optional("note"))
+
+
+def _place(mark: Row, side: str, text: str) -> Span:
+    start, end = (int(mark.numeric(f"{side}_{edge}", low=0, high=len(text))) for edge in ("start", "end"))
+    span = Span(start, end)
+    if span.of(text) != mark.text(f"{side}_span"):
+        raise mark.bad(f"the {side} span [{start}, {end}) is {span.of(text)[:40]!r}, not its text")
+    return span

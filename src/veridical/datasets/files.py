@@ -1,0 +1,44 @@
+"""Which files of a data set to read: by split, inside a folder as published, or one file alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from veridical.core.errors import DataError, UnknownNameError
+from veridical.datasets import Info
+
+__all__ = ["check_split", "one_file", "split_files"]
+
+
+def check_split(info: Info, split: str | None) -> None:
+    """Raise `UnknownNameError`, listing the splits, unless `split` is None or one of them."""
+    if split is not None and split not in info.splits:
+        raise UnknownNameError(f"split of {info.name}", split, info.splits or ["none: leave the split out"])
+
+
+def split_files(info: Info, path: Path, split: str | None, names: Mapping[str, str]) -> list[tuple[str, Path]]:
+    """The files to read, each with its split: `names` gives the file of each split inside the folder `path`.
+
+    Without `split` they are all that are there. A `path` that is itself a file is read alone, as the split whose
+    file it is called like (or as `split`, or as the one split there is).
+    """
+    check_split(info, split)
+    if path.is_file():
+        like = [s for s, name in names.items() if Path(name).name == path.name]
+        return [(split or (like[0] if len(like) == 1 else path.stem), path)]
+    if not path.exists():
+        raise DataError("no such file or folder", path=path, hint="check the path")
+    wanted = [split] if split is not None else list(names)
+    found = [(s, path / names[s]) for s in wanted if (path / names[s]).is_file()]
+    if not found:
+        hint = f"{info.name} expects {', '.join(names[s] for s in wanted[:6])} in it"
+        what = "any file" if split is None else f"the split {split!r}"
+        raise DataError(f"a folder without {what} of {info.name}", path=path, hint=hint)
+    return found
+
+
+def one_file(info: Info, path: Path, split: str | None, name: str) -> Path:
+    """`path` itself, or the file `name` inside the folder `path`, for a set that is one file."""
+    check_split(info, split)
+    return split_files(info, path, None, {"all": name})[0][1]

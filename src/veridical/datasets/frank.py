@@ -1,0 +1,70 @@
+"""Summaries of news by nine systems, each sentence typed by three annotators (Pagnoni et al. 2021, FRANK)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from veridical.core.spans import Span
+from veridical.core.types import Case, Example, Judgement, Source, Verdict
+from veridical.datasets import Info, OnBad
+from veridical.datasets.consensus import majority
+from veridical.datasets.files import check_split, one_file
+from veridical.datasets.marks import align
+from veridical.datasets.reading import Row, group, json_rows, read_rows
+
+__all__ = ["INFO", "read"]
+
+INFO = Info(
+    name="frank",
+    title="FRANK",
+    licence="see the publisher's repository",
+    citation="Pagnoni et al. 2021, Understanding Factuality in Abstractive Summarization with FRANK",
+    levels=("response", "span"),
+    splits=("valid", "test"),
+    document="the news article (hash)",
+    notes=(
+        "human_annotations_sentence.json. Spans are whole sentences. A sentence is hallucinated where more than half "
+        "of the annotators give it an error type (anything but NoE); each annotator is kept."
+    ),
+)
+
+
+def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
+    """The summaries in the file's order."""
+    check_split(INFO, split)
+    rows = json_rows(one_file(INFO, path, None, "human_annotations_sentence.json"), on_bad)
+    return read_rows((row for row in rows if split in (None, row.values.get("split"))), _example, on_bad)
+
+
+def _example(row: Row) -> list[Example]:
+    document, model = row.name("hash"), row.text("model_name")
+    case = Case(f"{document}/{model}", row.text("summary"), (Source(document, row.text("article")),))
+    sentences, labels = row.texts("summary_sentences"), row.rows("summary_sentences_annotations")
+    places = align(case.response, sentences)
+    if places is None:
+        raise row.bad("the sentences do not join to the summary")
+    if len(labels) != len(sentences):
+        raise row.bad(f"annotations of {len(labels)} sentences for a summary of {len(sentences)}")
+    people = sorted({name for sentence in labels for name in sentence.values})
+    if not people:
+        raise row.bad("no annotator labels any sentence")
+    said = tuple(_annotator(case, name, places, labels) for name in people)
+    groups = group(system=model, part=row.optional("split"))
+    return [Example(case, majority(said, case), document, groups, said)]
+
+
+def _annotator(case: Case, name: str, places: list[Span], labels: list[Row]) -> Judgement:
+    """One annotator's sentences; those that they gave no label are not judged."""
+    verdicts: list[Verdict] = []
+    judged: list[Span] = []
+    for place, sentence in zip(places, labels, strict=True):
+        given = sentence.texts(name) if name in sentence.values else []
+        if given:
+            judged.append(place)
+        errors = sorted(set(given) - {"NoE"})
+        if errors:
+            verdicts.append(Verdict(place, 1.0, "+".join(errors)))
+    whole = len(judged) == len(places)
+    score = float(bool(verdicts))
+    return Judgement(case.id, f"human:{name}", score, verdicts=tuple(verdicts), judged=None if whole else tuple(judged))

@@ -1,0 +1,115 @@
+"""Labels on tokens, quotes and differences of two texts turned into character spans."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+
+from veridical.core.decide import merge
+from veridical.core.errors import InputError
+from veridical.core.find import find
+from veridical.core.spans import Span, union
+
+__all__ = ["align", "diff_spans", "locate", "runs", "tokens"]
+
+
+def tokens(text: str) -> list[Span]:
+    """The white-space tokens of `text`, as `str.split` gives them.
+
+    >>> tokens(" a  bc")
+    [Span(start=1, end=2), Span(start=4, end=6)]
+    """
+    return [Span(*match.span()) for match in re.finditer(r"\S+", text)]
+
+
+def runs(spans: Sequence[Span], flags: Sequence[bool]) -> list[Span]:
+    """The maximal runs of flagged spans, each from the start of its first to the end of its last.
+
+    `spans` are in order; `InputError` where there are not as many flags as spans.
+
+    >>> runs(tokens("a bc d e"), [False, True, True, False])
+    [Span(start=2, end=6)]
+    """
+    if len(spans) != len(flags):
+        raise InputError(f"{len(flags)} labels for {len(spans)} tokens")
+    found: list[Span] = []
+    open_run = False
+    for span, flag in zip(spans, flags, strict=True):
+        if flag and open_run:
+            found[-1] = Span(found[-1].start, span.end)
+        elif flag:
+            found.append(span)
+        open_run = flag
+    return found
+
+
+def align(text: str, pieces: Sequence[str]) -> list[Span] | None:
+    """Where each of `pieces` stands in `text`, in order and with only white space between them; None if they do not.
+
+    A piece that is white space itself stands where it is next found.
+
+    >>> align("ex-pats. ", ["ex", "-", "pats", "."])
+    [Span(start=0, end=2), Span(start=2, end=3), Span(start=3, end=7), Span(start=7, end=8)]
+    """
+    found: list[Span] = []
+    at = 0
+    for piece in pieces:
+        start = text.find(piece, at)
+        if start < 0 or text[at:start].strip():
+            return None
+        at = start + len(piece)
+        found.append(Span(start, at))
+    return None if text[at:].strip() else found
+
+
+def locate(text: str, quotes: Sequence[str]) -> list[Span] | None:
+    """The first unused verbatim place of each quote in `text`, line by line if need be; None if one has none."""
+    found: list[Span] = []
+    for quote in quotes:
+        whole = find(text, quote.strip(), used=found)
+        parts = [quote.strip()] if whole else [line.strip() for line in quote.splitlines() if line.strip()]
+        for part in parts:
+            place = find(text, part, used=found)
+            if place is None:
+                return None
+            found.append(place)
+        if not parts:
+            return None
+    return union(found)
+
+
+_WORD = re.compile(r"\w+(?:[.,'’-]\w+)*|[^\w\s]")
+
+
+def diff_spans(before: str, after: str) -> list[Span]:
+    """What of `after` differs from `before`, by words and punctuation marks; changes parted only by punctuation join.
+
+    Words that are only left out leave no character behind: where nothing else was changed, the word behind the gap
+    (at the end, the one before it) stands for it. Texts that differ in white space alone give [].
+
+    >>> [s.of("born on 3 June 1946.") for s in diff_spans("born on 9 May 1946.", "born on 3 June 1946.")]
+    ['3 June']
+    """
+    old = _WORD.findall(before)
+    places = [Span(*match.span()) for match in _WORD.finditer(after)]
+    new = [place.of(after) for place in places]
+    changed: list[Span] = []
+    gaps: list[int] = []
+    # what both begin and end with is set aside first: difflib's longest block may else be an accidental repetition
+    head = _shared(old, new)
+    tail = _shared(old[head:][::-1], new[head:][::-1])
+    middle = difflib.SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail], autojunk=False)
+    for kind, _, _, start, end in middle.get_opcodes():
+        if kind == "delete":
+            gaps.append(head + start)
+        elif kind != "equal":
+            changed.append(Span(places[head + start].start, places[head + end - 1].end))
+    if not changed and places:
+        changed = [places[min(gap, len(places) - 1)] for gap in gaps]
+    return merge(after, changed)
+
+
+def _shared(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many words the two begin with in common."""
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

@@ -1,0 +1,89 @@
+"""Pro and con arguments on a question, and responses that must cover them all and add nothing (A §2.2, §4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from veridical.core.errors import DataError
+from veridical.core.find import find
+from veridical.core.spans import Span
+from veridical.core.types import Case, Example, Judgement, Omission, Source, Verdict
+from veridical.datasets import Info, OnBad
+from veridical.datasets.files import check_split
+from veridical.datasets.marks import locate
+from veridical.datasets.reading import Row, group, jsonl_rows, read_rows, refuse
+
+__all__ = ["INFO", "read", "read_questions"]
+
+INFO = Info(
+    name="procon",
+    title="Arguments by perspective",
+    licence="yours",
+    citation="Chang et al. 2024, Detecting Hallucination and Coverage Errors in Retrieval Augmented Generation for "
+    "Controversial Topics",
+    levels=("response", "span", "coverage"),
+    document="`topic`, else the question",
+    notes=(
+        "JSON Lines: question and arguments (perspective to texts, such as pro and con); for a labelled response also "
+        "id, response, hallucinated (quotes of the response) and omitted (objects with source such as 'pro-1' and, "
+        "for a part of it, quote). Each argument is a source that must be covered, called PERSPECTIVE-NUMBER."
+    ),
+)
+
+
+def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
+    """The labelled responses in the file's order."""
+    check_split(INFO, split)
+    return read_rows(jsonl_rows(path, on_bad), _example, on_bad)
+
+
+def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Case]:
+    """A case without a response for each line; its id is `id`, else the line's number."""
+    check_split(INFO, split)
+    for row in jsonl_rows(path, on_bad):
+        try:
+            yield Case(
+                row.name("id") if "id" in row.values else str(row.number),
+                "",
+                _sources(row),
+                question=row.text("question"),
+            )
+        except DataError as error:
+            refuse(error, on_bad)
+
+
+def _sources(row: Row) -> tuple[Source, ...]:
+    told = row.get("arguments")
+    if not isinstance(told, dict) or not told:
+        raise row.bad("'arguments' is not an object of perspective to texts")
+    sides = Row(row.path, row.line, told)
+    return tuple(
+        Source(f"{side}-{i}", text, side, must_cover=True)
+        for side in told
+        for i, text in enumerate(sides.texts(side), 1)
+    )
+
+
+def _example(row: Row) -> list[Example]:
+    case = Case(row.name("id"), row.text("response"), _sources(row), question=row.text("question"))
+    spans = locate(case.response, row.texts("hallucinated"))
+    if spans is None:
+        raise row.bad("a quote in 'hallucinated' does not stand in the response")
+    omissions = tuple(_omission(item, case) for item in row.rows("omitted"))
+    verdicts = tuple(Verdict(span, 1.0) for span in spans)
+    scores = float(bool(spans)), float(bool(omissions))
+    gold = Judgement(case.id, "human:annotator", *scores, verdicts, omissions)
+    document = row.optional("topic") or case.question
+    return [Example(case, gold, document, group(kind=row.optional("kind")))]
+
+
+def _omission(item: Row, case: Case) -> Omission:
+    source = next((s for s in case.sources if s.id == item.text("source")), None)
+    if source is None:
+        raise item.bad(f"there is no argument {item.text('source')!r}", hint=", ".join(s.id for s in case.sources))
+    quote = item.text("quote") if "quote" in item.values else source.text
+    span = Span(0, len(source.text)) if quote == source.text else find(source.text, quote)
+    if span is None:
+        raise item.bad(f"the quote {quote[:40]!r} does not stand in argument {source.id!r}")
+    return Omission(source.id, span, 1.0)

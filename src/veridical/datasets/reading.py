@@ -1,0 +1,303 @@
+"""Rows of published data files with their line numbers.
+
+What every reader shares: a `Row` that refuses a missing or wrong field with file and line, and `read_rows`, the one
+place where a bad row is raised or handed to `on_bad`, and where ids are held unique.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from veridical.core.errors import DataError, InputError
+from veridical.core.files import decode_text, open_bytes, read_text
+from veridical.core.types import Example
+from veridical.datasets import OnBad
+
+__all__ = [
+    "Row",
+    "csv_rows",
+    "group",
+    "json_object",
+    "json_rows",
+    "jsonl_rows",
+    "read_rows",
+    "refuse",
+    "text_id",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record of a data file, with where it stands: its line and its number among the records, both from 1."""
+
+    path: Path
+    line: int
+    values: Mapping[str, Any]
+    number: int = 1
+
+    def bad(self, message: str, *, hint: str | None = None) -> DataError:
+        """The error that says `message` of this row."""
+        return DataError(message, path=self.path, line=self.line, hint=hint)
+
+    def get(self, key: str) -> Any:
+        """The value of a field; `DataError` naming the fields that there are if it is missing."""
+        if key not in self.values:
+            there = ", ".join(list(self.values)[:12]) or "none"
+            raise self.bad(f"no field {key!r}", hint=f"the row's fields: {there}; is the file of this data set?")
+        return self.values[key]
+
+    def text(self, key: str, *, blank: bool = False) -> str:
+        """The text of a field exactly as it is; `DataError` if it is no string or (unless `blank`) white space."""
+        value = self.get(key)
+        if not isinstance(value, str):
+            raise self.bad(f"{key!r} is {_shown(value)}, not a text")
+        if not blank and not value.strip():
+            raise self.bad(f"{key!r} is empty")
+        return value
+
+    def optional(self, key: str) -> str | None:
+        """The text of a field that may be missing, null or blank; `DataError` for anything but a text."""
+        if self.values.get(key) is None:
+            return None
+        return self.text(key, blank=True).strip() or None
+
+    def name(self, key: str) -> str:
+        """The text of a field that names something: a string or a whole number."""
+        value = self.get(key)
+        return str(value) if isinstance(value, int) and not isinstance(value, bool) else self.text(key)
+
+    def numeric(self, key: str, *, low: float = -math.inf, high: float = math.inf) -> float:
+        """The number of a field (a text that is a number counts), from `low` to `high`; `DataError` otherwise."""
+        value = self.get(key)
+        try:
+            number = math.nan if isinstance(value, bool) else float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not low <= number <= high:
+            between = "" if low == -math.inf and high == math.inf else f" from {low:g} to {high:g}"
+            raise self.bad(f"{key!r} is {_shown(value)}, not a number{between}")
+        return number
+
+    def choice(self, key: str, allowed: Mapping[Any, float]) -> float:
+        """What `allowed` makes of the field's value; `DataError` listing what is allowed otherwise."""
+        value = self.get(key)
+        if isinstance(value, list | dict) or value not in allowed:
+            raise self.bad(f"{key!r} is {_shown(value)}", hint=f"allowed: {', '.join(map(repr, allowed))}")
+        return allowed[value]
+
+    def items(self, key: str) -> list[Any]:
+        """The list in a field."""
+        value = self.get(key)
+        if not isinstance(value, list):
+            raise self.bad(f"{key!r} is {_shown(value)}, not a list")
+        return value
+
+    def texts(self, key: str) -> list[str]:
+        """The list of texts in a field."""
+        for item in self.items(key):
+            if not isinstance(item, str):
+                raise self.bad(f"{key!r} holds {_shown(item)}, not a text")
+        return self.items(key)
+
+    def flags(self, key: str) -> list[bool]:
+        """The list of 0/1 or false/true in a field."""
+        for item in self.items(key):
+            if not isinstance(item, bool) and item not in (0, 1):
+                raise self.bad(f"{key!r} holds {_shown(item)}, not 0 or 1")
+        return [bool(item) for item in self.items(key)]
+
+    def rows(self, key: str) -> list[Row]:
+        """The list of objects in a field, each as a row that stands where this one does."""
+        for item in self.items(key):
+            if not isinstance(item, dict):
+                raise self.bad(f"{key!r} holds {_shown(item)}, not an object")
+        return [Row(self.path, self.line, item, i) for i, item in enumerate(self.items(key), 1)]
+
+
+def text_id(text: str) -> str:
+    """A short name for a text that has none: the same text always gets the same one."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def _shown(value: object) -> str:
+    return "missing" if value is None else repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:37]}..."
+
+
+def group(**pairs: object) -> tuple[tuple[str, str], ...]:
+    """An example's `group` from keywords: sorted pairs of texts, without those that are None."""
+    return tuple(sorted((key, str(value)) for key, value in pairs.items() if value is not None))
+
+
+# Rows
+
+
+def refuse(error: DataError, on_bad: OnBad) -> None:
+    """Raise `error`, or hand it to `on_bad` where that is given."""
+    if on_bad is None:
+        raise error
+    on_bad(error)
+
+
+def read_rows(rows: Iterable[Row], make: Callable[[Row], Iterable[Example]], on_bad: OnBad = None) -> Iterator[Example]:
+    """The examples that `make` gives for each row, in order; all of a bad row is refused.
+
+    Any `InputError` of a row (a span outside its text, two sources with one id) becomes a `DataError` with file and
+    line, and so does an id that was there before.
+    """
+    seen: dict[str, int] = {}
+    for row in rows:
+        try:
+            made = list(make(row))
+            for example in made:
+                if example.case.id in seen:
+                    raise row.bad(f"the id {example.case.id!r} was on line {seen[example.case.id]} already")
+        except DataError as error:
+            refuse(error, on_bad)
+            continue
+        except InputError as error:
+            refuse(row.bad(error.message, hint=error.hint), on_bad)
+            continue
+        seen.update((example.case.id, row.line) for example in made)
+        yield from made
+
+
+def jsonl_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
+    """The objects of a JSON Lines file, read as a stream; blank lines are passed over."""
+    number = 0
+    with open_bytes(path) as file:
+        for line, raw in enumerate(file, 1):
+            if not raw.strip():
+                continue
+            number += 1
+            try:
+                value = json.loads(decode_text(raw, path))
+            except (ValueError, RecursionError) as error:
+                refuse(_not_json(error, path, line), on_bad)
+                continue
+            yield from _object(path, line, number, value, on_bad, escapes=b"\\u" in raw)
+    if number == 0:
+        raise DataError("the file is empty", path=path)
+
+
+def json_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
+    """The objects of a JSON array, each with the line on which it begins."""
+    text = read_text(path)
+    if not text.strip():
+        raise DataError("the file is empty", path=path)
+    decoder = json.JSONDecoder()
+    at = _next(text, 0)
+    if text[at] != "[":
+        raise DataError("not a JSON array", path=path, line=1 + text.count("\n", 0, at), hint="is it JSON Lines?")
+    at = _next(text, at + 1)
+    line, counted, number = 1, 0, 0
+    while at < len(text) and text[at] != "]":
+        line, counted, number = line + text.count("\n", counted, at), at, number + 1
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            raise _not_json(error, path, getattr(error, "lineno", line)) from None
+        yield from _object(path, line, number, value, on_bad, escapes="\\u" in text)
+        at = _next(text, end)
+        if text[at : at + 1] == ",":
+            at = _next(text, at + 1)
+        elif text[at : at + 1] != "]":
+            raise DataError("not JSON: the array breaks off", path=path, line=1 + text.count("\n", 0, at))
+    if text[at + 1 :].strip():
+        raise DataError("there is more behind the JSON array", path=path, line=1 + text.count("\n", 0, at))
+    if at >= len(text):
+        raise DataError("not JSON: the array breaks off", path=path, line=1 + text.count("\n"))
+    if number == 0:
+        raise DataError("the file holds an empty array", path=path)
+
+
+def _not_json(error: ValueError | RecursionError, path: Path, line: int) -> DataError:
+    if isinstance(error, DataError):  # not text at all
+        return DataError(error.message.removeprefix(f"{path}: "), path=path, line=line, hint=error.hint)
+    if isinstance(error, json.JSONDecodeError):
+        return DataError(f"not JSON: {error.msg} at column {error.colno}", path=path, line=line)
+    return DataError("JSON that is nested too deeply or holds too long a number", path=path, line=line)
+
+
+def json_object(path: Path) -> Row:
+    """The one object that a JSON file holds."""
+    text = read_text(path)
+    if not text.strip():
+        raise DataError("the file is empty", path=path)
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _not_json(error, path, getattr(error, "lineno", 1)) from None
+    return next(_object(path, 1, 1, value, None, escapes="\\u" in text))
+
+
+_SPACE = re.compile(r"\s*")
+
+
+def _next(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
+
+
+def _object(path: Path, line: int, number: int, value: object, on_bad: OnBad, *, escapes: bool) -> Iterator[Row]:
+    """The row that `value` is, or none; only JSON with \\u `escapes` can hold half of a surrogate pair."""
+    try:
+        if escapes:
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        refuse(DataError("half of a surrogate pair stands alone in a text", path=path, line=line), on_bad)
+        return
+    if isinstance(value, dict):
+        yield Row(path, line, value, number)
+    else:
+        refuse(DataError(f"found {_shown(value)}, not a JSON object", path=path, line=line), on_bad)
+
+
+def csv_rows(path: Path, on_bad: OnBad = None, *, delimiter: str = ",", quoted: bool = True) -> Iterator[Row]:
+    """The rows of a table with a header; `line` is where the row begins (a quoted field may hold line breaks)."""
+    text = read_text(path)
+    if not text.strip():
+        raise DataError("the file is empty", path=path)
+    number = 0
+    header: list[str] | None = None
+    for line, cells in _cells(text, path, delimiter, quoted):
+        if header is None:
+            header = cells
+            continue
+        number += 1
+        if len(cells) == len(header):
+            yield Row(path, line, dict(zip(header, cells, strict=True)), number)
+        else:
+            refuse(DataError(f"{len(cells)} fields, where the header has {len(header)}", path=path, line=line), on_bad)
+    if number == 0:
+        raise DataError("a header without any row", path=path)
+
+
+def _cells(text: str, path: Path, delimiter: str, quoted: bool) -> list[tuple[int, list[str]]]:
+    """The non-blank records, each with the line on which it begins."""
+    lines = io.StringIO(text, newline="")
+    if quoted:
+        reader = csv.reader(lines, delimiter=delimiter)
+    else:
+        reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    found: list[tuple[int, list[str]]] = []
+    line = 1
+    limit = csv.field_size_limit(len(text) + 1)  # a setting of the whole process, so put back below
+    try:
+        for cells in reader:
+            if cells:
+                found.append((line, cells))
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(f"not a table: {error}", path=path, line=line) from None
+    finally:
+        csv.field_size_limit(limit)
+    return found

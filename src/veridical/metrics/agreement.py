@@ -1,0 +1,118 @@
+"""How far annotators agree: chance-corrected (Krippendorff's alpha, Fleiss' kappa), with the majority, and on spans.
+
+`ratings` is annotators x items, None where an annotator did not label an item. Labels may be anything hashable.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from veridical.core.errors import InputError
+from veridical.core.spans import Span
+from veridical.metrics import UndefinedMetricError
+from veridical.metrics.arrays import Floats
+from veridical.metrics.spans import f1_sp
+from veridical.metrics.tokens import Units
+
+__all__ = ["fleiss_kappa", "krippendorff_alpha", "majority_agreement", "pairwise_span_f1"]
+
+Ratings = Sequence[Sequence[Hashable | None]]
+
+
+def krippendorff_alpha(ratings: Ratings) -> float:
+    """Krippendorff's alpha for nominal labels, missing ones allowed: (-1, 1], 1 = all agree, 0 = as by chance, negative
+    = systematic disagreement. B §3.
+
+    Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", §C. Items with fewer than two labels do not
+    count. Undefined where all labels that count are the same (nothing could have been told apart).
+
+    >>> round(krippendorff_alpha([[0, 1, 0, 0, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0, 0, 1, 0, 0, 0, 0]]), 3)  # §A
+    0.095
+    """
+    counts = _counts(ratings)
+    counts = counts[counts.sum(axis=1) >= 2]
+    each = counts.sum(axis=1)
+    if not counts.size:
+        raise UndefinedMetricError("alpha is not defined: no item has two labels")
+    totals, n = counts.sum(axis=0), float(each.sum())
+    # of all ordered pairs of labels within an item, and of all labels put together, how many differ
+    observed = float(((each**2 - (counts**2).sum(axis=1)) / (each - 1)).sum()) / n
+    expected = float(n**2 - (totals**2).sum()) / (n * (n - 1))
+    if expected == 0:
+        raise UndefinedMetricError(f"alpha is not defined: all {n:g} labels that count are the same")
+    return 1.0 - observed / expected
+
+
+def fleiss_kappa(ratings: Ratings) -> float:
+    """Fleiss' kappa: [-1/(annotators - 1), 1], 1 = all agree, 0 = as by chance, negative = less. D §3.3.
+
+    Fleiss 1971. Every item has to have the same number of labels, at least two (else `InputError`: use alpha).
+    Undefined where all labels are the same.
+
+    >>> fleiss_kappa([["yes", "no", "yes", "no"], ["yes", "no", "no", "yes"]])
+    0.0
+    """
+    counts = _counts(ratings)
+    raters = np.unique(counts.sum(axis=1))
+    if raters.size != 1 or raters[0] < 2:
+        found = ", ".join(f"{count:g}" for count in raters) or "no"
+        raise InputError(f"items have {found} labels", hint="kappa needs the same two or more on each; use alpha")
+    k = float(raters[0])
+    agreed = float((((counts**2).sum(axis=1) - k) / (k * (k - 1))).mean())
+    chance = float(((counts.sum(axis=0) / counts.sum()) ** 2).sum())
+    if np.count_nonzero(counts.sum(axis=0)) == 1:
+        raise UndefinedMetricError(f"kappa is not defined: all {counts.sum():g} labels are the same")
+    return (agreed - chance) / (1.0 - chance)
+
+
+def majority_agreement(ratings: Ratings) -> float:
+    """The share of labels that are their item's most frequent one: [1/labels a category, 1], 1 = all agree.
+
+    Not corrected for chance. Items with one label, or with no single most frequent one, do not count.
+
+    >>> majority_agreement([[1, 0, 1], [1, 1, 1], [0, None, 1]])  # the second item is a tie
+    0.8333333333333334
+    """
+    counts = _counts(ratings)
+    top = np.sort(counts, axis=1)[:, ::-1]
+    second = top[:, 1] if top.shape[1] > 1 else np.zeros(len(top))
+    kept = (counts.sum(axis=1) >= 2) & (top[:, :1].sum(axis=1) > second)
+    if not kept.any():
+        raise UndefinedMetricError("no item has two labels and a single most frequent one")
+    return float(top[kept, 0].sum() / counts[kept].sum())
+
+
+def _counts(ratings: Ratings) -> Floats:
+    """How often each item got each label, *shape* (items, labels)."""
+    lengths = {len(row) for row in ratings}
+    if len(lengths) > 1:
+        raise InputError(f"annotators have {sorted(lengths)} items", hint="one row an annotator; None where missing")
+    items = [Counter(label for label in column if label is not None) for column in zip(*ratings, strict=True)]
+    names = {name: i for i, name in enumerate(dict.fromkeys(name for item in items for name in item))}
+    counts = np.zeros((len(items), len(names)))
+    for i, item in enumerate(items):
+        for name, times in item.items():
+            counts[i, names[name]] = times
+    return counts
+
+
+def pairwise_span_f1(annotations: Sequence[Sequence[Sequence[Span]]], units: Sequence[Units] | None = None) -> float:
+    """The mean over pairs of annotators of their F1-Sp against each other: [0, 1], 1 = the same characters marked.
+
+    `annotations[a][i]` are the spans of annotator a in text i; `units` as in `spans.f1_sp`, which is symmetric. Not
+    corrected for chance (Hripcsak & Rothschild 2005 show why F1 between annotators is what spans allow). Pairs
+    that marked nothing at all are left out; undefined where that is every pair.
+
+    >>> pairwise_span_f1([[[Span(0, 4)]], [[Span(0, 4)]], [[Span(2, 6)]]])
+    0.6666666666666666
+    """
+    if len(annotations) < 2:
+        raise InputError(f"{len(annotations)} annotators", hint="agreement needs two or more")
+    marked = [(a, b) for a, b in combinations(annotations, 2) if any(a) or any(b)]
+    if not marked:
+        raise UndefinedMetricError("no annotator marked a span")
+    return float(np.mean([f1_sp(a, b, units) for a, b in marked]))

@@ -1,0 +1,94 @@
+"""What the numeric layer accepts: one-dimensional labels, scores and weights of one length, checked once."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from veridical.core.errors import InputError
+from veridical.metrics import UndefinedMetricError
+
+__all__ = ["Bools", "Floats", "as_labels", "as_probabilities", "as_scores", "as_weight", "labels_and_scores"]
+
+Bools: TypeAlias = NDArray[np.bool_]
+Floats: TypeAlias = NDArray[np.float64]
+
+
+def as_labels(values: ArrayLike, what: str = "labels") -> Bools:
+    """`values` as a bool array, *shape* (n,); `InputError` for anything but booleans or the numbers 0 and 1.
+
+    >>> as_labels([0, 1])
+    array([False,  True])
+    """
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise InputError(f"{what} have {array.ndim} dimensions", hint="give one value an item")
+    if array.dtype == np.bool_:
+        return array
+    if array.size and not (np.issubdtype(array.dtype, np.number) and np.isin(array, (0, 1)).all()):
+        raise InputError(f"{what} hold something other than true and false", hint="1 or True = hallucinated")
+    return array.astype(np.bool_)
+
+
+def as_scores(values: ArrayLike, what: str = "scores") -> Floats:
+    """`values` as a float array, *shape* (n,); `UndefinedMetricError` if one is NaN or infinite.
+
+    >>> as_scores([0, 0.5])
+    array([0. , 0.5])
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1:
+        raise InputError(f"{what} have {array.ndim} dimensions", hint="give one value an item")
+    bad = int(array.size - np.isfinite(array).sum())
+    if bad:
+        raise UndefinedMetricError(
+            f"{bad} of {array.size} {what} are not finite numbers", hint="leave out what has no score"
+        )
+    return array
+
+
+def as_probabilities(values: ArrayLike, what: str = "scores") -> Floats:
+    """`as_scores`, and `InputError` unless all lie in [0, 1].
+
+    >>> as_probabilities([0, 1])
+    array([0., 1.])
+    """
+    array = as_scores(values, what)
+    if array.size and not (array.min() >= 0.0 and array.max() <= 1.0):
+        raise InputError(f"{what} run from {array.min():g} to {array.max():g}", hint="they lie in [0, 1]")
+    return array
+
+
+def as_weight(weight: ArrayLike | None, n: int) -> Floats:
+    """How often each of `n` items counts, *shape* (n,), all 1 for None; `InputError` if negative or of another length.
+
+    >>> as_weight(None, 2)
+    array([1., 1.])
+    """
+    if weight is None:
+        return np.ones(n)
+    array = as_scores(weight, "weights")
+    if array.size != n:
+        raise InputError(f"{array.size} weights for {n} items")
+    if array.size and array.min() < 0:
+        raise InputError(f"a weight is {array.min():g}", hint="a weight says how often an item counts: 0 or more")
+    return array
+
+
+def labels_and_scores(
+    labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None
+) -> tuple[Bools, Floats, Floats]:
+    """The three as arrays of one length *(n,)*; `UndefinedMetricError` if nothing is left to count.
+
+    >>> labels_and_scores([True], [0.5])
+    (array([ True]), array([0.5]), array([1.]))
+    """
+    gold, score = as_labels(labels), as_scores(scores)
+    if gold.size != score.size:
+        raise InputError(f"{gold.size} labels for {score.size} scores")
+    w = as_weight(weight, gold.size)
+    if not w.any():
+        raise UndefinedMetricError(f"there is nothing to measure ({gold.size} items, none with a weight)")
+    return gold, score, w

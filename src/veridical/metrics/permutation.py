@@ -1,0 +1,133 @@
+"""Whether two systems differ on the same cases: the exact paired-permutation test, no sampling.
+
+Under the null hypothesis each case's two outcomes may be swapped. There are 2^n assignments, but accuracy and F1 see
+them only through integer sums, so the distribution of the sums is built up by dynamic programming over the *kinds* of
+difference, each kind adding a binomial number of swaps (Zmigrod, Vieira & Cotterell 2022; D §5.4).
+"""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from veridical.core.errors import InputError
+from veridical.metrics import UndefinedMetricError
+from veridical.metrics.arrays import Bools, Floats, as_labels
+
+__all__ = ["permutation_accuracy", "permutation_f1", "permutation_f1_counts"]
+
+STATES = 20_000_000
+TOLERANCE = 1e-12  # floats that stand for equal fractions differ by less; they count as at least as extreme
+
+Integers = NDArray[np.int64]
+
+
+def permutation_accuracy(labels: ArrayLike, predicted_a: ArrayLike, predicted_b: ArrayLike) -> float:
+    """The exact two-sided p-value that two systems' accuracies differ: (0, 1], 1 = no sign of a difference.
+
+    The share of assignments whose difference is at least as large as the observed one, that one included. For
+    accuracy this is the sign test on the cases where one alone is right (the exact form of McNemar's test).
+
+    >>> permutation_accuracy([1, 1, 1, 0], [1, 1, 1, 0], [0, 0, 0, 0])  # 3 differ, all one way: 2 of 8
+    0.25
+    """
+    gold, a, b = _three(labels, predicted_a, predicted_b)
+    right_a, right_b = (gold == a).astype(np.int64), (gold == b).astype(np.int64)
+    grid, _ = _distribution(right_a - right_b, np.zeros_like(right_a))
+    # the grid counts from all swapped to b's side: k of d differing cases fall to a, and the difference is 2 k - d
+    difference = np.abs(2 * np.arange(len(grid)) - (len(grid) - 1))
+    observed = abs(int(right_a.sum() - right_b.sum()))
+    return min(1.0, float(grid[:, 0][difference >= observed].sum()))
+
+
+def permutation_f1(labels: ArrayLike, predicted_a: ArrayLike, predicted_b: ArrayLike) -> float:
+    """The exact two-sided p-value that two systems' F1 (F1-R at response level) differ: (0, 1].
+
+    As `permutation_accuracy`. Undefined without a gold positive.
+
+    >>> permutation_f1([1, 1, 1, 0], [1, 1, 1, 0], [0, 0, 0, 0])
+    0.25
+    """
+    gold, a, b = _three(labels, predicted_a, predicted_b)
+    rows = [np.column_stack([gold & flagged, ~gold & flagged, gold & ~flagged]) for flagged in (a, b)]
+    return permutation_f1_counts(*rows)
+
+
+def permutation_f1_counts(counts_a: ArrayLike, counts_b: ArrayLike) -> float:
+    """The exact two-sided p-value that two systems' F1 differ, where each case adds (tp, fp, fn) to it: (0, 1].
+
+    `counts_*` hold whole numbers, *shape* (cases, 3), the rows of `token_f1`, say; a case is swapped as a whole.
+    Both systems need the same gold (tp + fn) in each case. Raises `InputError` where the sums span more than
+    20,000,000 states (count tokens rather than characters), `UndefinedMetricError` without a gold positive.
+
+    >>> permutation_f1_counts([[2, 0, 0], [1, 1, 0]], [[0, 1, 2], [0, 0, 1]])
+    0.5
+    """
+    a, b = _counts(counts_a), _counts(counts_b)
+    if len(a) != len(b) or not np.array_equal(a[:, 0] + a[:, 2], b[:, 0] + b[:, 2]):
+        raise InputError("the two systems do not have the same gold positives in each case", hint="pair them by case")
+    gold = int((a[:, 0] + a[:, 2]).sum())
+    if gold == 0:
+        raise UndefinedMetricError("F1 cannot be compared: there are no gold positives")
+    # a swap changes a's (tp, fp) from one system's to the other's; b has what is left of the totals
+    step = a[:, :2] - b[:, :2]
+    grid, low = _distribution(step[:, 0], step[:, 1])
+    total = (a[:, :2] + b[:, :2]).sum(axis=0)
+    start = np.where((step[:, :1] < 0) | ((step[:, :1] == 0) & (step[:, 1:] < 0)), a[:, :2], b[:, :2]).sum(axis=0)
+    tp = start[0] + np.arange(grid.shape[0])[:, None]
+    fp = start[1] + low + np.arange(grid.shape[1])[None, :]
+    observed = abs(_f1(a[:, 0].sum(), a[:, 1].sum(), gold) - _f1(b[:, 0].sum(), b[:, 1].sum(), gold))
+    reached = grid > 0  # elsewhere the two sums do not belong to any assignment
+    tp, fp = (np.broadcast_to(sums, grid.shape)[reached] for sums in (tp, fp))
+    difference = np.abs(_f1(tp, fp, gold) - _f1(total[0] - tp, total[1] - fp, gold))
+    return min(1.0, float(grid[reached][difference >= observed - TOLERANCE].sum()))
+
+
+def _f1(tp: Integers, fp: Integers, gold: int) -> Floats:
+    value: Floats = 2 * tp / (tp + fp + gold)
+    return value
+
+
+def _three(labels: ArrayLike, predicted_a: ArrayLike, predicted_b: ArrayLike) -> tuple[Bools, Bools, Bools]:
+    gold, a, b = as_labels(labels), as_labels(predicted_a, "predictions"), as_labels(predicted_b, "predictions")
+    if not gold.size == a.size == b.size:
+        raise InputError(f"{gold.size} labels for {a.size} and {b.size} predictions")
+    if not gold.size:
+        raise UndefinedMetricError("there are no cases to compare on")
+    return gold, a, b
+
+
+def _counts(counts: ArrayLike) -> Integers:
+    table = np.asarray(counts)
+    if table.ndim != 2 or table.shape[1] != 3:
+        raise InputError(f"counts of shape {table.shape}", hint="one row (tp, fp, fn) a case")
+    whole = table.astype(np.int64)
+    if not np.array_equal(whole, table) or (whole < 0).any():
+        raise InputError("counts are not whole numbers of 0 or more")
+    return whole
+
+
+def _distribution(tp: Integers, fp: Integers) -> tuple[Floats, int]:
+    """The distribution of the sums when each step (tp, fp) is taken or not with chance 1/2.
+
+    Steps are turned so that tp >= 0. Returns probabilities, *shape* (tp sums from 0, fp sums), and the lowest fp sum.
+    """
+    steps = np.column_stack([tp, fp])
+    steps = np.where(((tp < 0) | ((tp == 0) & (fp < 0)))[:, None], -steps, steps)
+    kinds, times = np.unique(steps[steps.any(axis=1)], axis=0, return_counts=True)
+    reach = np.abs(kinds) * times[:, None]
+    states = (int(reach[:, 0].sum()) + 1) * (int(reach[:, 1].sum()) + 1)
+    if states > STATES:
+        raise InputError(f"the sums span {states:,} states, more than {STATES:,}", hint="compare on larger units")
+    grid, low = np.ones((1, 1)), 0
+    for i in np.argsort(reach.sum(axis=1), kind="stable"):  # small ones first, while the grid is small
+        (up, side), m = kinds[i].tolist(), int(times[i])
+        wider = np.zeros((grid.shape[0] + up * m, grid.shape[1] + abs(side) * m))
+        for k in range(m + 1):
+            chance = comb(m, k) / (1 << m)
+            column = side * k if side >= 0 else -side * (m - k)
+            wider[up * k : up * k + grid.shape[0], column : column + grid.shape[1]] += chance * grid
+        grid, low = wider, low + min(side, 0) * m
+    return grid, low

@@ -1,0 +1,120 @@
+"""From an example and a judgement to arrays about the response; `coverage` does the same for the sources.
+
+**Only characters that both gold and prediction judged count.** Where there are none, or a side says nothing about the
+matter, the answer is None: the case does not count and is reported as not judged. Gold is positive from 0.5 on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from veridical.core.decide import merge, unjudged
+from veridical.core.spans import Span, intersection
+from veridical.core.types import Example, Judgement, check_judgement, judged_spans
+from veridical.metrics.arrays import Bools, Floats
+from veridical.metrics.tokens import Units, any_in, highest_in, mask, runs, scores_of_characters
+
+__all__ = ["GOLD_THRESHOLD", "Characters", "characters", "response_pair"]
+
+GOLD_THRESHOLD = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Characters:
+    """One response as arrays of *shape* (characters,): gold score, predicted score, whether both sides judged it."""
+
+    text: str
+    gold: Floats
+    score: Floats
+    judged: Bools
+
+    def gold_mask(self) -> Bools:
+        """The judged characters that gold calls hallucinated, *shape* (characters,)."""
+        return (self.gold >= GOLD_THRESHOLD) & self.judged
+
+    def predicted_mask(self, threshold: float) -> Bools:
+        """The judged characters with a score of at least `threshold`, *shape* (characters,)."""
+        return (self.score >= threshold) & self.judged
+
+    def spans(self, threshold: float) -> tuple[list[Span], list[Span]]:
+        """The gold and the predicted spans, both joined by `core.decide.merge`.
+
+        So a detector that scores words one by one and one that marks the phrase say the same.
+        """
+        both = self.gold_mask(), self.predicted_mask(threshold)
+        gold, predicted = (merge(self.text, runs(marked)) for marked in both)
+        return gold, predicted
+
+    def judged_units(self, units: Units) -> Units:
+        """Those of `units` that hold a judged character."""
+        return units[any_in(self.judged, units)]
+
+    def unit_scores(self, units: Units) -> tuple[Bools, Floats]:
+        """Gold label and highest score of each unit over its judged characters, both of *shape* (units,)."""
+        return any_in(self.gold_mask(), units), highest_in(np.where(self.judged, self.score, 0.0), units)
+
+
+def characters(example: Example, judgement: Judgement) -> Characters | None:
+    """The response as arrays, or None where the two share no judged character or one does not say where.
+
+    A gold that calls the response hallucinated and marks nothing does not say where. Raises `SpanError` or
+    `InputError` for a judgement that does not fit the case.
+
+    >>> from veridical.core.types import Case, Verdict
+    >>> case = Case("1", "In Rome")
+    >>> gold = Judgement("1", "human:a", verdicts=(Verdict(Span(3, 7), 1.0),))
+    >>> found = characters(Example(case, gold), Judgement("1", "me", hallucination=0.0, judged=(Span(0, 4),)))
+    >>> found.gold_mask().nonzero()[0].tolist(), found.judged.sum().item()
+    ([3], 4)
+    """
+    case, gold = example.case, example.gold
+    shared = _shared(example, judgement)
+    marked = any(verdict.score >= GOLD_THRESHOLD for verdict in gold.verdicts)
+    if not shared or ((gold.hallucination or 0.0) >= GOLD_THRESHOLD and not marked):
+        return None
+    size = len(case.response)
+    sure, score = (scores_of_characters(size, ((v.span, v.score) for v in j.verdicts)) for j in (gold, judgement))
+    return Characters(case.response, sure, score, mask(size, shared))
+
+
+def response_pair(example: Example, judgement: Judgement) -> tuple[bool, float] | None:
+    """Whether gold calls the response hallucinated, and the predicted score of that; None where a side does not say.
+
+    Gold: its response-level score, else its highest verdict. Prediction: its response-level score; its highest
+    verdict on judged characters where it has none, or where gold only judged a part (B: one phrase) and there are
+    verdicts to read off that part.
+
+    >>> from veridical.core.types import Case
+    >>> case = Case("1", "In Rome")
+    >>> response_pair(Example(case, Judgement("1", "human:a", hallucination=1.0)), Judgement("1", "me", 0.7))
+    (True, 0.7)
+    """
+    case, gold = example.case, example.gold
+    shared = _shared(example, judgement)
+    if not shared:
+        return None
+    said = gold.hallucination
+    top = max((v.score for v in gold.verdicts), default=0.0) if said is None else said
+    score = judgement.hallucination
+    if score is None or (judgement.verdicts and unjudged(case, gold)):
+        seen = mask(len(case.response), shared)
+        touching = (v.score for v in judgement.verdicts if seen[v.span.start : v.span.end].any())
+        score = max(touching, default=0.0)
+    return top >= GOLD_THRESHOLD, score
+
+
+def _shared(example: Example, judgement: Judgement) -> list[Span]:
+    """The characters that both judged for hallucination; none where a side says nothing about that.
+
+    A prediction with neither score nor verdict says nothing (as in `core.decide.outcome`). A gold like that does
+    say "clean", unless all it speaks of is coverage.
+    """
+    case, gold = example.case, example.gold
+    check_judgement(case, judgement)
+    if judgement.hallucination is None and not judgement.verdicts:
+        return []
+    if gold.hallucination is None and not gold.verdicts and (gold.omission is not None or gold.omissions):
+        return []
+    return intersection(judged_spans(case, gold), judged_spans(case, judgement))

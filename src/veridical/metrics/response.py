@@ -1,0 +1,139 @@
+"""Decisions and probabilities about whole responses (or any other items, one label each).
+
+Functions of decisions take `labels` and `predicted` (bools); those of probabilities take `labels` and `scores` in
+[0, 1]. All take `weight`, how often each item counts. Ranking without a threshold is in `ranking`.
+"""
+
+from __future__ import annotations
+
+from numpy.typing import ArrayLike
+
+from veridical.core.errors import InputError
+from veridical.metrics import UndefinedMetricError
+from veridical.metrics.arrays import as_labels, as_probabilities, as_weight, labels_and_scores
+from veridical.metrics.confusion import Confusion
+
+__all__ = [
+    "accuracy",
+    "balanced_accuracy",
+    "brier",
+    "brier_skill",
+    "confusion",
+    "f1",
+    "g_mean",
+    "precision",
+    "recall",
+]
+
+
+def confusion(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None) -> Confusion:
+    """The four counts of decisions `predicted` against `labels`.
+
+    >>> confusion([1, 1, 0, 0], [1, 0, 0, 0])
+    Confusion(tp=1.0, fp=0.0, fn=1.0, tn=2.0)
+    """
+    gold, flagged = as_labels(labels), as_labels(predicted, "predictions")
+    if gold.size != flagged.size:
+        raise InputError(f"{gold.size} labels for {flagged.size} predictions")
+    w = as_weight(weight, gold.size)
+    tp = float(w @ (gold & flagged))
+    fp = float(w @ (~gold & flagged))
+    fn = float(w @ (gold & ~flagged))
+    return Confusion(tp, fp, fn, float(w @ (~gold & ~flagged)))
+
+
+def accuracy(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None) -> float:
+    """The share of right decisions: [0, 1], 1 = all right. B §5 (Acc), C §2.4.
+
+    >>> accuracy([1, 1, 0, 0], [1, 0, 0, 0])
+    0.75
+    """
+    return confusion(labels, predicted, weight).accuracy()
+
+
+def balanced_accuracy(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None) -> float:
+    """The mean of both classes' recalls: [0, 1], 0.5 = a coin, 1 = all right. Brodersen et al. 2010.
+
+    >>> balanced_accuracy([1, 1, 0, 0], [1, 0, 0, 0])
+    0.75
+    """
+    return confusion(labels, predicted, weight).balanced_accuracy()
+
+
+def g_mean(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None) -> float:
+    """The geometric mean of both classes' recalls: [0, 1], 0 = one class wholly wrong, 1 = all right. B §5.
+
+    B's table 2 bears the definition out, except for its RoBERTa row (recalls 74.76 and 70.67 give 72.69, not 70.94).
+
+    >>> g_mean([1, 1, 0, 0], [1, 0, 0, 0]) == (0.5 * 1.0) ** 0.5
+    True
+    """
+    return confusion(labels, predicted, weight).g_mean()
+
+
+def precision(
+    labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None, *, positive: bool = True
+) -> float:
+    """The share of items called `positive` that are: [0, 1], 1 = no false alarm; undefined where none was called so.
+
+    `positive=False` gives the precision of the class "not hallucinated" (B §5 reports both).
+
+    >>> precision([1, 1, 0, 0], [1, 0, 0, 0]), precision([1, 1, 0, 0], [1, 0, 0, 0], positive=False)
+    (1.0, 0.6666666666666666)
+    """
+    return _of_class(labels, predicted, weight, positive).precision()
+
+
+def recall(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None, *, positive: bool = True) -> float:
+    """The share of the `positive` class that was found: [0, 1], 1 = all; undefined where the class is empty.
+
+    >>> recall([1, 1, 0, 0], [1, 0, 0, 0]), recall([1, 1, 0, 0], [1, 0, 0, 0], positive=False)
+    (0.5, 1.0)
+    """
+    return _of_class(labels, predicted, weight, positive).recall()
+
+
+def f1(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None, *, positive: bool = True) -> float:
+    """The harmonic mean of precision and recall: [0, 1], 0 = nothing found, 1 = perfect. F1-R of D §4.3.
+
+    Undefined where the class is neither in the labels nor in the predictions; 0 where it is in one of them only.
+
+    >>> f1([1, 1, 0, 0], [1, 0, 0, 0]), f1([1, 1, 0, 0], [1, 0, 0, 0], positive=False)
+    (0.6666666666666666, 0.8)
+    """
+    return _of_class(labels, predicted, weight, positive).f1()
+
+
+def _of_class(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None, positive: bool) -> Confusion:
+    counts = confusion(labels, predicted, weight)
+    return counts if positive else counts.swapped()
+
+
+def brier(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
+    """The mean squared distance of score and label: [0, 1], 0 = sure and right, 1 = sure and wrong; lower is better.
+
+    Brier 1950. **This is what B's tables 2 and 3 print as "BSS (↓)"**, times 100: B §5 words it as a mean squared
+    error; the seven transformers' values fall as their AUC rises (Pearson -0.95), where a skill score would rise; and
+    19.06 lies below 24.9, the score of always saying the base rate (0.472, which follows from accuracy and recalls).
+
+    >>> brier([1, 0], [0.8, 0.4])
+    0.1
+    """
+    gold, score, w = labels_and_scores(labels, as_probabilities(scores), weight)
+    return float(w @ (score - gold) ** 2 / w.sum())
+
+
+def brier_skill(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
+    """One minus the Brier score over that of always saying the base rate: (-∞, 1], 1 = perfect, 0 = no better than the
+    base rate, negative = worse; higher is better. Undefined with one class only.
+
+    The base rate is that of `labels`. Not what B prints under "BSS", see `brier`: B's 19.06 is a skill of 0.235.
+
+    >>> round(brier_skill([1, 0], [0.8, 0.4]), 12)
+    0.6
+    """
+    gold, _, w = labels_and_scores(labels, scores, weight)
+    rate = float(w @ gold / w.sum())
+    if rate in (0.0, 1.0):
+        raise UndefinedMetricError(f"the Brier skill score needs both classes; all labels are {bool(rate)}")
+    return 1.0 - brier(labels, scores, weight) / (rate * (1.0 - rate))

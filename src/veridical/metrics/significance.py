@@ -1,0 +1,190 @@
+"""How sure a number or a difference is: bootstrap intervals by document, tests of two areas, Bonferroni.
+
+The exact test for accuracy and F1 is in `permutation`. Two-sided p-values: small = unlikely without a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from math import erfc, sqrt
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from veridical.core.errors import InputError
+from veridical.metrics import UndefinedMetricError
+from veridical.metrics.arrays import Bools, Floats, labels_and_scores
+from veridical.metrics.ranking import ranks, roc_auc
+
+__all__ = ["AreaTest", "area_correlation", "bonferroni", "bootstrap", "delong", "hanley_mcneil"]
+
+UNDEFINED_SHARE = 0.1
+
+
+def bootstrap(
+    value: Callable[[Floats], float],
+    documents: Sequence[Hashable],
+    *,
+    resamples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> tuple[float, float]:
+    """The percentile interval of `value` under resampling of whole documents (Efron & Tibshirani 1993 §13.3).
+
+    `documents[i]` names the document of item i; `value` gets how often each item counts, *shape* (items,), so nothing
+    is copied. Samples in which `value` is undefined are left out; if they are more than a tenth,
+    `UndefinedMetricError`. The same seed gives the same interval.
+
+    >>> from veridical.metrics.response import accuracy
+    >>> bootstrap(lambda weight: accuracy([1, 0, 1], [1, 0, 0], weight), ["a", "a", "b"], resamples=200)
+    (0.0, 1.0)
+    """
+    if resamples < 1 or not 0.0 < level < 1.0:
+        raise InputError(f"{resamples} resamples at level {level}", hint="1 or more, at a level between 0 and 1")
+    place = {name: i for i, name in enumerate(dict.fromkeys(documents))}
+    if not place:
+        raise UndefinedMetricError("there are no documents to draw from")
+    item_place = np.array([place[name] for name in documents])
+    generator = np.random.default_rng(seed)
+    even = np.full(len(place), 1 / len(place))
+    values: list[float] = []
+    for _ in range(resamples):
+        times = generator.multinomial(len(place), even).astype(np.float64)
+        try:
+            values.append(value(times[item_place]))
+        except UndefinedMetricError:
+            continue
+    if resamples - len(values) > UNDEFINED_SHARE * resamples:
+        raise UndefinedMetricError(
+            f"undefined in {resamples - len(values)} of {resamples} bootstrap samples of {len(place)} documents",
+            hint="an interval needs more documents",
+        )
+    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+@dataclass(frozen=True, slots=True)
+class AreaTest:
+    """Two areas under ROC curves on the same cases: `z` > 0 where the first is larger, `p` two-sided in [0, 1].
+
+    `correlation` is that between the two areas, in [-1, 1]: 0 as if on different cases, 1 = they move together.
+    """
+
+    area_a: float
+    area_b: float
+    correlation: float
+    z: float
+    p: float
+
+
+def hanley_mcneil(labels: ArrayLike, scores_a: ArrayLike, scores_b: ArrayLike) -> AreaTest:
+    """The test of Hanley & McNeil 1983 for two areas on the same cases (A §5.1).
+
+    Each area's standard error is Hanley & McNeil's of 1982, with Q1 = A / (2 - A) and Q2 = 2 A² / (1 + A). The
+    correlation r of the areas is `area_correlation` of the mean area and of the mean of the two classes' Pearson
+    correlations between the systems' scores. Undefined with one class, or where the standard error is 0.
+
+    >>> test = hanley_mcneil([1, 1, 1, 0, 0, 0], [0.9, 0.8, 0.4, 0.5, 0.2, 0.1], [0.6, 0.3, 0.5, 0.4, 0.7, 0.1])
+    >>> round(test.area_a, 3), round(test.area_b, 3), round(test.p, 2)
+    (0.889, 0.556, 0.24)
+    """
+    gold, a, b = _paired(labels, scores_a, scores_b)
+    areas = roc_auc(gold, a), roc_auc(gold, b)
+    within = [_pearson(a[side], b[side]) for side in (gold, ~gold)]
+    r = area_correlation(sum(within) / 2, sum(areas) / 2)
+    errors = [_standard_error(area, int(gold.sum()), int((~gold).sum())) for area in areas]
+    variance = errors[0] ** 2 + errors[1] ** 2 - 2 * r * errors[0] * errors[1]
+    return _tested(areas, r, variance)
+
+
+def _standard_error(area: float, positives: int, negatives: int) -> float:
+    q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
+    spread = area * (1 - area) + (positives - 1) * (q1 - area**2) + (negatives - 1) * (q2 - area**2)
+    return sqrt(max(spread, 0.0) / (positives * negatives))
+
+
+def area_correlation(rating: float, area: float) -> float:
+    """The correlation r of two areas from the mean correlation `rating` of the scores and the mean `area`.
+
+    What the table of Hanley & McNeil 1983 holds, computed instead of looked up. For two normal classes of equal
+    spread, large samples, cov(area) is proportional to P(c) - A², where P(c) is the chance that two standard normals
+    of correlation c are both below z = the A-quantile: c = rating / 2 between the systems, 1/2 within one. By
+    Plackett's identity P(c) - A² is the integral of exp(-z² / (1 + t)) / sqrt(1 - t²) from 0 to c, up to a factor.
+    The printed table is within 0.015 of it up to an area of 0.95, within 0.022 at 0.975.
+
+    >>> round(area_correlation(0.5, 0.9), 2)  # the table prints 0.41
+    0.42
+    """
+    if not (-1.0 <= rating <= 1.0 and 0.0 <= area <= 1.0):
+        raise InputError(f"a correlation of {rating} and an area of {area}", hint="in [-1, 1] and [0, 1]")
+    inner = min(max(area, 1e-6), 1 - 1e-6)  # the limits are finite; the quantile is not
+    return _orthant(rating / 2, inner) / _orthant(0.5, inner)
+
+
+def _orthant(c: float, area: float) -> float:
+    z = NormalDist().inv_cdf(area)
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    t = (nodes + 1) / 2 * c
+    return float(weights @ (np.exp(-(z**2) / (1 + t)) / np.sqrt(1 - t**2))) * c / 2
+
+
+def delong(labels: ArrayLike, scores_a: ArrayLike, scores_b: ArrayLike) -> AreaTest:
+    """The test of DeLong, DeLong & Clarke-Pearson 1988: as `hanley_mcneil`, with no assumption on the scores' shape.
+
+    Computed from midranks (Sun & Xu 2014). Needs two positives and two negatives.
+
+    >>> test = delong([1, 1, 1, 0, 0, 0], [0.9, 0.8, 0.4, 0.5, 0.2, 0.1], [0.6, 0.3, 0.5, 0.4, 0.7, 0.1])
+    >>> round(test.z, 3), round(test.p, 2)
+    (0.866, 0.39)
+    """
+    gold, a, b = _paired(labels, scores_a, scores_b)
+    m, n = int(gold.sum()), int((~gold).sum())
+    if min(m, n) < 2:
+        raise UndefinedMetricError(f"DeLong's test needs two of each class; there are {m} positives, {n} negatives")
+    parts = [(ranks(s), ranks(s[gold]), ranks(s[~gold])) for s in (a, b)]
+    above = np.stack([(every[gold] - own) / n for every, own, _ in parts])  # share of negatives below each positive
+    below = np.stack([1 - (every[~gold] - own) / m for every, _, own in parts])
+    covariance = np.cov(above) / m + np.cov(below) / n
+    spread = sqrt(covariance[0, 0] * covariance[1, 1])
+    r = float(covariance[0, 1]) / spread if spread else 0.0
+    variance = float(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1])
+    return _tested((float(above[0].mean()), float(above[1].mean())), r, variance)
+
+
+def _paired(labels: ArrayLike, a: ArrayLike, b: ArrayLike) -> tuple[Bools, Floats, Floats]:
+    gold, first, _ = labels_and_scores(labels, a)
+    _, second, _ = labels_and_scores(labels, b)
+    if not gold.any() or gold.all():
+        raise UndefinedMetricError(f"areas need both classes; all {gold.size} labels are {bool(gold.any())}")
+    return gold, first, second
+
+
+def _pearson(a: Floats, b: Floats) -> float:
+    """Their correlation; 0 where one is constant, which says nothing of the other (and makes the test careful)."""
+    x, y = a - a.mean(), b - b.mean()
+    spread = sqrt(float((x @ x) * (y @ y)))
+    return min(1.0, max(-1.0, float(x @ y) / spread)) if spread else 0.0
+
+
+def _tested(areas: tuple[float, float], r: float, variance: float) -> AreaTest:
+    a, b = areas
+    if variance < 1e-15:  # what rounding leaves of 0
+        if abs(a - b) > 1e-12:
+            raise UndefinedMetricError(f"areas {a:.4g} and {b:.4g} have no spread to compare their difference with")
+        return AreaTest(a, b, r, 0.0, 1.0)
+    z = (a - b) / sqrt(variance)
+    return AreaTest(a, b, r, z, erfc(abs(z) / sqrt(2)))
+
+
+def bonferroni(p_values: Sequence[float]) -> list[float]:
+    """Each p-value times their number, at most 1: below α with chance at most α for any of them (A §5.1).
+
+    >>> bonferroni([0.01, 0.4, 0.2])
+    [0.03, 1.0, 0.6000000000000001]
+    """
+    for p in p_values:
+        if not 0.0 <= p <= 1.0:
+            raise InputError(f"{p} is not a p-value", hint="it lies in [0, 1]")
+    return [min(1.0, p * len(p_values)) for p in p_values]

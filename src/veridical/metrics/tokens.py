@@ -1,0 +1,112 @@
+"""From characters to units: white-space tokens and words, which of them are marked, and their scores.
+
+Units are arrays of half-open character spans, *shape* (k, 2), sorted and disjoint; nothing here loops over characters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.core.errors import SpanError
+from veridical.core.segment import words
+from veridical.core.spans import Span
+from veridical.metrics.arrays import Bools, Floats
+
+__all__ = ["Units", "any_in", "highest_in", "mask", "runs", "scores_of_characters", "white_space_tokens", "word_units"]
+
+Units: TypeAlias = NDArray[np.int64]
+_TOKEN = re.compile(r"\S+")
+
+
+def white_space_tokens(text: str) -> Units:
+    """The tokens of `text` that white space parts, *shape* (k, 2).
+
+    >>> white_space_tokens("It is  300 m.").tolist()
+    [[0, 2], [3, 5], [7, 10], [11, 13]]
+    """
+    return np.array([match.span() for match in _TOKEN.finditer(text)], dtype=np.int64).reshape(-1, 2)
+
+
+def word_units(text: str, *, is_stop_word: Callable[[str], bool] | None = None) -> Units:
+    """The words of `text` (`core.segment.words`) for which `is_stop_word`, given the lower-cased word, is false.
+
+    A §5.3 measures words over all that are not stop words.
+
+    >>> word_units("The tower is tall", is_stop_word={"the", "is"}.__contains__).tolist()
+    [[4, 9], [13, 17]]
+    """
+    found = words(text)
+    if is_stop_word is not None:
+        found = [word for word in found if not is_stop_word(word.of(text).lower())]
+    return np.array([(word.start, word.end) for word in found], dtype=np.int64).reshape(-1, 2)
+
+
+def mask(size: int, spans: Iterable[Span]) -> Bools:
+    """Which of `size` characters are in any span, *shape* (size,); `SpanError` for a span that runs past them.
+
+    >>> mask(4, [Span(1, 3), Span(2, 3)])
+    array([False,  True,  True, False])
+    """
+    ends = np.array([(span.start, span.end) for span in spans], dtype=np.int64).reshape(-1, 2)
+    _inside(size, ends)
+    steps = np.bincount(ends[:, 0], minlength=size + 1) - np.bincount(ends[:, 1], minlength=size + 1)
+    marked: Bools = np.cumsum(steps)[:size] > 0
+    return marked
+
+
+def scores_of_characters(size: int, scored: Iterable[tuple[Span, float]]) -> Floats:
+    """The highest score of any span on each of `size` characters, 0 where there is none, *shape* (size,).
+
+    >>> scores_of_characters(4, [(Span(0, 3), 0.5), (Span(2, 4), 0.25)])
+    array([0.5 , 0.5 , 0.5 , 0.25])
+    """
+    given = sorted(scored, key=lambda pair: pair[1])
+    _inside(size, np.array([(span.start, span.end) for span, _ in given], dtype=np.int64).reshape(-1, 2))
+    painted = np.zeros(size)
+    for span, score in given:  # ascending, so that the highest is painted last
+        painted[span.start : span.end] = score
+    return painted
+
+
+def _inside(size: int, ends: Units) -> None:
+    if ends.size and ends[:, 1].max() > size:
+        start, end = ends[ends[:, 1].argmax()]
+        raise SpanError(f"span [{start}, {end}) runs past its text of {size} characters")
+
+
+def runs(marked: Bools) -> list[Span]:
+    """The maximal runs of marked characters.
+
+    >>> runs(np.array([True, False, True, True]))
+    [Span(start=0, end=1), Span(start=2, end=4)]
+    """
+    edges = np.flatnonzero(np.diff(np.r_[0, marked.astype(np.int8), 0])).tolist()
+    return [Span(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def any_in(marked: Bools, units: Units) -> Bools:
+    """Whether each unit holds a marked character, *shape* (k,).
+
+    >>> any_in(np.array([True, False, False]), np.array([[0, 2], [2, 3]]))
+    array([ True, False])
+    """
+    before = np.r_[0, np.cumsum(marked)]
+    found: Bools = before[units[:, 1]] > before[units[:, 0]]
+    return found
+
+
+def highest_in(values: Floats, units: Units) -> Floats:
+    """The highest value of a character in each unit, *shape* (k,); units are not empty.
+
+    >>> highest_in(np.array([0.5, 0.0, 0.25]), np.array([[0, 2], [2, 3]]))
+    array([0.5 , 0.25])
+    """
+    if not units.size:
+        return np.zeros(0)
+    highest: Floats = np.maximum.reduceat(np.r_[values, 0.0], units.ravel())[::2]  # odd places are the gaps
+    return highest

@@ -1,0 +1,144 @@
+"""Every promise that a record makes about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import pytest
+
+from veridical.core.errors import InputError, SpanError
+from veridical.core.spans import Span
+from veridical.core.types import (
+    Case,
+    Checked,
+    Claim,
+    Detector,
+    Evidence,
+    Example,
+    Judgement,
+    Omission,
+    Outcome,
+    Source,
+    Verdict,
+    check_judgement,
+    judged_spans,
+)
+
+CASE = Case("1", "Five chars", (Source("a", "abc"), Source("b", "defg")))
+
+SCORED: dict[str, Callable[[Any], object]] = {
+    "evidence": lambda score: Evidence("a", Span(0, 1), score),
+    "verdict": lambda score: Verdict(Span(0, 1), score),
+    "omission": lambda score: Omission("a", Span(0, 1), score),
+    "hallucination": lambda score: Judgement("1", "x", hallucination=score),
+    "omission score": lambda score: Judgement("1", "x", omission=score),
+}
+
+
+@pytest.mark.parametrize("make", SCORED.values(), ids=SCORED)
+@pytest.mark.parametrize("score", [-0.01, 1.01, float("nan"), float("inf"), -float("inf")])
+def test_a_score_outside_0_to_1_is_refused(make: Callable[[float], object], score: float) -> None:
+    with pytest.raises(InputError, match=rf"is {score}.*\[0, 1\]"):
+        make(score)
+
+
+@pytest.mark.parametrize("make", SCORED.values(), ids=SCORED)
+@pytest.mark.parametrize("score", [0, 0.0, 0.5, 1, 1.0])
+def test_the_ends_of_the_range_are_scores(make: Callable[[float], object], score: float) -> None:
+    make(score)
+
+
+def test_two_sources_may_not_share_an_id() -> None:
+    with pytest.raises(InputError, match="case '1': two sources share the id 'a'"):
+        Case("1", "text", (Source("a", "x"), Source("b", "y"), Source("a", "z")))
+
+
+def test_a_source_is_had_by_its_id() -> None:
+    assert CASE.source("b").text == "defg"
+    with pytest.raises(InputError, match="case '1' has no source 'c'"):
+        CASE.source("c")
+
+
+def test_records_are_frozen() -> None:
+    with pytest.raises(FrozenInstanceError):
+        CASE.response = "other"  # type: ignore[misc]
+
+
+def with_verdict(**values: Any) -> Judgement:
+    return Judgement("1", "x", verdicts=(Verdict(Span(0, 1), 0.5, **values),))
+
+
+OUTSIDE = {
+    "verdict": Judgement("1", "x", verdicts=(Verdict(Span(0, 11), 0.5),)),
+    "judged": Judgement("1", "x", judged=(Span(0, 1), Span(5, 11))),
+    "claim": with_verdict(claim=Claim("c", (Span(0, 1), Span(11, 11)))),
+    "evidence": with_verdict(evidence=(Evidence("a", Span(0, 4)),)),
+    "omission": Judgement("1", "x", omissions=(Omission("b", Span(0, 5), 1.0),)),
+}
+INSIDE = {
+    "verdict": Judgement("1", "x", verdicts=(Verdict(Span(0, 10), 0.5),)),
+    "judged": Judgement("1", "x", judged=(Span(0, 1), Span(5, 10))),
+    "claim": with_verdict(claim=Claim("c", (Span(0, 1), Span(10, 10)))),
+    "evidence": with_verdict(evidence=(Evidence("a", Span(0, 3)),)),
+    "omission": Judgement("1", "x", omissions=(Omission("b", Span(0, 4), 1.0),)),
+}
+
+
+@pytest.mark.parametrize("judgement", OUTSIDE.values(), ids=OUTSIDE)
+def test_a_span_outside_its_text_is_refused(judgement: Judgement) -> None:
+    with pytest.raises(SpanError, match=r"case '1', judged by 'x': span \[.*runs past (the response|source '[ab]') of"):
+        check_judgement(CASE, judgement)
+    with pytest.raises(SpanError):
+        Example(CASE, judgement)
+    with pytest.raises(SpanError):
+        Example(CASE, Judgement("1", "x"), annotations=(judgement,))
+    with pytest.raises(SpanError):
+        Checked(CASE, (judgement,), (0.5,), Outcome.CLEAR)
+
+
+@pytest.mark.parametrize("judgement", INSIDE.values(), ids=INSIDE)
+def test_a_span_up_to_the_end_of_its_text_is_good(judgement: Judgement) -> None:
+    check_judgement(CASE, judgement)
+    assert Example(CASE, judgement).gold is judgement
+
+
+@pytest.mark.parametrize(
+    "judgement",
+    [
+        with_verdict(evidence=(Evidence("z", Span(0, 0)),)),
+        Judgement("1", "x", omissions=(Omission("z", Span(0, 0), 1),)),
+    ],
+)
+def test_a_source_that_is_not_there_is_refused(judgement: Judgement) -> None:
+    with pytest.raises(InputError, match="case '1', judged by 'x': there is no source 'z'"):
+        check_judgement(CASE, judgement)
+
+
+def test_a_judgement_of_another_case_is_refused() -> None:
+    with pytest.raises(InputError, match="the judgement by 'x' is of case '2', not '1'"):
+        check_judgement(CASE, Judgement("2", "x"))
+
+
+def test_a_check_has_one_threshold_a_judgement() -> None:
+    with pytest.raises(InputError, match="case '1': 1 judgements but 2 thresholds"):
+        Checked(CASE, (Judgement("1", "x"),), (0.5, 0.5), Outcome.CLEAR)
+
+
+def test_judged_spans_are_all_unless_said_otherwise() -> None:
+    assert judged_spans(CASE, Judgement("1", "x")) == [Span(0, 10)]
+    assert judged_spans(CASE, Judgement("1", "x", judged=())) == []
+    assert judged_spans(CASE, Judgement("1", "x", judged=(Span(4, 6), Span(0, 4)))) == [Span(0, 6)]
+    assert judged_spans(Case("1", ""), Judgement("1", "x")) == []
+
+
+def test_a_detector_is_known_by_its_shape() -> None:
+    class Silent:
+        name = "silent"
+
+        def judge(self, cases: Any) -> list[Judgement]:
+            return [Judgement(case.id, self.name) for case in cases]
+
+    assert isinstance(Silent(), Detector)
+    assert not isinstance(object(), Detector)

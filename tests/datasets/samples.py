@@ -1,0 +1,243 @@
+"""Small files in the publishers' formats, with invented content: what readers are tested on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+
+def put(path: Path, content: str | list | dict, *, lines: bool = True) -> Path:
+    """Write a text, a list as JSON Lines (or as an array), or an object."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, list) and lines:
+        content = "\n".join(json.dumps(row, ensure_ascii=False) for row in content) + "\n"
+    elif not isinstance(content, str):
+        content = json.dumps(content, ensure_ascii=False, indent=1)
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def ragtruth(folder: Path) -> Path:
+    sources = [
+        {
+            "source_id": "7",
+            "task_type": "Summary",
+            "source": "News",
+            "source_info": "The mill burnt down.",
+            "prompt": "Sum up",
+        },
+        {
+            "source_id": "8",
+            "task_type": "QA",
+            "source": "Web",
+            "source_info": {"question": "how deep is the lake", "passages": "passage 1: The lake is 40 m deep.\n\n"},
+            "prompt": "Answer",
+        },
+        {
+            "source_id": "9",
+            "task_type": "Data2txt",
+            "source": "Shops",
+            "source_info": {"name": "Café Lune", "wifi": None},
+            "prompt": "Write",
+        },
+    ]
+    span = {"start": 16, "end": 23, "text": "in 1901", "meta": "no year", "label_type": "Evident Baseless Info"}
+    extra = {"implicit_true": False, "due_to_null": False}
+    responses = [
+        {
+            "id": "0",
+            "source_id": "7",
+            "model": "m1",
+            "labels": [{**span, **extra}],
+            "split": "train",
+            "response": "The mill burned in 1901.",
+        },
+        {"id": "1", "source_id": "8", "model": "m1", "labels": [], "split": "test", "response": "It is 40 m deep."},
+        {"id": "2", "source_id": "9", "model": "m2", "labels": [], "split": "train", "response": "\nCafé Lune."},
+    ]
+    for row in responses:
+        row |= {"temperature": 0.7, "quality": "good"}
+    put(folder / "source_info.jsonl", sources)
+    put(folder / "response.jsonl", responses)
+    return folder
+
+
+def halueval(folder: Path) -> Path:
+    put(
+        folder / "qa_data.json",
+        [{"knowledge": "Oslo is old.", "question": "Is Oslo old?", "right_answer": "Yes", "hallucinated_answer": "No"}],
+    )
+    dialogue = "[Human]: Do you like tea? [Assistant]: I do. [Human]: Which one?"
+    put(
+        folder / "dialogue_data.json",
+        [
+            {
+                "knowledge": "Assam is a tea.",
+                "dialogue_history": dialogue,
+                "right_response": "Assam.",
+                "hallucinated_response": "Mocha.",
+            }
+        ],
+    )
+    put(
+        folder / "summarization_data.json",
+        [{"document": "A barn fell.", "right_summary": "Barn fell", "hallucinated_summary": "Barn sold"}],
+    )
+    general = [
+        {"ID": "1", "user_query": "q", "chatgpt_response": "ok", "hallucination": "no", "hallucination_spans": []},
+        {
+            "ID": "1",
+            "user_query": "r",
+            "chatgpt_response": "a\nb\nc",
+            "hallucination": "yes",
+            "hallucination_spans": ["a\nc"],
+        },
+        {
+            "ID": "2",
+            "user_query": "s",
+            "chatgpt_response": "so",
+            "hallucination": "yes",
+            "hallucination_spans": ["too short"],
+        },
+    ]
+    put(folder / "general_data.json", general)
+    return folder
+
+
+def frank(folder: Path) -> Path:
+    summary = "The dam broke. Ten people left ."
+    labels = [
+        {"annotator_0": ["NoE"], "annotator_1": ["NoE"], "annotator_2": ["EntE"]},
+        {"annotator_0": ["OutE"], "annotator_1": ["CircE", "OutE"], "annotator_2": ["NoE"]},
+    ]
+    row = {
+        "hash": "ab12", "model_name": "bart", "article": "A dam broke.", "summary": summary, "split": "test",
+        "summary_sentences": ["The dam broke.", "Ten people left ."], "summary_sentences_annotations": labels,
+    }  # fmt: skip
+    clean = {
+        **row,
+        "model_name": "pgn",
+        "split": "valid",
+        "summary_sentences_annotations": [labels[0], {"annotator_0": ["NoE"]}],
+    }
+    return put(folder / "human_annotations_sentence.json", [row, clean], lines=False).parent
+
+
+def tofueval(folder: Path) -> Path:
+    head = "doc_id,annotation_id,topic,model_name,sent_idx,summ_sent,sent_label,exp,type\n"
+    rows = [
+        'M1,0,parking,Model-A,2,"It was, they said, free.",no,nobody said so,Extrinsic Information\n',
+        "M1,0,parking,Model-A,1,The council met.,yes,,\n",
+        "M1,0,parking,Model-B,1,Nothing was decided.,yes,,\n",
+    ]
+    put(folder / "factual_consistency" / "meetingbank_factual_eval_dev.csv", head + "".join(rows))
+    put(folder / "meetingbank_dev_doc.csv", 'meeting_id,source\nM1,"Chair: we meet.\nMember: parking costs."\n')
+    return folder
+
+
+def aggrefact(folder: Path) -> Path:
+    rows = [
+        {"dataset": "Wice", "doc": "Bees fly.", "claim": "Bees fly.", "label": 1, "contamination_identifier": "x"},
+        {"dataset": "Reveal", "doc": "Bees fly.", "claim": "Bees swim.", "label": 0, "contamination_identifier": "y"},
+    ]
+    put(folder / "dev.jsonl", rows)
+    put(folder / "test.csv", "dataset,doc,claim,label,contamination_identifier\nWice,Ants dig.,Ants dig.,1,z\n")
+    return folder
+
+
+def faithbench(folder: Path) -> Path:
+    def mark(who: str, label: list[str], span: str, start: int, **more: object) -> dict:
+        told = {"annot_id": 1, "annotator_id": who, "annotator_name": who, "label": label, "note": "n"}
+        return {**told, "summary_span": span, "summary_start": start, "summary_end": start + len(span), **more}
+
+    place = {"source_span": "budget", "source_start": 2, "source_end": 8}
+    marks = [
+        mark("a", ["Unwanted", "Unwanted.Extrinsic"], "production", 4, **place),
+        mark("b", ["Benign"], "The", 0, source_span=None, source_start=None, source_end=None),
+        mark("b", ["Questionable"], "production budget", 4),
+    ]
+    samples = [
+        {
+            "sample_id": 0,
+            "source": "A budget of 3.",
+            "summary": "The production budget was 3.",
+            "annotations": marks,
+            "metadata": {"summarizer": "m"},
+        },
+        {
+            "sample_id": 1,
+            "source": "A budget.",
+            "summary": "A budget.",
+            "annotations": [],
+            "metadata": {"summarizer": "m"},
+        },
+    ]
+    put(folder / "data_for_release" / "batch_3.json", {"samples": samples})
+    return folder
+
+
+def chevrons(folder: Path) -> Path:
+    response = "He won twice. It was fun. Read x < y."
+    rows = [
+        {
+            "id": "1",
+            "response": response,
+            "sources": ["He won once."],
+            "task": "CF",
+            "annotations": {
+                "ann": "He won <twice>. It was <fun>.",
+                "bo": "He won <twice. > It was fun.",
+                "cy": "He won twice. It was fun.",
+            },
+        },
+        {
+            "id": "2",
+            "response": response,
+            "sources": [],
+            "annotations": {"ann": "He won twice. It was fun. Read <x < y>."},
+        },
+    ]
+    return put(folder / "marked.jsonl", rows)
+
+
+def procon(folder: Path) -> Path:
+    arguments = {"pro": ["It keeps streets quiet.", "It is cheap."], "con": ["It slows buses."]}
+    row = {"id": "t1", "topic": "Zones", "question": "Should zones be slow?", "arguments": arguments}
+    labelled = {
+        **row,
+        "response": "Streets get quiet. Buses slow down. Trees grow.",
+        "hallucinated": ["Trees grow."],
+        "omitted": [{"source": "pro-2"}, {"source": "con-1", "quote": "buses"}],
+        "kind": "organic",
+    }
+    return put(folder / "topics.jsonl", [labelled, {**labelled, "id": "t2", "hallucinated": [], "omitted": []}])
+
+
+def hades(folder: Path) -> Path:
+    rows = [
+        {"replaced": "she ===lived quietly=== in rome .", "replaced_ids": [1, 2], "hallucination": 1, "idx": "w5"},
+        {"replaced": "she lived  in ===rome=== .", "replaced_ids": [4, 4], "hallucination": 0},
+    ]
+    put(folder / "train.txt", rows)
+    put(folder / "test.txt", [{"replaced": "===he=== sang", "replaced_ids": [0, 0], "hallucination": -1}])
+    return folder
+
+
+def begin(folder: Path) -> Path:
+    head = "model_name\tdata_source\tknowledge\tmessage\tresponse\tbegin_label\n"
+    put(folder / "begin_test_tc.tsv", head + 't5\ttc\tTea is "hot.\tHi\tSure "thing\tGeneric\n')
+    return folder
+
+
+def jsonl(folder: Path) -> Path:
+    gold = {
+        "case_id": "1",
+        "by": "human:me",
+        "hallucination": 1.0,
+        "verdicts": [{"span": {"start": 3, "end": 7}, "score": 1.0}],
+    }
+    case = {"id": "1", "response": "In Rome", "sources": ["In Oslo"]}
+    put(folder / "train.jsonl", [{"veridical": "example/1", "case": case, "gold": gold, "document": "d"}])
+    case = {**case, "id": "2"}
+    put(folder / "test.jsonl", [{"veridical": "example/1", "case": case, "gold": {"case_id": "2", "by": "human:me"}}])
+    return folder

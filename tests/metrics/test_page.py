@@ -1,0 +1,32 @@
+"""The table of docs/metrics.md is made from the catalogue: `python -m tests.metrics.test_page` writes it anew."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from veridical.metrics.catalogue import METRICS
+
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+PART = re.compile(r"(?<=<!-- metrics -->\n).*(?=<!-- /metrics -->)", re.DOTALL)
+
+
+def table() -> str:
+    """One row a metric, in the catalogue's order."""
+    rows = ["| name | level | what it is | range, best in bold | threshold | source |", "|---|---|---|---|---|---|"]
+    for m in METRICS.values():
+        low, high = (f"{end:g}".replace("-inf", "-∞") for end in (m.low, m.high))
+        low, high = (low, f"**{high}**") if m.higher_is_better else (f"**{low}**", high)
+        asks = "yes" if m.needs_threshold else "no"
+        rows.append(f"| `{m.name}` | {m.level} | {m.definition} | {low} to {high} | {asks} | {m.source} |")
+    return "\n".join(rows) + "\n"
+
+
+def test_the_table_is_in_step():
+    found = PART.search(PAGE.read_text("utf-8"))
+    assert found is not None
+    assert found[0] == table(), "run: python -m tests.metrics.test_page"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(PART.sub(lambda _: table(), PAGE.read_text("utf-8")), "utf-8")
