@@ -199,13 +199,14 @@ def json_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
         raise DataError("not a JSON array", path=path, line=1 + text.count("\n", 0, at), hint="is it JSON Lines?")
     at = _next(text, at + 1)
     line, counted, number = 1, 0, 0
+    escapes = "\\u" in text
     while at < len(text) and text[at] != "]":
         line, counted, number = line + text.count("\n", counted, at), at, number + 1
         try:
             value, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
             raise _not_json(error, path, getattr(error, "lineno", line)) from None
-        yield from _object(path, line, number, value, on_bad, escapes="\\u" in text)
+        yield from _object(path, line, number, value, on_bad, escapes=escapes)
         at = _next(text, end)
         if text[at : at + 1] == ",":
             at = _next(text, at + 1)
