@@ -36,7 +36,8 @@ def test_html_gives_its_text_in_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     path.write_text(
         "<html><head><title>T</title><style>p{}</style></head><body><h1>Head\n line</h1>"
-        "<p>One <b>bold</b> word.<br>Next</p><script>alert(1)</script><ul><li>a</li><li>b &amp; c</li></ul></body></html>"
+        "<p>One <b>bold</b> word.<br>Next</p><script>alert(1)</script>"
+        "<ul><li>a</li><li>b &amp; c</li></ul></body></html>"
     )
     assert read_document(path).split("\n") == ["Head line", "", "One bold word.", "Next", "", "a", "", "b & c"]
 
@@ -59,7 +60,8 @@ def pdf_of(text: str) -> bytes:
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
         b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R "
+        b"/Resources << /Font << /F1 5 0 R >> >> >>",
         b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
     ]
@@ -126,7 +128,8 @@ def test_a_missing_library_says_what_to_install(
 
 
 def test_cases_one_a_line(tmp_path: Path) -> None:
-    text = '{"response": "a", "sources": ["b", {"id": "k", "text": "c", "must_cover": true}]}\n\n{"id": "z", "response": ""}'
+    first = '{"response": "a", "sources": ["b", {"id": "k", "text": "c", "must_cover": true}]}'
+    text = first + '\n\n{"id": "z", "response": ""}'
     assert cases_of(tmp_path, text) == [
         Case("1", "a", (Source("1", "b"), Source("k", "c", must_cover=True))),
         Case("z", ""),

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.detectors.stem import stem
 from veridical.core.stopwords import STOP_WORDS
+from veridical.detectors.stem import stem
 
 porter = pytest.importorskip("nltk.stem.porter", reason="NLTK is a development dependency")
 

@@ -1,0 +1,73 @@
+"""`veridical data` on labelled data of our own form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from veridical.cli import main
+from veridical.core.types import Case, Example, Judgement, Source, Span, Verdict
+from veridical.core.wire import decode, encode
+from veridical.datasets import DATASETS
+from veridical.datasets.split import content_hash
+
+
+def example(i: int) -> Example:
+    case = Case(str(i), "The tower is purple.", (Source("1", "The tower is grey."),))
+    gold = Judgement(str(i), "human:a", float(i % 2), verdicts=(Verdict(Span(13, 19), 1.0),) if i % 2 else ())
+    return Example(case, gold, document=str(i // 2), group=(("kind", str(i % 3)),))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    path = tmp_path / "data.jsonl"
+    path.write_text("".join(encode(example(i)) + "\n" for i in range(40)))
+    return f"jsonl:{path}"
+
+
+def test_list(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["data", "list"]) == 0
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in DATASETS)
+
+
+def test_show(data: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "show", data, "--id", "1"]) == 0
+    assert "[-purple-]" in capsys.readouterr().out
+    assert main(["data", "show", data, "--id", "x"]) == 2
+    assert "no case 'x'" in capsys.readouterr().err
+
+
+def test_stats(data: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "stats", data]) == 0
+    lines = dict(
+        line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line.split()[0] in "cases hash"
+    )
+    assert lines == {"cases": "40", "hash": content_hash(example(i) for i in range(40))}
+
+
+def test_convert_and_read_back(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = tmp_path / "whole.jsonl"
+    assert main(["data", "convert", data, str(whole)]) == 0
+    assert [decode(line) for line in whole.read_text().splitlines()] == [example(i) for i in range(40)]
+    parts = []
+    for part in ("train", "valid", "test"):
+        assert main(["data", "convert", data, str(tmp_path / part), "--part", part]) == 0
+        parts.append({decode(line).document for line in (tmp_path / part).read_text().splitlines()})
+    assert sum(map(len, parts)) == len(set().union(*parts)) == 20
+    assert "wrote 40 of 40 examples" in capsys.readouterr().err
+
+
+def test_bad_rows_are_refused_or_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_text(encode(example(0)) + "\nbroken\n" + encode(example(1)) + "\n")
+    assert main(["data", "stats", f"jsonl:{path}"]) == 2
+    assert f"{path}:2: not JSON" in capsys.readouterr().err
+    out = tmp_path / "out.jsonl"
+    assert main(["data", "convert", f"jsonl:{path}", str(out), "--skip-bad"]) == 0
+    err = capsys.readouterr().err
+    assert "wrote 2 of 2" in err
+    assert "1 rows were skipped; the first" in err
+    assert main(["data", "convert", f"jsonl:{path}", str(tmp_path / "none"), "--part", "dev"]) == 2
