@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 
@@ -20,17 +21,23 @@ def command_help() -> str:
     sections = []
     for name in cli.COMMANDS:
         command = group.commands[name]  # type: ignore[attr-defined]
-        rows = []
-        for parameter in command.params:
-            if parameter.name == "help":
-                continue
-            names = ", ".join(f"`{o}`" for o in parameter.opts) if parameter.param_type_name == "option" else None
-            about = re.sub(r"\s+", " ", getattr(parameter, "help", None) or "")
-            rows.append(f"| {names or '`' + parameter.human_readable_name + '`'} | {about} |")
-        text = re.sub(r"\[/?bold\]", "`", command.help or "")
-        table = "\n".join(["| argument or option | meaning |", "|---|---|", *rows]) if rows else ""
-        sections.append(f"## veridical {name}\n\n{text.strip()}\n\n{table}".rstrip())
+        sections.append(_section(f"## veridical {name}", command))
+        for below, inner in getattr(command, "commands", {}).items():
+            sections.append(_section(f"### veridical {name} {below}", inner))
     return "\n\n".join(sections)
+
+
+def _section(title: str, command: Any) -> str:
+    rows = []
+    for parameter in command.params:
+        if parameter.name == "help":
+            continue
+        names = ", ".join(f"`{o}`" for o in parameter.opts) if parameter.param_type_name == "option" else None
+        about = re.sub(r"\s+", " ", getattr(parameter, "help", None) or "")
+        rows.append(f"| {names or '`' + parameter.human_readable_name + '`'} | {about} |")
+    text = re.sub(r"\[/?bold\]", "`", command.help or "")
+    table = "\n".join(["| argument or option | meaning |", "|---|---|", *rows]) if rows else ""
+    return f"{title}\n\n{text.strip()}\n\n{table}".rstrip()
 
 
 def detector_table() -> str:
@@ -47,7 +54,46 @@ def detector_table() -> str:
     return "\n".join(lines)
 
 
+def results(name: str, metrics: str) -> Callable[[], str]:
+    """The committed rows of one file as Markdown tables, groups left out."""
+
+    def made() -> str:
+        from veridical.bench.rows import read_rows
+        from veridical.bench.table import markdown, tables
+
+        rows = [row for row in read_rows([ROOT / "benchmarks" / "rows" / name]) if row.group is None]
+        return markdown(tables(rows, metrics.split()))
+
+    return made
+
+
+def comparisons() -> str:
+    """The committed comparisons as one Markdown table a data set."""
+    from veridical.bench.compare import comparison_table, read_comparisons
+    from veridical.bench.table import markdown
+
+    files = sorted((ROOT / "benchmarks" / "rows").glob("compare-*.jsonl"))
+    return markdown([comparison_table(read_comparisons(file)) for file in files])
+
+
+def datasets() -> str:
+    """The table of data sets."""
+    from veridical.datasets import table
+
+    return table()
+
+
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
+    "comparisons": ("docs/bench.md", comparisons),
+    "datasets": ("docs/datasets.md", datasets),
+    "results": (
+        "docs/bench.md",
+        results("baselines.jsonl", "roc_auc balanced_accuracy f1 token_f1 word_roc_auc char_f1 f1_sp"),
+    ),
+    "results-fitted": (
+        "docs/bench.md",
+        results("baselines-fitted.jsonl", "roc_auc balanced_accuracy f1 brier token_f1 char_f1 f1_sp"),
+    ),
     "commands": ("docs/cli.md", command_help),
     "detectors": ("docs/detectors/README.md", detector_table),
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from veridical.bench.compare import compare
+from veridical.bench.compare import compare, encode_comparison, read_comparisons
 from veridical.bench.rows import Row, encode_row, read_rows
 from veridical.bench.run import run
 from veridical.bench.settings import Settings, load
@@ -166,6 +166,16 @@ def test_comparisons(data: str) -> None:
     assert first.p_bonferroni == pytest.approx(3 * first.p)
     with pytest.raises(InputError, match="two or more"):
         list(compare(Settings(["overlap"], [data])))
+
+
+def test_comparisons_read_back_as_they_were(data: str, tmp_path: Path) -> None:
+    (found,) = compare(Settings(["overlap", "coin"], [data]))
+    path = tmp_path / "c.jsonl"
+    path.write_text("".join(encode_comparison(c) + "\n" for c in found))
+    assert read_comparisons(path) == found
+    path.write_text('{"veridical": "row/1"}\n')
+    with pytest.raises(DataError, match="c.jsonl:1: not a comparison"):
+        read_comparisons(path)
 
 
 FRAGILE = '''

@@ -10,19 +10,21 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 
 from veridical.bench.settings import Settings, load
 from veridical.bench.table import Table
 from veridical.bench.trial import Trial, load_all, try_on
-from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.errors import DataError, InputError, UnknownNameError
+from veridical.core.files import read_text
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.catalogue import METRICS
 from veridical.metrics.permutation import permutation_accuracy, permutation_f1, permutation_f1_counts
 from veridical.metrics.significance import bonferroni, hanley_mcneil
 
-__all__ = ["TESTS", "Comparison", "compare", "comparison_table", "encode_comparison"]
+__all__ = ["TESTS", "Comparison", "compare", "comparison_table", "encode_comparison", "read_comparisons"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,21 @@ def _pair(a: Trial, b: Trial, name: str, settings: Settings) -> Comparison:
 def encode_comparison(comparison: Comparison) -> str:
     """A comparison as one line of JSON."""
     return json.dumps({"veridical": "comparison/1", **asdict(comparison)}, ensure_ascii=False)
+
+
+def read_comparisons(path: Path) -> list[Comparison]:
+    """The comparisons in a file; `DataError` with its line for anything else."""
+    found = []
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        try:
+            body = json.loads(line)
+            if body.pop("veridical") != "comparison/1":
+                raise KeyError
+            found.append(Comparison(**body))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            hint = "they are written by `veridical bench compare --out`"
+            raise DataError("not a comparison", path=path, line=number, hint=hint) from None
+    return found
 
 
 def comparison_table(made: list[Comparison]) -> Table:
