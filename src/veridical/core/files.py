@@ -93,9 +93,14 @@ def write_whole(path: Path, text: str) -> None:
 
 @contextmanager
 def _beside(path: Path) -> Iterator[IO[str]]:
-    """A temporary file in the folder of `path` that takes its place once the block ends well."""
+    """A temporary file beside `path` that takes its place once the block ends well; a device is written directly."""
     if path.is_dir():
         raise IsADirectoryError(21, "it is a folder")
+    if path.exists() and not path.is_file():
+        with path.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        return
+    path = path.resolve()  # a link stays a link
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part")
     try:
