@@ -7,7 +7,7 @@ from itertools import islice
 
 from veridical.core.decide import THRESHOLD, check_threshold, overall
 from veridical.core.errors import CannotJudgeError, InputError
-from veridical.core.types import Case, Checked, Detector, Judgement, Source, check_judgement
+from veridical.core.types import Case, Checked, Detector, Judgement, Source
 
 __all__ = ["DEFAULT_DETECTOR", "check", "check_cases", "make_case"]
 
@@ -95,12 +95,10 @@ def _run(
 
 
 def _judge(detector: Detector, batch: list[Case]) -> list[Judgement]:
-    """The detector's judgements, refused where they are not about these cases (detectors come from plugins too)."""
+    """The detector's judgements; `Checked` refuses those that are not about their case (plugins are strangers)."""
     judgements = detector.judge(batch)
     if len(judgements) != len(batch):
         raise CannotJudgeError(f"detector {detector.name!r} gave {len(judgements)} judgements for {len(batch)} cases")
-    for case, judgement in zip(batch, judgements, strict=True):
-        check_judgement(case, judgement)
     return judgements
 
 

@@ -1,0 +1,110 @@
+"""`veridical.check` from Python: one noun in, one noun out, and strangers' detectors kept to the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+import veridical
+from veridical import Case, Judgement, Outcome, Source, Span, Verdict, VeridicalError
+from veridical.check import BATCH, make_case
+
+
+class Fixed:
+    """A detector that gives what it is told to."""
+
+    def __init__(self, *judgements: Judgement, name: str = "fixed") -> None:
+        self.name = name
+        self.judgements = list(judgements)
+        self.batches: list[int] = []
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        self.batches.append(len(cases))
+        return self.judgements or [Judgement(case.id, self.name, 0.0) for case in cases]
+
+
+def test_sources_are_named_in_order() -> None:
+    case = make_case("a", ["b", Source("mine", "c")], must_cover=["d"], perspectives={"pro": "e"})
+    assert [(s.id, s.must_cover, s.perspective) for s in case.sources] == [
+        ("1", False, None),
+        ("mine", False, None),
+        ("3", True, None),
+        ("pro", True, "pro"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"response": " "}, "the response is empty"),
+        ({"response": "a", "sources": "one text"}, r"sources=\[text\]"),
+        ({"response": "a", "must_cover": "one text"}, r"must_cover=\[text\]"),
+        ({"response": "a", "sources": ["b"], "detectors": "overlpa"}, "did you mean overlap"),
+        ({"response": "a", "sources": ["b"], "detectors": []}, "no detector is named"),
+        ({"response": "a", "sources": ["b"], "threshold": 0.0}, "threshold is 0.0"),
+        ({"response": "a", "sources": ["b"], "fail_over": 1.0}, "fail_over is 1.0"),
+        ({"response": "a", "sources": [Source("1", "b"), Source("1", "c")]}, "share the id '1'"),
+    ],
+)
+def test_bad_arguments(arguments: dict[str, object], says: str) -> None:
+    with pytest.raises(VeridicalError, match=says):
+        veridical.check(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_bad_argument_raises_before_the_first_case() -> None:
+    with pytest.raises(VeridicalError):
+        veridical.check_cases([], "overlpa")
+
+
+def test_cases_are_taken_a_batch_at_a_time() -> None:
+    taken = []
+
+    def cases() -> Iterator[Case]:
+        for i in range(3 * BATCH):
+            taken.append(i)
+            yield Case(str(i), "a")
+
+    detector = Fixed()
+    results = veridical.check_cases(cases(), detector)
+    assert next(results).case.id == "0"
+    assert len(taken) == BATCH
+    assert [r.case.id for r in results] == [str(i) for i in range(1, 3 * BATCH)]
+    assert detector.batches == [BATCH] * 3
+
+
+@pytest.mark.parametrize(
+    "judgement",
+    [
+        Judgement("other", "fixed", 0.1),
+        Judgement("1", "fixed", verdicts=(Verdict(Span(0, 99), 1.0),)),
+    ],
+)
+def test_a_stranger_that_points_elsewhere_is_refused(judgement: Judgement) -> None:
+    with pytest.raises(VeridicalError, match="fixed"):
+        veridical.check("a", ["a"], detectors=Fixed(judgement))
+
+
+def test_a_stranger_that_gives_too_few_is_refused() -> None:
+    with pytest.raises(VeridicalError, match="gave 2 judgements for 1 cases") as error:
+        veridical.check("a", ["a"], detectors=Fixed(Judgement("1", "x"), Judgement("1", "x")))
+    assert error.value.exit_code == 3
+
+
+def test_each_detector_has_its_own_threshold() -> None:
+    trained = Fixed(Judgement("1", "trained", 0.3), name="trained")
+    trained.threshold = 0.2  # type: ignore[attr-defined]
+    result = veridical.check("a", ["a"], detectors=["overlap", trained])
+    assert result.thresholds == (0.5, 0.2)
+    assert result.outcome is Outcome.FLAGGED
+    assert veridical.check("a", ["a"], detectors=trained, threshold=0.4).outcome is Outcome.CLEAR
+
+
+def test_fail_over_looks_at_response_level_scores() -> None:
+    half = Fixed(Judgement("1", "fixed", 0.5, verdicts=(Verdict(Span(0, 1), 1.0),)))
+    assert veridical.check("ab", ["x"], detectors=half).outcome is Outcome.FLAGGED
+    assert veridical.check("ab", ["x"], detectors=half, fail_over=0.6).outcome is Outcome.CLEAR
+
+
+def test_no_sources_is_not_clean() -> None:
+    assert veridical.check("Nobody backs this.").outcome is Outcome.UNJUDGED
