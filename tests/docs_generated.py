@@ -34,7 +34,7 @@ def _section(title: str, command: Any) -> str:
             continue
         names = ", ".join(f"`{o}`" for o in parameter.opts) if parameter.param_type_name == "option" else None
         about = re.sub(r"\s+", " ", getattr(parameter, "help", None) or "")
-        rows.append(f"| {names or '`' + parameter.human_readable_name + '`'} | {about} |")
+        rows.append(f"| {names or f'`{parameter.name.upper()}`'} | {about} |")
     text = re.sub(r"\[/?bold\]", "`", command.help or "")
     table = "\n".join(["| argument or option | meaning |", "|---|---|", *rows]) if rows else ""
     return f"{title}\n\n{text.strip()}\n\n{table}".rstrip()

@@ -118,6 +118,25 @@ def test_one_class_is_said_and_not_half(tmp_path: Path) -> None:
     assert cell(figure) == "undefined"
 
 
+def test_a_value_without_an_interval_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "two.jsonl"
+    path.write_text(encode(example(0)) + "\n" + encode(example(4)) + "\n")  # one clean, one not: most samples lack one
+    (rows,) = run(Settings(["overlap"], [f"jsonl:{path}"], ["roc_auc"], resamples=50))
+    figure = rows[0].metrics["roc_auc"]
+    assert (figure.value, figure.low, figure.high) == (1.0, None, None)
+    assert figure.note is not None
+    assert figure.note.startswith("no interval")
+    assert cell(figure) == "1.000"
+
+
+def test_unlabelled_cases_are_not_counted(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    bare = Example(Case("x", "red"), Judgement("x", "human:a", judged=(), notes=("no label",)))
+    path.write_text("".join(encode(e) + "\n" for e in [*(example(i) for i in range(9)), bare]))
+    (rows,) = run(Settings(["coin"], [f"jsonl:{path}"], ["accuracy"], resamples=20))
+    assert tables(rows)[0].lines[0][1] == "9 of 10"
+
+
 def test_rows_read_back_as_they_were(data: str, tmp_path: Path) -> None:
     (rows,) = run(Settings(["overlap"], [data], group_by=["kind"], resamples=20))
     path = tmp_path / "rows.jsonl"

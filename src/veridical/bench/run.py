@@ -133,10 +133,13 @@ def _figure(metric: Metric, pairs: Pairs, thresholds: Mapping[str, float], setti
         return Figure(None, note="no case counts: not judged, or not labelled for it")
     documents = [document_of(example) for example, _ in pairs]
     try:
-        value = metric.value(np.concatenate(kept))
+        value = float(metric.value(np.concatenate(kept)))
+    except UndefinedMetricError as error:
+        return Figure(None, n=len(kept), note=error.message)
+    try:
         low, high = interval(
             metric, rows, documents, resamples=settings.resamples, seed=settings.seed, level=settings.level
         )
     except UndefinedMetricError as error:
-        return Figure(None, n=len(kept), note=error.message)
-    return Figure(float(value), float(low), float(high), len(kept))
+        return Figure(value, n=len(kept), note=f"no interval: {error.message}")
+    return Figure(value, float(low), float(high), len(kept))

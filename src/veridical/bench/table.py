@@ -46,7 +46,7 @@ def _table(rows: list[Row], metrics: Sequence[str] | None) -> Table:
         [
             row.detector,
             *([row.group or "all"] if grouped else []),
-            str(row.n),
+            _counted(row),
             str(row.not_judged),
             *(cell(row.metrics.get(name)) for name in names),
         ]
@@ -59,6 +59,12 @@ def _table(rows: list[Row], metrics: Sequence[str] | None) -> Table:
         f"{first.seed}); data {first.data_hash[:12]}{skipped}; {', '.join(sorted({row.date for row in rows}))}"
     )
     return Table(title, head, lines, foot)
+
+
+def _counted(row: Row) -> str:
+    """How many cases count: those that the data label, of all."""
+    counted = max((figure.n for figure in row.metrics.values()), default=row.n)
+    return str(row.n) if counted == row.n else f"{counted} of {row.n}"
 
 
 def narrow(table: Table) -> Table:
