@@ -193,7 +193,7 @@ def test_comparisons_read_back_as_they_were(data: str, tmp_path: Path) -> None:
     path.write_text("".join(encode_comparison(c) + "\n" for c in found))
     assert read_comparisons(path) == found
     path.write_text('{"veridical": "row/1"}\n')
-    with pytest.raises(DataError, match="c.jsonl:1: not a comparison"):
+    with pytest.raises(DataError, match=r"c\.jsonl:1: not a comparison"):
         read_comparisons(path)
 
 
