@@ -42,7 +42,7 @@ Data = Annotated[
     typer.Option("--data", metavar="SET:PATH", help="Labelled data, such as xsum_token:FOLDER. Repeatable."),
 ]
 Metrics = Annotated[
-    str | None, typer.Option(help="Metrics by name, with commas.  [default: all that fit]", show_default=False)
+    str | None, typer.Option(help="Metrics by name, with commas. Default: all that fit.", show_default=False)
 ]
 Split = Annotated[str | None, typer.Option(help="Only this split of the data.", show_default=False)]
 Fit = Annotated[
@@ -54,7 +54,7 @@ Fit = Annotated[
     ),
 ]
 Threshold = Annotated[
-    float | None, typer.Option(help="Threshold (0 to 1).  [default: the detector's, else 0.5]", show_default=False)
+    float | None, typer.Option(help="Threshold (0 to 1). Default: the detector's, else 0.5.", show_default=False)
 ]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Count and skip rows that cannot be read.")]
 Seed = Annotated[int, typer.Option(help="Seed of the bootstrap and of the division by document.")]
@@ -114,7 +114,7 @@ def compare_command(
     data: Data,
     metrics: Annotated[
         str | None,
-        typer.Option(help="accuracy, f1, token_f1, roc_auc, word_roc_auc; with commas.  [default: all that fit]"),
+        typer.Option(help="accuracy, f1, token_f1, roc_auc, word_roc_auc; with commas. Default: all that fit."),
     ] = None,
     split: Split = None,
     fit: Fit = None,
@@ -222,7 +222,7 @@ def table_command(
     rows: Annotated[list[Path], typer.Argument(help="Files of result rows.", metavar="ROWS…")],
     format: Annotated[str, typer.Option("--format", "-f", help="terminal, markdown, latex or html.")] = "terminal",
     metrics: Annotated[
-        str | None, typer.Option(help="Columns by name, with commas.  [default: all]", show_default=False)
+        str | None, typer.Option(help="Columns by name, with commas. Default: all.", show_default=False)
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write to a file instead.")] = None,
 ) -> int:

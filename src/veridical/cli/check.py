@@ -64,14 +64,14 @@ def check_command(
             "--detector",
             "-d",
             metavar="NAME",
-            help="Repeatable; see: veridical detectors.  [default: overlap]",
+            help="Repeatable; see: veridical detectors. Default: overlap.",
             rich_help_panel=_JUDGE,
         ),
     ] = None,
     threshold: Annotated[
         float | None,
         typer.Option(
-            help="Flag spans that score at least this (0 to 1).  [default: the detector's, else 0.5]",
+            help="Flag spans that score at least this (0 to 1). Default: the detector's, else 0.5.",
             show_default=False,
             rich_help_panel=_JUDGE,
         ),
