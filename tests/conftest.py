@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# No deadline: machines are noisy, and speed is measured in benchmarks. In CI the same examples every time.
+settings.register_profile("veridical", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("veridical")
 
 
 @pytest.fixture(scope="session")
@@ -13,4 +19,13 @@ def shared_data() -> Path:
     folder = Path(__file__).parents[2] / "shared" / "data"
     if not folder.is_dir():
         pytest.skip("the public data folder ../shared/data is not beside this checkout")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shared_models() -> Path:
+    """The folder of models for development beside the checkout."""
+    folder = Path(__file__).parents[2] / "shared" / "models"
+    if not folder.is_dir():
+        pytest.skip("the models folder ../shared/models is not beside this checkout")
     return folder

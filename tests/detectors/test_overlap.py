@@ -181,3 +181,11 @@ def test_spans_lie_in_their_texts_and_evidence_is_the_same_word(words: str, resp
         detector.judge([Case("2", "other", case.sources)])[0],
         judgement,
     ]
+
+
+@pytest.mark.parametrize("words", sorted(WORDS))
+@given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=60))
+def test_a_response_that_is_its_own_source_is_supported(words: str, text: str) -> None:
+    judgement = judge(text, cover("same", text), words=words)
+    assert all(v.score == 0 for v in judgement.verdicts)
+    assert not judgement.omissions
