@@ -17,7 +17,9 @@ SRC = Path(veridical.__file__).parent
 LAYERS = [
     {"core"},
     {"datasets", "metrics", "models", "llm", "report", "documents"},
-    {"tasks", "detectors", "corrupt", "revise", "guard"},
+    {"detectors", "corrupt"},
+    {"revise", "guard"},
+    {"tasks"},
     {"train", "check", "bench", "batch"},
     {"annotate", "server"},
     {"cli"},

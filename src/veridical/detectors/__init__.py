@@ -17,9 +17,14 @@ DETECTORS = Registry(
     "detector",
     {
         "coin": "veridical.detectors.baselines:Coin",
+        "judge": "veridical.detectors.judge:Judge",
         "length": "veridical.detectors.baselines:Length",
+        "logprob": "veridical.detectors.logprob:Logprob",
         "majority": "veridical.detectors.baselines:Majority",
         "overlap": "veridical.detectors.overlap:Overlap",
+        "salience": "veridical.detectors.salience:Salience",
+        "selfcheck": "veridical.detectors.selfcheck:SelfCheck",
+        "verify": "veridical.detectors.verify:Verify",
     },
     group="veridical.detectors",
 )

@@ -1,0 +1,82 @@
+"""What may be spent: calls and money, reserved before a request goes out, so that many at once cannot overspend."""
+
+from __future__ import annotations
+
+import threading
+
+from veridical.core.errors import InputError
+from veridical.core.types import Usage
+from veridical.llm.protocol import Request
+
+__all__ = ["Budget", "Prices", "most_tokens"]
+
+Prices = tuple[float, float]  # money per million prompt tokens and per million completion tokens
+
+
+def most_tokens(request: Request) -> tuple[int, int]:
+    """The most prompt and completion tokens that a request can cost: a token has at least one byte of UTF-8.
+
+    >>> from veridical.llm.protocol import Message
+    >>> most_tokens(Request((Message("user", "é"),), max_tokens=5))
+    (34, 5)
+    """
+    size = sum(len(m.content.encode("utf-8", "replace")) + 16 for m in request.messages)  # 16: marks of the template
+    return size + 16, request.max_tokens
+
+
+class Budget:
+    """A limit on calls and on cost; safe for threads. None = no limit.
+
+    A request is let through if the money would suffice even if it, and all that are on their way, cost the most they
+    can. While some are on their way it waits for what they really cost. So the limit is never overstepped, and what is
+    left unspent is less than one request's most. Raises `InputError` for a limit of cost without prices.
+    """
+
+    def __init__(
+        self, *, prices: Prices | None = None, max_cost: float | None = None, max_calls: int | None = None
+    ) -> None:
+        if max_cost is not None and prices is None:
+            raise InputError("max_cost is given without prices", hint="prices=(input, output) per million tokens")
+        if prices is not None and not (len(prices) == 2 and all(0 <= p < float("inf") for p in prices)):
+            raise InputError(f"prices are {prices}", hint="(input, output) per million tokens, neither below 0")
+        if (max_cost is not None and not max_cost >= 0) or (max_calls is not None and max_calls < 0):
+            raise InputError("a budget is below 0", hint="0 sends nothing, None is no limit")
+        self.prices, self.max_cost, self.max_calls = prices, max_cost, max_calls
+        self.calls = 0
+        self.cost = 0.0
+        self._on_way: list[float] = []
+        self._changed = threading.Condition()
+
+    def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
+        """What so many tokens cost, None where prices are not known."""
+        if self.prices is None:
+            return None
+        return (prompt_tokens * self.prices[0] + completion_tokens * self.prices[1]) / 1e6
+
+    def reserve(self, request: Request) -> float | None:
+        """The most that `request` can cost, now set aside; None if the budget does not allow it."""
+        most = self.price(*most_tokens(request)) or 0.0
+        with self._changed:
+            while not self._fits(most):
+                if self._spent(self.calls, self.cost + most) or not self._on_way:
+                    return None
+                self._changed.wait()
+            self.calls += 1
+            self._on_way.append(most)
+        return most
+
+    def _fits(self, most: float) -> bool:
+        return not self._spent(self.calls, self.cost + sum(self._on_way) + most)
+
+    def _spent(self, calls: int, cost: float) -> bool:
+        return (self.max_calls is not None and calls >= self.max_calls) or (
+            self.max_cost is not None and cost > self.max_cost
+        )
+
+    def settle(self, reserved: float, usage: Usage | None) -> None:
+        """Give back what was set aside less what was spent; `usage` None = nobody knows, so all of it."""
+        spent = reserved if usage is None or (usage.calls and usage.cost is None) else usage.cost or 0.0
+        with self._changed:
+            self._on_way.remove(reserved)
+            self.cost += spent
+            self._changed.notify_all()

@@ -1,0 +1,207 @@
+"""A trained detector as a folder: `detector.json` (all that is not a weight) and `weights.safetensors`.
+
+What is trained on a model's inside fits that model only. The artifact knows its base model, and `check_base` refuses
+another one with the difference named. Nothing is pickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from dataclasses import asdict, dataclass, field, fields
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.core.errors import DataError, InputError, MissingExtraError, OutputError, WireError
+from veridical.core.files import read_text, write_whole
+from veridical.core.wire import parse
+from veridical.models.load import LocalModel
+
+__all__ = ["FORMAT", "Artifact", "Base", "base_of", "check_base", "load_artifact", "save_artifact", "versions"]
+
+FORMAT = 1
+DETECTOR, WEIGHTS = "detector.json", "weights.safetensors"
+_SAMPLED = 64  # numbers of each weight matrix that stand for it in the fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The model that an artifact belongs to.
+
+    `tokenizer` is a hash of it, `config` of configuration and tokenizer together. `weights` is a hash of numbers drawn
+    from all matrices, rounded to bf16 (so that fp32 and bf16 copies agree); None for a model in fp16, which rounds
+    otherwise. `name` is what the user called it: where to look for it, not what it is.
+    """
+
+    name: str
+    revision: str | None
+    architecture: str
+    layers: int
+    width: int
+    vocabulary: int
+    tokenizer: str
+    config: str
+    weights: str | None
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Artifact:
+    """A detector of `kind` trained on `base`: `settings` (JSON), `tensors` by name, and what is known of its making."""
+
+    kind: str
+    base: Base
+    settings: dict[str, Any]
+    tensors: dict[str, NDArray[Any]]
+    training: dict[str, Any] = field(default_factory=dict)
+    validation: dict[str, Any] = field(default_factory=dict)
+
+
+def base_of(model: LocalModel) -> Base:
+    """What identifies `model`."""
+    config = model.model.config.get_text_config()
+    tokenizer = hashlib.sha256(model.tokenizer.backend_tokenizer.to_str().encode()).hexdigest()[:16]
+    return Base(
+        name=model.name,
+        revision=model.revision,
+        architecture=model.model_type,
+        layers=int(config.num_hidden_layers),
+        width=int(config.hidden_size),
+        vocabulary=int(config.vocab_size),
+        tokenizer=tokenizer,
+        config=model.hash,
+        weights=_fingerprint(model),
+        dtype=str(model.dtype).removeprefix("torch."),
+    )
+
+
+def _fingerprint(model: LocalModel) -> str | None:
+    import torch
+
+    if model.dtype == torch.float16:
+        return None
+    digest = hashlib.sha256()
+    for name, weight in sorted(model.model.named_parameters()):
+        if weight.ndim > 1:
+            flat = weight.detach().reshape(-1)
+            drawn = flat[:: max(1, flat.numel() // _SAMPLED)].to(torch.bfloat16).float().cpu().numpy()
+            digest.update(name.encode() + drawn.tobytes())
+    return digest.hexdigest()[:16]
+
+
+_COMPARED = {
+    "architecture": "architecture",
+    "layers": "number of layers",
+    "width": "width",
+    "vocabulary": "vocabulary",
+    "tokenizer": "tokenizer",
+    "config": "configuration",
+    "weights": "weights",
+}
+
+
+def check_base(wanted: Base, model: LocalModel, what: str = "the detector") -> None:
+    """Nothing, if `model` is the one that `wanted` describes; `InputError` with the first difference named."""
+    found = base_of(model)
+    for name, title in _COMPARED.items():
+        left, right = getattr(wanted, name), getattr(found, name)
+        if left != right and None not in (left, right):
+            raise InputError(
+                f"{what} was trained on {wanted.name!r} and does not fit {model.name!r}: the {title} differs "
+                f"({left}, here {right})",
+                hint="give the model that it was trained on, or train it on this one",
+            )
+
+
+def versions() -> dict[str, str]:
+    """The versions of what numbers may depend on."""
+    found = {"python": platform.python_version()}
+    for name in ("veridical", "torch", "transformers", "tokenizers", "numpy"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def save_artifact(artifact: Artifact, folder: str | Path) -> Path:
+    """`folder`, which now holds the artifact; the weights are written first, each file whole or not at all."""
+    from safetensors.numpy import save
+
+    folder = Path(folder)
+    document = {
+        "veridical": f"detector/{FORMAT}",
+        "kind": artifact.kind,
+        "base": asdict(artifact.base),
+        "settings": artifact.settings,
+        "training": artifact.training,
+        "validation": artifact.validation,
+    }
+    tensors = {name: np.ascontiguousarray(array) for name, array in artifact.tensors.items()}
+    data = save(tensors)
+    document["weights"] = hashlib.sha256(data).hexdigest()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        part = folder / f".{WEIGHTS}.part"
+        part.write_bytes(data)
+        os.replace(part, folder / WEIGHTS)
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror or error}", hint="choose another place") from None
+    write_whole(folder / DETECTOR, json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    return folder
+
+
+def load_artifact(folder: str | Path, kind: str) -> Artifact:
+    """The artifact in `folder`; it must be of `kind`.
+
+    Raises `DataError` for a folder that holds none, one that is damaged, of another kind or of a newer format.
+    """
+    folder = Path(folder)
+    if not (folder / DETECTOR).is_file():
+        raise DataError(f"no {DETECTOR} in it", path=folder, hint="name the folder that `veridical train` wrote")
+    path = folder / DETECTOR
+    try:
+        document = parse(read_text(path))
+    except WireError as error:
+        raise DataError(error.message, path=path) from None
+    name, _, number = str(document.get("veridical")).partition("/")
+    if name != "detector" or not number.isdecimal():
+        raise DataError("not the description of a trained detector", path=path)
+    if int(number) > FORMAT:
+        raise DataError(
+            f"of format {number}; this Veridical reads up to {FORMAT}", path=path, hint="install a newer Veridical"
+        )
+    if document.get("kind") != kind:
+        raise DataError(f"a detector of the kind {document.get('kind')!r}, not {kind!r}", path=path)
+    try:
+        base = Base(**document["base"])
+        parts = {name: dict(document[name]) for name in ("settings", "training", "validation")}
+    except (KeyError, TypeError, ValueError):
+        expected = ", ".join(f.name for f in fields(Base))
+        raise DataError("a field is missing or unknown", path=path, hint=f"base: {expected}") from None
+    return Artifact(kind, base, tensors=_weights(folder, document.get("weights")), **parts)
+
+
+def _weights(folder: Path, expected: object) -> dict[str, NDArray[Any]]:
+    try:
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+    except ImportError as error:
+        raise MissingExtraError("a trained detector", "models") from error
+    path = folder / WEIGHTS
+    if not path.is_file():
+        raise DataError("no such file", path=path, hint="copy the whole folder of the detector")
+    data = path.read_bytes()
+    if hashlib.sha256(data).hexdigest() != expected:
+        raise DataError(f"not the weights that {DETECTOR} speaks of (damaged or of another run)", path=path)
+    try:
+        tensors: dict[str, NDArray[Any]] = load(data)
+    except SafetensorError as error:
+        raise DataError(f"cannot be read: {error}", path=path) from None
+    return tensors

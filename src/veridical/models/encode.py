@@ -1,0 +1,295 @@
+"""Cases as token ids, with the characters of the response and of the sources that every token stands for.
+
+Alignment comes from the tokenizer's own offsets alone. Prompt and response are tokenised together, so that tokens are
+those the model knows; sources too long for the model are read in windows, the response never cut.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from veridical.core.errors import CannotJudgeError
+from veridical.core.spans import Span
+from veridical.core.types import Case
+from veridical.models.load import LocalModel
+from veridical.models.template import Piece, Placed, Rendered, Template, render
+
+__all__ = ["Encoded", "SourceSpan", "encode"]
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LEAST_ROOM = 16  # tokens; a window that shows less of a source is not worth a pass
+_OVERLAP = 4  # windows share a quarter, so that what one cuts the next shows whole
+
+SourceSpan = tuple[int, str, Span]  # (index into ids, a source's id, characters of that source)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """One sequence for the model: the prompt (or a window of it), then the whole response.
+
+    `ids[response_start : response_end]` are the response's tokens and `spans` says, one each, which characters of the
+    response they stand for: None where a token stands for none (white space that the tokenizer leaves out). Tokens that
+    share a character (an emoji in byte-level pieces) all have its span; a character that the tokenizer drops belongs to
+    the token before it. `source_spans` says the same of the sources' tokens.
+    `scored_from` is the first response token (0 or 1) that has a token before it to be predicted from.
+    """
+
+    ids: tuple[int, ...]
+    response_start: int
+    spans: tuple[Span | None, ...]
+    source_spans: tuple[SourceSpan, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def response_end(self) -> int:
+        """The index behind the last token of the response."""
+        return self.response_start + len(self.spans)
+
+    @property
+    def scored_from(self) -> int:
+        """1 if the response begins at the very first token, which nothing predicts; else 0."""
+        return int(self.response_start == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tokens:
+    """Token ids and their (start, end) characters in the text."""
+
+    ids: list[int]
+    offsets: list[tuple[int, int]]
+
+
+def encode(
+    model: LocalModel,
+    case: Case,
+    template: Template | str = "general",
+    *,
+    max_tokens: int | None = None,
+    max_windows: int | None = None,
+) -> list[Encoded]:
+    """One sequence, or several windows over its sources where they are longer than the model reads at once.
+
+    At most `max_tokens` tokens each (None: as many as the model has positions) and `max_windows` sequences; whatever
+    is cut is told in `notes`. A token that holds the prompt's last white space and the response's first characters
+    belongs to the response; any other token over that boundary is avoided by tokenising the two apart.
+
+    Raises `CannotJudgeError` if the response is longer than the model reads.
+    """
+    before, after = _special(model)
+    budget = min(max_tokens or model.max_positions, model.max_positions)
+    whole = render(case, template, tokenizer=model.tokenizer)
+    if whole.markup and before and model.kind == "causal":
+        before = _unless_written(model, whole.text, before)
+    room = budget - len(before) - len(after)
+    tokens, start = _tokenise(model, whole)
+    if len(tokens.ids) <= room:
+        return [_encoded(whole, tokens, start, before, after, whole.notes)]
+    count = len(tokens.ids) - start
+    if count > room:
+        raise CannotJudgeError(
+            f"case {case.id!r}: the response has {count} tokens, the model reads {budget} at once",
+            hint="a model with a longer context is needed",
+        )
+    made = _windows(model, case, template, whole, room)
+    if not made:
+        return [_cut_left(whole, tokens, start, room, before, after)]
+    notes = list(whole.notes)
+    notes.append(f"the sources did not fit into {budget} tokens and were read in {len(made)} windows")
+    if max_windows is not None and len(made) > max_windows:
+        notes[-1] += f", of which only the first {max_windows} were read"
+        made = made[:max_windows]
+    return [_encoded(r, t, s, before, after, tuple(notes)) for r, t, s in made]
+
+
+_specials: WeakKeyDictionary[Any, tuple[tuple[int, ...], tuple[int, ...]]] = WeakKeyDictionary()
+
+
+def _special(model: LocalModel) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The token ids that the model expects before and after a text.
+
+    They are those that the tokenizer adds. A decoder whose tokenizer adds none gets its begin-of-text token, else its
+    end-of-text token (which parts documents), so that the first word is predicted from something; and nothing behind
+    the text, which has not ended for it.
+    """
+    tokenizer = model.tokenizer
+    if model.model in _specials:
+        return _specials[model.model]
+    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
+    full = tokenizer("a", add_special_tokens=True)["input_ids"]
+    at = next((i for i in range(len(full)) if full[i : i + len(bare)] == bare), 0)
+    before, after = tuple(full[:at]), tuple(full[at + len(bare) :])
+    if model.kind == "causal":
+        first = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+        before = before or (() if first is None else (first,))
+        after = ()
+    _specials[model.model] = before, after
+    return before, after
+
+
+def _unless_written(model: LocalModel, text: str, before: tuple[int, ...]) -> tuple[int, ...]:
+    """Nothing where the prompt itself begins with the special tokens."""
+    return () if text.startswith(model.tokenizer.decode(list(before))) else before
+
+
+def _tokenise(model: LocalModel, rendered: Rendered) -> tuple[_Tokens, int]:
+    """The tokens of the whole text, and the index of the response's first."""
+    text, edge = _SURROGATE.sub("\ufffd", rendered.text), rendered.response.start
+    tokens = _ids(model, text, markup=rendered.markup)
+    start = next((i for i, (_, end) in enumerate(tokens.offsets) if end > edge), len(tokens.ids))
+    if start < len(tokens.ids):
+        begin = tokens.offsets[start][0]
+        shared = sum(offset[0] < edge < offset[1] for offset in tokens.offsets)
+        if begin < edge and (text[begin:edge].strip() or shared > 1):
+            first = _ids(model, text[:edge], markup=rendered.markup)
+            second = _ids(model, text[edge:], markup=rendered.markup)
+            offsets = first.offsets + [(s + edge, e + edge) for s, e in second.offsets]
+            return _Tokens(first.ids + second.ids, offsets), len(first.ids)
+    return tokens, start
+
+
+def _ids(model: LocalModel, text: str, *, markup: bool) -> _Tokens:
+    # Without markup, "</s>" in a text is four characters of it and ends nothing.
+    made = model.tokenizer(
+        text,
+        add_special_tokens=False,
+        return_offsets_mapping=True,
+        return_attention_mask=False,
+        split_special_tokens=not markup,
+        truncation=False,
+        padding=False,
+        verbose=False,
+    )
+    return _Tokens(made["input_ids"], made["offset_mapping"])
+
+
+def _encoded(
+    rendered: Rendered,
+    tokens: _Tokens,
+    start: int,
+    before: tuple[int, ...],
+    after: tuple[int, ...],
+    notes: tuple[str, ...],
+) -> Encoded:
+    ids = (*before, *tokens.ids, *after)
+    spans = _response_spans(rendered, tokens.offsets[start:])
+    places = tuple(_source_spans(rendered.sources, tokens.offsets[:start], len(before)))
+    return Encoded(ids, len(before) + start, spans, places, notes)
+
+
+def _response_spans(rendered: Rendered, offsets: Sequence[tuple[int, int]]) -> tuple[Span | None, ...]:
+    """Which characters of the response each of its tokens stands for; every one but white space is in some token."""
+    edge, response = rendered.response.start, rendered.response.of(rendered.text)
+    spans = [(max(s, edge) - edge, max(e, edge) - edge) for s, e in offsets]
+    reached = 0
+    last = None
+    for i, (begin, end) in enumerate(spans):
+        if begin > reached and (gap := response[reached:begin].rstrip()) and gap.strip():
+            # dropped by the tokenizer's normaliser: the neighbour speaks for it
+            if last is None:
+                spans[i] = (reached + len(gap) - len(gap.lstrip()), end)
+            else:
+                spans[last] = (spans[last][0], reached + len(gap))
+        if end > reached:
+            reached = end
+            last = i
+    tail = response[reached:].rstrip()
+    if tail and last is not None:
+        spans[last] = (spans[last][0], reached + len(tail))
+    return tuple(Span(s, e) if e > s else None for s, e in spans)
+
+
+def _source_spans(placed: Sequence[Placed], offsets: Sequence[tuple[int, int]], by: int) -> Iterator[SourceSpan]:
+    """Every token before the response that stands for characters of a source; `by` is added to token indices."""
+    order = sorted(placed, key=lambda p: p.in_text)
+    starts = [place.in_text.start for place in order]
+    for i, (begin, end) in enumerate(offsets):
+        at = max(bisect_right(starts, begin) - 1, 0)
+        while at < len(order) and order[at].in_text.start < end:
+            place = order[at]
+            first, last = max(begin, place.in_text.start), min(end, place.in_text.end)
+            if first < last:
+                shift = place.in_source.start - place.in_text.start
+                yield i + by, place.source_id, Span(first + shift, last + shift)
+            at += 1
+
+
+def _cut_left(
+    rendered: Rendered,
+    tokens: _Tokens,
+    start: int,
+    room: int,
+    before: tuple[int, ...],
+    after: tuple[int, ...],
+) -> Encoded:
+    """The end of the prompt that fits, and the response."""
+    lost = len(tokens.ids) - room
+    kept = _Tokens(tokens.ids[lost:], tokens.offsets[lost:])
+    note = f"the prompt did not fit: its first {lost} of {start} tokens were not read"
+    return _encoded(rendered, kept, start - lost, before, after, (*rendered.notes, note))
+
+
+def _windows(
+    model: LocalModel, case: Case, template: Template | str, whole: Rendered, room: int
+) -> list[tuple[Rendered, _Tokens, int]]:
+    """The case rendered with one stretch of its sources after another, each of at most `room` tokens.
+
+    Empty if, beside the response and what surrounds the sources, too little room is left for them.
+    """
+    order = [(place.source_id, place.in_source) for place in whole.sources]
+    if not order:
+        return []
+    pieces = _token_pieces(model, case, order)
+    empty, _ = _tokenise(model, render(case, template, tokenizer=model.tokenizer, pieces=()))
+    width = room - len(empty.ids) - _LEAST_ROOM // 4  # what a token or two at each joint may cost
+    if width < _LEAST_ROOM:
+        return []
+    made = []
+    at = 0
+    while at < len(pieces):
+        found = _fit(model, case, template, pieces[at : at + width], room)
+        if found is None:
+            return []
+        window, taken = found
+        made.append(window)
+        if at + taken >= len(pieces):
+            break
+        at += max(1, taken - taken // _OVERLAP)
+    return made
+
+
+def _token_pieces(model: LocalModel, case: Case, order: Sequence[Piece]) -> list[Piece]:
+    """The sources, cut between tokens into the smallest pieces that a window may begin or end with."""
+    pieces: list[Piece] = []
+    for source_id, _ in order:
+        text = _SURROGATE.sub("\ufffd", case.source(source_id).text)
+        ends = sorted({end for _, end in _ids(model, text, markup=False).offsets if end})
+        at = 0
+        for end in ends:
+            if end > at:
+                pieces.append((source_id, Span(at, end)))
+                at = end
+    return pieces
+
+
+def _fit(
+    model: LocalModel, case: Case, template: Template | str, pieces: Sequence[Piece], room: int
+) -> tuple[tuple[Rendered, _Tokens, int], int] | None:
+    """The longest start of `pieces` that fits, rendered; and how many pieces that is."""
+    count = len(pieces)
+    while count > 0:
+        shown: dict[str, Span] = {}
+        for source_id, span in pieces[:count]:
+            known = shown.get(source_id)
+            shown[source_id] = span if known is None else Span(known.start, span.end)
+        rendered = render(case, template, tokenizer=model.tokenizer, pieces=list(shown.items()))
+        tokens, start = _tokenise(model, rendered)
+        excess = len(tokens.ids) - room
+        if excess <= 0:
+            return (rendered, tokens, start), count
+        count -= max(1, min(excess, count // 2))
+    return None

@@ -1,0 +1,299 @@
+"""Gradient salience of tokens: how much each token of a text bears on the score of each token that follows it.
+
+One forward pass serves all targets; the language-model head's part of each gradient is written down, not computed, and
+only the input embeddings need a gradient. What a word is, and what a source is, is decided elsewhere.
+After Chang et al. 2024 (NPOV coverage), section 3.2; method of Denil et al. 2014.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
+from veridical.models.passes import (
+    blocks,
+    bytes_needed,
+    costs,
+    embedded,
+    free_bytes,
+    frozen,
+    out_of_memory,
+    quick,
+    release,
+    rerunning,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+__all__ = ["KINDS", "SCORES", "salience"]
+
+KINDS = ("input_x_gradient", "l2")
+SCORES = ("logit", "logprob")
+_CHECKED = 8  # tokens on which the written-down head is compared with the model's own
+_GPU_TOKENS = 32_768  # of gradients at once on a GPU: more does not make it faster
+_SEGMENTS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The scores of all words as `cap * tanh(factor * (weight @ hidden + bias) / cap)`; without `cap` no tanh."""
+
+    weight: Tensor
+    bias: Tensor | None
+    factor: float
+    cap: float | None
+
+    def scores(self, hidden: Tensor, tokens: Tensor | None = None) -> Tensor:
+        """*Shape:* (targets, words), or with `tokens`, one for each row, (targets,)."""
+        weight = self.weight if tokens is None else self.weight[tokens]
+        bias = 0 if self.bias is None else self.bias if tokens is None else self.bias[tokens]
+        found = hidden @ weight.T if tokens is None else (hidden * weight).sum(-1)
+        found = self.factor * (found + bias)
+        return found if self.cap is None else self.cap * (found / self.cap).tanh()
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How one call goes about it: `chunk` targets a backward pass, and whether blocks are run again to save memory."""
+
+    chunk: int
+    rerun: bool
+
+
+_heads: WeakKeyDictionary[Any, _Head | None] = WeakKeyDictionary()
+
+
+def salience(
+    model: Any,
+    ids: Sequence[int],
+    targets: Sequence[int],
+    *,
+    encoder_ids: Sequence[int] | None = None,
+    kind: str = "input_x_gradient",
+    score: str = "logit",
+    chunk: int | None = None,
+    max_memory: int | None = None,
+    notes: list[str] | None = None,
+) -> np.ndarray:
+    """How much each token bears on each target. *Shape:* (len(ids), len(targets)), float32, signed.
+
+    A target is a position `t >= 1` of `ids`; its column holds, for every token before `t`, the gradient of the score of
+    `ids[t]` as predicted at `t - 1` with respect to that token's input embedding: its dot product with the embedding
+    ("input_x_gradient"), or its length ("l2"). Rows from `t` on are 0. `score` is "logit" or "logprob".
+    For an encoder-decoder, `ids` are the decoder's tokens (its start token first) and the rows of `encoder_ids` come
+    before theirs.
+
+    `chunk` targets share one backward pass (None: 1 on a CPU, where more gains nothing, and as many as help on a GPU).
+    `max_memory` in bytes bounds what the activations may take (None: most of what is free); above it blocks are run
+    again during each backward pass. What had to be changed, and non-finite columns, are told in `notes`.
+    Raises `InputError` for a target out of range, `CannotJudgeError` if the memory does not suffice.
+    """
+    import numpy as np
+
+    if kind not in KINDS:
+        raise UnknownNameError("kind of salience", kind, KINDS)
+    if score not in SCORES:
+        raise UnknownNameError("score for salience", score, SCORES)
+    wrong = [t for t in targets if not 1 <= t < len(ids)]
+    if wrong:
+        raise InputError(
+            f"target {wrong[0]} of {len(ids)} tokens", hint="a target has a token before it: 1 to the last"
+        )
+    told = notes if notes is not None else []
+    above = len(encoder_ids or ())
+    values = np.zeros((above + len(ids), len(targets)), dtype=np.float32)
+    for columns in _segments(targets, above):
+        part = [targets[c] for c in columns]
+        job = _Job(model, list(ids[: max(part)]), part, [ids[t] for t in part], list(encoder_ids or ()), kind, score)
+        found = _within_memory(job, chunk, max_memory, told)
+        values[: len(found), columns] = found
+    broken = int((~np.isfinite(values).all(axis=0)).sum())
+    if broken:
+        told.append(f"the gradients of {broken} of {len(targets)} tokens are not finite; fp32 or bf16 may help")
+    return values
+
+
+def _segments(targets: Sequence[int], above: int) -> list[list[int]]:
+    """The columns in groups that share a forward pass, which ends at the group's last target.
+
+    A later end makes every backward pass longer, a group more costs one forward pass more; this takes the cheapest.
+    """
+    order = sorted(range(len(targets)), key=targets.__getitem__)
+    best: tuple[float, list[list[int]]] = (float("inf"), [])
+    for count in range(1, min(_SEGMENTS, len(order)) + 1):
+        edges = [round(i * len(order) / count) for i in range(count + 1)]
+        groups = [order[a:b] for a, b in pairwise(edges)]
+        cost = sum((len(g) + 1.5) * (above + targets[g[-1]]) for g in groups)
+        if cost < best[0]:
+            best = (cost, groups)
+    return best[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One forward pass over `ids` (which end before the last target) and the targets that it serves."""
+
+    model: Any
+    ids: list[int]
+    targets: list[int]
+    tokens: list[int]
+    encoder_ids: list[int]
+    kind: str
+    score: str
+
+    @property
+    def length(self) -> int:
+        return len(self.ids) + len(self.encoder_ids)
+
+
+def _within_memory(job: _Job, chunk: int | None, max_memory: int | None, notes: list[str]) -> np.ndarray:
+    """The job's values under the first plan that fits: smaller chunks first, then blocks run again."""
+    plan = _plan(job, chunk, max_memory, notes)
+    while True:
+        try:
+            return _run(job, plan)
+        except RuntimeError as error:  # torch.OutOfMemoryError is one
+            if not out_of_memory(error):
+                raise
+        release()
+        if plan.chunk > 1:
+            plan = _Plan(max(1, plan.chunk // 4), plan.rerun)
+        elif not plan.rerun:
+            plan = _Plan(1, True)
+        else:
+            raise CannotJudgeError(
+                f"the gradients of a text of {job.length} tokens do not fit into memory",
+                hint="give a smaller window, a smaller model, or bf16",
+            )
+        _tell(notes, "out of memory: gradients were computed in smaller steps")
+
+
+def _plan(job: _Job, chunk: int | None, max_memory: int | None, notes: list[str]) -> _Plan:
+    import torch
+
+    _, linear, square = costs(job.model, job.length)
+    needed = bytes_needed(job.model, job.length)
+    budget = free_bytes(job.model.device) if max_memory is None else max_memory
+    rerun = needed > budget
+    if rerun:
+        depth = len(blocks(job.model)) or 1
+        hidden = job.length * depth * job.model.get_input_embeddings().weight[0].nbytes
+        if max_memory is not None and hidden + needed / depth > budget:
+            raise CannotJudgeError(
+                f"the gradients of a text of {job.length} tokens need about {(hidden + needed / depth) / 1e6:.1f} MB, "
+                f"and {budget / 1e6:.1f} MB are allowed",
+                hint="allow more memory or give a smaller window",
+            )
+        _tell(notes, "little memory: blocks were run again for each gradient, which takes twice the time")
+        return _Plan(1, True)
+    if chunk is None:
+        chunk = 1 if torch.device(job.model.device).type == "cpu" else max(1, _GPU_TOKENS // job.length)
+    # a batched backward pass holds about as much again as the activations of a few blocks, for each of its targets
+    each = 3 * (linear * job.length + square * job.length**2) / (len(blocks(job.model)) or 1)
+    return _Plan(max(1, min(chunk, len(job.targets), int((budget - needed) / max(each, 1)))), False)
+
+
+def _run(job: _Job, plan: _Plan) -> np.ndarray:
+    """*Shape:* (tokens read, targets)."""
+    import torch
+
+    embed = job.model.get_input_embeddings()
+    texts = [job.encoder_ids, job.ids] if job.encoder_ids else [job.ids]
+    leaves = [embed(torch.tensor([ids], device=embed.weight.device)).detach().requires_grad_() for ids in texts]
+    with torch.enable_grad(), quick(job.model, job.length), rerunning(job.model, plan.rerun):
+        outputs, seeds = _outputs(job, leaves)
+        columns: list[Tensor] = []
+        for start in range(0, len(seeds), plan.chunk):
+            grads = _gradients(outputs, seeds, range(start, min(start + plan.chunk, len(seeds))), leaves)
+            columns += [_reduce(grad, leaves, job.kind) for grad in zip(*grads, strict=True)]
+    return torch.stack(columns, dim=1).cpu().numpy()
+
+
+def _outputs(job: _Job, leaves: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """What is differentiated, one row a target, and the factors of each row. *Shape:* both (targets, width).
+
+    Where the head is known: the last hidden states at the targets, and the head's gradient there. Else the scores
+    themselves, and ones.
+    """
+    import torch
+
+    at = torch.tensor(job.targets, device=leaves[-1].device) - 1
+    tokens = torch.tensor(job.tokens, device=leaves[-1].device)
+    head = _head(job.model)
+    inputs = embedded(leaves)
+    if head is None:
+        logits = job.model(**inputs).logits[0, at].float()
+        scores = logits.log_softmax(-1) if job.score == "logprob" else logits
+        return scores.gather(1, tokens[:, None]), torch.ones(len(at), 1, device=at.device)
+    hidden = job.model.base_model(**inputs).last_hidden_state[0, at]
+    rows = hidden.detach().requires_grad_()  # every row stands for itself, so one backward pass through the head does
+    if job.score == "logprob":
+        scores = head.scores(rows).float().log_softmax(-1).gather(1, tokens[:, None])
+    else:
+        scores = head.scores(rows, tokens)
+    return hidden, torch.autograd.grad(scores.sum(), rows)[0]
+
+
+def _gradients(outputs: Tensor, seeds: Tensor, rows: range, leaves: list[Tensor]) -> list[Tensor]:
+    """The gradient of each target in `rows` for each leaf. *Shape:* (rows, 1, tokens, width) each."""
+    import torch
+
+    factors = torch.zeros(len(rows), *outputs.shape, dtype=outputs.dtype, device=outputs.device)
+    factors[range(len(rows)), rows] = seeds[rows.start : rows.stop].to(outputs.dtype)
+    if len(rows) == 1:
+        found = torch.autograd.grad(outputs, leaves, factors[0], retain_graph=True)
+        return [grad[None] for grad in found]
+    return list(torch.autograd.grad(outputs, leaves, factors, retain_graph=True, is_grads_batched=True))
+
+
+def _reduce(grads: Sequence[Tensor], leaves: Sequence[Tensor], kind: str) -> Tensor:
+    """One number a token, summed in fp32. *Shape:* (tokens,)."""
+    import torch
+
+    if kind == "l2":
+        return torch.cat([grad[0].float().norm(dim=-1) for grad in grads])
+    pairs = zip(grads, leaves, strict=True)
+    return torch.cat([(grad[0].float() * leaf.detach()[0].float()).sum(-1) for grad, leaf in pairs])
+
+
+def _head(model: Any) -> _Head | None:
+    """The model's head, if its scores are what `_Head` says they are; compared once for each model."""
+    if model not in _heads:
+        _heads[model] = _find_head(model)
+    return _heads[model]
+
+
+def _find_head(model: Any) -> _Head | None:
+    import torch
+
+    layer = model.get_output_embeddings()
+    if layer is None or not hasattr(layer, "weight") or model.base_model is model:
+        return None
+    config = model.config.get_text_config()
+    device = model.get_input_embeddings().weight.device
+    ids = torch.arange(1, _CHECKED + 1, device=device)[None] % model.get_input_embeddings().weight.shape[0]
+    inputs = {"input_ids": ids, "use_cache": False}
+    if getattr(model.config, "is_encoder_decoder", False):
+        inputs["decoder_input_ids"] = ids
+    with torch.no_grad(), frozen(model):
+        hidden = model.base_model(**inputs).last_hidden_state[0]
+        own = model(**inputs).logits[0].double()
+    cap = getattr(config, "final_logit_softcapping", None)
+    plain = _Head(layer.weight.detach(), getattr(layer, "bias", None), 1.0, None)
+    ours = plain.scores(hidden).double()
+    inner = own if not cap else cap * (own / cap).clamp(-0.999999, 0.999999).atanh()
+    factor = float((inner * ours).sum() / (ours * ours).sum().clamp_min(1e-30))
+    found = _Head(plain.weight, plain.bias, 1.0 if abs(factor - 1) < 1e-2 else factor, float(cap) if cap else None)
+    error = (found.scores(hidden).double() - own).abs().max() / own.abs().max().clamp_min(1e-30)
+    return found if error < (1e-4 if layer.weight.dtype == torch.float32 else 3e-2) else None
+
+
+def _tell(notes: list[str], line: str) -> None:
+    if line not in notes:
+        notes.append(line)

@@ -1,0 +1,275 @@
+"""A Hugging Face model and its tokenizer, ready to read with: from a local folder, or from the hub by name.
+
+Weights come from safetensors only; no code of the model's repository runs unless that is asked for. Loaded models are
+kept for the life of the process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from veridical.core.errors import InputError, MissingExtraError, UnknownNameError
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["DTYPES", "Kind", "LocalModel", "load", "quiet", "require_models"]
+
+Kind = Literal["causal", "encoder", "seq2seq"]
+DTYPES = ("auto", "fp32", "bf16", "fp16")
+_DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
+_HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+_UNBOUNDED = 1 << 30  # tokenizers write a huge number where there is no limit
+_DEFAULT_POSITIONS = 2048
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalModel:
+    """A model in evaluation mode whose parameters need no gradient, and its (fast) tokenizer.
+
+    `max_positions` is the most tokens it can read at once. `revision` is the commit of a model from the hub, None for
+    a folder. `hash` is of the configuration and the tokenizer: what is trained on a model's inside fits only that.
+    """
+
+    model: Any
+    tokenizer: Any
+    name: str
+    revision: str | None
+    kind: Kind
+    max_positions: int
+    device: torch.device
+    dtype: torch.dtype
+    hash: str
+
+    @property
+    def model_type(self) -> str:
+        """The architecture as the configuration names it ("llama", "gpt2" …)."""
+        return str(self.model.config.get_text_config().model_type)
+
+
+def require_models() -> None:
+    """Nothing, if torch and transformers are there; `MissingExtraError` otherwise."""
+    try:
+        import torch  # noqa: F401
+        import transformers  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("a local language model", "models") from error
+
+
+_loaded: dict[tuple[object, ...], LocalModel] = {}
+_lock = threading.Lock()
+
+
+def load(
+    spec: str | Path,
+    *,
+    revision: str | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    trust_remote_code: bool = False,
+    causal: bool = True,
+) -> LocalModel:
+    """The model in the folder `spec`, or that of the hub name "owner/model" if there is no such folder.
+
+    `device` is "auto" (a GPU where there is one), "cpu", "cuda", "cuda:N" or "mps"; `dtype` is "auto" (bf16 where the
+    device computes in it, else fp32), "fp32", "bf16" or "fp16". `causal` asks for a decoder; without it any kind loads.
+    A hub model's commit is looked up once and pinned; name one with `revision` to get the same weights for ever.
+
+    Raises `InputError` for a folder without configuration or safetensors, a tokenizer without offsets, or an encoder
+    where a decoder is needed; `MissingExtraError` without torch or transformers.
+    """
+    if dtype not in DTYPES:
+        raise UnknownNameError("dtype", dtype, DTYPES)
+    if device != "auto" and not _DEVICE.fullmatch(device):
+        raise UnknownNameError("device", device, ("auto", "cpu", "cuda", "cuda:0", "mps"))
+    folder = Path(spec).expanduser()
+    place = str(folder.resolve()) if folder.is_dir() else str(spec)
+    if folder.is_dir():
+        _check_folder(folder)
+    elif not _HUB_NAME.fullmatch(place):
+        raise InputError(
+            f"there is no model folder {place!r}",
+            hint="name a folder with config.json and model.safetensors, or a hub model as owner/name",
+        )
+    require_models()
+    key = (place, revision, device, dtype, trust_remote_code, causal)
+    with _lock:
+        if key not in _loaded:
+            _loaded[key] = _load(place, folder.is_dir(), revision, device, dtype, trust_remote_code, causal)
+        return _loaded[key]
+
+
+def _check_folder(folder: Path) -> None:
+    if not (folder / "config.json").is_file():
+        raise InputError(
+            f"{folder} has no config.json", hint="name the folder that save_pretrained or a hub download made"
+        )
+    if any(folder.glob("*.safetensors")):
+        return
+    if any(folder.glob("*.bin")) or any(folder.glob("*.pt")):
+        raise InputError(
+            f"{folder} has its weights as pickles only",
+            hint="pickles are not loaded; convert them where you trust them: "
+            "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)",
+        )
+    raise InputError(f"{folder} has no weights", hint="a model.safetensors is needed beside config.json")
+
+
+def _load(
+    place: str,
+    local: bool,
+    revision: str | None,
+    device: str,
+    dtype: str,
+    trust_remote_code: bool,
+    causal: bool,
+) -> LocalModel:
+    import transformers
+
+    common: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": local}
+    if revision:
+        common["revision"] = revision
+    try:
+        config = transformers.AutoConfig.from_pretrained(place, **common)
+        commit = getattr(config, "_commit_hash", None)
+        if commit:
+            common["revision"] = commit
+        kind = _kind(config)
+        if causal and kind != "causal":
+            raise InputError(
+                f"{place} is an {'encoder' if kind == 'encoder' else 'encoder-decoder'} ({config.model_type})",
+                hint="a decoder (a causal language model) is needed here",
+            )
+        where = _device(device)
+        what = _dtype(dtype, where)
+        classes = {"causal": "AutoModelForCausalLM", "encoder": "AutoModel", "seq2seq": "AutoModelForSeq2SeqLM"}
+        tokenizer = transformers.AutoTokenizer.from_pretrained(place, **common)
+        with quiet():
+            model, report = getattr(transformers, classes[kind]).from_pretrained(
+                place, config=config, dtype=what, use_safetensors=True, output_loading_info=True, **common
+            )
+    except (OSError, ValueError, KeyError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"the model {place!r} cannot be loaded: {_first_line(error)}",
+            hint="a folder in Hugging Face format with safetensors and a fast tokenizer is needed"
+            if local
+            else "there is no such folder; as a hub name it needs the network and safetensors weights",
+        ) from error
+    lacking = sorted(key for key in report["missing_keys"] if "pooler" not in key)  # which nothing here reads
+    if lacking:
+        raise InputError(
+            f"the weights of {place!r} lack {len(lacking)} tensors, such as {lacking[0]}",
+            hint=f"they do not belong to a {type(model).__name__}, or the download is incomplete",
+        )
+    if not tokenizer.is_fast:
+        raise InputError(
+            f"the tokenizer of {place!r} gives no offsets", hint="a fast tokenizer (tokenizer.json) is needed"
+        )
+    model.requires_grad_(False).train(False).to(where)
+    return LocalModel(
+        model, tokenizer, place, commit, kind, _positions(config, tokenizer), where, what, _hash(config, tokenizer)
+    )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """While it lasts, transformers draws no progress bars and reports errors only."""
+    from transformers.utils import logging
+
+    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if shown:
+            logging.enable_progress_bar()
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n", 1)[0] or type(error).__name__
+
+
+def _kind(config: Any) -> Kind:
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as DECODERS,
+    )
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_MASKED_LM_MAPPING_NAMES as ENCODERS,
+    )
+
+    if getattr(config, "is_encoder_decoder", False):
+        return "seq2seq"
+    named = " ".join(getattr(config, "architectures", None) or ())
+    if config.model_type in ENCODERS:  # BERT and its kin are listed as decoders, too, for a rare use
+        return "causal" if getattr(config, "is_decoder", False) and re.search("CausalLM|LMHead", named) else "encoder"
+    return "causal" if config.model_type in DECODERS or re.search("CausalLM|LMHead", named) else "encoder"
+
+
+def _device(device: str) -> torch.device:
+    import torch
+
+    if device == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        return torch.device(name)
+    found = torch.device(device)
+    there: dict[str, Callable[[], bool]] = {
+        "cuda": torch.cuda.is_available,
+        "mps": torch.backends.mps.is_available,
+        "cpu": lambda: True,
+    }
+    if not there[found.type]() or (found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count()):
+        raise InputError(f"there is no device {device!r} on this machine", hint="device=auto takes what there is")
+    return found
+
+
+def _dtype(dtype: str, device: torch.device) -> torch.dtype:
+    import torch
+
+    if dtype != "auto":
+        return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[dtype]
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
+    return torch.bfloat16 if device.type == "cpu" and _cpu_has_bf16() else torch.float32
+
+
+def _cpu_has_bf16() -> bool:
+    """Whether the processor multiplies in bf16; elsewhere bf16 is emulated and slower than fp32."""
+    import torch
+
+    tests = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    return any(hasattr(torch.cpu, name) and getattr(torch.cpu, name)() for name in tests)
+
+
+def _positions(config: Any, tokenizer: Any) -> int:
+    text = config.get_text_config()
+    for name in ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length", "n_ctx"):
+        found = getattr(text, name, None)
+        if isinstance(found, int) and found > 0:
+            # these count positions from behind the padding index
+            return found - text.pad_token_id - 1 if text.model_type in _OFFSET_POSITIONS else found
+    limit = tokenizer.model_max_length
+    return int(limit) if limit and limit < _UNBOUNDED else _DEFAULT_POSITIONS
+
+
+_OFFSET_POSITIONS = frozenset({"roberta", "xlm-roberta", "camembert", "roberta-prelayernorm", "xlm-roberta-xl"})
+
+
+def _hash(config: Any, tokenizer: Any) -> str:
+    """16 hexadecimal digits over what decides how a text becomes numbers and through what shape they pass."""
+    fields = config.to_diff_dict()
+    for local in ("_name_or_path", "transformers_version", "dtype", "torch_dtype"):
+        fields.pop(local, None)
+    text = json.dumps(fields, sort_keys=True, default=str) + tokenizer.backend_tokenizer.to_str()
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,196 @@
+"""How a pass through a model that is to be differentiated is run: what it leaves alone, what it keeps, what that costs.
+
+Nothing here changes what is computed, and a model is left as it was.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = [
+    "blocks",
+    "bytes_needed",
+    "costs",
+    "embedded",
+    "free_bytes",
+    "frozen",
+    "out_of_memory",
+    "quick",
+    "release",
+    "rerunning",
+]
+
+_PROBE = (16, 32, 64)  # lengths at which memory is measured, to be extended to any length
+_PLAIN_ATTENTION = 640  # tokens up to which attention in plain matrix products is faster in bf16 on a CPU
+
+_costs: WeakKeyDictionary[Any, dict[bool, tuple[float, float, float]]] = WeakKeyDictionary()
+
+
+@contextmanager
+def frozen(model: Any) -> Iterator[None]:
+    """Parameters need no gradient and nothing is dropped while this lasts; then all is as before."""
+    training, wanted = model.training, [p for p in model.parameters() if p.requires_grad]
+    model.train(False)
+    for parameter in wanted:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in wanted:
+            parameter.requires_grad_(True)
+        model.train(training)
+
+
+@contextmanager
+def quick(model: Any, tokens: int) -> Iterator[None]:
+    """While this lasts the model runs as `frozen`, and by the faster of two ways to compute the same."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import gelu
+
+    # GPT-2's activation is eight operations in transformers
+    slow = [m for m in model.modules() if type(m).__name__ == "NewGELUActivation"]
+    with ExitStack() as stack:
+        stack.enter_context(frozen(model))
+        for module in slow:
+            module.forward = lambda x: gelu(x, approximate="tanh")
+            stack.callback(module.__dict__.pop, "forward", None)
+        if _plain_attention(model, tokens):
+            allowed = torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
+            torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)  # holds for a CPU, too, whatever its name says
+            stack.callback(torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp, allowed)
+            stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+        yield
+
+
+def _plain_attention(model: Any, tokens: int) -> bool:
+    import torch
+
+    weight = model.get_input_embeddings().weight
+    return weight.device.type == "cpu" and weight.dtype == torch.bfloat16 and tokens <= _PLAIN_ATTENTION
+
+
+@contextmanager
+def rerunning(model: Any, on: bool) -> Iterator[None]:
+    """While this lasts, a block keeps nothing but its input and is run again in each backward pass."""
+    from torch.utils.checkpoint import checkpoint
+
+    def lean(forward: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args, **kwargs: checkpoint(
+            forward, *args, use_reentrant=False, preserve_rng_state=False, **kwargs
+        )
+
+    wrapped = blocks(model) if on else []
+    for block in wrapped:
+        block.forward = lean(block.forward)
+    try:
+        yield
+    finally:
+        for block in wrapped:
+            block.__dict__.pop("forward", None)
+
+
+def blocks(model: Any) -> list[Any]:
+    """The blocks of the trunk, of encoder and decoder alike: the outermost lists of modules in it."""
+    from torch.nn import ModuleList
+
+    found: list[Any] = []
+    for child in getattr(model, "base_model", model).children():
+        found += list(child) if isinstance(child, ModuleList) else blocks(child)
+    return found
+
+
+def bytes_needed(model: Any, tokens: int) -> int:
+    """About how many bytes the activations of a text of `tokens` tokens take (measured on short texts, extended)."""
+    fixed, linear, square = costs(model, tokens)
+    return int(fixed + linear * tokens + square * tokens**2)
+
+
+def costs(model: Any, tokens: int) -> tuple[float, float, float]:
+    """Bytes kept for the backward pass of a text of `tokens`: fixed, for each token, and for each pair of tokens."""
+    known, plain = _costs.setdefault(model, {}), _plain_attention(model, tokens)
+    if plain not in known:
+        a, b, c = _PROBE
+        short, middle, long = (_kept(model, n, tokens) for n in _PROBE)
+        square = max(0.0, ((long - middle) / (c - b) - (middle - short) / (b - a)) / (c - a))
+        linear = max(0.0, (long - middle) / (c - b) - square * (b + c))
+        known[plain] = (max(0.0, short - linear * a - square * a * a), linear, square)
+    return known[plain]
+
+
+def _kept(model: Any, tokens: int, like: int | None = None) -> int:
+    """Bytes that autograd keeps of one forward pass over `tokens` tokens, without the parameters.
+
+    The pass is run as one over `like` tokens (None: as many) would be.
+    """
+    import torch
+
+    seen = {p.untyped_storage().data_ptr() for p in (*model.parameters(), *model.buffers())}
+    total = 0
+
+    def keep(tensor: Tensor) -> Tensor:
+        nonlocal total
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in seen:
+            seen.add(storage.data_ptr())
+            total += storage.nbytes()
+        return tensor
+
+    embed = model.get_input_embeddings()
+    ids = torch.ones(1, tokens, dtype=torch.long, device=embed.weight.device)
+    leaf = embed(ids).detach().requires_grad_()
+    leaves = [leaf, leaf] if getattr(model.config, "is_encoder_decoder", False) else [leaf]
+    hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor)
+    with torch.enable_grad(), quick(model, like or tokens), hooks:
+        kept = model.base_model(**embedded(leaves))  # alive until all is counted: an address may be used again
+    del kept
+    return total
+
+
+def free_bytes(device: Any) -> int:
+    """Bytes that may be used: most of what is free; a very large number where that is not known."""
+    import torch
+
+    if torch.device(device).type == "cuda":
+        torch.cuda.empty_cache()
+        return int(torch.cuda.mem_get_info(device)[0] * 0.85)
+    try:
+        return int(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 0.7)
+    except (ValueError, OSError, AttributeError):
+        return 1 << 60
+
+
+def release() -> None:
+    """Gives back what memory is held for nothing."""
+    import gc
+
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def out_of_memory(error: RuntimeError) -> bool:
+    """Whether torch says that memory ran out; a CPU's allocator has no error class of its own."""
+    import torch
+
+    return (
+        isinstance(error, torch.OutOfMemoryError)
+        or "allocate memory" in str(error)
+        or "not enough memory" in str(error)
+    )
+
+
+def embedded(leaves: list[Tensor]) -> dict[str, Any]:
+    """The arguments of a model that reads `leaves`: the text's embeddings, or the encoder's and the decoder's."""
+    if len(leaves) == 1:
+        return {"inputs_embeds": leaves[0], "use_cache": False}
+    return {"inputs_embeds": leaves[0], "decoder_inputs_embeds": leaves[1], "use_cache": False}

@@ -1,0 +1,320 @@
+"""One forward pass for all that detectors read of a response: log-probabilities, entropy, rank and hidden states.
+
+Sequences are batched by length; what comes out does not depend on the batch, its order or the side of the padding
+(to 1e-5 in fp32). The language-model head is applied to the response's positions only, in bounded pieces.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from veridical.core.errors import InputError
+from veridical.models.encode import Encoded
+from veridical.models.load import LocalModel
+from veridical.models.sublayers import check_layout, sublayer_count, tapped
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Result", "Runner", "Want"]
+
+_log = logging.getLogger(__name__)
+_SHARD = 512  # sequences whose results are held back for the sake of batching by length
+_BATCH_TOKENS = {"cpu": 1024}  # there larger batches only cost memory traffic
+_HEAD_BYTES = 1 << 26  # of logits (in fp32) held at once
+# these count positions themselves, from the padding mask or the padding id
+_OWN_POSITIONS = frozenset({"roberta", "xlm-roberta", "camembert"})
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What to read at each token of the response.
+
+    `logprobs`: log p of the token given all before it; `entropy`: of the distribution that it was drawn from, in nats;
+    `rank`: 1 for the likeliest token. `sublayers`: whose outputs to keep ("all": 2L, see `sublayers`), as `dtype`.
+    """
+
+    logprobs: bool = True
+    entropy: bool = False
+    rank: bool = False
+    sublayers: tuple[int, ...] | Literal["all"] = ()
+    dtype: Literal["float32", "float16"] = "float32"
+
+    @property
+    def head(self) -> bool:
+        """Whether the language-model head is needed at all."""
+        return self.logprobs or self.entropy or self.rank
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """What was read of one sequence; index i is the i-th token of the response.
+
+    `logprob`, `entropy`, `rank`: (tokens,), None where not wanted; NaN (rank 0) at a first token that nothing predicts.
+    `hidden[sublayer]`: (tokens, width), at the token's own position. `failed` says why there is nothing to read (out
+    of memory, numbers that are not finite); every array is None or absent then.
+    """
+
+    logprob: np.ndarray | None = None
+    entropy: np.ndarray | None = None
+    rank: np.ndarray | None = None
+    hidden: dict[int, np.ndarray] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    failed: str | None = None
+
+
+class Runner:
+    """Runs sequences through `model`, at most `max_batch_tokens` tokens (padding included) at a time (None: by device).
+
+    A sequence longer than that runs alone. `padding` is the side that is filled up (always the right one for an
+    architecture that counts positions from the left, as DistilBERT does).
+    """
+
+    def __init__(
+        self, model: LocalModel, *, max_batch_tokens: int | None = None, padding: Literal["right", "left"] = "right"
+    ) -> None:
+        if max_batch_tokens is None:
+            max_batch_tokens = _BATCH_TOKENS.get(model.device.type, 16384)
+        if max_batch_tokens < 1:
+            raise InputError(f"max_batch_tokens is {max_batch_tokens}", hint="at least 1")
+        self.model = model
+        self.max_batch_tokens = max_batch_tokens
+        # an architecture that cannot be told positions counts them from the left
+        self._positions = "position_ids" in signature(model.model.base_model.forward).parameters
+        self._positions = self._positions and model.model_type not in _OWN_POSITIONS
+        told = self._positions or model.model_type in _OWN_POSITIONS
+        self.padding = padding if told else "right"
+        self._checked = False
+        self._split_head: bool | None = None
+
+    def run(self, encoded: Sequence[Encoded], want: Want | None = None) -> Iterator[Result]:
+        """One result for each sequence, in the same order.
+
+        Raises `InputError` where log-probabilities are wanted of a model without a language-model head, or sublayers of
+        an architecture that is not known.
+        """
+        want = want or Want()
+        if want.head and self.model.kind != "causal":
+            raise InputError(f"{self.model.name} is no decoder", hint="it has hidden states, but no log-probabilities")
+        taps = self._taps(want)
+        if want.head and self._split_head is None:
+            self._split_head = _head_runs_apart(self.model)
+        for at in range(0, len(encoded), _SHARD):
+            yield from self._shard(encoded[at : at + _SHARD], want, taps)
+
+    def _taps(self, want: Want) -> tuple[int, ...]:
+        if not want.sublayers:
+            return ()
+        if not self._checked:
+            check_layout(self.model)
+            self._checked = True
+        count = sublayer_count(self.model)
+        taps = tuple(range(count)) if want.sublayers == "all" else tuple(want.sublayers)
+        wrong = [i for i in taps if not 0 <= i < count]
+        if wrong:
+            raise InputError(f"there is no sublayer {wrong[0]}", hint=f"the model has sublayers 0 to {count - 1}")
+        return taps
+
+    def _shard(self, encoded: Sequence[Encoded], want: Want, taps: tuple[int, ...]) -> list[Result]:
+        results: list[Result | None] = [None] * len(encoded)
+        order = sorted(range(len(encoded)), key=lambda i: -len(encoded[i].ids))
+        limit = self.max_batch_tokens
+        shrunk: tuple[str, ...] = ()
+        at = 0
+        while at < len(order):
+            longest = max(1, len(encoded[order[at]].ids))
+            chosen = order[at : at + max(1, limit // longest)]
+            made = self._try([encoded[i] for i in chosen], want, taps)
+            if made is None and len(chosen) > 1:
+                limit = longest * (len(chosen) // 2)
+                shrunk = (f"out of memory with {len(chosen)} sequences of {longest} tokens; went on with half",)
+                _log.warning(shrunk[0])
+                continue
+            if made is None:
+                made = [Result(failed=f"out of memory with one sequence of {longest} tokens")]
+            for i, result in zip(chosen, made, strict=True):
+                results[i] = result if not shrunk or result.failed else _noted(result, shrunk)
+            at += len(chosen)
+        return [result for result in results if result is not None]
+
+    def _try(self, batch: Sequence[Encoded], want: Want, taps: tuple[int, ...]) -> list[Result] | None:
+        """The results of one batch; None if memory ran out."""
+        try:
+            return self._batch(batch, want, taps)
+        except (RuntimeError, MemoryError) as error:
+            if not _out_of_memory(error):
+                raise
+        import torch  # outside the handler, whose traceback holds the tensors
+
+        if self.model.device.type == "cuda":
+            torch.cuda.empty_cache()
+        return None
+
+    def _batch(self, batch: Sequence[Encoded], want: Want, taps: tuple[int, ...]) -> list[Result]:
+        import torch
+
+        inputs, shifts = self._padded(batch)
+        rows = _positions(batch, shifts, self.model.device)
+        hidden: dict[int, torch.Tensor] = {}
+
+        def take(index: int, output: torch.Tensor) -> None:
+            flat = output.reshape(-1, output.shape[-1])  # OPT's is flat already
+            hidden[index] = flat.index_select(0, rows).to(getattr(torch, want.dtype))
+
+        with torch.inference_mode():
+            with tapped(self.model, taps, take) if taps else nullcontext():
+                states = self._states(inputs, want)
+            heads = self._heads(states, batch, rows, want) if want.head else {}
+            kept = {i: tensor.cpu().numpy() for i, tensor in hidden.items()}
+        return _split(batch, heads, kept)
+
+    def _states(self, inputs: dict[str, torch.Tensor], want: Want) -> torch.Tensor:
+        """(batch, width, …): the last hidden states, or all logits of a model whose head cannot be run apart."""
+        model = self.model.model
+        if want.head and not self._split_head:
+            logits: torch.Tensor = model(**inputs, use_cache=False).logits
+            return logits
+        options = {"use_cache": False} if self.model.kind == "causal" else {}
+        states: torch.Tensor = model.base_model(**inputs, **options).last_hidden_state
+        return states
+
+    def _padded(self, batch: Sequence[Encoded]) -> tuple[dict[str, torch.Tensor], list[int]]:
+        """The model's inputs, and how far to the right each sequence was moved."""
+        import torch
+
+        width = max(1, *(len(e.ids) for e in batch))
+        pad = _pad_id(self.model.tokenizer)
+        ids = np.full((len(batch), width), pad, dtype=np.int64)
+        mask = np.zeros((len(batch), width), dtype=np.int64)
+        shifts = []
+        for row, e in enumerate(batch):
+            shift = width - len(e.ids) if self.padding == "left" else 0
+            ids[row, shift : shift + len(e.ids)] = e.ids
+            mask[row, shift : shift + len(e.ids)] = 1
+            shifts.append(shift)
+        inputs = {"input_ids": ids, "attention_mask": mask}
+        if self._positions:
+            inputs["position_ids"] = np.maximum(mask.cumsum(1) - 1, 0)
+        return {name: torch.from_numpy(a).to(self.model.device) for name, a in inputs.items()}, shifts
+
+    def _heads(
+        self, states: torch.Tensor, batch: Sequence[Encoded], rows: torch.Tensor, want: Want
+    ) -> dict[str, np.ndarray]:
+        """What the language-model head says, one number a response token of the whole batch, in order."""
+        import torch
+
+        targets = torch.tensor([t for e in batch for t in e.ids[e.response_start : e.response_end]], dtype=torch.long)
+        targets = targets.to(states.device)
+        flat = states.reshape(-1, states.shape[-1])
+        head = self.model.model.get_output_embeddings()
+        step = max(1, _HEAD_BYTES // (4 * head.weight.shape[0]))
+        parts: dict[str, list[torch.Tensor]] = {"logprob": [], "entropy": [], "rank": []}
+        for at in range(0, len(rows), step):
+            before = (rows[at : at + step] - 1).clamp(min=0)
+            states = flat.index_select(0, before)
+            logits = _finished(self.model.model.config, head(states)) if self._split_head else states
+            _read(logits.float(), targets[at : at + step], want, parts)
+        wanted = {"logprob": want.logprobs, "entropy": want.entropy, "rank": want.rank}
+        return {name: torch.cat(parts[name]).cpu().numpy() for name in wanted if wanted[name] and len(rows)}
+
+
+def _read(logits: torch.Tensor, targets: torch.Tensor, want: Want, parts: dict[str, list[torch.Tensor]]) -> None:
+    """Adds what is wanted of `logits`, (tokens, vocabulary) in fp32, to `parts`."""
+    import torch
+
+    total = torch.logsumexp(logits, -1)
+    chosen = logits.gather(1, targets[:, None])[:, 0]
+    parts["logprob"].append(chosen - total)
+    if want.rank:
+        parts["rank"].append((logits > chosen[:, None]).sum(-1) + 1)
+    if want.entropy:
+        logprobs = logits - total[:, None]
+        # p log p is 0 where p is, also for a token whose logit is minus infinity
+        parts["entropy"].append(torch.special.entr(logprobs.exp()).sum(-1))
+
+
+def _head_runs_apart(model: LocalModel) -> bool:
+    """Whether trunk, head and `_finished` together give the model's own logits."""
+    import torch
+
+    config = model.model.config
+    ids = torch.arange(4, device=model.device)[None] % config.get_text_config().vocab_size
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
+    with torch.inference_mode():
+        own = model.model(**inputs).logits
+        states = model.model.base_model(**inputs).last_hidden_state
+    head = model.model.get_output_embeddings()
+    if head is None or states.shape[-1] != head.weight.shape[1]:
+        return False
+    error = (own - _finished(config, head(states))).abs().max()
+    return bool(error <= 16 * torch.finfo(model.dtype).eps * own.abs().max().clamp(min=1.0))
+
+
+def _finished(config: Any, logits: torch.Tensor) -> torch.Tensor:
+    """The logits as the model gives them: some architectures scale or cap what comes out of the head."""
+    import torch
+
+    text = config.get_text_config()
+    if getattr(text, "logit_scale", None):
+        logits = logits * text.logit_scale
+    if getattr(text, "logits_scaling", None):
+        logits = logits / text.logits_scaling
+    cap = getattr(text, "final_logit_softcapping", None)
+    return torch.tanh(logits / cap) * cap if cap else logits
+
+
+def _positions(batch: Sequence[Encoded], shifts: Sequence[int], device: Any) -> torch.Tensor:
+    """The rows of the flattened (batch * width) states that are response tokens, in order."""
+    import torch
+
+    width = max(1, *(len(e.ids) for e in batch))
+    rows = [
+        np.arange(e.response_start, e.response_end) + row * width + shift
+        for row, (e, shift) in enumerate(zip(batch, shifts, strict=True))
+    ]
+    return torch.from_numpy(np.concatenate(rows)).to(device)
+
+
+def _split(batch: Sequence[Encoded], heads: dict[str, np.ndarray], hidden: dict[int, np.ndarray]) -> list[Result]:
+    """The batch's numbers, cut into one result for each sequence."""
+    results = []
+    at = 0
+    for e in batch:
+        stop = at + len(e.spans)
+        read = {name: array[at:stop].copy() for name, array in heads.items()}
+        kept = {i: array[at:stop].copy() for i, array in hidden.items()}
+        at = stop
+        if not all(np.isfinite(array).all() for array in (*read.values(), *kept.values())):
+            results.append(Result(failed="the model's numbers are not finite (or too large for the dtype)"))
+            continue
+        for name, array in read.items():
+            array[: e.scored_from] = 0 if name == "rank" else np.nan
+        results.append(Result(read.get("logprob"), read.get("entropy"), read.get("rank"), kept))
+    return results
+
+
+def _noted(result: Result, notes: tuple[str, ...]) -> Result:
+    return Result(result.logprob, result.entropy, result.rank, result.hidden, result.notes + notes)
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    import torch
+
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return "DefaultCPUAllocator" in str(error) or "out of memory" in str(error).lower()
+
+
+def _pad_id(tokenizer: Any) -> int:
+    """Any token will do, as it is masked."""
+    for found in (tokenizer.pad_token_id, tokenizer.eos_token_id):
+        if found is not None:
+            return int(found)
+    return 0

@@ -1,0 +1,199 @@
+"""The output of each attention and feed-forward sublayer as it is added to the residual stream, by forward hooks.
+
+A model of L blocks has 2L sublayers: 2l is the attention of block l, 2l + 1 its feed-forward part. Where a block adds
+something else than its module gives back (Gemma 2 norms it first), the table names the module whose output is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from veridical.core.errors import InputError
+from veridical.models.load import LocalModel
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["LAYOUTS", "Layout", "check_layout", "layout_of", "sublayer_count", "tapped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where an architecture keeps its blocks (from the base model) and, in a block, what is added to the residual.
+
+    `norms` are, in post-norm blocks, the modules that the two sums pass through (attention's, feed-forward's).
+    """
+
+    blocks: str
+    attention: str
+    feed_forward: str
+    norms: tuple[str, str] | None = None
+
+
+_LLAMA = Layout("layers", "self_attn", "mlp")
+_GEMMA = Layout("layers", "post_attention_layernorm", "post_feedforward_layernorm")
+_BERT = Layout(
+    "encoder.layer",
+    "attention.output.dropout",
+    "output.dropout",
+    ("attention.output.LayerNorm", "output.LayerNorm"),
+)
+
+# `model_type` of the (text) configuration -> layout
+LAYOUTS: dict[str, Layout] = {
+    "bert": _BERT,  # MiniLM, too
+    "distilbert": Layout("transformer.layer", "attention", "ffn", ("sa_layer_norm", "output_layer_norm")),
+    "electra": _BERT,
+    "falcon": Layout("h", "self_attention", "mlp"),
+    "gemma": _LLAMA,
+    "gemma2": _GEMMA,
+    "gemma3_text": _GEMMA,
+    "gpt2": Layout("h", "attn", "mlp"),
+    "gpt_neox": Layout("layers", "attention", "mlp"),
+    "llama": _LLAMA,
+    "mistral": _LLAMA,
+    "modernbert": Layout("layers", "attn", "mlp"),
+    "opt": Layout("decoder.layers", "self_attn", "fc2"),
+    "phi3": _LLAMA,
+    "qwen2": _LLAMA,
+    "qwen3": _LLAMA,
+    "roberta": _BERT,
+    "xlm-roberta": _BERT,
+}
+
+
+def layout_of(model: LocalModel) -> Layout:
+    """The layout of the model's architecture; `InputError` that says how to add one that is not in the table."""
+    if model.model_type in LAYOUTS:
+        return LAYOUTS[model.model_type]
+    raise InputError(
+        f"the sublayers of the architecture {model.model_type!r} are not known",
+        hint=f"add veridical.models.sublayers.LAYOUTS[{model.model_type!r}] = Layout(blocks, attention, feed_forward); "
+        f"known: {', '.join(sorted(LAYOUTS))}",
+    )
+
+
+def _blocks(model: LocalModel, layout: Layout) -> Sequence[Any]:
+    base = model.model.base_model
+    found: Sequence[Any] = attrgetter(layout.blocks)(getattr(base, "language_model", base))  # or of an image-text model
+    return found
+
+
+def sublayer_count(model: LocalModel) -> int:
+    """2L for a model of L blocks."""
+    return 2 * len(_blocks(model, layout_of(model)))
+
+
+def _output(output: Any) -> torch.Tensor:
+    tensor: torch.Tensor = output[0] if isinstance(output, tuple) else output
+    return tensor
+
+
+@contextmanager
+def tapped(model: LocalModel, sublayers: Sequence[int], take: Callable[[int, torch.Tensor], None]) -> Iterator[None]:
+    """While it lasts, `take(sublayer, output)` gets each named sublayer's output at every forward pass.
+
+    Outputs are (batch, tokens, width), or (batch * tokens, width) in OPT; the tensor may be changed by the model
+    afterwards, so `take` copies what it keeps. Raises `InputError` for a sublayer that is not there.
+    """
+    layout = layout_of(model)
+    blocks = _blocks(model, layout)
+    wrong = [i for i in sublayers if not 0 <= i < 2 * len(blocks)]
+    if wrong:
+        raise InputError(f"there is no sublayer {wrong[0]}", hint=f"the model has sublayers 0 to {2 * len(blocks) - 1}")
+
+    def hook(index: int) -> Callable[[Any, Any, Any], None]:
+        return lambda module, arguments, output: take(index, _output(output))
+
+    handles = []
+    try:
+        for i in sublayers:
+            path = layout.feed_forward if i % 2 else layout.attention
+            handles.append(attrgetter(path)(blocks[i // 2]).register_forward_hook(hook(i)))
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def check_layout(model: LocalModel) -> None:
+    """Nothing, if in every block what comes in plus the two sublayers is what comes out (before each post-norm).
+
+    Raises `InputError` otherwise: the table does not fit this version of the architecture.
+    """
+    import torch
+
+    layout = layout_of(model)
+    try:
+        blocks = _blocks(model, layout)
+        sums, seen = _trace(model, layout, blocks)
+    except AttributeError as error:
+        raise _misfit(model, str(error)) from error
+    # a sum is rounded once or twice in the model's dtype
+    allowed = 16 * torch.finfo(model.dtype).eps
+    for i, (expected, found) in enumerate(zip(sums, seen, strict=True)):
+        scale = max(1.0, float(found.abs().max()))
+        off = float((expected - found).abs().max())
+        if not off <= allowed * scale:  # also true for NaN
+            where = f"block {i}" if layout.norms is None else f"half-block {i}"
+            raise _misfit(model, f"{where} is {off:.2g} off the sum of its sublayers")
+
+
+def _misfit(model: LocalModel, what: str) -> InputError:
+    return InputError(
+        f"the table of sublayers does not fit this {model.model_type!r} model: {what}",
+        hint=f"correct veridical.models.sublayers.LAYOUTS[{model.model_type!r}]",
+    )
+
+
+def _trace(model: LocalModel, layout: Layout, blocks: Sequence[Any]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """For each block (each half of one with post-norms): the sum of its parts, and what it really gives on."""
+    import torch
+
+    ids = torch.arange(8, device=model.device)[None] % model.model.config.get_text_config().vocab_size
+    parts: dict[int, torch.Tensor] = {}
+    came: list[torch.Tensor] = []
+    went: list[torch.Tensor] = []
+    normed: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def before(module: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        came.append((arguments[0] if arguments else named["hidden_states"]).detach().clone())
+
+    def after(module: Any, arguments: Any, output: Any) -> None:
+        went.append(_output(output).detach().clone())
+
+    def norm(block: int, half: int) -> Callable[[Any, Any, Any], None]:
+        def keep(module: Any, arguments: Any, output: Any) -> None:
+            normed[block, half] = (arguments[0].detach().clone(), output.detach().clone())
+
+        return keep
+
+    handles = [block.register_forward_pre_hook(before, with_kwargs=True) for block in blocks]
+    handles += [block.register_forward_hook(after) for block in blocks]
+    for i, block in enumerate(blocks):
+        for half, path in enumerate(layout.norms or ()):
+            handles.append(attrgetter(path)(block).register_forward_hook(norm(i, half)))
+    try:
+        with torch.inference_mode(), tapped(model, range(2 * len(blocks)), lambda i, t: _keep(parts, i, t)):
+            model.model.base_model(input_ids=ids, attention_mask=torch.ones_like(ids))
+    finally:
+        for handle in handles:
+            handle.remove()
+    sums, seen = [], []
+    for i in range(len(blocks)):
+        attention, feed_forward = (parts[2 * i + half].reshape(came[i].shape) for half in (0, 1))
+        if layout.norms is None:
+            sums.append((came[i] + attention + feed_forward).float())
+            seen.append(went[i].float())
+        else:
+            sums += [(came[i] + attention).float(), (normed[i, 0][1] + feed_forward).float()]
+            seen += [normed[i, 0][0].float(), normed[i, 1][0].float()]
+    return sums, seen
+
+
+def _keep(parts: dict[int, torch.Tensor], index: int, output: torch.Tensor) -> None:
+    parts[index] = output.detach().clone()

@@ -1,0 +1,211 @@
+"""Prompt templates as data, and the place of every source and of the response in the text that they make.
+
+A template is a text with the fields {source}, {question}, {history} and {response}; a line whose field the case lacks
+is left out. Two names are special: "chat" (the tokenizer's own chat template) and "raw" (the prompt that made the
+response).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
+from veridical.core.spans import Span
+from veridical.core.types import Case
+
+__all__ = ["TEMPLATES", "Piece", "Placed", "Rendered", "Template", "get_template", "render"]
+
+_FIELD = re.compile(r"\{(source|question|history|response)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """How a case becomes one text that ends in its response.
+
+    `text` holds each field at most once and ends in {response}. Several sources are parted by `joint`.
+    """
+
+    name: str
+    text: str
+    joint: str = "\n\n"
+
+    def __post_init__(self) -> None:
+        fields = _FIELD.findall(self.text)
+        if len(set(fields)) < len(fields) or not self.text.endswith("{response}"):
+            raise InputError(
+                f"template {self.name!r} is {self.text!r}",
+                hint="it holds {source}, {question}, {history} at most once each and ends in {response}",
+            )
+
+
+TEMPLATES = {
+    t.name: t
+    for t in (
+        Template("general", "{history}\n{source}\n\nQuestion: {question}\nAnswer: {response}"),
+        Template("knowledge", "Knowledge: {source}\nResponse: {response}"),
+        Template("plain", "{response}"),
+        Template("qa", "Source: {source}\nQuestion: {question}\nAnswer: {response}"),
+        Template("short", "{source}\n\nIn short: {response}"),
+        Template("tldr", "{source}\nTL;DR: {response}"),
+        Template("chat", "{history}\n{source}\n\n{question}\n{response}"),
+        Template("raw", "{response}"),
+    )
+}
+
+Piece = tuple[str, Span]  # a source's id and which characters of it
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The characters `in_source` of the source `source_id` stand at `in_text` (of the same length)."""
+
+    source_id: str
+    in_text: Span
+    in_source: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """The whole text that a model reads, where the response stands in it (always at its end), and where each source.
+
+    `markup` says that `text` holds special tokens written out, which are to be read as such.
+    """
+
+    text: str
+    response: Span
+    sources: tuple[Placed, ...]
+    notes: tuple[str, ...] = ()
+    markup: bool = False
+
+
+def get_template(name: str) -> Template:
+    """The template called `name`; `UnknownNameError` with the nearest ones otherwise."""
+    if name not in TEMPLATES:
+        raise UnknownNameError("template", name, TEMPLATES)
+    return TEMPLATES[name]
+
+
+def render(
+    case: Case, template: Template | str, *, tokenizer: Any = None, pieces: Sequence[Piece] | None = None
+) -> Rendered:
+    """`case` as one text. `pieces` are the parts of sources to show, in order (None: all sources, whole).
+
+    "chat" needs the `tokenizer`; "raw" needs `case.prompt`, in which each source is looked for verbatim (the first
+    place not yet taken); one that is not there is told in `notes`.
+    Raises `InputError` for a tokenizer without a chat template, `CannotJudgeError` for a case without a prompt.
+
+    >>> from veridical.core.types import Source
+    >>> made = render(Case("1", "Paris.", (Source("a", "It is Paris."),)), "tldr")
+    >>> made.text, made.response.of(made.text), made.sources[0].in_text
+    ('It is Paris.\\nTL;DR: Paris.', 'Paris.', Span(start=0, end=12))
+    """
+    template = get_template(template) if isinstance(template, str) else template
+    if template.name == "raw":
+        return _raw(case, pieces)
+    if pieces is None:
+        pieces = [(source.id, Span(0, len(source.text))) for source in case.sources if source.text]
+    if template.name == "chat":
+        return _chat(case, template, tokenizer, pieces)
+    text, sources = _fill(case, template, pieces)
+    return Rendered(text + case.response, Span(len(text), len(text) + len(case.response)), tuple(sources))
+
+
+def _fill(case: Case, template: Template, pieces: Sequence[Piece]) -> tuple[str, list[Placed]]:
+    """Everything before the response, and where the sources are in it."""
+    values = {
+        "question": case.question or "",
+        "history": "\n".join(f"{turn.speaker}: {turn.text}" for turn in case.history),
+        "response": "",
+    }
+    text = ""
+    sources: list[Placed] = []
+    for line in template.text.splitlines(keepends=True):
+        field = _FIELD.search(line)
+        if field is None:
+            text += line if text else ""  # an empty line parts what is above it from what is below
+            continue
+        before, after = line[: field.start()], line[field.end() :]
+        if field[1] == "source" and pieces:
+            text += before
+            for i, (source_id, span) in enumerate(pieces):
+                text += template.joint if i else ""
+                shown = span.of(case.source(source_id).text)
+                sources.append(Placed(source_id, Span(len(text), len(text) + len(shown)), span))
+                text += shown
+            text += after
+        elif field[1] == "response" or (field[1] != "source" and values[field[1]]):
+            text += before + values[field[1]] + after
+    return text, sources
+
+
+def _chat(case: Case, template: Template, tokenizer: Any, pieces: Sequence[Piece]) -> Rendered:
+    if tokenizer is None or not getattr(tokenizer, "chat_template", None):
+        raise InputError("the tokenizer has no chat template", hint=f"use another: {', '.join(sorted(TEMPLATES))}")
+    content, sources = _fill(case, template, pieces)
+    content = content.rstrip("\n")
+    messages = [{"role": "user", "content": content}]
+    text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    notes: tuple[str, ...] = ()
+    shown = content.strip()  # chat templates often strip a message
+    at = text.find(shown) - (len(content) - len(content.lstrip()))
+    ends = at + len(content)
+    if shown not in text:
+        sources, notes = [], ("the chat template changed the message; sources have no place in it",)
+    placed = []
+    for place in sources:
+        start, end = place.in_text.start + at, min(place.in_text.end + at, ends)
+        lost = max(0, -start) if start < 0 else 0
+        start += lost
+        if start < end:
+            first = place.in_source.start + lost
+            placed.append(Placed(place.source_id, Span(start, end), Span(first, first + end - start)))
+    response = Span(len(text), len(text) + len(case.response))
+    return Rendered(text + case.response, response, tuple(placed), notes, markup=True)
+
+
+def _raw(case: Case, pieces: Sequence[Piece] | None) -> Rendered:
+    if case.prompt is None:
+        raise CannotJudgeError(
+            f"case {case.id!r} has no prompt", hint="the raw template needs the prompt that made the response"
+        )
+    found, notes = _find_sources(case, case.prompt)
+    text = case.prompt
+    if pieces is not None:
+        text, found = _only(text, found, pieces)
+    response = Span(len(text), len(text) + len(case.response))
+    return Rendered(text + case.response, response, tuple(found), tuple(notes), markup=True)
+
+
+def _find_sources(case: Case, prompt: str) -> tuple[list[Placed], list[str]]:
+    """Each source at its first place in the prompt that no other has taken, in the order of places."""
+    taken: list[Span] = []
+    found, notes = [], []
+    for source in case.sources:
+        at = prompt.find(source.text) if source.text else -1
+        while at >= 0 and any(Span(at, at + len(source.text)).overlaps(t) for t in taken):
+            at = prompt.find(source.text, at + 1)
+        if at < 0:
+            notes.append(f"source {source.id!r} is not verbatim in the prompt")
+            continue
+        taken.append(Span(at, at + len(source.text)))
+        found.append(Placed(source.id, taken[-1], Span(0, len(source.text))))
+    return sorted(found, key=lambda p: p.in_text), notes
+
+
+def _only(prompt: str, found: Sequence[Placed], pieces: Sequence[Piece]) -> tuple[str, list[Placed]]:
+    """The prompt with nothing left of its sources but `pieces` (each source has at most one)."""
+    kept = dict(pieces)
+    text, at = "", 0
+    placed = []
+    for place in found:
+        text += prompt[at : place.in_text.start]
+        span = kept.get(place.source_id)
+        if span is not None:
+            shown = prompt[place.in_text.start + span.start : place.in_text.start + span.end]
+            placed.append(Placed(place.source_id, Span(len(text), len(text) + len(shown)), span))
+            text += shown
+        at = place.in_text.end
+    return text + prompt[at:], placed

@@ -1,0 +1,277 @@
+"""Tiny seeded models and tokenizers, built in code and saved as Hugging Face folders: for tests, ours and yours.
+
+Also a converter from the format of llama2.c. Nothing is downloaded; the same arguments always give the same numbers.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from veridical.core.errors import InputError, UnknownNameError
+from veridical.models.load import quiet, require_models
+
+__all__ = ["ARCHITECTURES", "TOKENIZERS", "from_llama2c", "tiny", "tiny_tokenizer"]
+
+TokenizerKind = Literal["bytes", "metaspace", "wordpiece", "unigram"]
+TOKENIZERS = ("bytes", "metaspace", "unigram", "wordpiece")
+
+_TEXT = """The committee met on Monday and agreed that the river should be cleaned before the summer.
+Dr. Anna Berg, who led the study, said: "It's not a small task; 1,250 tonnes of mud lie there."
+Paris is the capital of France. The cat sat on the mat, and the dogs slept in the house near the lake.
+Question: who won the race in 1998? Answer: Marta Kowalska won it in two hours and 3 minutes.
+Knowledge: a source says what happened. Response: the text tells it again in other words.
+"""
+_SIZES = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "max_position_embeddings": 256,
+}
+_GROUPED = {**_SIZES, "num_key_value_heads": 2}
+_HEADS = {**_GROUPED, "head_dim": 8}
+_WINDOW = {**_HEADS, "sliding_window": 64, "query_pre_attn_scalar": 8}
+# name -> (configuration class, model class, what differs from the class's defaults)
+ARCHITECTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "bert": ("BertConfig", "BertModel", _SIZES),
+    "distilbert": (
+        "DistilBertConfig",
+        "DistilBertModel",
+        {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": 256},
+    ),
+    "falcon": (
+        "FalconConfig",
+        "FalconForCausalLM",
+        {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 256},
+    ),
+    "gemma": ("GemmaConfig", "GemmaForCausalLM", _HEADS),
+    "gemma2": ("Gemma2Config", "Gemma2ForCausalLM", _WINDOW),
+    "gemma3": ("Gemma3TextConfig", "Gemma3ForCausalLM", _WINDOW),
+    "gpt2": ("GPT2Config", "GPT2LMHeadModel", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256}),
+    "gpt_neox": ("GPTNeoXConfig", "GPTNeoXForCausalLM", _SIZES),
+    "llama": ("LlamaConfig", "LlamaForCausalLM", _GROUPED),
+    "mistral": ("MistralConfig", "MistralForCausalLM", _GROUPED),
+    "modernbert": (
+        "ModernBertConfig",
+        "ModernBertForMaskedLM",
+        {**_SIZES, "global_attn_every_n_layers": 2, "local_attention": 64, "cls_token_id": 1, "sep_token_id": 2},
+    ),
+    "opt": (
+        "OPTConfig",
+        "OPTForCausalLM",
+        {
+            "hidden_size": 32,
+            "word_embed_proj_dim": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "ffn_dim": 48,
+            "max_position_embeddings": 256,
+        },
+    ),
+    "phi3": ("Phi3Config", "Phi3ForCausalLM", _GROUPED),
+    "qwen2": ("Qwen2Config", "Qwen2ForCausalLM", _GROUPED),
+    "qwen3": ("Qwen3Config", "Qwen3ForCausalLM", _HEADS),
+    "roberta": ("RobertaConfig", "RobertaModel", {**_SIZES, "max_position_embeddings": 258}),
+}
+ENCODERS = ("bert", "distilbert", "modernbert", "roberta")
+
+
+def tiny(
+    architecture: str,
+    folder: str | Path,
+    *,
+    tokenizer: TokenizerKind | None = None,
+    seed: int = 0,
+    **config: Any,
+) -> Path:
+    """`folder`, in which a random model of `architecture` with its tokenizer now lies (some 30,000 weights, fp32).
+
+    2 blocks of width 32, 256 positions. `tokenizer` is one of `TOKENIZERS` (default: "wordpiece" for encoders, else
+    "bytes"); `config` overrides fields of the configuration. Weights are larger than at a real start, so that
+    predictions differ from token to token.
+    """
+    require_models()
+    import torch
+    import transformers
+
+    if architecture not in ARCHITECTURES:
+        raise UnknownNameError("architecture", architecture, ARCHITECTURES)
+    made = tiny_tokenizer(tokenizer or ("wordpiece" if architecture in ENCODERS else "bytes"))
+    config_class, model_class, fields = ARCHITECTURES[architecture]
+    special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "vocab_size": len(made)}
+    settings = getattr(transformers, config_class)(**{**special, **fields, **config})
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = getattr(transformers, model_class)(settings).train(False)
+        for name, weight in model.named_parameters():
+            if weight.ndim > 1:
+                torch.nn.init.normal_(weight, std=0.3)
+            elif name.endswith("bias"):
+                torch.nn.init.normal_(weight, std=0.05)
+    folder = Path(folder)
+    with quiet():
+        model.save_pretrained(folder)
+    made.save_pretrained(folder)
+    return folder
+
+
+def tiny_tokenizer(kind: TokenizerKind = "bytes") -> Any:
+    """A fast tokenizer of about 300 pieces, trained on a paragraph: <pad>, <s>, </s>, <unk> are 0 to 3.
+
+    "bytes" is byte-level BPE (as GPT-2, Llama 3, Qwen), "metaspace" BPE with byte fallback and "unigram" (both as
+    SentencePiece makes them), "wordpiece" (as BERT's: lower case, no accents, [CLS] … [SEP] as <s> … </s>).
+    """
+    require_models()
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    special = ["<pad>", "<s>", "</s>", "<unk>"]
+    if kind == "bytes":
+        built = Tokenizer(models.BPE())
+        built.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        built.decoder = decoders.ByteLevel()
+        letters = pre_tokenizers.ByteLevel.alphabet()
+        trainer: Any = trainers.BpeTrainer(
+            vocab_size=400, special_tokens=special, initial_alphabet=letters, show_progress=False
+        )
+    elif kind == "metaspace":
+        built = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+        built.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+        built.decoder = decoders.Sequence(
+            [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+        )
+        pieces = [*special, *(f"<0x{byte:02X}>" for byte in range(256))]
+        trainer = trainers.BpeTrainer(vocab_size=480, special_tokens=pieces, show_progress=False)
+    elif kind == "unigram":
+        built = Tokenizer(models.Unigram())
+        built.normalizer = normalizers.NFKC()
+        built.pre_tokenizer = pre_tokenizers.Metaspace()
+        built.decoder = decoders.Metaspace()
+        trainer = trainers.UnigramTrainer(
+            vocab_size=200, special_tokens=special, unk_token="<unk>", show_progress=False
+        )
+    elif kind == "wordpiece":
+        built = Tokenizer(models.WordPiece(unk_token="<unk>"))
+        built.normalizer = normalizers.BertNormalizer()
+        built.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        built.decoder = decoders.WordPiece()
+        trainer = trainers.WordPieceTrainer(vocab_size=300, special_tokens=special, show_progress=False)
+    else:
+        raise UnknownNameError("tokenizer", kind, TOKENIZERS)
+    built.train_from_iterator(_TEXT.splitlines(), trainer)
+    if kind == "wordpiece":
+        built.post_processor = processors.TemplateProcessing(
+            single="<s> $A </s>", pair="<s> $A </s> $B </s>", special_tokens=[("<s>", 1), ("</s>", 2)]
+        )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=built, pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>"
+    )
+
+
+def from_llama2c(weights: str | Path, tokenizer: str | Path, folder: str | Path) -> Path:
+    """`folder`, in which the model that llama2.c keeps in `weights` (.bin, version 0) and `tokenizer` now lies.
+
+    Rotary pairs stand side by side there and half a head apart here, so queries' and keys' rows are put in that order.
+    Raises `InputError` for a file that is not of that format.
+    """
+    require_models()
+    import torch
+    import transformers
+
+    raw = Path(weights).read_bytes()
+    if len(raw) < 28:
+        raise InputError(f"{weights} is no llama2.c model")
+    dim, inner, layers, heads, kv_heads, vocab, positions = struct.unpack("7i", raw[:28])
+    shared, vocab = vocab > 0, abs(vocab)
+    kv = dim // heads * kv_heads
+    numbers = np.frombuffer(raw, dtype="<f4", offset=28)
+    size = vocab * dim + layers * (2 * dim + 2 * dim * dim + 2 * dim * kv + 3 * dim * inner) + dim
+    size += positions * (dim // heads) + (0 if shared else vocab * dim)
+    if len(numbers) != size:
+        raise InputError(f"{weights} is no llama2.c model of version 0: {len(numbers)} numbers, {size} expected")
+    at = 0
+
+    def take(*shape: int) -> torch.Tensor:
+        nonlocal at
+        count = int(np.prod(shape))
+        at += count
+        return torch.from_numpy(numbers[at - count : at].reshape(shape).copy())
+
+    state = {"model.embed_tokens.weight": take(vocab, dim)}
+    parts = (
+        ("input_layernorm", (dim,)),
+        ("self_attn.q_proj", (dim, dim)),
+        ("self_attn.k_proj", (kv, dim)),
+        ("self_attn.v_proj", (kv, dim)),
+        ("self_attn.o_proj", (dim, dim)),
+        ("post_attention_layernorm", (dim,)),
+        ("mlp.gate_proj", (inner, dim)),
+        ("mlp.down_proj", (dim, inner)),
+        ("mlp.up_proj", (inner, dim)),
+    )
+    for name, shape in parts:
+        for layer, weight in enumerate(take(layers, *shape)):
+            if name.endswith(("q_proj", "k_proj")):
+                half = dim // heads // 2
+                weight = weight.reshape(-1, half, 2, dim).transpose(1, 2).reshape(shape)
+            state[f"model.layers.{layer}.{name}.weight"] = weight.contiguous()
+    state["model.norm.weight"] = take(dim)
+    at += positions * (dim // heads)  # the angles, which are computed
+    state["lm_head.weight"] = state["model.embed_tokens.weight"] if shared else take(vocab, dim)
+    config = transformers.LlamaConfig(
+        vocab_size=vocab,
+        hidden_size=dim,
+        intermediate_size=inner,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        max_position_embeddings=positions,
+        rms_norm_eps=1e-5,
+        tie_word_embeddings=shared,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
+    model = transformers.LlamaForCausalLM(config)
+    model.load_state_dict(state)
+    folder = Path(folder)
+    with quiet():
+        model.save_pretrained(folder)
+    _llama2c_tokenizer(Path(tokenizer), vocab).save_pretrained(folder)
+    return folder
+
+
+def _llama2c_tokenizer(path: Path, vocab: int) -> Any:
+    """The SentencePiece BPE of a tokenizer.bin: a score and a piece for each id; the better score merges first."""
+    from tokenizers import Tokenizer, decoders, models, normalizers
+    from transformers import PreTrainedTokenizerFast
+
+    raw = path.read_bytes()
+    at = 4  # the longest piece's length
+    pieces, scores = [], []
+    for _ in range(vocab):
+        score, size = struct.unpack_from("<fi", raw, at)
+        pieces.append(raw[at + 8 : at + 8 + size].decode("utf-8").replace(" ", "▁"))
+        scores.append(score)
+        at += 8 + size
+    pieces[:3] = ["<unk>", "<s>", "</s>"]
+    ids = {piece: i for i, piece in enumerate(pieces)}
+    merges = []
+    for i in sorted(range(259, vocab), key=lambda i: -scores[i]):
+        piece = pieces[i]
+        halves = [(piece[:k], piece[k:]) for k in range(1, len(piece))]
+        merges += sorted(
+            ((a, b) for a, b in halves if a in ids and b in ids), key=lambda pair: (ids[pair[0]], ids[pair[1]])
+        )
+    built = Tokenizer(models.BPE(ids, merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    built.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    built.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    built.add_special_tokens(["<unk>", "<s>", "</s>"])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=built, bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="</s>"
+    )

@@ -1,0 +1,235 @@
+"""Citations: what is read as one, which source it means, and that nothing else is."""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from veridical.core.types import Source
+from veridical.datasets import fave
+from veridical.detectors.citations import Citation, citations, definitions, footnotes, resolve, without
+from veridical.detectors.claims import statements
+
+
+def read(text: str, *labels: str) -> list[tuple[str, tuple[str, ...], str | None, str | None]]:
+    return [(c.span.of(text), c.authors, c.year, c.mark) for c in citations(text, labels)]
+
+
+AUTHOR_YEAR = [
+    ("Ling (2009) found it.", [("Ling (2009)", ("Ling",), "2009")]),
+    ("However, Ling (2009) found it.", [("Ling (2009)", ("Ling",), "2009")]),
+    ("In Ling's (2009) study", [("Ling's (2009)", ("Ling",), "2009")]),
+    ("Ling et al. (2009a) found", [("Ling et al. (2009a)", ("Ling",), "2009a")]),
+    ("Ling and colleagues (2009) found", [("Ling and colleagues (2009)", ("Ling",), "2009")]),
+    ("Ling & Benton (2009, p. 4)", [("Ling & Benton (2009, p. 4)", ("Ling", "Benton"), "2009")]),
+    ("by van der Berg and O'Neil [2011]", [("van der Berg and O'Neil [2011]", ("van der Berg", "O'Neil"), "2011")]),
+    ("J. B. Soep et al. (2008)", [("J. B. Soep et al. (2008)", ("J. B. Soep",), "2008")]),
+    ("Smith, Jones, and Wesson (2014)", [("Smith, Jones, and Wesson (2014)", ("Smith", "Jones", "Wesson"), "2014")]),
+    ("Müller-Lüdenscheidt (1999)", [("Müller-Lüdenscheidt (1999)", ("Müller-Lüdenscheidt",), "1999")]),
+    ("Пендина et al. (2007)", [("Пендина et al. (2007)", ("Пендина",), "2007")]),
+    (
+        "so (see Smith & Jones, 2009, p. 5; e.g., Benton et al. 2010: 45).",
+        [
+            ("Smith & Jones, 2009, p. 5", ("Smith", "Jones"), "2009"),
+            ("Benton et al. 2010: 45", ("Benton",), "2010"),
+        ],
+    ),
+    ("(Ling, 2009, 2010)", [("Ling, 2009, 2010", ("Ling",), "2009"), ("Ling, 2009, 2010", ("Ling",), "2010")]),
+    ("(Ling, n.d.)", [("Ling, n.d.", ("Ling",), "n.d.")]),
+]
+
+
+@pytest.mark.parametrize(("text", "wanted"), AUTHOR_YEAR)
+def test_author_and_year(text: str, wanted: list[tuple[str, tuple[str, ...], str]]) -> None:
+    assert read(text) == [(*w, None) for w in wanted]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("It rose [3].", [("[3]", "3")]),
+        ("It rose [3, 5-7].", [("3", "3"), ("5-7", "5"), ("5-7", "6"), ("5-7", "7")]),
+        ("It rose【3】.", [("【3】", "3")]),
+        ("It rose.[^2] It fell.¹ It rose.²,⁴", [("[^2]", "2"), ("¹", "1"), ("²", "2"), ("⁴", "4")]),
+        ("growth² and it rose[12]", [("²", "2"), ("[12]", "12")]),
+    ],
+)
+def test_marks(text: str, wanted: list[tuple[str, str]]) -> None:
+    marks = [(c.span.of(text), c.mark) for c in citations(text)]
+    assert [mark for _, mark in marks] == [mark for _, mark in wanted]
+    assert all(place in (span, "²,⁴") for (place, _), (span, _) in zip(marks, wanted, strict=True))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "in the interval [0, 1]",
+        "array[2019]",
+        "5 km², 10³ cells, x²",
+        "the year (2009)",
+        "(n = 2009)",
+        "in 2009 Ling",
+        "[see above]",
+        "(since 2009)",
+        "[7-3]",
+        "[^3]: Ling (2009) Title.",
+        "",
+    ],
+)
+def test_no_citation(text: str) -> None:
+    assert citations(text) == []
+
+
+def test_a_label_in_brackets_cites() -> None:
+    text = "It is so [Life of Anna], not so [life] [other]."
+    assert [(c.span.of(text), c.mark) for c in citations(text, ["life", "life of anna"])] == [
+        ("[Life of Anna]", "life of anna"),
+        ("[life]", "life"),
+    ]
+
+
+PAPERS = [
+    Source("p1", "…", citation="K. Ling et al., 2009"),
+    Source("p2", "…", citation="Ling, K. & Benton, M. (2010a)"),
+    Source("p3", "…", citation="Ling, K. & Smith, M. (2010b)"),
+    Source("p4", "…", citation="María José Álvarez-Núñez, 2011"),
+    Source("p5", "…", citation="World Health Organization, 2012"),
+    Source("p6", "…", citation="Wei Chen"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("Ling (2009)", ["p1"]),
+        ("Kevin Ling (2009)", ["p1"]),
+        ("LING (2009)", ["p1"]),
+        ("Ling (2010)", ["p2", "p3"]),
+        ("Ling (2010b)", ["p3"]),
+        ("Ling & Benton (2010)", ["p2"]),
+        ("Alvarez-Nunez (2011)", ["p4"]),
+        ("World Health Organization (2012)", ["p5"]),
+        ("Chen (2013)", ["p6"]),  # the source names no year
+        ("Ling (2011)", []),
+        ("Benton (2010)", []),  # not the first author
+        ("Smithson (2010)", []),
+        ("[2]", ["p2"]),  # no source has a number of its own
+        ("[7]", []),
+        ("[p3]", ["p3"]),
+    ],
+)
+def test_what_it_means(text: str, ids: list[str]) -> None:
+    (citation,) = citations(text, [s.id for s in PAPERS])
+    assert resolve(citation, PAPERS) == ids
+
+
+def test_numbers_of_their_own_come_before_places() -> None:
+    sources = [Source("2", "…"), Source("x", "…", citation="[7]"), Source("y", "…")]
+    found = {c.mark: resolve(c, sources) for c in citations("[1] [2] [3] [7]")}
+    assert found == {"1": [], "2": ["2"], "3": [], "7": ["x"]}
+
+
+def test_a_footnote_means_what_its_definition_cites() -> None:
+    text = "It rose.[^a] It fell.[^b]\n\n[^a]: Ling, K. et al. (2009). A title.\n[^b]: Nobody (1999).\n"
+    found = [resolve(c, PAPERS, definitions(text)) for c in citations(text)]
+    assert found == [["p1"], []]
+    assert [s.of(text) for s in statements(text, cited=True)] == ["It rose.[^a]", "It fell.[^b]"]
+
+
+def test_a_raised_mark_ends_with_its_sentence() -> None:
+    text = "It rose.¹ It fell.[^2] Why?"
+    assert [s.of(text) for s in statements(text, cited=True)] == ["It rose.¹", "It fell.[^2]", "Why?"]
+    assert [s.of(text) for s in footnotes(text)] == ["[^2]", "¹"]
+
+
+def test_what_may_be_none_is_not_sure() -> None:
+    assert [c.sure for c in citations("(World Cup 2010) (Ling, 2010) (Ling et al. 2010) Ling (2010)")] == [
+        False,
+        True,
+        True,
+        True,
+    ]
+
+
+def test_a_claim_without_its_citations() -> None:
+    text = "Ling (2009) found that it rose (Benton, 2010) [3]."
+    spans = [s for c in citations(text) for s in (c.span, c.whole)]
+    assert without(text, spans) == "found that it rose."
+
+
+def test_every_published_reference_is_found_by_its_name(shared_data: Path) -> None:
+    """Each paper of fave, cited as C's format has it, means itself, and another one only if both would be cited so."""
+    right = total = 0
+    for case in fave.read_questions(shared_data / "fave"):
+        cited = {s.id: _as_cited(s.citation or "") for s in case.sources}
+        for source in case.sources:
+            if cited[source.id] is None:
+                continue
+            total += 1
+            ids = {id for c in citations(f"It was {cited[source.id]} who did.") for id in resolve(c, case.sources)}
+            right += ids == {s.id for s in case.sources if cited[s.id] == cited[source.id]}
+    assert total > 800
+    assert right / total > 0.985
+
+
+def _as_cited(citation: str) -> str | None:
+    """ "N. Ziemert et al., 2016" as "Ziemert et al. (2016)"; None for what is not a person's name and a year."""
+    who, _, year = citation.rpartition(", ")
+    name = who.removesuffix(" et al.").split()
+    if not year.isdigit() or not name or not all(part.replace(".", "").isalpha() for part in name) or len(name) > 4:
+        return None
+    surname = unicodedata.normalize("NFC", name[-1])
+    return f"{surname}{' et al.' if who.endswith(' et al.') else ''} ({year})" if surname[0].isupper() else None
+
+
+PIECES = st.lists(
+    st.sampled_from(
+        [
+            "Ling",
+            " (2009)",
+            "(",
+            ")",
+            "[",
+            "]",
+            "3",
+            ", ",
+            "; ",
+            "et al.",
+            " & ",
+            "2010a",
+            "¹",
+            "[^",
+            "]: ",
+            "\n",
+            "-",
+            "é",
+            " ",
+        ]
+    ),
+    max_size=40,
+).map("".join) | st.text(max_size=80)
+
+
+@given(PIECES, st.lists(st.text(max_size=5), max_size=3))
+def test_any_text(text: str, labels: list[str]) -> None:
+    found = citations(text, labels)
+    for c in found:
+        assert isinstance(c, Citation)
+        assert 0 <= c.span.start < c.span.end <= len(text)
+        assert c.whole.end <= len(text)
+        assert (c.mark is None) == (c.year is not None)
+        assert set(resolve(c, PAPERS, definitions(text))) <= {s.id for s in PAPERS}
+    assert found == sorted(found, key=lambda c: c.span.start)
+    for span in statements(text, cited=True):
+        assert span.of(text).strip() == span.of(text) or definitions(text)
+
+
+@pytest.mark.parametrize(
+    "piece", ["A ", "(A, ", "Aa ", "Smith, ", "Smith and ", "A. ", "[", "[1,", "A-", "(see ", "van ", "¹", "A’", "J.-"]
+)
+def test_long_nonsense_is_read_in_linear_time(piece: str) -> None:
+    citations(piece * 20_000)  # quadratic reading would take minutes

@@ -1,0 +1,156 @@
+"""The reply cache: nothing is paid twice, whoever asks, and a damaged file says so."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from tests.llm.loopback import ask
+from veridical.core.errors import InputError, OutputError
+from veridical.core.types import Usage
+from veridical.llm.cache import Cached, request_key
+from veridical.llm.protocol import Failure, Message, Reply, Request, TokenLogprob
+from veridical.llm.scripted import Scripted
+
+
+def test_a_kept_reply_is_the_reply_and_costs_nothing(tmp_path: Path) -> None:
+    tokens = (TokenLogprob(" Yes", -0.25, ((" Yes", -0.25), ("No", -inf))), TokenLogprob("é\n", -1.5))
+    told = Reply("Yes “é”\n", tokens, Usage(1, 5, 2, 0.01), "length")
+    model = Scripted([told])
+    first, again = (Cached(model, tmp_path / "a" / "c.db").chat([ask("x")])[0] for _ in range(2))
+    assert first == told
+    assert again == replace(told, cached=True, usage=Usage(cost=0.0))
+    assert len(model.requests) == 1
+
+
+def test_failures_are_never_kept(tmp_path: Path) -> None:
+    model = Scripted([Failure("no", "server", True), "Yes"])
+    cached = Cached(model, tmp_path / "c.db")
+    assert isinstance(cached.chat([ask("x")])[0], Failure)
+    assert isinstance(cached.chat([ask("x")])[0], Reply)
+
+
+def test_only_what_is_missing_is_asked_and_order_holds(tmp_path: Path) -> None:
+    model = Scripted(lambda request: request.messages[0].content.upper())
+    cached = Cached(model, tmp_path / "c.db")
+    cached.chat([ask("b"), ask("d")])
+    replies = cached.chat([ask(t) for t in "abcda"])
+    assert [r.text for r in replies if isinstance(r, Reply)] == list("ABCDA")
+    assert [r.cached for r in replies if isinstance(r, Reply)] == [False, True, False, True, True]
+    assert [r.messages[0].content for r in model.requests] == list("bdac")
+
+
+OTHER: list[Request] = [
+    ask("y"),
+    ask("x", temperature=0.1),
+    ask("x", max_tokens=9),
+    ask("x", top_logprobs=0),
+    ask("x", stop=("a",)),
+    ask("x", seed=0),
+    ask("x", prompt="v2"),
+    Request((Message("system", "x"),)),
+    Request((Message("user", "x"), Message("user", ""))),
+]
+
+
+def test_everything_that_decides_a_reply_is_in_the_key() -> None:
+    keys = [request_key(r, model="m") for r in [ask("x"), *OTHER]]
+    keys += [request_key(ask("x"), model="n"), request_key(ask("x"), model="m", identity="http://b")]
+    assert len(set(keys)) == len(keys)
+    assert request_key(ask("x", stage="another"), model="m") == keys[0]
+
+
+def test_samples_of_one_request_are_kept_apart_and_come_back(tmp_path: Path) -> None:
+    count = iter(range(100))
+    cached = Cached(Scripted(lambda request: str(next(count))), tmp_path / "c.db")
+    sample = ask("x", temperature=1.0)
+    assert [r.text for r in cached.chat([sample] * 3) if isinstance(r, Reply)] == ["0", "1", "2"]
+    assert [r.text for r in cached.chat([sample] * 4) if isinstance(r, Reply)] == ["0", "1", "2", "3"]
+    assert [r.text for r in cached.chat([ask("x")] * 3) if isinstance(r, Reply)] == ["4", "4", "4"]
+
+
+def test_what_came_before_a_run_died_is_kept(tmp_path: Path) -> None:
+    class Dying(Scripted):
+        def each(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply | Failure]]:
+            for i in reversed(range(len(requests))):
+                if i == 1:
+                    raise KeyboardInterrupt
+                yield i, Reply(str(i))
+
+    with pytest.raises(KeyboardInterrupt):
+        Cached(Dying([]), tmp_path / "c.db").chat([ask(t) for t in "abcd"])
+    model = Scripted(["a", "b"])
+    replies = Cached(model, tmp_path / "c.db").chat([ask(t) for t in "abcd"])
+    assert [r.text for r in replies if isinstance(r, Reply)] == ["a", "b", "2", "3"]
+
+
+def test_processes_share_a_cache(tmp_path: Path) -> None:
+    code = """
+import sys
+from veridical.llm import Message, Request
+from veridical.llm.cache import Cached
+from veridical.llm.scripted import Scripted
+cached = Cached(Scripted(lambda r: r.messages[0].content * 2), sys.argv[1])
+for start in range(int(sys.argv[2]), 300, 10):
+    requests = [Request((Message("user", str(i)),)) for i in range(start, start + 20)]
+    assert [r.text for r in cached.chat(requests)] == [str(i) * 2 for i in range(start, start + 20)]
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "c.db")]
+    runs = [subprocess.Popen([*command, str(k)], stderr=subprocess.PIPE, text=True) for k in (0, 3)]
+    assert [run.communicate(timeout=60)[1] for run in runs] == ["", ""]
+    with sqlite3.connect(tmp_path / "c.db") as file:
+        assert file.execute("SELECT count(*), count(DISTINCT key) FROM replies").fetchone() == (313, 313)
+        assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    file.close()
+    model = Scripted([])
+    assert all(isinstance(r, Reply) for r in Cached(model, tmp_path / "c.db").chat([ask(str(i)) for i in range(300)]))
+    assert not model.requests
+
+
+@pytest.mark.parametrize("damage", ["text", "half", "another program's", "a reply", "format"])
+def test_a_damaged_file_says_so(damage: str, tmp_path: Path) -> None:
+    path = tmp_path / "c.db"
+    cached = Cached(Scripted(lambda request: "a" * 500), path)
+    if damage == "text":
+        path.write_text("this is no database, but long enough to have been one " * 100)
+    elif damage == "another program's":
+        with sqlite3.connect(path) as file:
+            file.execute("CREATE TABLE mine (x)")
+        file.close()
+    else:
+        cached.chat([ask(str(i)) for i in range(100)])
+        if damage == "half":
+            raw = path.read_bytes()
+            path.write_bytes(raw[:5000] + b"\xff" * (len(raw) - 5000))
+        else:
+            what = "UPDATE replies SET reply = '[1'" if damage == "a reply" else "PRAGMA user_version = 9"
+            with sqlite3.connect(path) as file:
+                file.execute(what)
+            file.close()
+    with pytest.raises(InputError, match=r"c\.db is no reply cache, or it is damaged"):
+        cached.chat([ask(str(i)) for i in range(100)])
+
+
+def test_a_place_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError):
+        Cached(Scripted(["a"]), tmp_path / "file" / "c.db").chat([ask("x")])
+    with pytest.raises(OutputError):
+        Cached(Scripted(["a"]), tmp_path).chat([ask("x")])
+
+
+def test_what_a_model_says_of_itself_comes_through(tmp_path: Path) -> None:
+    class Telling(Scripted):
+        logprobs = False
+
+    cached = Cached(Telling([]), tmp_path / "c.db")
+    assert cached.logprobs is False
+    assert not hasattr(cached, "nothing")
+    assert not hasattr(cached, "notes")

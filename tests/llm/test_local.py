@@ -1,0 +1,142 @@
+"""A local model as a chat model: its log-probabilities are those of the model, its seeds hold."""
+
+from __future__ import annotations
+
+from math import exp
+from pathlib import Path
+
+import pytest
+
+from tests.llm.loopback import ask
+from veridical.core.errors import InputError
+from veridical.llm.cache import Cached
+from veridical.llm.local import LocalChat
+from veridical.llm.protocol import Failure, Message, Reply, Request
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+TEXT = "user: Is it so? Yes or No. assistant: system: It rains in Spain, mainly in the plain.\n" * 8
+CHAT = "{% for m in messages %}<s>{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant: "
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    built = Tokenizer(models.BPE())
+    built.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    built.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    special = ["<pad>", "<s>", "</s>"]
+    built.train_from_iterator(
+        [TEXT],
+        trainers.BpeTrainer(vocab_size=330, special_tokens=special, initial_alphabet=alphabet, show_progress=False),
+    )
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=built, pad_token="<pad>", bos_token="<s>", eos_token="</s>"
+    )
+    config = transformers.LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=256,
+        bos_token_id=1,
+        eos_token_id=2,
+        pad_token_id=0,
+        initializer_range=0.2,
+    )
+    folder = tmp_path_factory.mktemp("tiny")
+    transformers.LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def reply(outcome: Reply | Failure) -> Reply:
+    assert isinstance(outcome, Reply)
+    return outcome
+
+
+def test_the_log_probabilities_are_those_of_the_model(folder: Path) -> None:
+    [outcome] = LocalChat(folder).chat([ask("Is it so?", max_tokens=6, top_logprobs=4)])
+    answer = reply(outcome)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    prompt = tokenizer("user: Is it so?\nassistant:")["input_ids"]
+    ids = list(prompt)
+    assert answer.tokens is not None
+    for token in answer.tokens:
+        with torch.inference_mode():
+            expected = model(torch.tensor([ids])).logits[0, -1].log_softmax(-1)
+        best = expected.topk(4)
+        assert token.logprob == pytest.approx(float(best.values[0]), abs=1e-4)
+        assert [t for t, _ in token.top] == [tokenizer.decode([i]) for i in best.indices.tolist()]
+        assert [p for _, p in token.top] == pytest.approx(best.values.tolist(), abs=1e-4)
+        assert sum(exp(p) for _, p in token.top) <= 1
+        ids.append(int(best.indices[0]))
+    assert answer.text == tokenizer.decode(ids[len(prompt) :], skip_special_tokens=True)
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (len(prompt), len(answer.tokens))
+    assert answer.finish == "length"
+
+
+def test_no_log_probabilities_unless_asked(folder: Path) -> None:
+    assert reply(LocalChat(folder).chat([ask("x", max_tokens=2)])[0]).tokens is None
+
+
+def test_seeds_hold(folder: Path) -> None:
+    model = LocalChat(folder)
+
+    def sampled(*seeds: int | None) -> list[str]:
+        return [reply(r).text for r in model.chat([ask("x", max_tokens=8, temperature=1.0, seed=s) for s in seeds])]
+
+    assert sampled(1) == sampled(1)
+    assert len(set(sampled(1, 2, 3, 4))) > 1
+    assert len(set(sampled(None, None, None, None))) > 1
+    assert sampled(None, None) == sampled(None, None)
+
+
+def test_the_answer_ends_before_a_stop_text(folder: Path) -> None:
+    model = LocalChat(folder)
+    whole = reply(model.chat([ask("x", max_tokens=12)])[0]).text
+    stop = whole[5:7]
+    cut = reply(model.chat([ask("x", max_tokens=12, stop=(stop,))])[0])
+    assert cut.text == whole[: whole.index(stop)]
+    assert cut.finish == "stop"
+
+
+def test_a_request_that_does_not_fit_fails(folder: Path) -> None:
+    [outcome] = LocalChat(folder).chat([ask("it rains " * 200)])
+    assert isinstance(outcome, Failure)
+    assert outcome.kind == "context"
+
+
+def test_the_chat_template_is_used_where_there_is_one(folder: Path, tmp_path: Path) -> None:
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer.chat_template = CHAT
+    for saved in (tokenizer, model):
+        saved.save_pretrained(tmp_path)
+    request = Request((Message("system", "It rains."), Message("user", "So?")), max_tokens=3)
+    with_template, without = (reply(LocalChat(f).chat([request])[0]) for f in (tmp_path, folder))
+    text = "<s>system: It rains.\n<s>user: So?\nassistant: "
+    assert with_template.usage.prompt_tokens == len(tokenizer(text, add_special_tokens=False)["input_ids"])
+    assert with_template.usage.prompt_tokens != without.usage.prompt_tokens
+
+
+def test_it_can_be_cached(folder: Path, tmp_path: Path) -> None:
+    first, again = (Cached(LocalChat(folder), tmp_path / "c.db").chat([ask("x", max_tokens=3)])[0] for _ in range(2))
+    assert reply(again).cached
+    assert reply(again).text == reply(first).text
+
+
+def test_a_folder_that_is_no_model(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"config\.json"):
+        LocalChat(tmp_path).chat([ask("x")])
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(InputError, match="cannot be loaded"):
+        LocalChat(tmp_path).chat([ask("x")])

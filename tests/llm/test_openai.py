@@ -1,0 +1,432 @@
+"""The backend for OpenAI-compatible servers, against a real socket on which everything goes wrong on purpose."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.llm.loopback import Answer, FakeTime, Loopback, ask, completion, failing, serving
+from veridical.core.errors import CannotJudgeError, InputError
+from veridical.llm.cache import Cached
+from veridical.llm.openai import OpenAIChat
+from veridical.llm.protocol import Failure, Reply, TokenLogprob
+
+pytest.importorskip("openai")
+
+KEY = "sk-secret-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def model(server: Loopback, **options: Any) -> OpenAIChat:
+    options.setdefault("pace", FakeTime().pace())
+    return OpenAIChat("tiny", base_url=server.url, timeout=options.pop("timeout", 5.0), **options)
+
+
+def said(body: dict[str, Any]) -> str:
+    return str(body["messages"][-1]["content"])
+
+
+def echo(body: dict[str, Any]) -> Answer:
+    return completion(f"re: {said(body)}")
+
+
+def one(script: Any, **options: Any) -> Reply | Failure:
+    with serving(script) as server:
+        return model(server, retries=0, **options).chat([ask("hello")])[0]
+
+
+def test_replies_come_in_order_with_usage_and_cost() -> None:
+    with serving(echo) as server:
+        replies = model(server, prices=(1.0, 5.0)).chat([ask(str(i)) for i in range(50)])
+    assert [r.text for r in replies if isinstance(r, Reply)] == [f"re: {i}" for i in range(50)]
+    assert isinstance(replies[7], Reply)
+    assert (replies[7].usage.calls, replies[7].usage.prompt_tokens, replies[7].usage.completion_tokens) == (1, 10, 2)
+    assert replies[7].usage.cost == pytest.approx((10 * 1 + 2 * 5) / 1e6)
+
+
+def test_what_is_sent_is_the_request_and_nothing_of_ours() -> None:
+    with serving(echo) as server:
+        request = ask("x", temperature=0.5, max_tokens=7, stop=("\n",), seed=3, top_logprobs=5, stage="s", prompt="p")
+        model(server).chat([request])
+    assert server.asked[0] == {
+        "model": "tiny",
+        "messages": [{"role": "user", "content": "x"}],
+        "temperature": 0.5,
+        "max_tokens": 7,
+        "stop": ["\n"],
+        "seed": 3,
+        "logprobs": True,
+        "top_logprobs": 5,
+    }
+
+
+FAILING: dict[str, tuple[Answer, str, str]] = {
+    "500": (failing(500, "boom"), "server", "500"),
+    "html": (Answer(b"<html><body>Bad gateway</body></html>"), "malformed", "HTML"),
+    "truncated": (Answer(completion("Yes").body[:-20]), "malformed", "breaks off"),
+    "no body": (Answer(b""), "malformed", "no body"),
+    "an array": (Answer(b"[]"), "malformed", "no object"),
+    "deep": (Answer(b"[" * 100_000), "malformed", "breaks off"),
+    "cut": (Answer(completion("Yes").body, cut=True), "connection", "cut off"),
+    "hang": (Answer(b"", hang=True), "timeout", "0.05 s"),
+    "no choices": (Answer(b'{"choices": []}'), "empty", "no choices"),
+    "null choices": (Answer(b'{"choices": null}'), "empty", "no choices"),
+    "no message": (Answer(b'{"choices": [{}]}'), "malformed", "no message"),
+    "null content": (completion(None), "empty", "empty"),
+    "blank content": (completion("  \n"), "empty", "empty"),
+    "cut before an answer": (completion("", finish="length"), "empty", "max_tokens"),
+    "odd content": (completion(7), "malformed", "no text"),  # type: ignore[arg-type]
+    "half a surrogate": (completion("\ud800"), "malformed", "no text"),
+    "refusal": (completion(None, refusal="I cannot help with that."), "refusal", "cannot help"),
+    "filtered": (completion("Y", finish="content_filter"), "refusal", "filter"),
+    "error in 200": (Answer(b'{"error": {"message": "overloaded"}}'), "server", "overloaded"),
+    "too long": (failing(400, "This model's maximum context length is 8192 tokens"), "context", "8192"),
+    "rejected": (failing(400, "messages must alternate"), "rejected", "alternate"),
+    "quota": (
+        Answer(b'{"error": {"message": "pay", "code": "insufficient_quota"}}', 429),
+        "rate_limit",
+        "too many",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_a_strange_answer_is_a_failure_that_says_why(name: str) -> None:
+    answer, kind, why = FAILING[name]
+    outcome = one(lambda body: answer, timeout=0.05 if answer.hang else 5.0)
+    assert isinstance(outcome, Failure)
+    assert outcome.kind == kind
+    assert why in outcome.reason
+    assert "\n" not in outcome.reason
+
+
+def test_an_answer_cut_at_max_tokens_says_so() -> None:
+    outcome = one(lambda body: completion("Ye", finish="length"))
+    assert isinstance(outcome, Reply)
+    assert outcome.finish == "length"
+
+
+def test_content_in_parts_is_one_text() -> None:
+    outcome = one(lambda body: completion([{"type": "text", "text": "Y"}, {"type": "text", "text": "es"}]))  # type: ignore[arg-type]
+    assert isinstance(outcome, Reply)
+    assert outcome.text == "Yes"
+
+
+def test_what_may_pass_is_tried_again_with_growing_waits() -> None:
+    time, left = FakeTime(), [failing(500), Answer(b"<html>"), failing(503)]
+    with serving(lambda body: left.pop(0) if left else echo(body)) as server:
+        [outcome] = model(server, pace=time.pace(base=0.5)).chat([ask("x")])
+    assert isinstance(outcome, Reply)
+    assert time.slept == [0.5, 1.0, 2.0]
+
+
+def test_what_will_not_pass_is_not_tried_again() -> None:
+    with serving(lambda body: completion(None, refusal="no")) as server:
+        model(server).chat([ask("x")])
+    assert len(server.asked) == 1
+
+
+def test_money_that_is_gone_does_not_come_back_by_asking() -> None:
+    with serving(lambda body: Answer(b'{"error": {"message": "pay", "code": "insufficient_quota"}}', 429)) as server:
+        model(server).chat([ask("x")])
+    assert len(server.asked) == 1
+
+
+def test_one_that_is_told_to_wait_holds_the_others_back() -> None:
+    time, seen = FakeTime(), []
+
+    def script(body: dict[str, Any]) -> Answer:
+        seen.append(time.time)
+        return failing(429, Retry_After="17") if len(seen) == 2 else echo(body)
+
+    with serving(script) as server:
+        chat = model(server, pace=time.pace(), concurrency=1, retries=0)
+        kinds = [getattr(r, "kind", "reply") for r in chat.chat([ask(str(i)) for i in range(3)])]
+    assert kinds == ["reply", "rate_limit", "reply"]
+    assert seen[2] >= 17
+
+
+def test_tries_end() -> None:
+    with serving(lambda body: failing(500)) as server:
+        [outcome] = model(server, retries=2).chat([ask("x")])
+    assert len(server.asked) == 3
+    assert isinstance(outcome, Failure)
+    assert outcome.retryable
+
+
+def test_retry_after_is_honoured() -> None:
+    time, left = FakeTime(), [failing(429, Retry_After="17")]
+    with serving(lambda body: left.pop() if left else echo(body)) as server:
+        [outcome] = model(server, pace=time.pace()).chat([ask("x")])
+    assert isinstance(outcome, Reply)
+    assert sum(time.slept) == pytest.approx(17)
+
+
+def test_a_wait_beyond_all_patience_is_a_failure_at_once() -> None:
+    time = FakeTime()
+    with serving(lambda body: failing(429, Retry_After="86400")) as server:
+        [outcome] = model(server, pace=time.pace(longest=60)).chat([ask("x")])
+    assert isinstance(outcome, Failure)
+    assert "86400 s" in outcome.reason
+    assert not time.slept
+    assert len(server.asked) == 1
+
+
+def test_requests_a_minute_are_limited() -> None:
+    time = FakeTime()
+    with serving(echo) as server:
+        model(server, pace=time.pace(per_minute=60), concurrency=4).chat([ask(str(i)) for i in range(13)])
+    assert time.time >= 12
+
+
+def test_a_thousand_requests_none_lost_none_invented(tmp_path: Path) -> None:
+    tries: Counter[str] = Counter()
+    lock = threading.Lock()
+    passing = [
+        failing(429, Retry_After="1"),
+        failing(500),
+        Answer(completion("Yes").body, cut=True),
+        Answer(b"<html>busy</html>"),
+        Answer(completion("Yes").body[:-9]),
+    ]
+    lasting = [Answer(b'{"choices": []}'), completion(None), completion(None, refusal="no"), failing(400, "bad")]
+    kinds = ["empty", "empty", "refusal", "rejected"]
+
+    def script(body: dict[str, Any]) -> Answer:
+        with lock:
+            tries[said(body)] += 1
+            first = tries[said(body)] == 1
+        i = int(said(body))
+        if i % 13 == 5:
+            return lasting[i % 4]
+        return passing[i % 5] if i % 3 == 0 and first else echo(body)
+
+    requests = [ask(str(i)) for i in range(1000)]
+    with serving(script) as server:
+        first = model(server, concurrency=16, max_calls=500)
+        cut = Cached(first, tmp_path / "replies.db").chat(requests)
+        paid = {i for i, r in enumerate(cut) if isinstance(r, Reply)}
+        assert len(server.asked) == 500
+        assert {r.kind for r in cut if isinstance(r, Failure)} >= {"budget"}
+        before = Counter(tries)
+        outcomes = Cached(model(server, concurrency=16), tmp_path / "replies.db").chat(requests)
+    assert len(outcomes) == 1000
+    for i, outcome in enumerate(outcomes):
+        if i % 13 == 5:
+            assert isinstance(outcome, Failure)
+            assert outcome.kind == kinds[i % 4]
+        else:
+            assert isinstance(outcome, Reply)
+            assert outcome.text == f"re: {i}"
+            assert outcome.cached == (i in paid)
+    assert paid
+    assert all(tries[str(i)] == before[str(i)] for i in paid), "a paid call was made again"
+
+
+def test_as_many_at_once_as_allowed_and_never_more() -> None:
+    together = threading.Barrier(4, timeout=5)
+
+    def script(body: dict[str, Any]) -> Answer:
+        if said(body) != "0":  # the first goes alone
+            together.wait()
+        return echo(body)
+
+    with serving(script) as server:
+        outcomes = model(server, concurrency=4).chat([ask(str(i)) for i in range(13)])
+    assert all(isinstance(r, Reply) for r in outcomes)
+    assert server.most_under_way == 4
+
+
+# --- what the server cannot do
+
+
+def logprobs_of(*tokens: tuple[str, float]) -> dict[str, Any]:
+    top = [{"token": t, "logprob": p} for t, p in tokens]
+    return {"content": [{**top[0], "top_logprobs": top}]}
+
+
+def test_log_probabilities_come_through_as_they_are() -> None:
+    with serving(lambda body: completion("Yes", logprobs=logprobs_of(("Yes", -0.1), ("No", -2.5)))) as server:
+        chat = model(server)
+        [reply] = chat.chat([ask("x", top_logprobs=2)])
+    assert isinstance(reply, Reply)
+    assert reply.tokens == (TokenLogprob("Yes", -0.1, (("Yes", -0.1), ("No", -2.5))),)
+    assert chat.logprobs is True
+    assert not chat.notes
+
+
+def test_a_server_that_ignores_log_probabilities_is_noticed() -> None:
+    with serving(lambda body: completion("Yes")) as server:
+        chat = model(server)
+        assert chat.logprobs is None
+        [reply] = chat.chat([ask("x", top_logprobs=2)])
+    assert isinstance(reply, Reply)
+    assert reply.tokens is None
+    assert chat.logprobs is False
+    assert "no log-probabilities" in chat.notes[0]
+
+
+@pytest.mark.parametrize("odd", [{"content": [{"token": "Yes"}]}, {"content": [7]}, {"content": []}, 7, {"content": 7}])
+def test_log_probabilities_that_are_none_are_dropped_whole(odd: object) -> None:
+    outcome = one(lambda body: completion("Yes", logprobs=odd))
+    assert isinstance(outcome, Reply)
+    assert outcome.tokens is None
+
+
+@pytest.mark.parametrize("message", ["unknown field top_logprobs", "bad request"])
+def test_a_server_that_rejects_log_probabilities_is_asked_without_and_that_is_remembered(message: str) -> None:
+    with serving(lambda body: failing(400, message) if "logprobs" in body else completion("Yes")) as server:
+        chat = model(server)
+        replies = chat.chat([ask(str(i), top_logprobs=2) for i in range(5)])
+    assert all(isinstance(r, Reply) and r.tokens is None for r in replies)
+    assert chat.logprobs is False
+    assert len(server.asked) == 6, "it was rejected once only"
+
+
+def test_a_request_that_is_wrong_anyway_does_not_cost_the_log_probabilities() -> None:
+    def script(body: dict[str, Any]) -> Answer:
+        if said(body) == "bad":
+            return failing(400, "bad request")
+        return completion("Yes", logprobs=logprobs_of(("Yes", -0.1)) if "logprobs" in body else None)
+
+    with serving(script) as server:
+        bad, good = model(server).chat([ask("bad", top_logprobs=1), ask("good", top_logprobs=1)])
+    assert isinstance(bad, Failure)
+    assert isinstance(good, Reply)
+    assert good.tokens is not None
+
+
+def test_a_model_that_knows_max_tokens_by_another_name() -> None:
+    message = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
+    with serving(lambda body: failing(400, message) if "max_tokens" in body else completion("Yes")) as server:
+        replies = model(server).chat([ask("a", max_tokens=9), ask("b", max_tokens=9)])
+    assert all(isinstance(r, Reply) for r in replies)
+    assert server.asked[-1]["max_completion_tokens"] == 9
+    assert len(server.asked) == 3
+
+
+# --- nothing can be asked
+
+
+@pytest.mark.parametrize(("status", "says"), [(401, "key"), (403, "key"), (404, "no model 'tiny'")])
+def test_wrong_key_or_model_is_one_line_after_one_request(status: int, says: str) -> None:
+    with serving(lambda body: failing(status)) as server, pytest.raises(CannotJudgeError, match=says) as caught:
+        model(server).chat([ask(str(i)) for i in range(20)])
+    assert len(server.asked) == 1
+    assert caught.value.exit_code == 3
+    assert "\n" not in str(caught.value)
+
+
+def test_a_key_refused_later_is_a_failure() -> None:
+    with serving(lambda body: echo(body) if said(body) == "0" else failing(401)) as server:
+        outcomes = model(server).chat([ask(str(i)) for i in range(5)])
+    assert [getattr(r, "kind", "reply") for r in outcomes] == ["reply"] + ["auth"] * 4
+
+
+def test_no_server_is_one_line() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        with pytest.raises(CannotJudgeError, match="no server answers"):
+            OpenAIChat("tiny", base_url=url, pace=FakeTime().pace()).chat([ask("x")])
+
+
+def test_no_key_is_one_line_and_nothing_is_sent() -> None:
+    with pytest.raises(CannotJudgeError, match="OPENAI_API_KEY"):
+        OpenAIChat("gpt").chat([ask("x")])
+    with pytest.raises(CannotJudgeError, match=r"\$MY_KEY is not set"):
+        OpenAIChat("gpt", key_env="MY_KEY").chat([ask("x")])
+
+
+def test_a_local_server_needs_no_key_and_never_gets_openais(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with serving(echo) as server:
+        model(server).chat([ask("x")])
+    assert KEY not in str(server.headers)
+
+
+@pytest.mark.parametrize("way", ["environment", "file"])
+def test_the_key_opens_the_server_and_shows_nowhere(
+    way: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("MY_KEY", f" {KEY}\n")
+    (tmp_path / "key").write_text(f"{KEY}\n")
+    options = {"key_env": "MY_KEY"} if way == "environment" else {"key_file": tmp_path / "key"}
+    shown = []
+    answers = [failing(500, f"your key {KEY}"), failing(400, f"your key {KEY}"), failing(401, f"your key {KEY}")]
+    with caplog.at_level(logging.DEBUG), serving(lambda body: answers[int(said(body))]) as server:
+        for i in range(3):
+            chat = model(server, retries=0, **options)
+            try:
+                shown.append(repr(chat.chat([ask(str(i))])))
+            except CannotJudgeError as error:
+                shown += [repr(error), str(error), str(error.__cause__)]
+            shown += [repr(chat), repr(vars(chat)), repr(chat._server), repr(Cached(chat, tmp_path / "c"))]
+    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
+    assert len(server.asked) == 3
+    assert KEY not in "".join(shown) + caplog.text
+
+
+@pytest.mark.parametrize("key", ["", "two words", "näh", "a\nb"])
+def test_a_key_that_is_none_is_refused_unseen(key: str, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(key, encoding="utf-8")
+    with pytest.raises(CannotJudgeError, match="holds no key") as caught:
+        OpenAIChat("gpt", key_file=tmp_path / "key").chat([ask("x")])
+    assert not key or key not in str(caught.value).replace(str(tmp_path), "")
+
+
+@pytest.mark.parametrize("url", ["localhost:8000", "ftp://a/v1", "http://", "http://me:pass@a/v1", "http://a/v1?key=b"])
+def test_a_base_url_that_is_none_or_holds_a_secret_is_refused(url: str) -> None:
+    with pytest.raises(InputError, match="base URL") as caught:
+        OpenAIChat("tiny", base_url=url)
+    assert "pass@" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"concurrency": 0}, {"timeout": 0}, {"retries": -1}, {"per_minute": 0}, {"max_cost": 1}, {"max_calls": -1}],
+)
+def test_unusable_numbers_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        OpenAIChat("tiny", **options)
+
+
+# --- budget
+
+
+def test_a_budget_of_nothing_sends_nothing() -> None:
+    with serving(echo) as server:
+        outcomes = model(server, prices=(1, 1), max_cost=0).chat([ask(str(i)) for i in range(5)])
+    assert [r.kind for r in outcomes if isinstance(r, Failure)] == ["budget"] * 5
+    assert not server.asked
+
+
+def test_cost_stops_cleanly_and_is_never_overstepped() -> None:
+    with serving(echo) as server:
+        chat = model(server, prices=(1000.0, 1000.0), max_cost=0.5, concurrency=8)  # 0.012 a call
+        outcomes = chat.chat([ask(str(i), max_tokens=8) for i in range(100)])
+    replies = [r for r in outcomes if isinstance(r, Reply)]
+    assert {r.kind for r in outcomes if isinstance(r, Failure)} == {"budget"}
+    assert len(replies) == len(server.asked)
+    assert 0.5 - 0.06 < chat.budget.cost <= 0.5
+    assert sum(r.usage.cost or 0 for r in replies) == pytest.approx(chat.budget.cost)
+
+
+def test_what_may_have_been_paid_counts() -> None:
+    with serving(lambda body: Answer(completion("Yes").body, cut=True)) as server:
+        chat = model(server, prices=(1000.0, 1000.0), max_cost=0.1, retries=50)
+        [outcome] = chat.chat([ask("x", max_tokens=8)])  # at most 0.041 a call
+    assert isinstance(outcome, Failure)
+    assert outcome.kind == "budget"
+    assert len(server.asked) == 2

@@ -1,0 +1,230 @@
+"""Replies are hostile: readers give what plainly stands there, or nothing."""
+
+from __future__ import annotations
+
+import json
+from math import inf, log, nan
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from veridical.llm.parse import json_object, labelled, listed, numbered, quotes, spoken, yes_no, yes_probability
+from veridical.llm.protocol import Reply, TokenLogprob
+from veridical.llm.scripted import yes_no_reply
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+HOSTILE = st.lists(
+    st.sampled_from(
+        [
+            '{"a": "Yes"}',
+            '{"a": ',
+            "{",
+            "}",
+            '"',
+            "```json\n",
+            "\n",
+            "1. ",
+            "Yes",
+            "No",
+            " or ",
+            "Supported: ",
+            "“",
+            "”",
+            "<think>",
+            "</think>",
+            "\\",
+            "\ud800",
+            "NaN",
+            "[" * 50,
+            "- ",
+            "**",
+            "\u2028",
+            "9" * 5000,
+        ]
+    )
+    | st.text(max_size=5),
+    max_size=12,
+).map("".join)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": 1}', {"a": 1}),
+        ('```json\n{"a": 1}\n```', {"a": 1}),
+        ('Sure! {"a": {"b": [1]}} Hope it helps {really}.', {"a": {"b": [1]}}),
+        ('The set {1, 2}: {"a": 1}', {"a": 1}),
+        ('{"a": 1} and again {"a": 1}', {"a": 1}),
+        ('{"a": "two\nlines"}', {"a": "two\nlines"}),
+        ('<think>{"a": 0}</think>{"a": 1}', {"a": 1}),
+        ("{}", {}),
+        ("", None),
+        ("none", None),
+        ('{"a": 1} {"a": 2}', None),
+        ('{"a": {"supported": "Yes"}', None),
+        ('{"quote": "he said "{"supported": 1}" }', None),
+        ("{'a': {\"supported\": 1}}", None),
+        ('{a: {"supported": 1}}', None),
+        ('{"a": 1, "a": 2}', None),
+        ('{"a": NaN}', None),
+        ('{"a": "\\ud800"}', None),
+        ('<think>{"a": 1}', None),
+        ('{"a":' * 100_000, None),
+        ('{"a": ' + "9" * 10_000 + "}", None),
+        ("__import__('os')", None),
+    ],
+)
+def test_json_object(text: str, value: object) -> None:
+    assert json_object(text) == value
+
+
+@given(st.dictionaries(st.text(), JSON, max_size=3), st.text(st.characters(exclude_characters="{<")))
+def test_an_object_is_found_whatever_is_around_it(value: dict[str, object], around: str) -> None:
+    try:
+        written = json.dumps(value, ensure_ascii=False)
+        written.encode()
+    except UnicodeEncodeError:
+        assert json_object(written) is None
+        return
+    assert json_object(f"{around}{written}{around}") == value
+
+
+@given(st.dictionaries(st.text(min_size=1), JSON, min_size=1, max_size=3), st.data())
+def test_a_broken_object_is_never_read_in_part(value: dict[str, object], data: st.DataObject) -> None:
+    written = json.dumps(value)
+    assert json_object(written[: data.draw(st.integers(0, len(written) - 1))]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("Yes", True),
+        ("yes.", True),
+        ("  **No**", False),
+        ("Answer: Yes", True),
+        ("Supported: no", False),
+        ('"Yes"', True),
+        ("Yes, the source says that there is no doubt.", True),
+        ("No. The source does not say so.", False),
+        ("No. Nothing says yes to it.", False),
+        ("<think>Yes. No.</think>\nNo", False),
+        ("Maybe", None),
+        ("Supported: Maybe", None),
+        ("Yes or no", None),
+        ("Yes/No", None),
+        ("No. Yes.", None),
+        ("No, wait, yes it does", None),
+        ("Yes\nNo", None),
+        ("Ja", None),
+        ("Да", None),
+        ("Yesterday", None),
+        ("Nobody", None),
+        ("No-one knows", None),
+        ("No. 5 is right", None),
+        ("I think yes", None),
+        ("", None),
+    ],
+)
+def test_yes_no(text: str, value: bool | None) -> None:
+    assert yes_no(text) is value
+
+
+def test_yes_no_in_other_words() -> None:
+    words = {"yes": ("supported",), "no": ("unsupported", "not supported")}
+    assert yes_no("Not supported.", **words) is False
+    assert yes_no("Supported", **words) is True
+    assert yes_no("Yes", **words) is None
+
+
+def reply(*tokens: TokenLogprob | str) -> Reply:
+    made = tuple(TokenLogprob(t, -0.1) if isinstance(t, str) else t for t in tokens)
+    return Reply("".join(t.token for t in made) or "?", made)
+
+
+def top(*pairs: tuple[str, float]) -> TokenLogprob:
+    return TokenLogprob(*pairs[0], pairs)
+
+
+@given(st.floats(0.001, 0.999), st.floats(0.001, 1.0))
+def test_the_probability_is_the_one_that_was_meant(probability: float, mass: float) -> None:
+    assert yes_probability(yes_no_reply(probability, mass=mass)) == pytest.approx(probability)
+
+
+def test_variants_add_up_and_the_chosen_token_counts_once() -> None:
+    token = TokenLogprob(
+        " yes", log(0.2), (("Yes", log(0.4)), (" yes", log(0.2)), ("NO", log(0.2)), ("Maybe", log(0.1)))
+    )
+    assert yes_probability(reply(token)) == pytest.approx(0.75)
+    sampled = TokenLogprob("No", log(0.1), (("Yes", log(0.3)),))
+    assert yes_probability(reply(sampled)) == pytest.approx(0.75)
+
+
+def test_white_space_before_the_answer_is_passed_over() -> None:
+    assert yes_probability(reply("\n", " ", top(("▁Yes", log(0.3)), ("ĠNo", log(0.1))))) == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Reply("Yes"),
+        Reply("Yes", ()),
+        reply("Maybe", top(("Yes", -0.1))),
+        reply(top(("The", -0.1), ("A", -0.2))),
+        reply("<think>", "Yes"),
+        reply(top(("Yes", -inf), ("No", -inf))),
+        reply(top(("Yes", nan))),
+    ],
+)
+def test_no_probability_where_none_was_given(answer: Reply) -> None:
+    assert yes_probability(answer) is None
+
+
+def test_an_answer_that_was_about_to_be_something_else_can_be_left_out() -> None:
+    stray = reply(top(("The", log(0.99)), ("Yes", log(0.001))))
+    assert yes_probability(stray) == 1.0
+    assert yes_probability(stray, least_mass=0.01) is None
+
+
+def test_labelled() -> None:
+    assert labelled("Why: x\n- **Supported**: Maybe ", "supported") == "Maybe"
+    assert labelled("The source says Supported: Yes", "Supported") is None
+    assert labelled("Supported: Yes\nSupported: No", "Supported") is None
+    assert labelled("Supported: Yes\nSupported: Yes", "Supported") == "Yes"
+    assert labelled("Supported:", "Supported") is None
+
+
+def test_lists() -> None:
+    assert listed("- a\n* b\n• c") == ["a", "b", "c"]
+    assert listed("1. a\n\n2. b\n\nNot this.\nNor this.") == ["a", "b"]
+    assert listed("No list.\n2019 was good.") == []
+    assert numbered("Here:\n1) Yes\n3: No\n3: No\n4. a\n4. b") == {1: "Yes", 3: "No"}
+
+
+def test_quotes() -> None:
+    assert quotes('„a“ «b» "c" “d “e”') == ["a", "b", "c", "e"]
+    assert quotes('He said "it is') == []
+    assert quotes('"" " "') == []
+
+
+def test_thoughts_are_not_the_answer() -> None:
+    assert spoken("<think>Yes.</think>No") == "No"
+    assert spoken("<think>Yes. I wonder") == ""
+
+
+@given(HOSTILE)
+def test_nothing_raises_and_nothing_is_invented(text: str) -> None:
+    found = json_object(text)
+    assert found is None or isinstance(found, dict)
+    assert yes_no(text) in (True, False, None)
+    for quote in quotes(text):
+        assert quote in text
+    flat = " ".join(text.split())
+    for item in [*listed(text), *numbered(text).values(), labelled(text, "Supported") or ""]:
+        assert " ".join(item.split()) in flat
+    tokens = tuple(TokenLogprob(piece, -1.0) for piece in text.split())
+    assert yes_probability(Reply(text, tokens)) in (0.0, 1.0, None)

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from veridical.core.errors import CannotJudgeError
+from veridical.core.spans import Span, length
+from veridical.core.types import Case, Source
+from veridical.models.encode import Encoded, encode
+from veridical.models.load import LocalModel
+from veridical.models.testing import TOKENIZERS
+
+Get = Callable[..., LocalModel]
+LONG = " ".join(f"Word{i} of the river." for i in range(400))
+
+
+@pytest.fixture(params=TOKENIZERS)
+def model(request: pytest.FixtureRequest, tiny_model: Get) -> LocalModel:
+    return tiny_model("llama", tokenizer=request.param)
+
+
+def said(encoded: Encoded, response: str) -> list[str | None]:
+    return [span.of(response) if span else None for span in encoded.spans]
+
+
+def covers(encoded: Encoded, response: str) -> bool:
+    held = {i for span in encoded.spans if span for i in range(span.start, span.end)}
+    return all(c.isspace() or i in held for i, c in enumerate(response))
+
+
+def test_ids_are_prompt_then_response(model: LocalModel) -> None:
+    case = Case("1", "The cat sat.", (Source("a", "A cat sat on the mat."),))
+    (encoded,) = encode(model, case, "tldr")
+    assert encoded.ids[0] == model.tokenizer.bos_token_id
+    assert encoded.response_end == len(encoded.ids)
+    tail = model.tokenizer.decode(encoded.ids[encoded.response_start :]).strip()
+    assert tail.lower() == "the cat sat."
+    head = model.tokenizer.decode(encoded.ids[1 : encoded.response_start]).replace(" ", "").lower()
+    assert head.startswith("acatsatonthemat.")
+    assert head.rstrip().endswith(";dr:")
+    assert covers(encoded, case.response)
+
+
+def test_a_response_that_repeats_itself_and_its_source(model: LocalModel) -> None:
+    response = "no no no yes no"
+    (encoded,) = encode(model, Case("1", response, (Source("a", "no no"),)), "tldr")
+    whole = [Span(0, 2), Span(3, 5), Span(6, 8), Span(9, 12), Span(13, 15)]
+    for span in encoded.spans:
+        assert span
+        inside = [w for w in whole if w.overlaps(span)]
+        assert len(inside) == 1 or span.of(response) == " ", "no token stands for two words"
+    assert [s.start for s in encoded.spans if s] == sorted(s.start for s in encoded.spans if s)
+    assert covers(encoded, response)
+
+
+@pytest.mark.parametrize("lead", ["\n\n", "  ", "\t\r\n ", ""])
+def test_leading_white_space_shifts_nothing(model: LocalModel, lead: str) -> None:
+    response = lead + "Paris"
+    (encoded,) = encode(model, Case("1", response, (Source("a", "Paris"),)), "tldr")
+    assert covers(encoded, response)
+    joined = "".join(span.of(response) for span in encoded.spans if span)
+    assert joined.strip() == "Paris"
+
+
+def test_tokens_that_share_a_character_all_have_its_span(tiny_model: Get) -> None:
+    for kind in ("bytes", "metaspace"):
+        (encoded,) = encode(tiny_model("llama", tokenizer=kind), Case("1", "a😀b"), "tldr")
+        assert said(encoded, "a😀b") in (["a", "😀", "😀", "😀", "😀", "b"], ["a", *["😀"] * 4, "b"])
+
+
+def test_what_a_normaliser_drops_belongs_to_its_neighbour(tiny_model: Get) -> None:
+    model = tiny_model("llama", tokenizer="wordpiece")
+    (encoded,) = encode(model, Case("1", "The cafe\u0301\x07 is"), "plain")
+    assert covers(encoded, "The cafe\u0301\x07 is")
+    held = [s for s in said(encoded, "The cafe\u0301\x07 is") if s]
+    assert held[0].startswith("T")
+    assert [s for s in held if "\u0301" in s] == [s for s in held if "\x07" in s] != []
+
+
+def test_white_space_before_the_response_goes_with_it_and_words_do_not(tiny_model: Get) -> None:
+    model = tiny_model("llama", tokenizer="bytes")
+    (encoded,) = encode(model, Case("1", "The cat", prompt="It is: "), "raw")
+    assert model.tokenizer.decode(encoded.ids[encoded.response_start :]) == " The cat"
+    assert "".join(s or "" for s in said(encoded, "The cat")) == "The cat"
+    (encoded,) = encode(model, Case("1", "e cat", prompt="It is: Th"), "raw")
+    assert model.tokenizer.decode(encoded.ids[encoded.response_start :]) == "e cat"
+    assert model.tokenizer.decode(encoded.ids[: encoded.response_start]) == "<s>It is: Th"
+
+
+def test_special_tokens_in_a_text_are_text(tiny_model: Get) -> None:
+    model = tiny_model("llama", tokenizer="bytes")
+    (encoded,) = encode(model, Case("1", "an </s> end", (Source("a", "<s>"),)), "tldr")
+    assert model.tokenizer.eos_token_id not in encoded.ids
+    assert encoded.ids.count(model.tokenizer.bos_token_id) == 1
+    (encoded,) = encode(model, Case("1", "the end", prompt="<s>It </s> is"), "raw")
+    assert encoded.ids.count(model.tokenizer.bos_token_id) == 1, "not added to what the prompt has itself"
+    assert model.tokenizer.eos_token_id in encoded.ids
+
+
+def test_special_tokens_of_encoders(tiny_model: Get) -> None:
+    model = tiny_model("bert")
+    (encoded,) = encode(model, Case("1", "The cat"), "tldr")
+    assert (encoded.ids[0], encoded.ids[-1]) == (1, 2)
+    assert encoded.response_end == len(encoded.ids) - 1
+    assert covers(encoded, "The cat")
+
+
+def test_source_spans(model: LocalModel) -> None:
+    case = Case("1", "Yes.", (Source("a", "The mat é."), Source("b", "The mat.")), question="The mat?")
+    (encoded,) = encode(model, case)
+    for source in case.sources:
+        mine = [(i, span) for i, id, span in encoded.source_spans if id == source.id]
+        assert [i for i, _ in mine] == sorted(i for i, _ in mine)
+        assert all(i < encoded.response_start for i, _ in mine)
+        held = {c for _, span in mine for c in range(span.start, span.end)}
+        assert held >= {i for i, c in enumerate(source.text) if not c.isspace()}
+
+
+@pytest.mark.parametrize("template", ["general", "tldr", "raw"])
+def test_windows_show_every_source_whole_and_the_response_each_time(model: LocalModel, template: str) -> None:
+    sources = (Source("a", LONG), Source("b", "A short one."), Source("c", LONG[:3000]))
+    prompt = f"Read {LONG} and A short one. and {LONG[:3000]}!\nThen answer:"
+    case = Case("1", "The river rose.", sources, question="Did it?", prompt=prompt)
+    made = encode(model, case, template)
+    assert len(made) > 10
+    shown: dict[str, list[Span]] = {s.id: [] for s in sources}
+    for window in made:
+        assert len(window.ids) <= 256
+        assert covers(window, case.response)
+        assert window.spans == made[0].spans
+        assert window.notes[-1] == f"the sources did not fit into 256 tokens and were read in {len(made)} windows"
+        for _, id, span in window.source_spans:
+            shown[id].append(span)
+    for source in sources:
+        gaps = len(source.text) - length(shown[source.id])
+        assert gaps <= source.text.count(" ") + 1, "only white space may be in no window"
+    full = [len(window.ids) for window in made[:-2]]
+    assert min(full) > 200, "windows are well filled"
+
+
+def test_only_the_first_windows(model: LocalModel) -> None:
+    made = encode(model, Case("1", "Yes", (Source("a", LONG),)), max_windows=2)
+    assert len(made) == 2
+    assert made[0].notes[0].endswith("of which only the first 2 were read")
+
+
+def test_a_prompt_without_sources_loses_its_beginning(model: LocalModel) -> None:
+    (encoded,) = encode(model, Case("1", "Yes.", question=LONG))
+    assert len(encoded.ids) == 256
+    assert "did not fit" in encoded.notes[0]
+    assert covers(encoded, "Yes.")
+    (encoded,) = encode(model, Case("1", "Yes.", question="Why?"), max_tokens=12)
+    assert len(encoded.ids) <= 12
+
+
+def test_a_response_longer_than_the_model_reads(model: LocalModel) -> None:
+    with pytest.raises(CannotJudgeError, match=r"the response has \d+ tokens, the model reads 256"):
+        encode(model, Case("1", LONG))
+
+
+def test_no_token_before_the_response(tiny_model: Get, monkeypatch: pytest.MonkeyPatch) -> None:
+    import veridical.models.encode as module
+
+    model = tiny_model("llama")
+    assert encode(model, Case("1", "The cat"), "plain")[0].scored_from == 0
+    monkeypatch.setattr(module, "_special", lambda model: ((), ()))
+    assert encode(model, Case("1", "The cat"), "plain")[0].scored_from == 1
+
+
+PIECES = st.sampled_from(
+    [
+        "the",
+        " cat",
+        "Th",
+        "😀",
+        "e\u0301",
+        "ﬁ",
+        "👩‍👩‍👧",
+        "\n",
+        "  ",
+        "\t",
+        "你好",
+        "नमस्ते",
+        "…",
+        "İ",
+        "1,250",
+        "▁",
+        "<s>",
+        "##a",
+        "\x07",
+        "\ud800",
+    ]
+)
+TEXT = st.text(max_size=20) | st.lists(PIECES, max_size=10).map("".join)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(response=TEXT, source=TEXT, prompt=TEXT, template=st.sampled_from(["tldr", "plain", "raw"]))
+def test_any_text(model: LocalModel, response: str, source: str, prompt: str, template: str) -> None:
+    case = Case("1", response, (Source("a", source),), prompt=prompt)
+    for encoded in encode(model, case, template):
+        assert all(span is None or span.end <= len(response) for span in encoded.spans)
+        starts = [span.start for span in encoded.spans if span]
+        assert starts == sorted(starts)
+        assert not any(encoded.spans) or covers(encoded, response)
+        assert len(encoded.ids) == encoded.response_end
+        for token, id, span in encoded.source_spans:
+            assert id == "a"
+            assert 0 <= token < encoded.response_start
+            assert span.end <= len(source)

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from veridical.core.errors import InputError, MissingExtraError, UnknownNameError
+from veridical.models import load as module
+from veridical.models.load import LocalModel, load
+from veridical.models.testing import from_llama2c, tiny
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny("gpt2", tmp_path_factory.mktemp("gpt2"))
+
+
+@pytest.fixture
+def copy(folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(folder, tmp_path / "copy"))
+
+
+def test_it_is_ready_to_read_with(folder: Path) -> None:
+    model = load(folder, dtype="fp32", device="cpu")
+    assert not model.model.training
+    assert not any(p.requires_grad for p in model.model.parameters())
+    assert (model.kind, model.max_positions, model.model_type) == ("causal", 256, "gpt2")
+    assert model.dtype == next(model.model.parameters()).dtype == torch.float32
+    assert model.revision is None
+    assert len(model.hash) == 16
+
+
+def test_the_same_model_is_loaded_once(folder: Path) -> None:
+    assert load(folder, dtype="fp32") is load(str(folder) + "/", dtype="fp32")
+    assert load(folder, dtype="fp32") is not load(folder, dtype="bf16")
+    assert load(folder, dtype="bf16").dtype == torch.bfloat16
+
+
+def test_dtype_auto_is_bf16_only_where_the_processor_computes_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for there, expected in ((True, torch.bfloat16), (False, torch.float32)):
+        monkeypatch.setattr(module, "_cpu_has_bf16", lambda there=there: there)
+        assert module._dtype("auto", torch.device("cpu")) == expected
+
+
+def test_the_hash_is_of_tokenizer_and_configuration_not_of_the_place(folder: Path, copy: Path) -> None:
+    assert load(copy, dtype="fp32").hash == load(folder, dtype="fp32").hash
+    other = copy.parent / "other"
+    tiny("gpt2", other, n_layer=1)
+    assert load(other, dtype="fp32").hash != load(folder, dtype="fp32").hash
+
+
+def test_no_such_folder() -> None:
+    with pytest.raises(InputError, match=r"no model folder './nowhere'"):
+        load("./nowhere")
+
+
+def test_a_hub_name_that_cannot_be_had() -> None:
+    with pytest.raises(InputError, match="cannot be loaded") as caught:
+        load("nobody/no-model")
+    assert "hub" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_without_configuration(copy: Path) -> None:
+    (copy / "config.json").unlink()
+    with pytest.raises(InputError, match=r"no config\.json"):
+        load(copy)
+
+
+def test_a_folder_without_weights(copy: Path) -> None:
+    (copy / "model.safetensors").unlink()
+    with pytest.raises(InputError, match="has no weights"):
+        load(copy)
+
+
+def test_pickled_weights_are_refused(copy: Path) -> None:
+    (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
+    with pytest.raises(InputError, match="pickles only") as caught:
+        load(copy)
+    assert "save_pretrained" in str(caught.value)
+
+
+def test_weights_that_lack_tensors_are_refused(copy: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(copy / "model.safetensors")
+    name = next(n for n in weights if "mlp" in n)
+    del weights[name]
+    save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InputError, match="lack 1 tensors"):
+        load(copy)
+
+
+def test_an_encoder_is_no_decoder(tmp_path: Path) -> None:
+    folder = tiny("bert", tmp_path)
+    with pytest.raises(InputError, match=r"is an encoder \(bert\)"):
+        load(folder)
+    assert load(folder, causal=False).kind == "encoder"
+
+
+def test_a_tokenizer_without_offsets(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import transformers
+
+    class Slow:
+        is_fast = False
+
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda *a, **k: Slow())
+    with pytest.raises(InputError, match="gives no offsets"):
+        load(folder, dtype="fp16")
+
+
+def test_a_configuration_of_an_unknown_kind(copy: Path) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, "model_type": "no-such-type"}))
+    with pytest.raises(InputError, match="cannot be loaded"):
+        load(copy)
+
+
+@pytest.mark.parametrize("wrong", [{"device": "tpu"}, {"dtype": "int8"}])
+def test_unknown_options(folder: Path, wrong: dict[str, str]) -> None:
+    with pytest.raises(UnknownNameError, match="known: auto"):
+        load(folder, **wrong)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is such a device")
+def test_a_device_that_is_not_there(folder: Path) -> None:
+    with pytest.raises(InputError, match="no device 'cuda'"):
+        load(folder, device="cuda")
+
+
+def test_without_torch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(MissingExtraError, match=r"veridical\[models\]"):
+        load(folder)
+
+
+def test_llama2c(shared_data: Path, tmp_path: Path) -> None:
+    place = shared_data / "stories260k"
+    folder = from_llama2c(place / "stories260K.bin", place / "tok512.bin", tmp_path / "stories")
+    model = load(folder, dtype="fp32", device="cpu")
+    ids = model.tokenizer("Once upon a time", return_tensors="pt")["input_ids"]
+    ids = torch.cat([torch.tensor([[1]]), ids], 1)
+    made = model.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=30, do_sample=False)
+    # what llama2.c itself tells at temperature 0
+    assert model.tokenizer.decode(made[0], skip_special_tokens=True).startswith(
+        "Once upon a time, there was a little girl named Lily. She loved to play outside in the park."
+    )
+
+
+def test_a_file_that_is_no_llama2c_model(tmp_path: Path) -> None:
+    (tmp_path / "x.bin").write_bytes(b"\x01\x00\x00\x00" * 50)
+    with pytest.raises(InputError, match=r"no llama2\.c model"):
+        from_llama2c(tmp_path / "x.bin", tmp_path / "t.bin", tmp_path / "out")
+
+
+def test_seeds_make_the_same_numbers(tiny_model: Callable[..., LocalModel], tmp_path: Path) -> None:
+    again = load(tiny("gpt2", tmp_path / "a"), dtype="fp32").model.state_dict()
+    other = load(tiny("gpt2", tmp_path / "b", seed=1), dtype="fp32").model.state_dict()
+    first = tiny_model("gpt2").model.state_dict()
+    assert all(torch.equal(again[k], first[k]) for k in first)
+    assert not all(torch.equal(other[k], first[k]) for k in first)

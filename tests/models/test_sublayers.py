@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+
+from veridical.core.errors import InputError
+from veridical.models.load import LocalModel
+from veridical.models.sublayers import LAYOUTS, Layout, check_layout, sublayer_count, tapped
+from veridical.models.testing import ARCHITECTURES
+
+Get = Callable[..., LocalModel]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_block_input_plus_sublayers_is_block_output(tiny_model: Get, architecture: str) -> None:
+    model = tiny_model(architecture)
+    assert sublayer_count(model) == 4
+    check_layout(model)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "options"),
+    [
+        ("falcon", {"new_decoder_architecture": True, "num_kv_heads": 2}),
+        ("falcon", {"parallel_attn": False, "bias": True}),
+        ("gpt_neox", {"use_parallel_residual": False}),
+        ("qwen2", {"tie_word_embeddings": True}),
+    ],
+)
+def test_variants(tiny_model: Get, architecture: str, options: dict[str, object]) -> None:
+    check_layout(tiny_model(architecture, **options))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "wrong"),
+    [
+        ("gemma2", LAYOUTS["llama"]),  # what the modules give back is normed before it is added
+        ("llama", Layout("layers", "self_attn", "mlp.down_proj.nothing")),
+        ("llama", Layout("layers", "input_layernorm", "mlp")),
+        ("bert", replace(LAYOUTS["bert"], attention="attention.self.value")),
+        ("bert", replace(LAYOUTS["bert"], feed_forward="output")),  # after the norm
+        ("opt", Layout("layers", "self_attn", "fc2")),
+    ],
+)
+def test_a_wrong_table_is_found_out(
+    tiny_model: Get, monkeypatch: pytest.MonkeyPatch, architecture: str, wrong: Layout
+) -> None:
+    model = tiny_model(architecture)
+    monkeypatch.setitem(LAYOUTS, architecture, wrong)
+    with pytest.raises(InputError, match="does not fit"):
+        check_layout(model)
+
+
+def test_an_unknown_architecture_says_how_to_add_it(tiny_model: Get, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny_model("llama")
+    monkeypatch.delitem(LAYOUTS, "llama")
+    with pytest.raises(InputError, match=r"LAYOUTS\['llama'\] = Layout"):
+        check_layout(model)
+
+
+def test_hooks_are_taken_away(tiny_model: Get) -> None:
+    model = tiny_model("llama")
+    seen: list[int] = []
+    with tapped(model, [0, 3], lambda i, t: seen.append(i)):
+        model.model(input_ids=torch.tensor([[5, 6]]))
+    model.model(input_ids=torch.tensor([[5, 6]]))
+    assert seen == [0, 3]
+    with pytest.raises(InputError, match="no sublayer 4"), tapped(model, [4], lambda i, t: None):
+        pass
