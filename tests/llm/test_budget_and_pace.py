@@ -23,7 +23,7 @@ def test_what_is_on_its_way_is_set_aside() -> None:
     first, second = budget.reserve(request), budget.reserve(request)
     assert first == second == pytest.approx(1.0)
     third: list[float | None] = []
-    waiting = threading.Thread(target=lambda: third.append(budget.reserve(request)))
+    waiting = threading.Thread(target=lambda: third.append(budget.reserve(request)), daemon=True)
     waiting.start()
     assert first is not None
     assert second is not None
@@ -38,7 +38,7 @@ def test_one_that_waits_in_vain_is_told_so() -> None:
     budget = Budget(prices=(1e4, 1e4), max_cost=1.5)
     first = budget.reserve(request)
     told: list[float | None] = []
-    waiting = threading.Thread(target=lambda: told.append(budget.reserve(request)))
+    waiting = threading.Thread(target=lambda: told.append(budget.reserve(request)), daemon=True)
     waiting.start()
     assert first is not None
     budget.settle(first, None)  # nobody knows what it cost: all of it
