@@ -93,6 +93,18 @@ def test_fitting_uses_other_documents_than_measuring(data: str) -> None:
     assert majority.metrics["accuracy"].value == pytest.approx(2 / 3, abs=0.1)
 
 
+def test_a_sample_is_of_documents_and_grows(data: str) -> None:
+    few, more, other = (
+        {e.document for e in load(data, Settings([], [data], sample=n, seed=seed)).examples}
+        for n, seed in ((10, 0), (30, 0), (10, 1))
+    )
+    assert len(few) == 10
+    assert few < more
+    assert few != other
+    (rows,) = run(Settings(["overlap"], [data], ["token_f1"], sample=10, resamples=20))
+    assert (rows[0].split, rows[0].documents, rows[0].n) == ("10 documents", 10, 20)
+
+
 def test_rules() -> None:
     for name in ("f1", "balanced_accuracy", "means", "precision@0.9"):
         assert callable(rule(name))

@@ -277,7 +277,17 @@ def test_a_server_that_ignores_log_probabilities_is_noticed() -> None:
     assert "no log-probabilities" in chat.notes[0]
 
 
-@pytest.mark.parametrize("odd", [{"content": [{"token": "Yes"}]}, {"content": [7]}, {"content": []}, 7, {"content": 7}])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"content": [{"token": "Yes"}]},
+        {"content": [{"token": "Yes", "logprob": float("nan")}]},
+        {"content": [7]},
+        {"content": []},
+        7,
+        {"content": 7},
+    ],
+)
 def test_log_probabilities_that_are_none_are_dropped_whole(odd: object) -> None:
     outcome = one(lambda body: completion("Yes", logprobs=odd))
     assert isinstance(outcome, Reply)

@@ -165,7 +165,9 @@ def test_variants_add_up_and_the_chosen_token_counts_once() -> None:
 
 
 def test_white_space_before_the_answer_is_passed_over() -> None:
-    assert yes_probability(reply("\n", " ", top(("▁Yes", log(0.3)), ("ĠNo", log(0.1))))) == pytest.approx(0.75)
+    assert yes_probability(reply("\n", " **", "— ", "Ġ", top(("▁Yes", log(0.3)), ("ĠNo", log(0.1))))) == pytest.approx(
+        0.75
+    )
 
 
 @pytest.mark.parametrize(

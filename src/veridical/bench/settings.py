@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from veridical.core.errors import DataError
 from veridical.core.types import Example
 from veridical.datasets import load_reader, read
-from veridical.datasets.split import content_hash, split_by_document
+from veridical.datasets.split import content_hash, document_of, split_by_document
 
 __all__ = ["Loaded", "Settings", "load"]
 
@@ -18,8 +19,9 @@ __all__ = ["Loaded", "Settings", "load"]
 class Settings:
     """What to run. `data` are NAME:PATH specs; `metrics` None takes all that fit the detector and the data.
 
-    With `fit` (a rule of `veridical.bench.trial.RULES`) each data set is divided by document: thresholds and
-    detectors that can learn are fitted on its validation part, and its test part alone is measured.
+    `sample` takes that many documents of each data set, the same ones every time for a seed. With `fit` (a rule of
+    `veridical.bench.trial.RULES`) each data set is divided by document: thresholds and detectors that can learn are
+    fitted on its validation part, and its test part alone is measured.
     """
 
     detectors: Sequence[str]
@@ -27,6 +29,7 @@ class Settings:
     metrics: Sequence[str] | None = None
     group_by: Sequence[str] = ()
     split: str | None = None
+    sample: int | None = None
     fit: str | None = None
     threshold: float | None = None
     skip_bad: bool = False
@@ -65,9 +68,20 @@ def load(spec: str, settings: Settings) -> Loaded:
     if len(set(ids)) < len(ids):
         twice = next(id for id in ids if ids.count(id) > 1)
         raise DataError(f"the case id {twice!r} stands twice", path=path)
+    if settings.sample is not None:
+        examples = _sampled(examples, settings.sample, settings.seed)
     parts = split_by_document(examples, seed=settings.seed) if settings.fit else {"test": examples, "valid": []}
     if settings.fit and not (parts["test"] and parts["valid"]):
         raise DataError("too few documents to fit on some and measure on others", path=path, hint="leave out --fit")
-    split = ", ".join(filter(None, [settings.split, "test part" if settings.fit else None])) or "all"
+    sampled = None if settings.sample is None else f"{settings.sample} documents"
+    split = ", ".join(filter(None, [settings.split, sampled, "test part" if settings.fit else None])) or "all"
     levels = load_reader(name).INFO.levels
     return Loaded(name, split, parts["test"], parts["valid"], content_hash(examples), levels, len(bad))
+
+
+def _sampled(examples: list[Example], documents: int, seed: int) -> list[Example]:
+    """The examples of `documents` documents, chosen by a hash of seed and name: more documents only add to fewer."""
+    names = {document_of(example) for example in examples}
+    order = sorted(names, key=lambda name: hashlib.sha256(f"{seed}\0{name}".encode("utf-8", "surrogatepass")).digest())
+    chosen = set(order[:documents])
+    return [example for example in examples if document_of(example) in chosen]

@@ -21,7 +21,10 @@ __all__ = ["COMMANDS", "app", "main"]
 _UsageError: type[Exception] = typer.BadParameter.__mro__[2]  # type: ignore[assignment]
 
 # each is a module here with a function NAME_command, or an app NAME_app of its own commands
-COMMANDS = ("check", "detectors", "data", "bench", "schema", "version")
+COMMANDS = (
+    *("check", "verify", "revise", "papers", "salience"),
+    *("detectors", "data", "bench", "schema", "version"),
+)
 
 app = typer.Typer(
     name="veridical",

@@ -45,6 +45,12 @@ Metrics = Annotated[
     str | None, typer.Option(help="Metrics by name, with commas. Default: all that fit.", show_default=False)
 ]
 Split = Annotated[str | None, typer.Option(help="Only this split of the data.", show_default=False)]
+Sample = Annotated[
+    int | None,
+    typer.Option(
+        help="Only this many documents of each data set, the same ones every time.", min=1, show_default=False
+    ),
+]
 Fit = Annotated[
     str | None,
     typer.Option(
@@ -69,6 +75,7 @@ def run_command(
         str | None, typer.Option(help="Also one row for each value of these, such as system,task.", show_default=False)
     ] = None,
     split: Split = None,
+    sample: Sample = None,
     fit: Fit = None,
     threshold: Threshold = None,
     out: Annotated[
@@ -92,6 +99,7 @@ def run_command(
         metrics=_split(metrics) or None,
         group_by=_split(group_by),
         split=split,
+        sample=sample,
         fit=fit,
         threshold=threshold,
         skip_bad=skip_bad,
@@ -117,6 +125,7 @@ def compare_command(
         typer.Option(help="accuracy, f1, token_f1, roc_auc, word_roc_auc; with commas. Default: all that fit."),
     ] = None,
     split: Split = None,
+    sample: Sample = None,
     fit: Fit = None,
     threshold: Threshold = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the comparisons as JSON lines.")] = None,
@@ -138,6 +147,7 @@ def compare_command(
         data=data,
         metrics=_split(metrics) or None,
         split=split,
+        sample=sample,
         fit=fit,
         threshold=threshold,
         skip_bad=skip_bad,

@@ -107,14 +107,17 @@ def check_command(
 
     limit = max_mb * 1024 * 1024
     if cases or response.suffix.lower() in CASE_ENDINGS:
-        given = _cases(response, limit, sources, must_cover, perspective, question)
+        given = given_cases(response, limit, sources, must_cover, perspective, question)
     else:
-        given = iter([_case(response, sources or [], must_cover or [], perspective or [], question, encoding, limit)])
+        given = iter(
+            [given_case(response, sources or [], must_cover or [], perspective or [], question, encoding, limit)]
+        )
     checked = check_cases(given, detector or DEFAULT_DETECTOR, threshold=threshold, fail_over=fail_over)
-    return _deliver(checked, html=html, json=json)
+    return deliver(checked, html=html, json=json)
 
 
-def _cases(path: Path, limit: int, *single: object) -> Iterator[Case]:
+def given_cases(path: Path, limit: int, *single: object) -> Iterator[Case]:
+    """The cases of a file; `InputError` if anything that belongs to one case is given beside it."""
     from veridical.core.errors import InputError
     from veridical.documents import read_cases
 
@@ -123,7 +126,7 @@ def _cases(path: Path, limit: int, *single: object) -> Iterator[Case]:
     return read_cases(path, max_bytes=limit)
 
 
-def _case(
+def given_case(
     response: Path,
     sources: list[Path],
     must_cover: list[Path],
@@ -132,6 +135,7 @@ def _case(
     encoding: str,
     limit: int,
 ) -> Case:
+    """The case of one response file and its sources; ids are file names, or the names of perspectives."""
     from veridical.core.errors import DataError, InputError
     from veridical.core.files import STDIN, read_text
     from veridical.core.types import Case, Source
@@ -166,7 +170,7 @@ def _fresh(name: str, taken: dict[str, Source]) -> str:
     return next(n for n in (name, *(f"{name} ({i})" for i in range(2, len(taken) + 3))) if n not in taken)
 
 
-def _deliver(checked: Iterator[Checked], *, html: Path | None, json: bool) -> int:
+def deliver(checked: Iterator[Checked], *, html: Path | None, json: bool) -> int:
     """Print each checked case as it comes, write the page if one is wanted, and give back the exit code."""
     from veridical.core.types import Outcome
 

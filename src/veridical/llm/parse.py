@@ -110,10 +110,10 @@ def yes_no(text: str, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> bo
 def yes_no_mass(reply: Reply, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> tuple[float, float] | None:
     """The probabilities of a word for yes and of one for no as the answer's first token; None where nothing is said.
 
-    Case, spaces and marks around a token do not matter; its variants add up. Tokens that are only white space before
+    Case, spaces and marks around a token do not matter; its variants add up. Tokens without a letter or digit before
     the answer are passed over. A side that is not among the alternatives the server gave has 0.
     """
-    first = next((t for t in reply.tokens or () if t.token.strip(_MARKS)), None)
+    first = next((t for t in reply.tokens or () if any(c.isalnum() for c in t.token.strip(_MARKS))), None)
     if first is None:
         return None
     listed = {**dict(first.top), first.token: first.logprob}

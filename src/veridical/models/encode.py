@@ -95,15 +95,14 @@ def encode(
             f"case {case.id!r}: the response has {count} tokens, the model reads {budget} at once",
             hint="a model with a longer context is needed",
         )
-    made = _windows(model, case, template, whole, room)
+    made = _windows(model, case, template, whole, room, None if max_windows is None else max_windows + 1)
     if not made:
         return [_cut_left(whole, tokens, start, room, before, after)]
-    notes = list(whole.notes)
-    notes.append(f"the sources did not fit into {budget} tokens and were read in {len(made)} windows")
+    note = f"the sources did not fit into {budget} tokens and were read in {len(made)} windows"
     if max_windows is not None and len(made) > max_windows:
-        notes[-1] += f", of which only the first {max_windows} were read"
+        note = f"the sources did not fit into {budget} tokens, and only their first {max_windows} windows were read"
         made = made[:max_windows]
-    return [_encoded(r, t, s, before, after, tuple(notes)) for r, t, s in made]
+    return [_encoded(r, t, s, before, after, (*whole.notes, note)) for r, t, s in made]
 
 
 _specials: WeakKeyDictionary[Any, tuple[tuple[int, ...], tuple[int, ...]]] = WeakKeyDictionary()
@@ -234,9 +233,9 @@ def _cut_left(
 
 
 def _windows(
-    model: LocalModel, case: Case, template: Template | str, whole: Rendered, room: int
+    model: LocalModel, case: Case, template: Template | str, whole: Rendered, room: int, most: int | None
 ) -> list[tuple[Rendered, _Tokens, int]]:
-    """The case rendered with one stretch of its sources after another, each of at most `room` tokens.
+    """The case rendered with one stretch of its sources after another, each of at most `room` tokens; `most` of them.
 
     Empty if, beside the response and what surrounds the sources, too little room is left for them.
     """
@@ -256,7 +255,7 @@ def _windows(
             return []
         window, taken = found
         made.append(window)
-        if at + taken >= len(pieces):
+        if at + taken >= len(pieces) or len(made) == most:
             break
         at += max(1, taken - taken // _OVERLAP)
     return made

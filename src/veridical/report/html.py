@@ -23,7 +23,7 @@ from veridical.report.pieces import Piece
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["render_html"]
+__all__ = ["page_environment", "render_html"]
 
 # a mark that had to be cut is lit up as a whole by a style rule of its own; beyond this many only its first piece is
 CUT_MARKS = 400
@@ -44,7 +44,7 @@ def render_html(checked: Sequence[Checked], *, title: str = "Veridical report", 
     (True, False)
     """
     cases = [case_view(item, i) for i, item in enumerate(checked, 1)]
-    environment = _environment()
+    environment = page_environment()
     style = environment.get_template("report.css").render(cut=list(_cut_marks(cases))[:CUT_MARKS]).strip()
     counts = Counter(item.outcome for item in checked)
     return environment.get_template("report.html").render(
@@ -59,7 +59,8 @@ def render_html(checked: Sequence[Checked], *, title: str = "Veridical report", 
 
 
 @cache
-def _environment() -> Environment:
+def page_environment() -> Environment:
+    """The templates of all pages, with everything that is filled in escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-__all__ = ["print_report"]
+__all__ = ["LONG_PIECE", "MANY", "Printer", "print_report"]
 
 T = TypeVar("T")
 
@@ -36,14 +36,14 @@ def print_report(checked: Iterable[Checked], console: Console, *, legend: bool =
 
     Colours and escape codes are used only where `console` is a terminal that has colours and does not refuse them.
     """
-    page = _Printer(console)
+    page = Printer(console)
     for item in checked:
         page.case(item)
     if legend:
         page.legend()
 
 
-class _Printer:
+class Printer:
     """Writes to one console and remembers which marks it used."""
 
     def __init__(self, console: Console) -> None:
@@ -73,6 +73,7 @@ class _Printer:
         return words if encoding.startswith("utf") else words.encode(encoding, "backslashreplace").decode(encoding)
 
     def case(self, item: Checked) -> None:
+        """One checked case."""
         case = item.case
         self.line(
             (visible(shorten(case.id, 200)), "bold"),
@@ -89,6 +90,7 @@ class _Printer:
         self.console.print()
 
     def reading(self, case: Case, reading: Reading) -> None:
+        """What one detector says of it."""
         self.line(*self._scores(case, reading), indent=2)
         self.line(self.marked(case.response, _response_marks(reading)), indent=4)
         if reading.findings:
@@ -158,6 +160,7 @@ class _Printer:
         self._many(list(bare.items()), lambda _, group: self.line(*_in_a_row(*group), indent=4))
 
     def finding(self, case: Case, i: int, finding: Finding, threshold: float) -> None:
+        """One finding in full, number `i`."""
         first = finding.verdicts[0]
         words = _words(case, finding)
         label = f"  {visible(shorten(first.label, 80))}" if first.label else ""
@@ -201,6 +204,7 @@ class _Printer:
             self.line((f"{who}: {visible(shorten(reason, LONG_PIECE))}", "dim"), indent=6)
 
     def not_judged(self, case: Case, reading: Reading) -> None:
+        """Its notes, and what of the case it did not judge."""
         notes = [f"Note: {visible(shorten(note, LONG_PIECE))}" for note in reading.judgement.notes]
         if reading.coverage_unknown:
             notes.insert(0, "Not judged: whether the sources that had to be covered are covered")

@@ -1,0 +1,116 @@
+"""`veridical verify` as a person runs it, offline and with a scripted model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from veridical.core.types import Outcome
+from veridical.core.wire import decode
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    Path("answer.txt").write_text("It is 330 m tall. It is purple.")
+    Path("source.txt").write_text("The tower is 330 m tall and grey.")
+    Path("model.json").write_text(json.dumps({"is purple": "No", "330 m": "Yes"}))
+
+
+def test_offline_by_word_overlap(command: Command) -> None:
+    code, out, err = command("verify", "answer.txt", "source.txt", "--json")
+    assert (code, err) == (1, "")
+    checked = decode(out)
+    assert checked.outcome is Outcome.FLAGGED
+    assert [v.score for v in checked.judgements[0].verdicts] == [0.0, 1.0]
+    assert checked.judgements[0].by == "verify:overlap"
+
+
+def test_a_model_is_asked_claim_by_claim(command: Command) -> None:
+    code, out, _ = command("verify", "answer.txt", "source.txt", "--model", "scripted:model.json", "--json")
+    assert code == 1
+    judgement = decode(out).judgements[0]
+    assert [v.score for v in judgement.verdicts] == [0.0, 1.0]
+    assert judgement.usage.calls == 2
+
+
+def test_what_cannot_be_read_is_not_clear(command: Command) -> None:
+    Path("model.json").write_text(json.dumps({"is purple": "Maybe", "330 m": "Yes"}))
+    code, out, _ = command("verify", "answer.txt", "source.txt", "-m", "scripted:model.json", "--json")
+    assert code == 3
+    assert decode(out).outcome is Outcome.UNJUDGED
+
+
+def test_the_cache_pays_for_nothing_twice(command: Command) -> None:
+    arguments = ("verify", "answer.txt", "source.txt", "-m", "scripted:model.json", "--cache", "replies.db", "--json")
+    assert decode(command(*arguments)[1]).judgements[0].usage.calls == 2
+    assert decode(command(*arguments)[1]).judgements[0].usage.calls == 0
+
+
+@pytest.mark.parametrize(("splitter", "stages"), [("sentences", "check 2"), ("model", "split 1, check 2")])
+def test_a_dry_run_counts_and_sends_nothing(command: Command, splitter: str, stages: str) -> None:
+    code, out, err = command(
+        "verify", "answer.txt", "source.txt", "-m", "some-model", "--splitter", splitter, "--dry-run", "--prices", "1,2"
+    )  # without a key: nothing can have been sent
+    assert (code, err) == (0, "")
+    assert f"({stages})" in out
+    assert "completion tokens; at most about 0.00" in out
+    assert "nothing was sent" in out
+
+
+def test_a_dry_run_of_several_claims_per_call(command: Command) -> None:
+    _, out, _ = command("verify", "answer.txt", "source.txt", "-m", "x", "--claims-per-call", "8", "--dry-run")
+    assert out.startswith("x: 1 calls (check 1)")
+
+
+def test_citations_limit_what_a_claim_is_checked_against(command: Command) -> None:
+    sources = [{"id": "1", "text": "It is tall.", "citation": "Ling, 2009"}, {"id": "2", "text": "It is old."}]
+    case = {"response": "Ling (2009) says it is old. It is blue.", "sources": sources}
+    Path("case.json").write_text(json.dumps(case))
+    judged = decode(command("verify", "case.json", "--citations", "skip", "--json")[1]).judgements[0]
+    assert {v.span.start for v in judged.verdicts} == {0}
+    assert judged.hallucination > 0
+    everything = decode(command("verify", "case.json", "--citations", "all", "--json")[1]).judgements[0]
+    assert 28 in {v.span.start for v in everything.verdicts}
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (["-m", "gpt-x"], 3, "no key for https://api.openai.com/v1"),
+        (["-m", "gpt-x", "--key-env", "NO_SUCH_KEY"], 3, "$NO_SUCH_KEY is not set"),
+        (["-m", "gpt-x", "--base-url", "nowhere"], 2, "not an address"),
+        (["-m", "gpt-x", "--max-cost", "1"], 2, "max_cost is given without prices"),
+        (["-m", "gpt-x", "--prices", "cheap"], 2, "is not IN,OUT"),
+        (["-m", "scripted:none.json"], 2, "no such file"),
+        (["-m", "scripted:source.txt"], 2, "not JSON"),
+        (["-m", "scripted:model.json", "--max-calls", "1"], 2, "no model on a server"),
+        (["--checker", "cot"], 2, "asks a language model"),
+        (["--checker", "nothing"], 2, "unknown detector"),
+        (["--checker", "overlap", "--window", "10"], 2, "asks no language model"),
+        (["--splitter", "model"], 2, "no model to ask"),
+        (["--splitter", "words"], 2, "the splitter is"),
+        (["--citations", "some"], 2, "off, skip"),
+        (["--key", "sk-secret"], 2, "No such option"),
+    ],
+)
+def test_bad_input_is_one_line(command: Command, options: list[str], code: int, says: str) -> None:
+    got, out, err = command("verify", "answer.txt", "source.txt", *options)
+    assert got == code, err
+    assert says in err
+    assert out == ""
+    assert len(err.splitlines()) == 1
+
+
+def test_the_page(command: Command) -> None:
+    code, _, err = command("verify", "answer.txt", "source.txt", "--html", "page.html")
+    assert code == 1
+    assert err == "wrote page.html\n"
+    assert "It is purple." in Path("page.html").read_text()
