@@ -94,6 +94,10 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
         "docs/bench.md",
         results("baselines-fitted.jsonl", "roc_auc balanced_accuracy f1 brier token_f1 char_f1 f1_sp"),
     ),
+    "results-models": (
+        "docs/bench.md",
+        results("models.jsonl", "roc_auc word_roc_auc token_f1 coverage_roc_auc source_word_roc_auc"),
+    ),
     "commands": ("docs/cli.md", command_help),
     "detectors": ("docs/detectors/README.md", detector_table),
 }
