@@ -17,4 +17,4 @@ measure perspectrum 10
 measure wice 12
 measure xsum_token 10
 measure conv_fever 4
-measure bump 2
+measure bump 2  # long responses: minutes

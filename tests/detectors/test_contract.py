@@ -25,6 +25,7 @@ SPECS: dict[str, list[str]] = {
     "majority": ["majority", "majority:hallucinated"],
     "overlap": ["overlap", "overlap:values", "overlap:rouge", "overlap:rouge-plain"],
     "judge": [],  # needs a chat model; tests/detectors/test_judge.py runs it on a scripted one
+    "probe": [],  # needs a trained artifact; tests/detectors/test_probe.py makes one
     "salience": ["salience:MODEL,dtype=fp32,max_windows=2"],
     "selfcheck": [],  # likewise
     "verify": ["verify", "verify:overlap:values"],

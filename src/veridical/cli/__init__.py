@@ -23,7 +23,7 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[2]  # type: ignore[ass
 # each is a module here with a function NAME_command, or an app NAME_app of its own commands
 COMMANDS = (
     *("check", "verify", "revise", "papers", "salience"),
-    *("detectors", "data", "bench", "schema", "version"),
+    *("detectors", "train", "data", "bench", "schema", "version"),
 )
 
 app = typer.Typer(

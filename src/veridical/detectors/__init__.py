@@ -22,6 +22,7 @@ DETECTORS = Registry(
         "logprob": "veridical.detectors.logprob:Logprob",
         "majority": "veridical.detectors.baselines:Majority",
         "overlap": "veridical.detectors.overlap:Overlap",
+        "probe": "veridical.detectors.probe:Probe",
         "salience": "veridical.detectors.salience:Salience",
         "selfcheck": "veridical.detectors.selfcheck:SelfCheck",
         "verify": "veridical.detectors.verify:Verify",

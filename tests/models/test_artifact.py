@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from veridical.core.errors import DataError, InputError
+from veridical.models.artifact import Artifact, base_of, check_base, load_artifact, save_artifact
+from veridical.models.load import LocalModel, load
+from veridical.models.testing import tiny
+
+Get = Callable[..., LocalModel]
+
+
+@pytest.fixture
+def artifact(tiny_model: Get) -> Artifact:
+    random = np.random.default_rng(0)
+    tensors = {"a": random.normal(size=(2, 3)).astype(np.float32), "b": np.arange(3, dtype=np.float32)}
+    return Artifact("probe", base_of(tiny_model("llama")), {"threshold": 0.1}, tensors, {"seed": 1}, {"f1": 0.5})
+
+
+def test_there_and_back(artifact: Artifact, tmp_path: Path) -> None:
+    found = load_artifact(save_artifact(artifact, tmp_path / "x"), "probe")
+    assert found.base == artifact.base
+    assert (found.settings, found.training, found.validation) == ({"threshold": 0.1}, {"seed": 1}, {"f1": 0.5})
+    assert found.tensors.keys() == artifact.tensors.keys()
+    for name, array in artifact.tensors.items():
+        np.testing.assert_array_equal(found.tensors[name], array)
+    assert sorted(p.name for p in (tmp_path / "x").iterdir()) == ["detector.json", "weights.safetensors"]
+
+
+def test_another_model_is_refused_and_the_difference_named(tiny_model: Get, tmp_path: Path) -> None:
+    base = base_of(tiny_model("llama"))
+    check_base(base, tiny_model("llama"))
+    others = {
+        "architecture differs .llama, here gpt2": tiny_model("gpt2"),
+        "tokenizer differs": tiny_model("llama", tokenizer="metaspace", vocab_size=base.vocabulary),
+        "number of layers differs .2, here 3": load(tiny("llama", tmp_path / "3", num_hidden_layers=3), dtype="fp32"),
+        "weights differs": load(tiny("llama", tmp_path / "seed", seed=1), dtype="fp32"),
+    }
+    for match, model in others.items():
+        with pytest.raises(InputError, match=match):
+            check_base(base, model)
+
+
+def test_a_copy_in_bf16_is_the_same_model(tmp_path: Path) -> None:
+    folder = tiny("llama", tmp_path)
+    full, half = load(folder, dtype="fp32"), load(folder, dtype="bf16")
+    check_base(base_of(full), half)
+    check_base(base_of(half), full)
+
+
+def test_weights_that_were_trained_on_are_another_model(tmp_path: Path) -> None:
+    model = load(tiny("llama", tmp_path), dtype="fp32")
+    base = base_of(model)
+    with torch.no_grad():
+        model.model.model.layers[1].mlp.down_proj.weight *= 1.02
+    with pytest.raises(InputError, match="weights"):
+        check_base(base, model)
+
+
+def test_a_newer_format_is_refused(artifact: Artifact, tmp_path: Path) -> None:
+    save_artifact(artifact, tmp_path)
+    path = tmp_path / "detector.json"
+    path.write_text(path.read_text().replace("detector/1", "detector/2"))
+    with pytest.raises(DataError, match="of format 2; this Veridical reads up to 1"):
+        load_artifact(tmp_path, "probe")
+
+
+def test_folders_that_hold_no_artifact(artifact: Artifact, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no detector\.json"):
+        load_artifact(tmp_path, "probe")
+    save_artifact(artifact, tmp_path)
+    with pytest.raises(DataError, match="of the kind 'probe', not 'tagger'"):
+        load_artifact(tmp_path, "tagger")
+    path = tmp_path / "detector.json"
+    document = json.loads(path.read_text())
+    for broken, match in (
+        ("{", "not JSON"),
+        (json.dumps({"veridical": "case/1"}), "not the description"),
+        (json.dumps({**document, "base": {}}), "missing or unknown"),
+        (json.dumps({k: v for k, v in document.items() if k != "settings"}), "missing or unknown"),
+    ):
+        path.write_text(broken)
+        with pytest.raises(DataError, match=match):
+            load_artifact(tmp_path, "probe")
+
+
+def test_weights_that_are_damaged_missing_or_of_another_run(artifact: Artifact, tmp_path: Path) -> None:
+    save_artifact(artifact, tmp_path)
+    weights = tmp_path / "weights.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-4])
+    with pytest.raises(DataError, match="damaged"):
+        load_artifact(tmp_path, "probe")
+    weights.unlink()
+    with pytest.raises(DataError, match="no such file"):
+        load_artifact(tmp_path, "probe")
+    other = replace(artifact, tensors={"a": np.zeros(1, dtype=np.float32)})
+    save_artifact(other, tmp_path / "other")
+    weights.write_bytes((tmp_path / "other" / "weights.safetensors").read_bytes())
+    with pytest.raises(DataError, match="another run"):
+        load_artifact(tmp_path, "probe")
