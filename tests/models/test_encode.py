@@ -144,7 +144,7 @@ def test_windows_show_every_source_whole_and_the_response_each_time(model: Local
 def test_only_the_first_windows(model: LocalModel) -> None:
     made = encode(model, Case("1", "Yes", (Source("a", LONG),)), max_windows=2)
     assert len(made) == 2
-    assert made[0].notes[0].endswith("only their first 2 windows were read")
+    assert made[0].notes[0].endswith("only the first 2 were read")
 
 
 def test_a_prompt_without_sources_loses_its_beginning(model: LocalModel) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
@@ -116,6 +116,7 @@ TEXT = st.text(max_size=12)
     st.none() | TEXT,
     st.sampled_from([n for n in TEMPLATES if n != "raw"]),
 )
+@example(["0\r"], "", None, "chat")  # a message that the chat template strips
 def test_any_texts(sources: list[str], response: str, question: str | None, name: str) -> None:
     case = Case("1", response, tuple(Source(str(i), t) for i, t in enumerate(sources)), question)
     made = render(case, name, tokenizer=Chat())

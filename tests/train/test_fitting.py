@@ -10,6 +10,7 @@ from veridical.core.errors import InputError, UnknownNameError
 torch = pytest.importorskip("torch")
 
 from veridical.models.probes import KINDS, OBJECTIVES, sigmoid  # noqa: E402
+from veridical.train import fitting as module  # noqa: E402
 from veridical.train.fitting import fit, scores_of  # noqa: E402
 from veridical.train.forced import Labels  # noqa: E402
 from veridical.train.loss import Options  # noqa: E402
@@ -31,11 +32,11 @@ def data() -> tuple[States, Labels]:
     lengths = random.integers(1, 12, COUNT)
     total = int(lengths.sum())
     plain = random.normal(size=(SUBLAYERS, total, WIDTH))
-    logits = plain[1] @ random.normal(size=WIDTH)
+    logits = plain[1] @ random.normal(size=WIDTH) - 1.0  # more are clean than not
     tokens = (random.random(total) < sigmoid(logits)).astype(np.float32)
     states = plain * random.uniform(0.2, 5, (SUBLAYERS, 1, WIDTH)) + random.normal(size=(SUBLAYERS, 1, WIDTH)) * 3
     split = np.split(tokens, np.cumsum(lengths)[:-1])
-    responses = np.array([part.mean() > 0.5 for part in split], dtype=np.float32)
+    responses = np.array([part.mean() > 0.3 for part in split], dtype=np.float32)
     labels = Labels(split, [np.ones_like(p) for p in split], responses, np.ones(COUNT, dtype=np.float32))
     return in_memory(states.astype(np.float32), lengths, range(SUBLAYERS)), labels
 
@@ -178,6 +179,41 @@ def test_activations_that_are_not_finite_are_refused(data: tuple[States, Labels]
     grouped.states = type("Broken", (), {"read": lambda self, i, s: states.read(i, s) * float("inf")})()
     with pytest.raises(InputError, match="not finite"):
         fit(grouped, labels, TRAIN, VALID, Options(max_epochs=1))
+
+
+def test_one_step_by_hand(data: tuple[States, Labels]) -> None:
+    """Adam's first step is the rate times the gradient's sign, in standardised states."""
+    states, labels = data
+    found = fit(states, labels, TRAIN, VALID, Options("linear", "token", (0.01,), (1000,), max_epochs=1))
+    y = np.concatenate([labels.tokens[i] for i in TRAIN])
+    for s in range(SUBLAYERS):
+        x = states.read(TRAIN, [s])[0].double().numpy()
+        z = (x - x.mean(0)) / x.std(0)
+        gradient = z.T @ (0.5 - y) / len(y)
+        expected = -0.01 * np.sign(gradient) / x.std(0)
+        np.testing.assert_allclose(found.probes.projection[s, 0], expected, rtol=1e-3)
+
+
+def test_a_probe_out_of_patience_is_not_taken_up_again(data: tuple[States, Labels]) -> None:
+    """Though others of its sublayer train on, and its loss falls below its best once more."""
+    curves = {0.5: [3.0, 1.0, 2.0, 2.0, 0.1, 0.1], 0.01: [9.0, 8.0, 7.0, 6.0, 5.0, 4.0]}
+    losses = iter(zip(*curves.values(), strict=True))
+
+    def scripted(run: module._Run, epoch: int) -> None:
+        original = module.losses_of
+        both = torch.tensor(next(losses)) * float(len(np.concatenate([data[1].tokens[i] for i in VALID])))
+        module.losses_of = lambda logits, items: both  # type: ignore[assignment]
+        validate(run, epoch)
+        module.losses_of = original
+
+    validate = module._Run._validate
+    module._Run._validate = scripted  # type: ignore[method-assign]
+    try:
+        options = Options("linear", "token", tuple(curves), (1000,), patience=2, max_epochs=6)
+        found = fit(*data, TRAIN, VALID, options, sublayers=[0])
+    finally:
+        module._Run._validate = validate  # type: ignore[method-assign]
+    assert (found.learning_rate[0], found.epochs[0], round(found.loss[0], 6)) == (0.5, 2, 1.0)
 
 
 def test_options_that_make_no_sense() -> None:

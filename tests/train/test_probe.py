@@ -4,6 +4,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,13 +20,17 @@ pytest.importorskip("transformers")
 
 from tests.train.samples import example, examples  # noqa: E402
 from veridical.core.wire import encode  # noqa: E402
+from veridical.datasets.split import split_by_document  # noqa: E402
 from veridical.detectors.probe import Probe  # noqa: E402
 from veridical.metrics.catalogue import METRICS  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.testing import tiny  # noqa: E402
-from veridical.train.forced import force, labels_of  # noqa: E402
+from veridical.train import probe as module  # noqa: E402
+from veridical.train.fitting import Fitted  # noqa: E402
+from veridical.train.forced import Labels, force, labels_of  # noqa: E402
 from veridical.train.loss import Options  # noqa: E402
 from veridical.train.probe import Plan, train_probe  # noqa: E402
+from veridical.train.states import States  # noqa: E402
 
 FAST = Options("linear", learning_rates=(0.1, 0.03), batch_sizes=(16,), max_epochs=25)
 
@@ -128,8 +133,6 @@ def test_it_learns_what_is_there_to_learn(model: LocalModel, tmp_path: Path, kin
 
 def test_the_validation_figures_are_the_detector_s(model: LocalModel, tmp_path: Path) -> None:
     """Trained, saved, loaded and run again: the same threshold gives the same F1."""
-    from veridical.datasets.split import split_by_document
-
     for objectives in (("token",), ("response",)):
         plan = Plan(FAST, objectives=objectives, template="tldr")
         about = train_probe(model, examples(), plan, out=tmp_path).artifact.validation[objectives[0]]
@@ -142,6 +145,40 @@ def test_the_validation_figures_are_the_detector_s(model: LocalModel, tmp_path: 
             rows = [METRICS[name].rows(e, j, about["threshold"]) for e, j in zip(valid, judged, strict=True)]
             value = METRICS[name].value(np.concatenate([r for r in rows if r is not None]))
             assert value == pytest.approx(about[name], abs=1e-9), name
+
+
+def test_the_ensemble_is_fitted_on_the_training_part(model: LocalModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the validation part to stop by, and on probabilities of probes that are frozen by then."""
+    parts: list[tuple[int, int, int]] = []
+    whole = module.fit
+
+    def keep(states: States, labels: Labels, train: np.ndarray, valid: np.ndarray, *rest: Any, **named: Any) -> Fitted:
+        parts.append((states.width, len(train), len(valid)))
+        return whole(states, labels, train, valid, *rest, **named)
+
+    monkeypatch.setattr(module, "fit", keep)
+    made = train_probe(model, examples(), Plan(FAST, objectives=("token",), template="tldr"))
+    split = made.artifact.training["examples"]
+    assert parts == [(32, split["train"], split["valid"]), (4, split["train"], split["valid"])]
+    assert split["train"] > 2 * split["valid"]
+    for name in ("projection", "offset"):
+        np.testing.assert_array_equal(
+            made.artifact.tensors[f"token.{name}"], made.fitted["token"].probes.tensors()[name]
+        )
+
+
+def test_thresholds_see_a_token_supported_by_any_window(model: LocalModel, tmp_path: Path) -> None:
+    long = Source("a", " ".join(f"Day {i}: the dogs slept." for i in range(24)))
+    data = [replace(e, case=replace(e.case, sources=(long,))) for e in examples(40)]
+    plan = Plan(replace(FAST, max_epochs=4), template="tldr", max_windows=2)
+    about = train_probe(model, data, plan, out=tmp_path).artifact.validation
+    valid = split_by_document(data)["valid"]
+    judged = Probe(tmp_path).judge([e.case for e in valid])
+    assert "windows" in judged[0].notes[0]
+    for objective, name in (("token", "word_roc_auc"), ("response", "roc_auc")):
+        rows = [METRICS[name].rows(e, j) for e, j in zip(valid, judged, strict=True)]
+        value = METRICS[name].value(np.concatenate([r for r in rows if r is not None]))
+        assert value == pytest.approx(about[objective][name], abs=1e-9)
 
 
 def test_memory_store_and_stream_train_the_same(model: LocalModel, tmp_path: Path) -> None:

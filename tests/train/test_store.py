@@ -121,6 +121,10 @@ def test_a_shard_that_is_cut_short_is_refused_and_made_again(model: LocalModel, 
         shard.write_bytes(broken)
         with pytest.raises(DataError, match=r"shard 2 of .* is cut short or damaged"):
             Store(tmp_path)
+    other = store.index.path(tmp_path, 0).read_bytes()
+    shard.write_bytes(other)
+    with pytest.raises(DataError, match="of shape"):
+        Store(tmp_path)
     again = write_store(tmp_path, model, forced)
     np.testing.assert_allclose(
         again.read(np.arange(20), [2]), Streamed(model, forced).read(np.arange(20), [2]), atol=1e-5

@@ -100,7 +100,7 @@ def encode(
         return [_cut_left(whole, tokens, start, room, before, after)]
     note = f"the sources did not fit into {budget} tokens and were read in {len(made)} windows"
     if max_windows is not None and len(made) > max_windows:
-        note = f"the sources did not fit into {budget} tokens, and only their first {max_windows} windows were read"
+        note = f"the sources did not fit into {budget} tokens; of their windows only the first {max_windows} were read"
         made = made[:max_windows]
     return [_encoded(r, t, s, before, after, (*whole.notes, note)) for r, t, s in made]
 

@@ -149,18 +149,17 @@ def _chat(case: Case, template: Template, tokenizer: Any, pieces: Sequence[Piece
     messages = [{"role": "user", "content": content}]
     text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     notes: tuple[str, ...] = ()
-    shown = content.strip()  # chat templates often strip a message
-    at = text.find(shown) - (len(content) - len(content.lstrip()))
-    ends = at + len(content)
-    if shown not in text:
+    shown = content if content in text else content.strip()  # chat templates often strip a message
+    begins = text.find(shown)
+    ends = begins + len(shown)
+    if begins < 0:
         sources, notes = [], ("the chat template changed the message; sources have no place in it",)
+    by = begins - content.index(shown)
     placed = []
     for place in sources:
-        start, end = place.in_text.start + at, min(place.in_text.end + at, ends)
-        lost = max(0, -start) if start < 0 else 0
-        start += lost
+        start, end = max(place.in_text.start + by, begins), min(place.in_text.end + by, ends)
         if start < end:
-            first = place.in_source.start + lost
+            first = place.in_source.start + start - (place.in_text.start + by)
             placed.append(Placed(place.source_id, Span(start, end), Span(first, first + end - start)))
     response = Span(len(text), len(text) + len(case.response))
     return Rendered(text + case.response, response, tuple(placed), notes, markup=True)
