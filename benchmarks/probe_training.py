@@ -2,10 +2,12 @@
 
     python benchmarks/probe_training.py train [--sublayers 24] [--width 768] [--responses 1000] [--tokens 60]
                                               [--batch-size 50] [--kind linear|pooling] [--epochs 10] [--rounds 3]
+    python benchmarks/probe_training.py train --model FOLDER --data SET:PATH --store FOLDER [--max-tokens 512] …
     python benchmarks/probe_training.py live [--model FOLDER] [--tokens 64] [--rounds 7]
 
-`train`: seeded states in a store (bf16) with labels that a direction in every sublayer shows, more or less. All ways
-read the same store and the same division, and are timed from the store to the probes:
+`train`: the activations of a real model on labelled data (the store is made if it is not there), or seeded ones (bf16)
+whose labels a direction in every sublayer shows, more or less. All ways read the same store and the same division, and
+are timed from the store to the probes:
 "all-at-once" is `veridical.train.fitting.fit`; "torch-loop" trains one sublayer after another, as one would write it
 with torch: its states read once into memory, the same batches of responses (padded, pooled states built by matrix
 products), autograd, torch.optim.Adam, the same epochs, learning rate and standardisation; "sklearn" (linear only) is
@@ -35,6 +37,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from veridical.datasets import read
+from veridical.datasets.split import split_by_document
 from veridical.detectors.probe import Head
 from veridical.detectors.probe_live import Attached
 from veridical.metrics.calibration import threshold_for_f1
@@ -43,9 +47,9 @@ from veridical.models.load import load
 from veridical.models.probes import Probes
 from veridical.models.testing import tiny
 from veridical.train.fitting import fit, scores_of
-from veridical.train.forced import Labels
+from veridical.train.forced import Labels, force, labels_of
 from veridical.train.loss import Options
-from veridical.train.store import INDEX, Store
+from veridical.train.store import INDEX, Store, write_store
 
 
 def synthetic(folder: Path, sublayers: int, width: int, responses: int, tokens: int) -> tuple[Store, Labels]:
@@ -73,6 +77,18 @@ def synthetic(folder: Path, sublayers: int, width: int, responses: int, tokens: 
     weights = [np.ones_like(part) for part in split]
     whole = np.array([part.max() for part in split], dtype=np.float32)
     return Store(folder, memory=1 << 40), Labels(split, weights, whole, np.ones(responses, dtype=np.float32))
+
+
+def real(given: argparse.Namespace) -> tuple[Store, Labels, Any, Any]:
+    """A store of a model's activations, labels, and which sequences are for training and validation."""
+    model = load(given.model, dtype="bf16")
+    parts = split_by_document(read(given.data))
+    used = [*parts["train"], *parts["valid"]]
+    forced = force(model, used, "tldr", max_tokens=given.max_tokens)
+    write_store(given.store, model, forced)
+    count = len(parts["train"])
+    train, valid = forced.sequences_of(range(count)), forced.sequences_of(range(count, len(used)))
+    return Store(given.store, memory=1 << 40), labels_of(forced), train, valid
 
 
 def at_once(store: Store, labels: Labels, train: Any, valid: Any, options: Options) -> Probes:
@@ -135,6 +151,8 @@ def mean_f1(store: Store, labels: Labels, valid: Any, probes: Probes) -> float:
     gold = np.concatenate([labels.tokens[i] for i in valid]) > 0
     each = scores_of(store, valid, probes)
     scores = np.concatenate([each[int(i)] for i in valid], 1)
+    kept = np.concatenate([labels.token_weights[i] for i in valid]) > 0
+    gold, scores = gold[kept], scores[:, kept]
     return float(np.mean([f1(gold, row >= threshold_for_f1(gold, row)) for row in scores]))
 
 
@@ -148,9 +166,12 @@ def train_rows(given: argparse.Namespace) -> list[dict[str, Any]]:
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     quality: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
-        store, labels = synthetic(Path(folder), given.sublayers, given.width, given.responses, given.tokens)
-        cut = given.responses * 7 // 8
-        train, valid = np.arange(cut), np.arange(cut, given.responses)
+        if given.store:
+            store, labels, train, valid = real(given)
+        else:
+            store, labels = synthetic(Path(folder), given.sublayers, given.width, given.responses, given.tokens)
+            cut = given.responses * 7 // 8
+            train, valid = np.arange(cut), np.arange(cut, given.responses)
         for _ in range(given.rounds):
             for way, run in ways.items():
                 begun = time.perf_counter()
@@ -159,7 +180,7 @@ def train_rows(given: argparse.Namespace) -> list[dict[str, Any]]:
                 quality[way] = mean_f1(store, labels, valid, probes)
         tokens = int(store.lengths.sum())
     about = {
-        "kind": given.kind, "sublayers": given.sublayers, "width": given.width, "responses": given.responses,
+        "kind": given.kind, "sublayers": len(store.sublayers), "width": store.width, "responses": len(store.lengths),
         "tokens": tokens, "batch_size": given.batch_size, "epochs": given.epochs, "learning_rate": given.learning_rate,
     }  # fmt: skip
     return [
@@ -256,6 +277,9 @@ def main() -> None:
     parser.add_argument("--no-sklearn", action="store_true")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--model")
+    parser.add_argument("--data")
+    parser.add_argument("--store")
+    parser.add_argument("--max-tokens", type=int, default=512)
     parser.add_argument("--dtype", default="fp32")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)

@@ -182,14 +182,14 @@ def test_activations_that_are_not_finite_are_refused(data: tuple[States, Labels]
 
 
 def test_one_step_by_hand(data: tuple[States, Labels]) -> None:
-    """Adam's first step is the rate times the gradient's sign, in standardised states."""
+    """Adam's first step is the rate times the gradient's sign, in standardised states, from the base rate on."""
     states, labels = data
     found = fit(states, labels, TRAIN, VALID, Options("linear", "token", (0.01,), (1000,), max_epochs=1))
     y = np.concatenate([labels.tokens[i] for i in TRAIN])
     for s in range(SUBLAYERS):
         x = states.read(TRAIN, [s])[0].double().numpy()
         z = (x - x.mean(0)) / x.std(0)
-        gradient = z.T @ (0.5 - y) / len(y)
+        gradient = z.T @ (y.mean() - y) / len(y)
         expected = -0.01 * np.sign(gradient) / x.std(0)
         np.testing.assert_allclose(found.probes.projection[s, 0], expected, rtol=1e-3)
 

@@ -5,6 +5,7 @@ The losses of probes are summed and Adam works number by number, so each probe g
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -41,8 +42,8 @@ class Fitted:
     epochs: NDArray[np.int64]
 
 
-def _class_weight(labels: Labels, sequences: Ids, options: Options, part: str) -> float:
-    """The weight of a positive that makes both classes weigh the same (1 unless `balanced`)."""
+def _classes(labels: Labels, sequences: Ids, options: Options, part: str) -> tuple[float, float]:
+    """The total weights of both classes, clean ones first; `InputError` if one is missing."""
     if options.objective == "response":
         label, weight = labels.responses[sequences], labels.response_weights[sequences]
     else:
@@ -55,7 +56,7 @@ def _class_weight(labels: Labels, sequences: Ids, options: Options, part: str) -
             f"the {part} part has {found} by {options.objective}: {len(sequences)} sequences",
             hint="a probe needs both classes: more data, another seed, or the other objective",
         )
-    return negative / positive if options.balanced else 1.0
+    return negative, positive
 
 
 def fit(
@@ -78,14 +79,16 @@ def fit(
     options = options or Options()
     chosen = tuple(states.sublayers if sublayers is None else sublayers)
     train, valid = np.sort(np.asarray(train)), np.sort(np.asarray(valid))
-    positive = _class_weight(labels, train, options, "training")
-    _class_weight(labels, valid, options, "validation")
+    clean, hallucinated = _classes(labels, train, options, "training")
+    _classes(labels, valid, options, "validation")
+    positive = clean / hallucinated if options.balanced else 1.0
+    prior = math.log(positive * hallucinated / clean)  # where probes begin: at the base rate, not at a half
     where = torch.device(device)
     reader = _Reader(states, chosen, where)
     mean, scale = _moments(reader, train, options)
     runs = []
     for size in options.batch_sizes:
-        weights = Weights(chosen, options, mean, scale)
+        weights = Weights(chosen, options, mean, scale, prior)
         runs.append(_Run(reader, labels, train, valid, options, size, positive, weights).finish(progress))
     return _best_of_grid(runs, chosen, options, mean, scale)
 

@@ -96,10 +96,13 @@ def items_of(labels: Labels, lengths: Ids, sequences: Ids, options: Options, pos
 class Weights:
     """Projections (sublayers, rates * k, width) and the little that comes behind them, each (sublayers, rates, …).
 
-    They work on standardised states; `mean` and `scale` (sublayers, width) say how those are made.
+    They work on standardised states; `mean` and `scale` (sublayers, width) say how those are made. Without any evidence
+    the logit is `prior`.
     """
 
-    def __init__(self, sublayers: Sequence[int], options: Options, mean: torch.Tensor, scale: torch.Tensor) -> None:
+    def __init__(
+        self, sublayers: Sequence[int], options: Options, mean: torch.Tensor, scale: torch.Tensor, prior: float = 0.0
+    ) -> None:
         import torch
 
         count, rates, k, width = len(sublayers), len(options.learning_rates), options.outputs, mean.shape[1]
@@ -117,7 +120,9 @@ class Weights:
                 second[i].normal_(0, k**-0.5, generator=made)
             self.parts["projection"] = first.repeat(1, rates, 1)
             self.parts["output"] = second[:, None].repeat(1, rates, 1)
-            self.parts["bias"] = torch.zeros(count, rates)
+            self.parts["bias"] = torch.full((count, rates), prior)
+        else:
+            self.parts["offset"][:, ::k] = prior
         self.parts = {name: part.to(mean.device) for name, part in self.parts.items()}
 
     def keep(self, places: torch.Tensor) -> None:
