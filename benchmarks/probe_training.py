@@ -31,6 +31,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,7 @@ def loop(store: Store, labels: Labels, train: Any, valid: Any, options: Options)
     return Probes(options.kind, "token", store.sublayers, np.stack(projections), np.stack(offsets))
 
 
-def sklearn(store: Store, labels: Labels, train: Any, valid: Any, options: Options) -> Probes:
+def sklearn(store: Store, labels: Labels, train: Any, valid: Any, options: Options, penalty: float = np.inf) -> Probes:
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
 
@@ -140,7 +141,7 @@ def sklearn(store: Store, labels: Labels, train: Any, valid: Any, options: Optio
     for s in store.sublayers:
         x = store.read(train, [s])[0].numpy()
         scaler = StandardScaler().fit(x)
-        model = LogisticRegression(C=np.inf, max_iter=1000).fit(scaler.transform(x), y)
+        model = LogisticRegression(C=penalty, max_iter=1000).fit(scaler.transform(x), y)
         raw = model.coef_[0] / scaler.scale_
         projections.append(raw[None])
         offsets.append(model.intercept_ - raw @ scaler.mean_)
@@ -163,6 +164,7 @@ def train_rows(given: argparse.Namespace) -> list[dict[str, Any]]:
     ways: dict[str, Callable[..., Probes]] = {"all-at-once": at_once, "torch-loop": loop}
     if given.kind == "linear" and not given.no_sklearn:
         ways["sklearn"] = sklearn
+        ways["sklearn, C=1"] = partial(sklearn, penalty=1.0)
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     quality: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
