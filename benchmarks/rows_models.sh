@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Result rows of the detectors that read a small language model: `benchmarks/rows_models.sh FOLDER MODEL`, with the public
-# data sets in FOLDER and a model in Hugging Face format in MODEL. Small samples: salience takes seconds a response here.
+# data sets in FOLDER and a model in Hugging Face format in MODEL. Samples: salience takes seconds a response here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 data=${1:?the folder with the data sets}
@@ -13,8 +13,8 @@ measure() { # set, documents
     --data "$1:$data/$1" --sample "$2" --out benchmarks/rows/models.jsonl >/dev/null
 }
 
-measure perspectrum 10
-measure wice 12
-measure xsum_token 10
-measure conv_fever 4
-measure bump 2  # long responses: minutes
+measure perspectrum 100
+measure wice 60
+measure xsum_token 40
+measure conv_fever 20
+measure bump 5  # long responses: half an hour
