@@ -38,7 +38,9 @@ def holds(made: Rendered, case: Case) -> None:
 
 def test_what_the_templates_make() -> None:
     case = Case("1", "R", (Source("a", "S"), Source("b", "T")), question="Q")
-    assert {name: render(case, name).text for name in TEMPLATES if name not in ("chat", "raw")} == {
+    assert {name: render(case, name).text for name in TEMPLATES if name not in ("chat", "raw", *SHOTS)} == {
+        "data-to-text-bare": "Attributes: S, T\nDescription: R",
+        "dialogue-bare": "Knowledge: S\n\nT\nReply that keeps to the knowledge: R",
         "general": "S\n\nT\n\nQuestion: Q\nAnswer: R",
         "knowledge": "Knowledge: S\n\nT\nResponse: R",
         "plain": "R",
@@ -46,6 +48,20 @@ def test_what_the_templates_make() -> None:
         "short": "S\n\nT\n\nIn short: R",
         "tldr": "S\n\nT\nTL;DR: R",
     }
+
+
+SHOTS = {"data-to-text": 9, "dialogue": 2}
+
+
+@pytest.mark.parametrize(("name", "count"), SHOTS.items())
+def test_worked_examples_stand_before_the_same_prompt(name: str, count: int) -> None:
+    made, bare = render(CASE, name), render(CASE, f"{name}-bare")
+    before = made.text[: -len(bare.text)]
+    assert made.text == before + bare.text
+    *shots, rest = before.split("\n\n")
+    assert (len(shots), rest) == (count, "")
+    label = bare.text.splitlines()[-1].partition(":")[0]
+    assert all(shot.splitlines()[-1].startswith(f"{label}: ") for shot in shots)
 
 
 def test_lines_whose_field_is_lacking_are_left_out() -> None:

@@ -2,7 +2,8 @@
 
 A template is a text with the fields {source}, {question}, {history} and {response}; a line whose field the case lacks
 is left out. Two names are special: "chat" (the tokenizer's own chat template) and "raw" (the prompt that made the
-response).
+response). Worked examples that stand before a prompt are files in `shots/`; a changed one is another prompt and takes
+another name.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
@@ -41,9 +43,22 @@ class Template:
             )
 
 
+def _shots(name: str) -> str:
+    """Worked examples, each followed by an empty line."""
+    text = (files("veridical.models") / "shots" / f"{name}.txt").read_text(encoding="utf-8")
+    return text.replace("\r\n", "\n").strip("\n") + "\n\n"
+
+
+_DIALOGUE = "Conversation: {history}\nKnowledge: {source}\nReply that keeps to the knowledge: {response}"
+_DATA_TO_TEXT = "Attributes: {source}\nDescription: {response}"
+
 TEMPLATES = {
     t.name: t
     for t in (
+        Template("data-to-text", _shots("data-to-text") + _DATA_TO_TEXT, joint=", "),
+        Template("data-to-text-bare", _DATA_TO_TEXT, joint=", "),
+        Template("dialogue", _shots("dialogue") + _DIALOGUE),
+        Template("dialogue-bare", _DIALOGUE),
         Template("general", "{history}\n{source}\n\nQuestion: {question}\nAnswer: {response}"),
         Template("knowledge", "Knowledge: {source}\nResponse: {response}"),
         Template("plain", "{response}"),
@@ -125,7 +140,7 @@ def _fill(case: Case, template: Template, pieces: Sequence[Piece]) -> tuple[str,
     for line in template.text.splitlines(keepends=True):
         field = _FIELD.search(line)
         if field is None:
-            text += line if text else ""  # an empty line parts what is above it from what is below
+            text += line if text or line.strip() else ""  # an empty line parts what is above it from what is below
             continue
         before, after = line[: field.start()], line[field.end() :]
         if field[1] == "source" and pieces:

@@ -1,0 +1,154 @@
+"""Names, numbers and times that a text mentions, and others to put in their place. Rules for cased English text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from veridical.core.segment import sentences
+from veridical.core.spans import Span
+from veridical.core.stopwords import STOP_WORDS
+
+__all__ = ["Mention", "Names", "find_mentions", "places_of", "rival"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Mention:
+    """Where something is mentioned, and what kind it is: "name", "number" or "time" (a month, a weekday)."""
+
+    span: Span
+    kind: str
+
+
+_TRIES = 30
+_MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"]
+_MONTHS.append("December")
+_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+_COUNTS = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+_LISTS = (_MONTHS, _DAYS, _COUNTS)
+_NUMBER = re.compile(r"(?<![\w.,'’-])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w)|(?<![\w.,'’-])\d+(?:\.\d+)?(?!\w|[.,–-]\d)")
+_COUNT = re.compile(rf"(?<![\w-])(?:{'|'.join(_COUNTS)})(?![\w-])", re.IGNORECASE)
+_TIME = re.compile(rf"(?<!\w)(?:{'|'.join([*_MONTHS, *_DAYS])})(?!\w)")
+_WORD = r"[A-Z][\w]*(?:[-'’][A-Z][\w]*)*"
+_SMALL = re.compile(r"(?<!\w)[a-z]\w*")
+_NAME = re.compile(rf"(?<!\w){_WORD}(?:[ ](?:of the |of |de |la |van |von )?{_WORD})*(?!\w)")
+
+
+def find_mentions(text: str, *, known: str = "") -> list[Mention]:
+    """The mentions in `text`, in order, none inside another.
+
+    A single capitalised word is a name only if `text` and `known` never write it small, and one that opens a sentence
+    only if it also stands inside one there.
+
+    >>> text = "In 1998 Ann Berg saw three owls in May."
+    >>> [mention.span.of(text) for mention in find_mentions(text)]
+    ['1998', 'Ann Berg', 'three', 'May']
+    """
+    found = [Mention(Span(*m.span()), "number") for p in (_NUMBER, _COUNT) for m in p.finditer(text)]
+    found += [Mention(Span(*m.span()), "time") for m in _TIME.finditer(text)]
+    taken = {m.span.start for m in found}
+    openers = {sentence.start for sentence in sentences(text)}
+    inside = _inside_sentences(text) | _inside_sentences(known)
+    small = {m[0] for t in (text, known) for m in _SMALL.finditer(t)}
+    for match in _NAME.finditer(text):
+        span = _without_opener(Span(*match.span()), text, openers, inside)
+        if span is None or span.of(text).lower() in small or any(span.start <= start < span.end for start in taken):
+            continue
+        found.append(Mention(span, "name"))
+    return sorted(found)
+
+
+def _inside_sentences(text: str) -> set[str]:
+    """Capitalised words that stand elsewhere than at the start of a sentence."""
+    openers = {sentence.start for sentence in sentences(text)}
+    return {m[0] for m in re.finditer(rf"(?<!\w){_WORD}", text) if m.start() not in openers and len(m[0]) > 1}
+
+
+def _without_opener(span: Span, text: str, openers: set[int], inside: set[str]) -> Span | None:
+    """`span` less a first word that is capitalised only because a sentence begins with it; None if nothing is left."""
+    words = span.of(text).split(" ")
+    while words and words[0].lower() in STOP_WORDS:
+        span = Span(min(span.start + len(words[0]) + 1, span.end), span.end)
+        words = words[1:]
+    if len(words) == 1 and span.start in openers and words[0] not in inside:
+        return None
+    return span if len(span) > 1 else None
+
+
+def places_of(text: str, phrase: str, *, ignore_case: bool = False) -> list[Span]:
+    """Where `phrase` stands in `text` as whole words.
+
+    >>> places_of("Ann, Anna and Ann", "Ann")
+    [Span(start=0, end=3), Span(start=14, end=17)]
+    """
+    pattern = rf"(?<![\w]){re.escape(phrase)}(?!\w|[.,]\d)"
+    return [Span(*m.span()) for m in re.finditer(pattern, text, re.IGNORECASE if ignore_case else 0)]
+
+
+class Names:
+    """The names in some texts, to draw from: as often as they stand there, like for like.
+
+    Alike are names of as many words, all in capitals or not, and of a place or not: what once follows "in" is one.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        found: list[str] = []
+        self._of_places: set[str] = set()
+        for text in texts:
+            for mention in find_mentions(text):
+                if mention.kind == "name":
+                    found.append(mention.span.of(text))
+                    if text[: mention.span.start].endswith((" in ", " near ", " across ")):
+                        self._of_places.add(found[-1])
+        self._alike: dict[tuple[object, ...], list[str]] = {}
+        for name in sorted(found):
+            self._alike.setdefault(self._form(name), []).append(name)
+
+    def _form(self, name: str) -> tuple[object, ...]:
+        return len(name.split()), name.isupper(), name in self._of_places
+
+    def like(self, name: str) -> Sequence[str]:
+        """All that is like `name`, which may be among them."""
+        return self._alike.get(self._form(name), ())
+
+
+def rival(phrase: str, kind: str, names: Names, texts: Sequence[str], draw: Random) -> str | None:
+    """Something else of the same kind that stands in none of `texts`; None if there is nothing.
+
+    A name is drawn from `names`; a month, a weekday or a number word from its list; a number has as many digits, and a
+    year is at most thirty years off.
+    """
+    listed = next((words for words in _LISTS if phrase.lower() in (w.lower() for w in words)), None)
+    if kind == "name":
+        pool = names.like(phrase)
+        options = [draw.choice(pool) for _ in range(_TRIES if pool else 0)]
+    elif listed is not None:
+        options = [w.capitalize() if phrase[0].isupper() else w for w in draw.sample(listed, len(listed))]
+    else:
+        options = _numbers(phrase, draw)
+    low = [text.lower() for text in texts]
+    fitting = (o for o in options if not any(o.lower() in text and places_of(text, o.lower()) for text in low))
+    return next(fitting, None)
+
+
+def _numbers(phrase: str, draw: Random) -> list[str]:
+    """Some numbers written like `phrase`, in the order drawn."""
+    digits = re.sub(r"\D", "", phrase)
+    found: list[str] = []
+    for _ in range(_TRIES):
+        if len(phrase) == 4 and 1000 <= int(digits) <= 2100:
+            new = str(max(1000, int(digits) + draw.choice([-1, 1]) * draw.randint(1, 30)))
+        else:
+            low = 10 ** (len(digits) - 1) if len(digits) > 1 and digits[0] != "0" else 2
+            new = str(draw.randint(low, 10 ** len(digits) - 1)).zfill(len(digits))
+        if new != digits:
+            found.append(_written_like(phrase, new))
+    return list(dict.fromkeys(found))
+
+
+def _written_like(phrase: str, digits: str) -> str:
+    """`phrase` with other digits, its commas and points where they were."""
+    left = iter(digits)
+    return re.sub(r"\d", lambda _: next(left), phrase)

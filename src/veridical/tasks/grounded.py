@@ -1,0 +1,224 @@
+"""The grounded generation tasks of D §3 (summaries, dialogue, data to text): inputs, prompts, a model's responses.
+
+The prompt is a template by name (`models/template.py`), so that detectors can read a response in the very prompt that
+made it. What a model writes here is unlabelled until somebody labels it: people, or a detector under its own name.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from veridical.core.decide import flagged
+from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
+from veridical.core.segment import sentences
+from veridical.core.types import Case, Detector, Example, Judgement, Source
+from veridical.models.continuing import Continued, continue_prompts
+from veridical.models.encode import Encoded, encode
+from veridical.models.load import LocalModel
+from veridical.models.template import Template, get_template, render
+
+__all__ = ["TASKS", "UNLABELLED", "Task", "Writing", "find_task", "inputs_of", "labelled", "write"]
+
+UNLABELLED = "nobody"  # who judged a response that has no labels
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task: its usual template, and where a response ends: after so many `sentences`, or (None) at a line break."""
+
+    name: str
+    template: str
+    sentences: int | None
+    max_tokens: int
+
+    def ends(self, text: str) -> bool:
+        """Whether a text so far holds the whole response."""
+        if self.sentences is None:
+            return "\n" in text
+        return len(sentences(text)) > self.sentences
+
+    def cut(self, text: str) -> str:
+        """The response in a text: without white space around it, up to where it ends."""
+        if self.sentences is None:
+            return text.partition("\n")[0].strip()
+        found = sentences(text)[: self.sentences]
+        return text[found[0].start : found[-1].end] if found else ""
+
+
+TASKS = {
+    task.name: task
+    for task in (
+        Task("summarise", "tldr", sentences=3, max_tokens=128),
+        Task("dialogue", "dialogue", sentences=None, max_tokens=64),
+        Task("data-to-text", "data-to-text", sentences=None, max_tokens=96),
+    )
+}
+
+
+def find_task(name: str) -> Task:
+    """The task called `name`; `UnknownNameError` with the nearest ones otherwise."""
+    if name not in TASKS:
+        raise UnknownNameError("task", name, TASKS)
+    return TASKS[name]
+
+
+def inputs_of(examples: Iterable[Example], template: str, *, sample: int | None = None, seed: int = 0) -> list[Example]:
+    """The different inputs of `examples`: their cases without a response, with the prompt of `template`.
+
+    Of several examples with the same prompt (E2E has some eight references to a set of attributes) the first stands for
+    all. Of the inputs `sample` are drawn by `seed`, in their order. What a group said of the old response is gone.
+    Raises `InputError` for a sample below 1, for "chat" and "raw", and if no example has a source.
+    """
+    if sample is not None and sample < 1:
+        raise InputError(f"the sample is {sample}", hint="1 or more")
+    if template in ("chat", "raw"):
+        raise InputError(f"no prompt can be made with the template {template!r}", hint="a template of this program")
+    found: dict[str, Example] = {}
+    for example in examples:
+        case = replace(example.case, response="")
+        prompt = render(case, template).text
+        if case.sources and prompt not in found:
+            gold = _unlabelled(case, "not written yet")
+            found[prompt] = replace(example, case=replace(case, prompt=prompt), gold=gold, group=(), annotations=())
+    if not found:
+        raise InputError("no example has a source", hint="there is nothing to write from")
+    made = list(found.values())
+    if sample is None or sample >= len(made):
+        return made
+    return [made[i] for i in sorted(random.Random(f"{seed}\0sample").sample(range(len(made)), sample))]
+
+
+def _unlabelled(case: Case, note: str) -> Judgement:
+    return Judgement(case.id, UNLABELLED, judged=(), notes=(note,))
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How a task's responses are written: D §3.1 draws from the two likeliest tokens at temperature 1.
+
+    `template` and `max_tokens` of None are the task's. A prompt has at most `max_prompt` tokens (None: what the model
+    has room for). `shorten` cuts sources that do not fit at their end, in the case too; without it such an input is
+    passed over.
+    """
+
+    task: Task
+    template: str | None = None
+    top_k: int = 2
+    temperature: float = 1.0
+    max_tokens: int | None = None
+    max_prompt: int | None = None
+    seed: int = 0
+    shorten: bool = False
+
+    @property
+    def prompt(self) -> str:
+        """The name of the template."""
+        return self.template or self.task.template
+
+    @property
+    def tokens(self) -> int:
+        """The most tokens of a response."""
+        return self.max_tokens or self.task.max_tokens
+
+    def id_of(self, given: Example, writer: str) -> str:
+        """The id of the response that the model called `writer` gives to an input."""
+        return f"{given.case.id}/{writer}/{self.seed}"
+
+    def groups(self, writer: str) -> dict[str, str]:
+        """What the responses of the model called `writer` are grouped by."""
+        drawn = f"k={self.top_k}, temperature={self.temperature:g}"
+        return {"task": self.task.name, "model": writer, "prompt": self.prompt, "drawn": drawn}
+
+
+def write(model: LocalModel, given: Sequence[Example], writing: Writing, *, name: str = "model") -> list[Example | str]:
+    """What `model`, called `name` in ids and groups, writes for each of these inputs; or why there is no response.
+
+    They are one batch. A case keeps the prompt that made its response; the gold judges nothing.
+    """
+    made: list[Example | str] = []
+    ready: list[tuple[int, Example, list[int]]] = []
+    for i, example in enumerate(given):
+        try:
+            shown, ids = _read(model, example, writing)
+            ready.append((i, shown, ids))
+            made.append("not written")
+        except CannotJudgeError as error:
+            made.append(error.message)
+    continued = continue_prompts(
+        model,
+        [ids for _, _, ids in ready],
+        [f"{writing.seed}\0{given[i].case.id}" for i, _, _ in ready],
+        top_k=writing.top_k,
+        temperature=writing.temperature,
+        max_tokens=writing.tokens,
+        ends=lambda text: writing.task.ends(text.lstrip(" ")),
+    )
+    for (i, shown, _), text in zip(ready, continued, strict=True):
+        made[i] = _written(shown, text, writing, name)
+    return made
+
+
+def _read(model: LocalModel, example: Example, writing: Writing) -> tuple[Example, list[int]]:
+    """The input as the model is shown it, and its tokens."""
+    room = model.max_positions - writing.tokens
+    room = room if writing.max_prompt is None else min(room, writing.max_prompt)
+    template = get_template(writing.prompt)
+    # a token holds a space and the word behind it: the space before the response is the response's to write
+    open_ended = replace(template, text=re.sub(r" +\{response\}$", "{response}", template.text))
+    made = _encoded(model, example.case, open_ended, room)
+    if (len(made) > 1 or made[0].notes) and writing.shorten:
+        example = replace(example, case=_shortened(example.case, made[0]))
+        example = replace(example, case=replace(example.case, prompt=render(example.case, template).text))
+        made = _encoded(model, example.case, open_ended, room)
+    if len(made) > 1 or made[0].notes:
+        raise CannotJudgeError("the prompt does not fit into the model")
+    return example, list(made[0].ids[: made[0].response_start])
+
+
+def _encoded(model: LocalModel, case: Case, template: Template, room: int) -> list[Encoded]:
+    if room < 1:
+        raise InputError(f"{model.name} reads {model.max_positions} tokens at once", hint="a smaller --max-tokens")
+    return encode(model, case, template, max_tokens=room, max_windows=1)
+
+
+def _shortened(case: Case, window: Encoded) -> Case:
+    """`case` with of each source only what the window shows; sources it does not show are left out."""
+    ends: dict[str, int] = {}
+    for _, id, span in window.source_spans:
+        ends[id] = max(ends.get(id, 0), span.end)
+    sources: list[Source] = [replace(s, text=s.text[: ends[s.id]]) for s in case.sources if s.id in ends]
+    return replace(case, sources=tuple(sources))
+
+
+def _written(shown: Example, text: Continued, writing: Writing, name: str) -> Example | str:
+    response = writing.task.cut(text.text.lstrip(" "))
+    if not response:
+        return "the response is empty"
+    case = replace(shown.case, id=writing.id_of(shown, name), response=response)
+    short = "" if text.finish == "stop" else f"; it breaks off after {writing.tokens} tokens"
+    gold = _unlabelled(case, f"written by {name}, not labelled{short}")
+    return replace(shown, case=case, gold=gold, group=tuple(sorted(writing.groups(name).items())))
+
+
+def labelled(examples: Sequence[Example], detector: Detector, threshold: float) -> Iterator[Example]:
+    """The examples with what `detector` flags at `threshold` as their labels, under the detector's own name."""
+    judgements = detector.judge([example.case for example in examples])
+    for example, judgement in zip(examples, judgements, strict=True):
+        marks = tuple(replace(v, score=1.0) for v in flagged(judgement, threshold))
+        whole = judgement.hallucination
+        wrong = bool(marks) if judgement.verdicts or whole is None else whole >= threshold
+        said = judgement.verdicts or whole is not None
+        notes = (*judgement.notes, f"labelled by a detector at {threshold:g}, not by people")
+        gold = replace(
+            judgement,
+            hallucination=float(wrong) if said else None,
+            verdicts=marks,
+            notes=notes,
+            omission=None,
+            omissions=(),
+            usage=None,
+        )
+        yield replace(example, gold=gold)
