@@ -100,7 +100,7 @@ def test_an_encoder_is_no_decoder(tmp_path: Path) -> None:
     folder = tiny("bert", tmp_path)
     with pytest.raises(InputError, match=r"is an encoder \(bert\)"):
         load(folder)
-    assert load(folder, causal=False).kind == "encoder"
+    assert load(folder, kinds=("encoder",)).kind == "encoder"
 
 
 def test_a_tokenizer_without_offsets(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

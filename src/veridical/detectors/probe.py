@@ -6,7 +6,10 @@ wrote it; where the base model itself writes, `attach` listens to its forward pa
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +23,7 @@ from veridical.core.types import Case, Judgement, Verdict
 from veridical.metrics.calibration import calibrator
 from veridical.models.artifact import Artifact, check_base, load_artifact
 from veridical.models.encode import Encoded, encode
-from veridical.models.load import LocalModel, load
+from veridical.models.load import READERS, LocalModel, load
 from veridical.models.probes import OBJECTIVES, Probes, from_tensors, score
 from veridical.models.runner import Result, Runner, Want
 
@@ -160,11 +163,20 @@ class Probe:
                 f"the base model of {self.path} is not in {place!r} any more",
                 hint=f"say where it is: probe:{self.path},model=FOLDER",
             )
-        model = load(place, revision=base.revision if self.model is None else None, device=self.device, dtype=dtype)
+        revision = base.revision if self.model is None else None
+        model = load(place, revision=revision, device=self.device, dtype=dtype, kinds=READERS)
         if not self._checked:
             check_base(base, model, f"the probe in {self.path}")
             self._checked = True
         return model
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What its scores depend on: what was trained (whose model `judge` compares), and its options."""
+        about = {"settings": self.artifact.settings, "base": asdict(self.artifact.base)}
+        digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
+        for name, tensor in sorted(self.artifact.tensors.items()):
+            digest.update(name.encode() + np.ascontiguousarray(tensor).tobytes())
+        return {"probe": digest.hexdigest()[:16], "unit": self.unit, "max_windows": self.max_windows}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement a case; all windows of all cases are batched together."""

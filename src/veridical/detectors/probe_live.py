@@ -86,6 +86,11 @@ class Attached:
     """
 
     def __init__(self, model: LocalModel, heads: Mapping[str, Head], *, batch: int = 1) -> None:
+        if model.kind != "causal":
+            raise InputError(
+                f"{model.name} is an encoder: it reads a text at once, not while it is written",
+                hint="judge the whole text, or train the probe on a causal language model",
+            )
         self.model = model
         self.watch = Watch(heads, batch=batch, device=model.device)
         self.found: dict[str, list[NDArray[np.float64]]] = {objective: [] for objective in heads}

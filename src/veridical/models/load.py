@@ -21,9 +21,15 @@ from veridical.core.errors import InputError, MissingExtraError, UnknownNameErro
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DTYPES", "Kind", "LocalModel", "load", "quiet", "require_models"]
+__all__ = ["DTYPES", "READERS", "Kind", "LocalModel", "load", "quiet", "require_models"]
 
 Kind = Literal["causal", "encoder", "seq2seq"]
+_KINDS: dict[Kind, str] = {
+    "causal": "a decoder (a causal language model)",
+    "encoder": "an encoder",
+    "seq2seq": "an encoder-decoder",
+}
+READERS: tuple[Kind, ...] = ("causal", "encoder")  # those that have a state for every token of one text
 DTYPES = ("auto", "fp32", "bf16", "fp16")
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
@@ -75,16 +81,16 @@ def load(
     device: str = "auto",
     dtype: str = "auto",
     trust_remote_code: bool = False,
-    causal: bool = True,
+    kinds: tuple[Kind, ...] = ("causal",),
 ) -> LocalModel:
     """The model in the folder `spec`, or that of the hub name "owner/model" if there is no such folder.
 
     `device` is "auto" (a GPU where there is one), "cpu", "cuda", "cuda:N" or "mps"; `dtype` is "auto" (bf16 where the
-    device computes in it, else fp32), "fp32", "bf16" or "fp16". `causal` asks for a decoder; without it any kind loads.
+    device computes in it, else fp32), "fp32", "bf16" or "fp16". `kinds` are those that the caller can work with.
     A hub model's commit is looked up once and pinned; name one with `revision` to get the same weights for ever.
 
-    Raises `InputError` for a folder without configuration or safetensors, a tokenizer without offsets, or an encoder
-    where a decoder is needed; `MissingExtraError` without torch or transformers.
+    Raises `InputError` for a folder without configuration or safetensors, a tokenizer without offsets, or a model of
+    another kind; `MissingExtraError` without torch or transformers.
     """
     if dtype not in DTYPES:
         raise UnknownNameError("dtype", dtype, DTYPES)
@@ -100,10 +106,10 @@ def load(
             hint="name a folder with config.json and model.safetensors, or a hub model as owner/name",
         )
     require_models()
-    key = (place, revision, device, dtype, trust_remote_code, causal)
+    key = (place, revision, device, dtype, trust_remote_code, kinds)
     with _lock:
         if key not in _loaded:
-            _loaded[key] = _load(place, folder.is_dir(), revision, device, dtype, trust_remote_code, causal)
+            _loaded[key] = _load(place, folder.is_dir(), revision, device, dtype, trust_remote_code, kinds)
         return _loaded[key]
 
 
@@ -130,7 +136,7 @@ def _load(
     device: str,
     dtype: str,
     trust_remote_code: bool,
-    causal: bool,
+    kinds: tuple[Kind, ...],
 ) -> LocalModel:
     import transformers
 
@@ -143,11 +149,9 @@ def _load(
         if commit:
             common["revision"] = commit
         kind = _kind(config)
-        if causal and kind != "causal":
-            raise InputError(
-                f"{place} is an {'encoder' if kind == 'encoder' else 'encoder-decoder'} ({config.model_type})",
-                hint="a decoder (a causal language model) is needed here",
-            )
+        if kind not in kinds:
+            wanted = " or ".join(_KINDS[wanted] for wanted in kinds)
+            raise InputError(f"{place} is {_KINDS[kind]} ({config.model_type})", hint=f"{wanted} is needed here")
         where = _device(device)
         what = _dtype(dtype, where)
         classes = {"causal": "AutoModelForCausalLM", "encoder": "AutoModel", "seq2seq": "AutoModelForSeq2SeqLM"}
