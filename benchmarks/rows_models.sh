@@ -13,8 +13,8 @@ measure() { # set, documents
     --data "$1:$data/$1" --sample "$2" --out benchmarks/rows/models.jsonl >/dev/null
 }
 
-measure perspectrum 100
-measure wice 60
 measure xsum_token 40
-measure conv_fever 20
-measure bump 5  # long responses: half an hour
+measure wice 40
+measure perspectrum 40
+measure conv_fever 12
+measure bump 4  # long responses: minutes each

@@ -76,6 +76,43 @@ def comparisons() -> str:
     return markdown([comparison_table(read_comparisons(file)) for file in files])
 
 
+def analyses(name: str, *views: str) -> Callable[[], str]:
+    """The committed findings of one analysis (of these views alone) and its peaks as Markdown tables."""
+
+    def made() -> str:
+        from dataclasses import replace
+
+        from veridical.analyses.records import read_records, tables_of
+        from veridical.bench.table import markdown
+
+        found = read_records(ROOT / "benchmarks" / "rows" / f"analyses-{name}.jsonl")
+        shown = [f for f in found.findings if not views or f.at["view"] in views]
+        return markdown(tables_of(replace(found, findings=shown)))
+
+    return made
+
+
+def published_probes() -> str:
+    """What the probes paper prints."""
+    from veridical.bench.published import published
+    from veridical.bench.table import markdown
+
+    return markdown(published("chwang2024").tables)
+
+
+def probe_comparisons() -> str:
+    """The exact tests of the pooled ensemble of probes against every other detector beside it."""
+    from veridical.bench.compare import comparison_table, read_comparisons
+    from veridical.bench.table import markdown
+
+    made = []
+    for file in sorted((ROOT / "benchmarks" / "rows").glob("probes-compare-*.jsonl")):
+        found = [c for c in read_comparisons(file) if c.metric in ("f1", "token_f1")]
+        chosen = [c for c in found if "pooling-ensemble" in c.a or "pooling-ensemble" in c.b]
+        made.append(comparison_table(chosen))
+    return markdown(made)
+
+
 def datasets() -> str:
     """The table of data sets."""
     from veridical.datasets import table
@@ -84,6 +121,11 @@ def datasets() -> str:
 
 
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
+    "analyses-context": ("docs/analyses.md", analyses("context")),
+    "analyses-labels": ("docs/analyses.md", analyses("labels", "ensemble of all", "flag all")),
+    "analyses-layers": ("docs/analyses.md", analyses("layers")),
+    "analyses-transfer": ("docs/analyses.md", analyses("transfer", "ensemble of all", "flag all")),
+    "published-probes": ("docs/analyses.md", published_probes),
     "comparisons": ("docs/bench.md", comparisons),
     "datasets": ("docs/datasets.md", datasets),
     "results": (
@@ -97,6 +139,15 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "results-models": (
         "docs/bench.md",
         results("models.jsonl", "roc_auc word_roc_auc token_f1 coverage_roc_auc source_word_roc_auc"),
+    ),
+    "results-probes": (
+        "docs/detectors/probe.md",
+        results("probes.jsonl", "f1 f1_sp token_f1 roc_auc word_roc_auc"),
+    ),
+    "comparisons-probes": ("docs/detectors/probe.md", probe_comparisons),
+    "results-verify": (
+        "docs/detectors/verify.md",
+        results("verify.jsonl", "roc_auc balanced_accuracy word_roc_auc token_f1"),
     ),
     "commands": ("docs/cli.md", command_help),
     "detectors": ("docs/detectors/README.md", detector_table),

@@ -21,7 +21,7 @@ LAYERS = [
     {"revise", "guard"},
     {"tasks"},
     {"train", "check", "bench", "batch"},
-    {"annotate", "server"},
+    {"analyses", "annotate", "server"},
     {"cli"},
     {"__main__"},
 ]

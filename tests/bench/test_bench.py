@@ -105,6 +105,12 @@ def test_a_sample_is_of_documents_and_grows(data: str) -> None:
     assert (rows[0].split, rows[0].documents, rows[0].n) == ("10 documents", 10, 20)
 
 
+def test_a_sample_falls_into_all_parts(data: str) -> None:
+    loaded = load(data, Settings(["overlap"], [data], sample=30, fit="f1"))
+    assert loaded.fitting
+    assert 1 <= len({example.document for example in loaded.examples}) <= 15
+
+
 def test_rules() -> None:
     for name in ("f1", "balanced_accuracy", "means", "precision@0.9"):
         assert callable(rule(name))

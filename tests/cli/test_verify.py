@@ -81,6 +81,30 @@ def test_citations_limit_what_a_claim_is_checked_against(command: Command) -> No
     assert 28 in {v.span.start for v in everything.verdicts}
 
 
+def test_findings_about_citations_can_be_asked_for(command: Command) -> None:
+    sources = [
+        {"id": "1", "text": "It is tall.", "citation": "Ling, 2009"},
+        {"id": "2", "text": "It is old.", "citation": "Benton, 2010"},
+    ]
+    response = "It is tall (Ling, 2009; Benton, 2010). It is blue. Nobody (1999) knows."
+    Path("case.json").write_text(json.dumps({"response": response, "sources": sources}))
+
+    def labels(*options: str) -> dict[str, float]:
+        (judged,) = decode(command("verify", "case.json", "--json", *options)[1]).judgements
+        return {f"{v.label}: {v.span.of(response)}": v.score for v in judged.verdicts if v.label}
+
+    assert labels() == {}
+    dangling = {"dangling citation: Nobody (1999)": 1.0}
+    assert labels("--citations", "skip") == dangling
+    assert labels("--citations", "skip+missing") == dangling | {"missing citation: It is blue.": 1.0}
+    each = {"wrong citation: Ling, 2009": 0.0, "wrong citation: Benton, 2010": 1.0}
+    assert labels("--citations", "all,each") == dangling | each
+    by_spec = command("check", "case.json", "--json", "-d", "verify:overlap,citations=all+each")[1]
+    (judged,) = decode(by_spec).judgements
+    assert judged.by == "verify:overlap,citations=all+each"
+    assert sum(v.label == "wrong citation" for v in judged.verdicts) == 2
+
+
 @pytest.mark.parametrize(
     ("options", "code", "says"),
     [
@@ -98,6 +122,8 @@ def test_citations_limit_what_a_claim_is_checked_against(command: Command) -> No
         (["--splitter", "model"], 2, "no model to ask"),
         (["--splitter", "words"], 2, "the splitter is"),
         (["--citations", "some"], 2, "off, skip"),
+        (["--citations", "off+missing"], 2, "off, skip"),
+        (["--citations", "all+every"], 2, "off, skip"),
         (["--key", "sk-secret"], 2, "No such option"),
     ],
 )

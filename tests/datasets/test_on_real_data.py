@@ -305,6 +305,13 @@ def test_sets_without_labels_say_so(shared_data: Path) -> None:
     assert len(questions) == 120
     assert {len(q.sources) for q in questions} == {8}
     assert all(q.response == "" and q.question and all(s.citation for s in q.sources) for q in questions)
+    told = json.loads((shared_data / "fave" / "paper_dataset.json").read_text("utf-8"))
+    for question, row in zip(questions, told, strict=True):
+        for source, paper in zip(question.sources, row["papers"], strict=True):
+            title, blank, abstract = source.text.partition("\n\n")
+            assert title.split() == paper["title"].split()
+            assert abstract == paper["summary"] if blank else not paper["summary"].strip()
+        assert len({s.citation for s in question.sources}) >= 7  # two without authors share a title
     with pytest.raises(InputError, match="read_questions"):
         fave.read(shared_data / "fave")
     with pytest.raises(InputError, match="read_texts"):

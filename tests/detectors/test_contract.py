@@ -15,7 +15,8 @@ from veridical.core.types import Case, Detector, Judgement, Source, check_judgem
 from veridical.detectors import DETECTORS, load_detector
 
 # name -> the specs under which the contract is run; a detector without options needs no entry. MODEL is a tiny language
-# model made for the test; "max_windows" keeps its passes over a source of a megabyte few.
+# model made for the test; "max_windows" keeps its passes over a source of a megabyte few. SCRIPT is a chat model's
+# replies.
 SPECS: dict[str, list[str]] = {
     "coin": ["coin", "coin:0.3"],
     "logprob": [
@@ -24,11 +25,17 @@ SPECS: dict[str, list[str]] = {
     ],
     "majority": ["majority", "majority:hallucinated"],
     "overlap": ["overlap", "overlap:values", "overlap:rouge", "overlap:rouge-plain"],
-    "judge": [],  # needs a chat model; tests/detectors/test_judge.py runs it on a scripted one
+    "judge": [f"judge:{way},model=scripted:SCRIPT" for way in ("yes_no", "cot", "list")],
     "probe": [],  # needs a trained artifact; tests/detectors/test_probe.py makes one
     "salience": ["salience:MODEL,dtype=fp32,max_windows=2"],
-    "selfcheck": [],  # likewise
-    "verify": ["verify", "verify:overlap:values"],
+    "selfcheck": ["selfcheck:overlap,model=scripted:SCRIPT,samples=2", "selfcheck:yes_no,model=scripted:SCRIPT"],
+    "verify": [
+        "verify",
+        "verify:overlap:values",
+        "verify:overlap,citations=all+missing+each",
+        "verify:yes_no,model=scripted:SCRIPT,citations=skip",
+        "verify:cot,model=scripted:SCRIPT,splitter=model,window=4000,coverage=no",
+    ],
 }
 ALL = [spec for name in DETECTORS for spec in SPECS.get(name, [name])]
 
@@ -95,6 +102,10 @@ def detector(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         torch.set_num_threads(1)  # tiny matrices only wait for each other
         folder = tmp_path_factory.getbasetemp() / "tiny-llama"
         spec = spec.replace("MODEL", str(folder if folder.exists() else tiny("llama", folder)))
+    if "SCRIPT" in spec:
+        script = tmp_path_factory.getbasetemp() / "script.json"
+        script.write_text('{"": "It says so.\\nSupported: Yes"}', encoding="utf-8")
+        spec = spec.replace("SCRIPT", str(script))
     return load_detector(spec)
 
 

@@ -117,5 +117,5 @@ def test_bad_arguments() -> None:
     for bad in ({"samples": 0}, {"temperature": 0.0}):
         with pytest.raises(InputError, match="sample"):
             SelfCheck(Scripted([]), **bad)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="needs the model"):
+    with pytest.raises(InputError, match="no language model is named"):
         SelfCheck.from_spec(None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -16,13 +16,15 @@ from veridical.llm.protocol import Message, Request
 
 @dataclass
 class Answer:
-    """What goes over the wire; `cut` = the connection closes after half of the body; `hang` = it never comes."""
+    """What goes over the wire; `cut` = the connection closes after half of the body; `hang` = it never comes;
+    `drip` = its "body" or all from the "head" on comes byte after byte, for seconds."""
 
     body: bytes
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     cut: bool = False
     hang: bool = False
+    drip: str = ""
 
 
 def completion(
@@ -67,6 +69,9 @@ class Loopback:
                     loopback.over.wait(5)
                     self.close_connection = True
                     return
+                if answer.drip:
+                    self.drip(answer)
+                    return
                 self.send_response(answer.status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(answer.body)))
@@ -75,6 +80,21 @@ class Loopback:
                 self.end_headers()
                 self.wfile.write(answer.body[: len(answer.body) // 2] if answer.cut else answer.body)
                 self.close_connection = answer.cut
+
+            def drip(self, answer: Answer) -> None:
+                self.close_connection = True
+                head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d" % len(answer.body)
+                padding = b"\r\nX-Padding: " + b"." * 200 if answer.drip == "head" else b""
+                whole = head + padding + b"\r\n\r\n" + answer.body
+                with suppress(OSError):  # the other side may have gone
+                    if answer.drip == "body":
+                        self.wfile.write(whole[: -len(answer.body)])
+                        whole = answer.body
+                    for at in range(len(whole)):
+                        self.wfile.write(whole[at : at + 1])
+                        self.wfile.flush()
+                        if loopback.over.wait(0.02):
+                            return
 
             def log_message(self, *args: object) -> None:
                 pass

@@ -5,10 +5,14 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +20,7 @@ from tests.llm.loopback import ask
 from veridical.core.errors import InputError, OutputError
 from veridical.core.types import Usage
 from veridical.llm.cache import Cached, request_key
+from veridical.llm.leases import Leases
 from veridical.llm.protocol import Failure, Message, Reply, Request, TokenLogprob
 from veridical.llm.scripted import Scripted
 
@@ -154,3 +159,89 @@ def test_what_a_model_says_of_itself_comes_through(tmp_path: Path) -> None:
     assert cached.logprobs is False
     assert not hasattr(cached, "nothing")
     assert not hasattr(cached, "notes")
+
+
+class Counting(Scripted):
+    """Answers only once `go` is set, and says that it was asked."""
+
+    def __init__(self, script: Any = lambda request: request.messages[0].content.upper()) -> None:
+        super().__init__(script)
+        self.asked, self.go = threading.Event(), threading.Event()
+
+    def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
+        self.asked.set()
+        assert self.go.wait(10)
+        return super().chat(requests)
+
+
+def together(first: Cached, second: Cached, one: Sequence[str], two: Sequence[str]) -> list[list[Reply | Failure]]:
+    """`first` is asked for `one` and, while it has no answer yet, `second` for `two`."""
+    with ThreadPoolExecutor(2) as pool:
+        a = pool.submit(first.chat, [ask(t) for t in one])
+        assert first.model.asked.wait(10)
+        b = pool.submit(second.chat, [ask(t) for t in two])
+        if set(two) - set(one):  # what only the second wants it asks for itself, before it waits
+            assert second.model.asked.wait(10)
+        first.model.go.set()
+        return [a.result(20), b.result(20)]
+
+
+def test_two_at_the_same_moment_pay_once(tmp_path: Path) -> None:
+    first, second = (Cached(Counting(), tmp_path / "c.db") for _ in range(2))
+    second.model.go.set()
+    a, b = together(first, second, "abc", "cbd")
+    assert [r.text for r in (*a, *b) if isinstance(r, Reply)] == list("ABCCBD")
+    assert [r.messages[0].content for r in first.model.requests] == list("abc")
+    assert [r.messages[0].content for r in second.model.requests] == ["d"]
+    assert [r.cached for r in b if isinstance(r, Reply)] == [True, True, False]
+    with sqlite3.connect(tmp_path / "c.db") as file:
+        assert file.execute("SELECT count(*) FROM leases").fetchone() == (0,)
+    file.close()
+
+
+def test_who_waits_for_a_failure_asks_itself(tmp_path: Path) -> None:
+    failing = Counting(lambda request: Failure("no", "server", True))
+    first, second = Cached(failing, tmp_path / "c.db"), Cached(Counting(), tmp_path / "c.db")
+    second.model.go.set()
+    a, b = together(first, second, "a", "a")
+    assert isinstance(a[0], Failure)
+    assert isinstance(b[0], Reply)
+
+
+def test_two_that_wait_for_each_other_both_end(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        made = [Cached(Scripted(lambda r: r.messages[0].content), tmp_path / "c.db") for _ in range(2)]
+        texts = [[str(i) for i in range(200)], [str(i) for i in reversed(range(200))]]
+        results = list(pool.map(lambda pair: pair[0].chat([ask(t) for t in pair[1]]), zip(made, texts, strict=True)))
+    assert [[r.text for r in several if isinstance(r, Reply)] for several in results] == texts
+    assert sum(len(cached.model.requests) for cached in made) == 200
+
+
+def test_the_lease_of_a_dead_process_runs_out(tmp_path: Path) -> None:
+    code = """
+import os, sys
+from veridical.llm import Message, Request
+from veridical.llm.cache import Cached
+from veridical.llm.scripted import Scripted
+Cached(Scripted(lambda r: os._exit(7)), sys.argv[1], lease=0.2).chat([Request((Message("user", "a"),))])
+"""
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path / "c.db")], timeout=60).returncode == 7
+    with sqlite3.connect(tmp_path / "c.db") as file:
+        assert file.execute("SELECT count(*) FROM leases").fetchone() == (1,)
+    file.close()
+    [reply] = Cached(Scripted(["A"]), tmp_path / "c.db").chat([ask("a")])
+    assert isinstance(reply, Reply)
+
+
+def test_a_lease_is_renewed_while_its_holder_works(tmp_path: Path) -> None:
+    with Cached(Scripted([]), tmp_path / "c.db")._open() as file:
+        mine, other = (Leases(Cached(Scripted([]), tmp_path / "c.db")._open, seconds=0.6) for _ in range(2))
+        with mine.held(file):
+            assert mine.claim(file, ["k"]) == ["k"]
+            [(first,)] = file.execute("SELECT until FROM leases").fetchall()
+            until, limit = first, time.monotonic() + 20
+            while until == first and time.monotonic() < limit:
+                (until,) = file.execute("SELECT until FROM leases").fetchone()
+            assert until > first
+            assert other.claim(file, ["k"]) == []
+        assert other.claim(file, ["k"]) == ["k"]

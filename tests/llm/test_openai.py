@@ -80,6 +80,8 @@ FAILING: dict[str, tuple[Answer, str, str]] = {
     "deep": (Answer(b"[" * 100_000), "malformed", "breaks off"),
     "cut": (Answer(completion("Yes").body, cut=True), "connection", "cut off"),
     "hang": (Answer(b"", hang=True), "timeout", "0.05 s"),
+    "drip": (Answer(b" " * 100 + completion("Yes").body, drip="body"), "timeout", "within 0.1 s"),
+    "drip of the head": (Answer(completion("Yes").body, drip="head"), "timeout", "within 0.1 s"),
     "no choices": (Answer(b'{"choices": []}'), "empty", "no choices"),
     "null choices": (Answer(b'{"choices": null}'), "empty", "no choices"),
     "no message": (Answer(b'{"choices": [{}]}'), "malformed", "no message"),
@@ -104,7 +106,7 @@ FAILING: dict[str, tuple[Answer, str, str]] = {
 @pytest.mark.parametrize("name", FAILING)
 def test_a_strange_answer_is_a_failure_that_says_why(name: str) -> None:
     answer, kind, why = FAILING[name]
-    outcome = one(lambda body: answer, timeout=0.05 if answer.hang else 5.0)
+    outcome = one(lambda body: answer, timeout=0.05 if answer.hang else 0.1 if answer.drip else 5.0)
     assert isinstance(outcome, Failure)
     assert outcome.kind == kind
     assert why in outcome.reason

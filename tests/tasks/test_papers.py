@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Source, Verdict
 from veridical.datasets.fave import read_questions
 from veridical.detectors import load_detector
-from veridical.detectors.citing import Citing
+from veridical.detectors.citing import Citing, citing
 from veridical.detectors.verify import Verify
 from veridical.llm.protocol import Failure, Reply, Request
 from veridical.llm.scripted import Scripted
@@ -50,7 +52,7 @@ def test_the_request_has_the_question_and_every_paper_that_says_something() -> N
     text = asked.messages[0].content
     assert asked.stage == "summary"
     assert "Creatine, part 0?" in text
-    assert "Paper 2: D. Benton, 2010\nAbstract: Creatine had no effect on sleep." in text
+    assert "Paper 2: D. Benton, 2010\nTitle and abstract: Creatine had no effect on sleep." in text
     assert "Blank" not in text
 
 
@@ -78,8 +80,8 @@ def test_a_matrix_of_generator_critic_and_judge() -> None:
     assert [(r.generator, r.critic, r.judge) for r in found.rows] == [
         ("writer", None, "judge"),
         ("writer", "critic", "judge"),
-        ("writer", None, "verify:overlap"),
-        ("writer", "critic", "verify:overlap"),
+        ("writer", None, "verify:overlap,citations=skip"),
+        ("writer", "critic", "verify:overlap,citations=skip"),
     ]
     before, after = (row.prevalence for row in found.rows[:2])
     assert (before.summaries, before.claims, before.skipped) == (4, 6, 2)
@@ -180,6 +182,27 @@ def test_intervals_hold_and_shares_are_shares(rows: list[list[float]]) -> None:
     assert found.per_summary.value >= found.share.value
 
 
+def test_papers_that_would_be_cited_alike_have_a_letter(tmp_path: Path) -> None:
+    named = [["N. Ziemert", "T. Weber"], ["Nadine  Ziemert"], ["A. Ling", "B. Ho", "C. Wu"], []]
+    papers = [
+        {"id": str(i), "title": f"On\n{i}", "summary": "" if i == 3 else f" We found {i}.", "authors": authors}
+        | {"metadata": {"year": 2016}}
+        for i, authors in enumerate(named)
+    ]
+    (tmp_path / "paper_dataset.json").write_text(json.dumps([{"query": "What?", "papers": papers}]))
+    (question,) = read_questions(tmp_path)
+    assert [s.citation for s in question.sources] == [
+        "N. Ziemert and T. Weber, 2016a",
+        "Nadine Ziemert, 2016b",
+        "A. Ling et al., 2016",
+        "On 3, 2016",
+    ]
+    assert [s.text for s in question.sources[1:]] == ["On 1\n\n We found 1.", "On 2\n\n We found 2.", "On 3"]
+    text = "Ziemert (2016a) found 0, and Ziemert (2016b) found 1. Ling et al. (2016) found 2."
+    found = citing(replace(question, response=text))
+    assert [ids for _, ids in found.found] == [("0",), ("1",), ("2",)]
+
+
 def test_the_published_questions(shared_data: Path) -> None:
     questions = list(read_questions(shared_data / "fave"))
     assert len(questions) == 120
@@ -198,8 +221,9 @@ def _first_sentences(request: Request) -> list[str]:
     lines = request.messages[0].content.splitlines()
     made = []
     for heading, abstract in pairwise(lines):
-        if heading.startswith("Paper ") and abstract.startswith("Abstract: "):
+        if heading.startswith("Paper ") and abstract.startswith("Title and abstract: "):
             who, _, year = heading.partition(": ")[2].rpartition(", ")
-            words = abstract.removeprefix("Abstract: ").replace("(", "").replace(")", "").replace(".", "").split()
+            text = abstract.removeprefix("Title and abstract: ")
+            words = text.replace("(", "").replace(")", "").replace(".", "").split()
             made.append(f"{who} ({year}) found: {' '.join(words[:12])}. ")
     return made

@@ -25,6 +25,7 @@ from veridical.detectors.probe import Probe  # noqa: E402
 from veridical.metrics.catalogue import METRICS  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.testing import tiny  # noqa: E402
+from veridical.train import judging  # noqa: E402
 from veridical.train import probe as module  # noqa: E402
 from veridical.train.fitting import Fitted  # noqa: E402
 from veridical.train.forced import Labels, force, labels_of  # noqa: E402
@@ -156,7 +157,8 @@ def test_the_ensemble_is_fitted_on_the_training_part(model: LocalModel, monkeypa
         parts.append((states.width, len(train), len(valid)))
         return whole(states, labels, train, valid, *rest, **named)
 
-    monkeypatch.setattr(module, "fit", keep)
+    for place in (module, judging):
+        monkeypatch.setattr(place, "fit", keep)
     made = train_probe(model, examples(), Plan(FAST, objectives=("token",), template="tldr"))
     split = made.artifact.training["examples"]
     assert parts == [(32, split["train"], split["valid"]), (4, split["train"], split["valid"])]

@@ -24,7 +24,7 @@ from veridical.metrics.catalogue import METRICS
 from veridical.metrics.permutation import permutation_accuracy, permutation_f1, permutation_f1_counts
 from veridical.metrics.significance import bonferroni, hanley_mcneil
 
-__all__ = ["TESTS", "Comparison", "compare", "comparison_table", "encode_comparison", "read_comparisons"]
+__all__ = ["TESTS", "Comparison", "compare", "comparison_table", "encode_comparison", "pair_of", "read_comparisons"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ TESTS: Mapping[str, tuple[str, Callable[[Rows, Rows], float]]] = {
 
 def compare(settings: Settings) -> Iterator[list[Comparison]]:
     """The comparisons of all pairs of detectors, one list a data set; each metric of `TESTS` that fits both."""
-    detectors = load_all(settings.detectors)
+    detectors = load_all(settings)
     if len(detectors) < 2:
         raise InputError(f"{len(detectors)} detector is named", hint="a comparison takes two or more")
     wanted = settings.metrics or list(TESTS)
@@ -90,13 +90,14 @@ def compare(settings: Settings) -> Iterator[list[Comparison]]:
 
 def _all_pairs(trials: list[Trial], metric: str, settings: Settings) -> list[Comparison]:
     fitting = [t for t in trials if METRICS[metric].fits(getattr(t.detector, "levels", ()), t.data.levels)]
-    made = [_pair(a, b, metric, settings) for a, b in combinations(fitting, 2)]
+    made = [pair_of(a, b, metric, settings) for a, b in combinations(fitting, 2)]
     raw = [comparison.p for comparison in made if comparison.p is not None]
     corrected = iter(bonferroni(raw))
     return [c if c.p is None else replace(c, p_bonferroni=next(corrected)) for c in made]
 
 
-def _pair(a: Trial, b: Trial, name: str, settings: Settings) -> Comparison:
+def pair_of(a: Trial, b: Trial, name: str, settings: Settings) -> Comparison:
+    """Two trials on the same cases under a metric of `TESTS`; not corrected for the number of pairs."""
     metric, (test, p_value) = METRICS[name], TESTS[name]
     rows = []
     for trial in (a, b):

@@ -10,13 +10,14 @@ from typing import Any
 from veridical.bench.rows import Row
 from veridical.core.errors import MissingExtraError
 
-__all__ = ["bars", "reliability", "roc"]
+__all__ = ["as_png", "as_svg", "bars", "new_axes", "reliability", "roc", "style_of"]
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")  # Okabe & Ito: for all eyes
 _LINES = ("-", "--", ":", "-.")
 
 
-def _axes(width: float, height: float) -> tuple[Any, Any]:
+def new_axes(width: float, height: float) -> tuple[Any, Any]:
+    """An empty figure of this size in inches, and its axes; `MissingExtraError` without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -27,7 +28,7 @@ def _axes(width: float, height: float) -> tuple[Any, Any]:
     return figure, axes
 
 
-def _svg(figure: Any) -> str:
+def as_svg(figure: Any) -> str:
     """The figure as an <svg> element for a page: no XML head, no date, text as text, the same each time."""
     from matplotlib import rc_context
 
@@ -38,7 +39,15 @@ def _svg(figure: Any) -> str:
     return re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
 
 
-def _style(i: int) -> dict[str, Any]:
+def as_png(figure: Any) -> bytes:
+    """The figure as PNG on white, 160 dots an inch."""
+    out = io.BytesIO()
+    figure.savefig(out, format="png", dpi=160, facecolor="white")
+    return out.getvalue()
+
+
+def style_of(i: int) -> dict[str, Any]:
+    """Colour and line of the i-th curve."""
     return {"color": _COLOURS[i % len(_COLOURS)], "linestyle": _LINES[i % len(_LINES)]}
 
 
@@ -47,15 +56,15 @@ def roc(rows: Sequence[Row]) -> str | None:
     drawn = [row for row in rows if row.curves.get("roc")]
     if not drawn:
         return None
-    figure, axes = _axes(4.6, 4.2)
+    figure, axes = new_axes(4.6, 4.2)
     axes.plot([0, 1], [0, 1], color="#888888", linewidth=0.8)
     for i, row in enumerate(drawn):
         area = row.metrics.get("roc_auc")
         label = row.detector + (f" ({area.value:.3f})" if area and area.value is not None else "")
-        axes.plot(*zip(*row.curves["roc"], strict=True), label=label, linewidth=1.6, **_style(i))
+        axes.plot(*zip(*row.curves["roc"], strict=True), label=label, linewidth=1.6, **style_of(i))
     axes.set(xlabel="false positive rate", ylabel="true positive rate", xlim=(0, 1), ylim=(0, 1.01), aspect="equal")
     axes.legend(frameon=False, fontsize=8, loc="lower right")
-    return _svg(figure)
+    return as_svg(figure)
 
 
 def reliability(rows: Sequence[Row]) -> str | None:
@@ -63,15 +72,15 @@ def reliability(rows: Sequence[Row]) -> str | None:
     drawn = [row for row in rows if row.curves.get("reliability")]
     if not drawn:
         return None
-    figure, axes = _axes(4.6, 4.2)
+    figure, axes = new_axes(4.6, 4.2)
     axes.plot([0, 1], [0, 1], color="#888888", linewidth=0.8)
     for i, row in enumerate(drawn):
         score, rate, mass = zip(*row.curves["reliability"], strict=True)
-        axes.plot(score, rate, label=row.detector, linewidth=1.2, **_style(i))
+        axes.plot(score, rate, label=row.detector, linewidth=1.2, **style_of(i))
         axes.scatter(score, rate, s=[8 + 60 * m / sum(mass) for m in mass], color=_COLOURS[i % len(_COLOURS)])
     axes.set(xlabel="mean score", ylabel="share hallucinated", xlim=(0, 1), ylim=(-0.02, 1.02), aspect="equal")
     axes.legend(frameon=False, fontsize=8, loc="best")
-    return _svg(figure)
+    return as_svg(figure)
 
 
 def bars(rows: Sequence[Row], metric: str) -> str | None:
@@ -81,7 +90,7 @@ def bars(rows: Sequence[Row], metric: str) -> str | None:
     if not groups:
         return None
     detectors = list(dict.fromkeys(row.detector for row in drawn))
-    figure, axes = _axes(max(4.6, 0.5 * len(groups) * len(detectors) + 2), 3.6)
+    figure, axes = new_axes(max(4.6, 0.5 * len(groups) * len(detectors) + 2), 3.6)
     width = 0.8 / len(detectors)
     for i, detector in enumerate(detectors):
         for row in (r for r in drawn if r.detector == detector):
@@ -93,4 +102,4 @@ def bars(rows: Sequence[Row], metric: str) -> str | None:
     axes.set_xticks(range(len(groups)), [str(g).partition("=")[2] for g in groups], rotation=30, ha="right")
     axes.set(ylabel=metric, ylim=(0, None))
     axes.legend(frameon=False, fontsize=8)
-    return _svg(figure)
+    return as_svg(figure)

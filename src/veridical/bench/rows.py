@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from veridical.core.errors import DataError
 from veridical.core.files import read_text
 
-__all__ = ["Figure", "Row", "encode_row", "read_rows"]
+__all__ = ["Asked", "Figure", "Row", "encode_row", "read_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,23 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """What language models were asked, in all: calls, tokens, and money where prices are known."""
+
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """A detector on one data set, one part of it, one group; `metrics` by name.
 
     `unit` is a hash of all that determines the figures: the same unit made again gives the same figures. `n` cases of
     which `not_judged` could not be judged; `data_hash` is of the examples as read, not of files; `seconds` is
-    judging alone, `peak_mb` the process's peak resident memory. `curves` are of the response-level scores
+    judging alone, `peak_mb` the process's peak resident memory. `usage` is what language models were asked for these
+    judgements, None where none was (replies from a cache count as nothing). `curves` are of the response-level scores
     (`veridical.bench.curves`).
     """
 
@@ -59,6 +70,7 @@ class Row:
     date: str
     machine: str
     versions: dict[str, str] = field(default_factory=dict)
+    usage: Asked | None = None
     curves: dict[str, list[list[float]]] = field(default_factory=dict)
 
 

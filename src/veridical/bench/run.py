@@ -15,18 +15,19 @@ from importlib.metadata import version
 import numpy as np
 
 from veridical.bench.curves import curves
-from veridical.bench.rows import Figure, Row
+from veridical.bench.rows import Asked, Figure, Row
 from veridical.bench.settings import Loaded, Settings, load
-from veridical.bench.trial import Trial, load_all, try_on
+from veridical.bench.trial import Trial, identity, load_all, try_on
 from veridical.core.decide import unjudged
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.types import Detector, Example, Judgement
 from veridical.datasets.split import document_of
+from veridical.llm.protocol import total_usage
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.catalogue import METRICS
 from veridical.metrics.measure import Metric, interval
 
-__all__ = ["run"]
+__all__ = ["row_of", "run"]
 
 Pairs = Sequence[tuple[Example, Judgement]]
 
@@ -36,7 +37,7 @@ def run(settings: Settings, known: Mapping[str, list[Row]] | None = None) -> Ite
 
     A unit that is in `known` is given back as it stands there, without judging anything.
     """
-    detectors = load_all(settings.detectors)
+    detectors = load_all(settings)
     for name in settings.metrics or ():
         if name not in METRICS:
             raise UnknownNameError("metric", name, METRICS)
@@ -53,7 +54,7 @@ def run(settings: Settings, known: Mapping[str, list[Row]] | None = None) -> Ite
 def _unit(detector: Detector, data: Loaded, settings: Settings) -> str:
     """A hash of all that determines the figures."""
     parts = (
-        *(detector.name, getattr(detector, "threshold", None), data.name, data.hash, data.split, settings.fit),
+        *(identity(detector), getattr(detector, "threshold", None), data.name, data.hash, data.split, settings.fit),
         *(settings.metrics and list(settings.metrics), list(settings.group_by), settings.threshold),
         *(settings.resamples, settings.level, settings.seed, version("veridical")),
     )
@@ -64,7 +65,7 @@ def _rows(unit: str, detector: Detector, data: Loaded, settings: Settings) -> li
     metrics = _metrics(detector, data, settings)
     groups = [("", range(len(data.examples))), *(g for key in settings.group_by for g in _groups(data.examples, key))]
     trial = try_on(detector, data, settings)
-    return [_row(unit, trial, settings, metrics, group, picked) for group, picked in groups]
+    return [row_of(unit, trial, settings, metrics, group, picked) for group, picked in groups]
 
 
 def _groups(examples: Sequence[Example], key: str) -> list[tuple[str, Sequence[int]]]:
@@ -92,9 +93,10 @@ def _metrics(detector: Detector, data: Loaded, settings: Settings) -> dict[str, 
     return wanted
 
 
-def _row(
+def row_of(
     unit: str, trial: Trial, settings: Settings, metrics: Mapping[str, Metric], group: str, picked: Sequence[int]
 ) -> Row:
+    """The row of what came of a trial, on the examples `picked` by index, under the name `group` ("" for all)."""
     data = trial.data
     pairs = [(data.examples[i], trial.judgements[i]) for i in picked]
     return Row(
@@ -119,9 +121,17 @@ def _row(
         command=settings.command,
         date=datetime.now(UTC).date().isoformat(),
         machine=f"{os.cpu_count()} x {platform.machine()} {sys.platform}",
+        usage=_usage([judgement for _, judgement in pairs]),
         curves={} if group else curves(pairs),
         versions={name: version(name) for name in ("veridical", "numpy")} | {"python": platform.python_version()},
     )
+
+
+def _usage(judgements: Sequence[Judgement]) -> Asked | None:
+    """What the judgements cost; None where none of them says."""
+    said = [judgement.usage for judgement in judgements if judgement.usage is not None]
+    used = total_usage(said)
+    return Asked(used.calls, used.prompt_tokens, used.completion_tokens, used.cost) if said else None
 
 
 def _figure(metric: Metric, pairs: Pairs, thresholds: Mapping[str, float], settings: Settings) -> Figure:

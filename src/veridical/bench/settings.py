@@ -6,11 +6,15 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from veridical.core.errors import DataError
 from veridical.core.types import Example
 from veridical.datasets import load_reader, read
 from veridical.datasets.split import content_hash, document_of, split_by_document
+
+if TYPE_CHECKING:
+    from veridical.llm.connection import Connection
 
 __all__ = ["Loaded", "Settings", "load"]
 
@@ -21,7 +25,8 @@ class Settings:
 
     `sample` takes that many documents of each data set, the same ones every time for a seed. With `fit` (a rule of
     `veridical.bench.trial.RULES`) each data set is divided by document: thresholds and detectors that can learn are
-    fitted on its validation part, and its test part alone is measured.
+    fitted on its validation part, and its test part alone is measured; with `fit` "none" it is, and nothing is fitted.
+    `connection` says how detectors that ask a chat model reach it; where its budget is spent, the run stops.
     """
 
     detectors: Sequence[str]
@@ -38,7 +43,13 @@ class Settings:
     seed: int = 0
     command: str = ""
     journal: Path | None = None
+    connection: Connection | None = None
     progress: Callable[[str, int, int], None] = field(default=lambda label, done, total: None)
+
+    @property
+    def fits(self) -> bool:
+        """Whether anything is fitted."""
+        return self.fit is not None and self.fit != "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +82,25 @@ def load(spec: str, settings: Settings) -> Loaded:
     if settings.sample is not None:
         examples = _sampled(examples, settings.sample, settings.seed)
     parts = split_by_document(examples, seed=settings.seed) if settings.fit else {"test": examples, "valid": []}
-    if settings.fit and not (parts["test"] and parts["valid"]):
+    fitting = parts["valid"] if settings.fits else []
+    if not parts["test"] or (settings.fits and not fitting):
         raise DataError("too few documents to fit on some and measure on others", path=path, hint="leave out --fit")
     sampled = None if settings.sample is None else f"{settings.sample} documents"
     split = ", ".join(filter(None, [settings.split, sampled, "test part" if settings.fit else None])) or "all"
     levels = load_reader(name).INFO.levels
-    return Loaded(name, split, parts["test"], parts["valid"], content_hash(examples), levels, len(bad))
+    return Loaded(name, split, parts["test"], fitting, content_hash(examples), levels, len(bad))
 
 
 def _sampled(examples: list[Example], documents: int, seed: int) -> list[Example]:
-    """The examples of `documents` documents, chosen by a hash of seed and name: more documents only add to fewer."""
+    """The examples of `documents` documents, chosen by a hash of seed and name: more documents only add to fewer.
+
+    The hash is another than that of the division into parts, or all of a small sample would fall into one part.
+    """
     names = {document_of(example) for example in examples}
-    order = sorted(names, key=lambda name: hashlib.sha256(f"{seed}\0{name}".encode("utf-8", "surrogatepass")).digest())
+    order = sorted(names, key=lambda name: _place(name, seed))
     chosen = set(order[:documents])
     return [example for example in examples if document_of(example) in chosen]
+
+
+def _place(document: str, seed: int) -> bytes:
+    return hashlib.sha256(f"sample\0{seed}\0{document}".encode("utf-8", "surrogatepass")).digest()

@@ -54,11 +54,24 @@ def _table(rows: list[Row], metrics: Sequence[str] | None) -> Table:
     ]
     title = first.data if first.split == "all" else f"{first.data}, {first.split}"
     skipped = f"; {first.skipped} rows skipped" if first.skipped else ""
+    dates = ", ".join(sorted({row.date for row in rows}))
     foot = (
         f"{first.level:.0%} intervals by bootstrap over {first.documents} documents ({first.resamples} samples, seed "
-        f"{first.seed}); data {first.data_hash[:12]}{skipped}; {', '.join(sorted({row.date for row in rows}))}"
+        f"{first.seed}); data {first.data_hash[:12]}{skipped}; {dates}{_asked(rows)}"
     )
     return Table(title, head, lines, foot)
+
+
+def _asked(rows: Sequence[Row]) -> str:
+    """What language models were asked, and what that cost, for each detector that asks one."""
+    parts = []
+    for row in rows:
+        if row.usage is not None and row.group is None:
+            used = row.usage
+            cost = "" if used.cost is None else f", cost {used.cost:.4f}"
+            said = f"{used.calls} calls, {used.prompt_tokens} + {used.completion_tokens} tokens{cost}"
+            parts.append(f"; {row.detector}: {said}")
+    return "".join(parts)
 
 
 def _counted(row: Row) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,24 +11,17 @@ import numpy as np
 from veridical.bench.journal import Journal
 from veridical.bench.settings import Loaded, Settings
 from veridical.core.decide import THRESHOLD, check_threshold
-from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
+from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.types import Detector, Example, Judgement, check_judgement
 from veridical.detectors import load_detector
 from veridical.metrics import UndefinedMetricError
-from veridical.metrics.calibration import (
-    threshold_between_means,
-    threshold_for_balanced_accuracy,
-    threshold_for_f1,
-    threshold_for_precision,
-)
 from veridical.metrics.catalogue import METRICS
+from veridical.metrics.fitting import RULES, rule
 
-__all__ = ["RULES", "Trial", "load_all", "try_on"]
+__all__ = ["RULES", "Trial", "identity", "load_all", "rule", "try_on"]
 
 BATCH = 64
-RULES = ("f1", "balanced_accuracy", "means", "precision@P")
 
-Fit = Callable[[np.ndarray, np.ndarray], float]
 # what is thresholded -> the metric whose rows are (gold, score) pairs of it
 _PAIRS = {"response": "roc_auc", "span": "word_roc_auc"}
 
@@ -45,32 +38,21 @@ class Trial:
     seconds: float
 
 
-def load_all(specs: Sequence[str]) -> list[Detector]:
-    """The detectors that `specs` name; `InputError` if one is named twice."""
-    detectors = [load_detector(spec) for spec in specs]
+def load_all(settings: Settings) -> list[Detector]:
+    """The detectors that the settings name; `InputError` if one is named twice."""
+    detectors = [load_detector(spec, settings.connection) for spec in settings.detectors]
+    if settings.connection is not None:
+        settings.connection.check_used(settings.detectors)
     names = [detector.name for detector in detectors]
     if len(set(names)) < len(names):
         raise InputError(f"a detector is named twice: {', '.join(names)}")
     return detectors
 
 
-def rule(name: str) -> Fit:
-    """The way to fit a threshold that `name` says; `UnknownNameError` for any other than `RULES`."""
-    fits: dict[str, Fit] = {
-        "f1": threshold_for_f1,
-        "balanced_accuracy": threshold_for_balanced_accuracy,
-        "means": threshold_between_means,
-    }
-    if name in fits:
-        return fits[name]
-    kind, _, wanted = name.partition("@")
-    try:
-        precision = float(wanted) if kind == "precision" else -1.0
-    except ValueError:
-        precision = -1.0
-    if not 0.0 < precision <= 1.0:
-        raise UnknownNameError("rule to fit by", name, RULES)
-    return lambda labels, scores: threshold_for_precision(labels, scores, precision)
+def identity(detector: Detector) -> str:
+    """Its name, and a hash of what stands behind it (`digest`) where that can change, as a folder's contents can."""
+    digest = getattr(detector, "digest", None)
+    return f"{detector.name}\0{digest}" if digest else detector.name
 
 
 def try_on(detector: Detector, data: Loaded, settings: Settings) -> Trial:
@@ -88,7 +70,7 @@ def _judge(detector: Detector, data: Loaded, settings: Settings) -> tuple[list[J
     """All judgements, of the fitting part first, and the seconds they took, an earlier run's seconds included."""
     label = f"{detector.name} on {data.name}"
     folder = settings.journal
-    journal = Journal.open(folder, detector.name, data.name, data.hash, data.split) if folder else None
+    journal = Journal.open(folder, identity(detector), data.name, data.hash, data.split) if folder else None
     judgements = list(journal.judgements) if journal else []
     seconds = journal.seconds if journal else 0.0
     cases = [example.case for example in (*data.fitting, *data.examples)]
@@ -98,6 +80,8 @@ def _judge(detector: Detector, data: Loaded, settings: Settings) -> tuple[list[J
         begun = time.perf_counter()
         made = detector.judge(batch)
         spent = time.perf_counter() - begun
+        if settings.connection is not None and settings.connection.refused():
+            raise _broke(label, at, len(cases))
         if len(made) != len(batch):
             raise CannotJudgeError(f"detector {detector.name!r} gave {len(made)} judgements for {len(batch)} cases")
         for case, judgement in zip(batch, made, strict=True):
@@ -110,6 +94,14 @@ def _judge(detector: Detector, data: Loaded, settings: Settings) -> tuple[list[J
     return judgements, seconds
 
 
+def _broke(label: str, judged: int, of: int) -> CannotJudgeError:
+    """What to say where the budget is spent; the batch that it was spent in is not kept, the replies in a cache are."""
+    return CannotJudgeError(
+        f"{label}: the budget is spent, {judged} of {of} cases are judged",
+        hint="run the same again with a larger budget: with --out (or --cache) nothing is paid twice",
+    )
+
+
 def _thresholds(
     detector: Detector, fitting: Sequence[Example], judgements: Sequence[Judgement], settings: Settings
 ) -> tuple[dict[str, float], str]:
@@ -117,9 +109,11 @@ def _thresholds(
     own = getattr(detector, "threshold", None)
     given = check_threshold(settings.threshold or own or THRESHOLD)
     thresholds = dict.fromkeys(("response", "span", "coverage"), given)
-    if not settings.fit:
+    if settings.threshold is None:
+        thresholds |= getattr(detector, "thresholds", {})
+    if not settings.fits:
         return thresholds, "command" if settings.threshold else "detector" if own else "default"
-    fit = rule(settings.fit)
+    fit = rule(settings.fit or "")
     notes = [f"{settings.fit} on {len(fitting)} validation examples"]
     for level, pairs in _PAIRS.items():
         rows = [METRICS[pairs].rows(e, j) for e, j in zip(fitting, judgements, strict=True)]

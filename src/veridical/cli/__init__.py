@@ -22,8 +22,8 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[2]  # type: ignore[ass
 
 # each is a module here with a function NAME_command, or an app NAME_app of its own commands
 COMMANDS = (
-    *("check", "verify", "revise", "papers", "salience"),
-    *("detectors", "train", "data", "bench", "schema", "version"),
+    *("check", "verify", "revise", "guard", "papers", "salience"),
+    *("detectors", "train", "analyse", "data", "bench", "schema", "version"),
 )
 
 app = typer.Typer(

@@ -5,14 +5,27 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer.core import TyperGroup
+
+from veridical.cli.chat import (
+    BaseUrl,
+    CachePath,
+    Concurrency,
+    DryRun,
+    KeyEnv,
+    MaxCalls,
+    MaxCost,
+    ModelName,
+    PriceList,
+    Timeout,
+    connect,
+)
+from veridical.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from veridical.bench.rows import Row
@@ -36,7 +49,12 @@ bench_app = typer.Typer(
 )
 
 
-Detectors = Annotated[list[str], typer.Argument(help="Detectors; see: veridical detectors.", metavar="DETECTOR…")]
+Detectors = Annotated[
+    list[str],
+    typer.Argument(
+        help="Detectors; see: veridical detectors. judge, verify and selfcheck ask --model.", metavar="DETECTOR…"
+    ),
+]
 Data = Annotated[
     list[str],
     typer.Option("--data", metavar="SET:PATH", help="Labelled data, such as xsum_token:FOLDER. Repeatable."),
@@ -55,7 +73,7 @@ Fit = Annotated[
     str | None,
     typer.Option(
         help="Fit thresholds on a tenth of the documents by f1, balanced_accuracy, means or precision@P, and "
-        "measure on another fifth.",
+        "measure on another fifth. none: measure on that fifth, fit nothing.",
         show_default=False,
     ),
 ]
@@ -85,14 +103,40 @@ def run_command(
     skip_bad: SkipBad = False,
     resamples: Annotated[int, typer.Option(help="Bootstrap samples, drawn by document.", min=10)] = 1000,
     seed: Seed = 0,
+    model: ModelName = None,
+    base_url: BaseUrl = None,
+    key_env: KeyEnv = None,
+    prices: PriceList = None,
+    max_cost: MaxCost = None,
+    max_calls: MaxCalls = None,
+    concurrency: Concurrency = 8,
+    timeout: Timeout = 120.0,
+    cache: CachePath = None,
+    dry_run: DryRun = False,
 ) -> int:
     """Run detectors on labelled data and print a table of metrics with bootstrap intervals.
 
     [bold]veridical bench overlap --data xsum_token:data/xsum_token[/bold]
     [bold]veridical bench overlap length coin --data bump:data/bump --group-by error_type --out rows.jsonl[/bold]
+    [bold]veridical bench judge:cot verify --model gpt-4o-mini --data bump:data/bump --sample 20 --out rows.jsonl[/bold]
+
+    With --out replies are kept until the run is complete (longer with --cache): a run that spent its budget goes on.
     """
     from veridical.bench.settings import Settings
 
+    journal = out.with_name(out.name + ".work") if out else None
+    connection = connect(
+        model,
+        base_url=base_url,
+        key_env=key_env,
+        prices=prices,
+        max_cost=max_cost,
+        max_calls=max_calls,
+        concurrency=concurrency,
+        timeout=timeout,
+        cache=cache or (journal / "replies.db" if journal else None),
+        dry_run=dry_run,
+    )
     settings = Settings(
         detectors=detectors,
         data=data,
@@ -106,13 +150,16 @@ def run_command(
         resamples=resamples,
         seed=seed,
         command=shlex.join(["veridical", *sys.argv[1:]]),
-        journal=out.with_name(out.name + ".work") if out else None,
+        journal=journal,
+        connection=connection,
     )
+    if dry_run:
+        return _rehearse(settings)
     from veridical.bench.table import tables
 
-    with _progress() as progress:
+    with progress_bar() as progress:
         rows = _run(replace(settings, progress=progress), out)
-    _show(tables(rows, _split(metrics) or None))
+    show_tables(tables(rows, _split(metrics) or None))
     return 0
 
 
@@ -131,6 +178,15 @@ def compare_command(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the comparisons as JSON lines.")] = None,
     skip_bad: SkipBad = False,
     seed: Seed = 0,
+    model: ModelName = None,
+    base_url: BaseUrl = None,
+    key_env: KeyEnv = None,
+    prices: PriceList = None,
+    max_cost: MaxCost = None,
+    max_calls: MaxCalls = None,
+    concurrency: Concurrency = 8,
+    timeout: Timeout = 120.0,
+    cache: CachePath = None,
 ) -> int:
     """Test every pair of detectors for a difference on the same cases.
 
@@ -142,6 +198,17 @@ def compare_command(
     from veridical.bench.settings import Settings
     from veridical.core.files import write_whole
 
+    connection = connect(
+        model,
+        base_url=base_url,
+        key_env=key_env,
+        prices=prices,
+        max_cost=max_cost,
+        max_calls=max_calls,
+        concurrency=concurrency,
+        timeout=timeout,
+        cache=cache,
+    )
     settings = Settings(
         detectors=detectors,
         data=data,
@@ -153,14 +220,34 @@ def compare_command(
         skip_bad=skip_bad,
         seed=seed,
         command=shlex.join(["veridical", *sys.argv[1:]]),
+        connection=connection,
     )
-    with _progress() as progress:
+    with progress_bar() as progress:
         made = list(compare(replace(settings, progress=progress)))
     for found in made:
-        _show([comparison_table(found)])
+        show_tables([comparison_table(found)])
     if out:
         write_whole(out, "".join(encode_comparison(c) + "\n" for found in made for c in found))
     return 0
+
+
+def _rehearse(settings: Settings) -> int:
+    """Let every detector judge everything while no model is asked, and print what it would take."""
+    from veridical.bench.settings import load
+    from veridical.bench.trial import BATCH, load_all
+    from veridical.cli.chat import print_plan
+
+    detectors = load_all(settings)
+    for spec in settings.data:
+        data = load(spec, settings)
+        for given in detectors:
+            detector = given.fit(data.fitting) if data.fitting and hasattr(given, "fit") else given
+            if getattr(detector, "asks", False):
+                cases = [example.case for example in (*data.fitting, *data.examples)]
+                for at in range(0, len(cases), BATCH):
+                    detector.judge(cases[at : at + BATCH])
+    assert settings.connection is not None
+    return print_plan(settings.connection)
 
 
 def _split(text: str | None) -> list[str]:
@@ -188,26 +275,7 @@ def _run(settings: Settings, out: Path | None) -> list[Row]:
     return rows
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar on standard error, where somebody looks at it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        tasks: dict[str, int] = {}
-
-        def show(label: str, done: int, total: int) -> None:
-            if label not in tasks:
-                tasks[label] = bar.add_task(label, total=total)
-            bar.update(tasks[label], completed=done)  # type: ignore[arg-type]
-
-        yield show
-
-
-def _show(tables: list[Table]) -> None:
+def show_tables(tables: list[Table]) -> None:
     """Tables on standard output; where the terminal is too narrow for a result table, a line a figure."""
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -248,7 +316,7 @@ def table_command(
     found = read_rows(rows)
     chosen = _split(metrics) or None
     if format == "terminal":
-        _show(tables(found, chosen))
+        show_tables(tables(found, chosen))
         return 0
     if format == "html":
         from veridical.bench.page import render_tables

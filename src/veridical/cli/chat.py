@@ -5,11 +5,8 @@ A key is never an argument: it comes from the environment or a file, and argumen
 
 from __future__ import annotations
 
-import json
-import re
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,8 +14,8 @@ import typer
 
 if TYPE_CHECKING:
     from veridical.core.types import Detector
-    from veridical.llm.budget import Prices
-    from veridical.llm.protocol import ChatModel, Failure, Reply, Request
+    from veridical.llm.connection import Connection
+    from veridical.llm.protocol import ChatModel
 
 PANEL = "Language model"
 
@@ -62,12 +59,15 @@ PriceList = Annotated[
 ]
 MaxCost = Annotated[
     float | None,
-    typer.Option(help="Spend no more than this (needs --prices).", show_default=False, rich_help_panel=PANEL),
+    typer.Option(help="Spend no more than this in all (needs --prices).", show_default=False, rich_help_panel=PANEL),
 ]
 MaxCalls = Annotated[
     int | None, typer.Option(help="Send no more requests than this.", show_default=False, rich_help_panel=PANEL)
 ]
 Concurrency = Annotated[int, typer.Option(help="Requests at once.", min=1, rich_help_panel=PANEL)]
+Timeout = Annotated[
+    float, typer.Option(help="Seconds that one request may take as a whole.", min=0.1, rich_help_panel=PANEL)
+]
 CachePath = Annotated[
     Path | None,
     typer.Option(
@@ -84,83 +84,43 @@ DryRun = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
-    """How every model of one command is reached."""
+def connect(
+    model: str | None = None,
+    *,
+    base_url: str | None,
+    key_env: str | None,
+    prices: str | None,
+    max_cost: float | None,
+    max_calls: int | None,
+    concurrency: int,
+    timeout: float,
+    cache: Path | None,
+    dry_run: bool = False,
+) -> Connection:
+    """How every model of one command is reached, as its options say."""
+    from veridical.llm.connection import Connection, read_prices
 
-    base_url: str | None = None
-    key_env: str | None = None
-    prices: str | None = None
-    max_cost: float | None = None
-    max_calls: int | None = None
-    concurrency: int = 8
-    cache: Path | None = None
-
-    def model(self, name: str) -> ChatModel:
-        """The chat model called `name`; `InputError` for options that it does not take."""
-        from veridical.llm.cache import Cached
-
-        made = self._model(name)
-        return made if self.cache is None else Cached(made, self.cache)
-
-    def _model(self, name: str) -> ChatModel:
-        from veridical.core.errors import InputError
-        from veridical.llm.openai import OpenAIChat
-
-        scripted = name.startswith("scripted:")
-        if not scripted and not Path(name).expanduser().is_dir():
-            return OpenAIChat(
-                name,
-                base_url=self.base_url,
-                key_env=self.key_env,
-                prices=_prices(self.prices),
-                max_cost=self.max_cost,
-                max_calls=self.max_calls,
-                concurrency=self.concurrency,
-            )
-        if self.base_url or self.key_env or self.max_cost is not None or self.max_calls is not None:
-            raise InputError(
-                f"{name} is no model on a server", hint="leave --base-url, --key-env, --max-cost and --max-calls out"
-            )
-        if scripted:
-            return _scripted(Path(name.removeprefix("scripted:")))
-        from veridical.llm.local import LocalChat
-
-        return LocalChat(name)
-
-    def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """What so many tokens cost, None without --prices."""
-        prices = _prices(self.prices)
-        return prices and (prompt_tokens * prices[0] + completion_tokens * prices[1]) / 1e6
+    return Connection(
+        model=model,
+        base_url=base_url,
+        key_env=key_env,
+        prices=None if prices is None else read_prices(prices),
+        max_cost=max_cost,
+        max_calls=max_calls,
+        concurrency=concurrency,
+        timeout=timeout,
+        cache=cache,
+        rehearse=dry_run,
+    )
 
 
-def _prices(text: str | None) -> Prices | None:
-    from veridical.core.errors import InputError
+def load_detectors(specs: Sequence[str], connection: Connection) -> list[Detector]:
+    """The detectors that `specs` name; `InputError` if a model is named and none of them asks one."""
+    from veridical.detectors import load_detector
 
-    if text is None:
-        return None
-    try:
-        price_in, price_out = (float(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"--prices {text!r} is not IN,OUT", hint="such as --prices 0.15,0.60") from None
-    return price_in, price_out
-
-
-def _scripted(path: Path) -> ChatModel:
-    from veridical.core.errors import DataError
-    from veridical.core.files import read_text
-    from veridical.llm.scripted import Scripted
-
-    try:
-        script = json.loads(read_text(path))
-    except ValueError as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"not JSON: {error}", path=path) from None
-    answers = script.values() if isinstance(script, dict) else script
-    if not isinstance(script, dict | list) or not all(isinstance(answer, str) for answer in answers):
-        raise DataError("not a script", path=path, hint='{"words of the question": "the reply", …} or ["reply", …]')
-    return Scripted(script, name=f"scripted:{path.name}")
+    made = [load_detector(spec, connection) for spec in specs]
+    connection.check_used(specs)
+    return made
 
 
 def claim_checker(
@@ -179,9 +139,7 @@ def claim_checker(
     from veridical.detectors.citing import Citing
     from veridical.detectors.verify import Verify
 
-    if citations not in ("off", "skip", "all"):
-        raise InputError(f"--citations {citations!r}", hint="off, skip (uncited claims) or all (check them, too)")
-    citing = None if citations == "off" else Citing(uncited=citations)  # type: ignore[arg-type]
+    citing = Citing.read(citations)
     way = checker or ("yes_no" if model else "overlap")
     if way in ("yes_no", "cot"):
         if model is None:
@@ -193,49 +151,11 @@ def claim_checker(
     return Verify(load_detector(way), model=model, splitter=splitter, citations=citing)  # type: ignore[arg-type]
 
 
-class Rehearsal:
-    """A model that sends nothing, counts every request, and answers so that as many as can be follow."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.requests: list[Request] = []
-
-    def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """An answer a request, the same whenever it is asked."""
-        from veridical.llm.protocol import Reply
-
-        self.requests += requests
-        return [Reply(_rehearsed(request)) for request in requests]
-
-
-_RESPONSE = re.compile(r"<<<response (\w+)\n(.*)\nresponse \1>>>", re.DOTALL)
-_PAPER = re.compile(r"^Paper \d+: (.+?)(?:, (\d{4}))?$", re.MULTILINE)
-
-
-def _rehearsed(request: Request) -> str:
-    """What a model might say: every sentence is a claim, every claim is wrong, every revision changes something."""
-    from veridical.core.segment import sentences
-    from veridical.llm.prompts import prompt
-
-    asked = request.messages[-1].content
-    found = _RESPONSE.search(asked)
-    text = found[2] if found else ""
-    if request.stage == "split":
-        return "\n".join(f"- {' '.join(span.of(text).split())}" for span in sentences(text))
-    if request.stage == "revise":
-        return f"Corrected text:\n{text.rstrip()} Indeed."
-    if request.stage == "summary":
-        return " ".join(f"{who} ({year or 'n.d.'}) found much." for who, year in _PAPER.findall(asked))
-    if prompt("verify_many").hash in request.prompt:
-        return "\n".join(f"{n}. No" for n in range(1, 1000))
-    return "Feedback: wrong.\nSupported: No"
-
-
-def print_plan(models: Iterable[ChatModel], connection: Connection) -> int:
-    """Print what the rehearsed models were asked, and give back the exit code 0."""
+def print_plan(connection: Connection) -> int:
+    """Print what the rehearsed models of `connection` were asked, and give back the exit code 0."""
     from veridical.llm.budget import most_tokens
 
-    for model in models:
+    for model in connection.made.values():
         requests = getattr(model, "requests", [])
         stages: dict[str, int] = {}
         for request in requests:
@@ -249,5 +169,7 @@ def print_plan(models: Iterable[ChatModel], connection: Connection) -> int:
             f"{model.name}: {len(requests)} calls ({each}), about {bytes_in // 4} prompt tokens, "
             f"at most {out} completion tokens{money}\n"
         )
+    if not connection.made:
+        sys.stdout.write("No language model is asked.\n")
     sys.stdout.write("Dry run: nothing was sent. Claims that turn out to be supported need no critique or revision.\n")
     return 0

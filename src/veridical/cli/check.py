@@ -9,7 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from veridical.cli.chat import (
+    BaseUrl,
+    CachePath,
+    Concurrency,
+    DryRun,
+    KeyEnv,
+    MaxCalls,
+    MaxCost,
+    ModelName,
+    PriceList,
+    Timeout,
+    connect,
+)
+
 if TYPE_CHECKING:
+    from veridical.cli.drawn import Maps
     from veridical.core.types import Case, Checked, Source
 
 _INPUT = "What to check"
@@ -64,7 +79,7 @@ def check_command(
             "--detector",
             "-d",
             metavar="NAME",
-            help="Repeatable; see: veridical detectors. Default: overlap.",
+            help="Repeatable; see: veridical detectors. Default: overlap. judge, verify and selfcheck ask --model.",
             rich_help_panel=_JUDGE,
         ),
     ] = None,
@@ -84,6 +99,16 @@ def check_command(
             rich_help_panel=_JUDGE,
         ),
     ] = None,
+    model: ModelName = None,
+    base_url: BaseUrl = None,
+    key_env: KeyEnv = None,
+    prices: PriceList = None,
+    max_cost: MaxCost = None,
+    max_calls: MaxCalls = None,
+    concurrency: Concurrency = 8,
+    timeout: Timeout = 120.0,
+    cache: CachePath = None,
+    dry_run: DryRun = False,
     html: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Write a page to look at.", rich_help_panel=_OUTPUT)
     ] = None,
@@ -98,11 +123,14 @@ def check_command(
     [bold]veridical check answer.txt article.pdf --must-cover key-points.txt --html report.html[/bold]
     [bold]veridical check answer.txt --perspective pro=for.txt --perspective con=against.txt[/bold]
     [bold]veridical check cases.jsonl --json --fail-over 0.5 > results.jsonl[/bold]
+    [bold]veridical check answer.txt article.txt -d judge:cot -d verify --model gpt-4o-mini --cache replies.db[/bold]
 
     A line of cases.jsonl: {"response": "…", "sources": ["…", {"text": "…", "must_cover": true}]}.
     Exit codes: 0 nothing flagged, 1 flagged, 2 usage or input, 3 could not judge.
     """
     from veridical.check import DEFAULT_DETECTOR, check_cases
+    from veridical.cli.chat import load_detectors, print_plan
+    from veridical.cli.drawn import with_maps
     from veridical.documents import CASE_ENDINGS
 
     limit = max_mb * 1024 * 1024
@@ -112,8 +140,26 @@ def check_command(
         given = iter(
             [given_case(response, sources or [], must_cover or [], perspective or [], question, encoding, limit)]
         )
-    checked = check_cases(given, detector or DEFAULT_DETECTOR, threshold=threshold, fail_over=fail_over)
-    return deliver(checked, html=html, json=json)
+    connection = connect(
+        model,
+        base_url=base_url,
+        key_env=key_env,
+        prices=prices,
+        max_cost=max_cost,
+        max_calls=max_calls,
+        concurrency=concurrency,
+        timeout=timeout,
+        cache=cache,
+        dry_run=dry_run,
+    )
+    detectors = load_detectors(detector or [DEFAULT_DETECTOR], connection)
+    detectors, maps = with_maps(detectors) if html else (detectors, [])
+    checked = check_cases(given, detectors, threshold=threshold, fail_over=fail_over)
+    if dry_run:
+        for _ in checked:
+            pass
+        return print_plan(connection)
+    return deliver(checked, html=html, json=json, maps=maps)
 
 
 def given_cases(path: Path, limit: int, *single: object) -> Iterator[Case]:
@@ -170,8 +216,11 @@ def _fresh(name: str, taken: dict[str, Source]) -> str:
     return next(n for n in (name, *(f"{name} ({i})" for i in range(2, len(taken) + 3))) if n not in taken)
 
 
-def deliver(checked: Iterator[Checked], *, html: Path | None, json: bool) -> int:
-    """Print each checked case as it comes, write the page if one is wanted, and give back the exit code."""
+def deliver(checked: Iterator[Checked], *, html: Path | None, json: bool, maps: Maps | None = None) -> int:
+    """Print each checked case as it comes, write the page if one is wanted, and give back the exit code.
+
+    `maps` are the salience maps by detector (`cli.drawn`), which grow as the cases come.
+    """
     from veridical.core.types import Outcome
 
     kept: list[Checked] = []
@@ -189,7 +238,7 @@ def deliver(checked: Iterator[Checked], *, html: Path | None, json: bool) -> int
     else:
         _print_text(passing())
     if html is not None:
-        _write_page(kept, html)
+        _write_page(kept, html, maps or [])
     return 1 if Outcome.FLAGGED in outcomes else 3 if Outcome.UNJUDGED in outcomes else 0
 
 
@@ -208,9 +257,10 @@ def _print_text(checked: Iterator[Checked]) -> None:
     print_report(checked, Console(highlight=False, markup=False, emoji=False, soft_wrap=False))
 
 
-def _write_page(checked: list[Checked], path: Path) -> None:
+def _write_page(checked: list[Checked], path: Path, maps: Maps) -> None:
+    from veridical.cli.drawn import rows_of
     from veridical.core.files import write_whole
     from veridical.report.html import render_html
 
-    write_whole(path, render_html(checked))
+    write_whole(path, render_html(checked, maps=rows_of(maps, len(checked))))
     sys.stderr.write(f"wrote {path}\n")

@@ -13,17 +13,19 @@ from veridical.cli.chat import (
     BaseUrl,
     CachePath,
     Concurrency,
-    Connection,
     DryRun,
     KeyEnv,
     MaxCalls,
     MaxCost,
     PriceList,
+    Timeout,
+    connect,
 )
 from veridical.cli.verify import AsJson
 
 if TYPE_CHECKING:
     from veridical.core.types import Case
+    from veridical.llm.connection import Connection
     from veridical.llm.protocol import ChatModel
     from veridical.tasks.papers import Judge, Study
     from veridical.tasks.prevalence import Audit, Estimate
@@ -50,7 +52,8 @@ def papers_command(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Criticises them: a model, or verify:DETECTOR. Repeatable. Default: none, so nothing is revised.",
+            help="Criticises them: a model, or verify:DETECTOR[,citations=HOW]. Repeatable. "
+            "Default: none, so nothing is revised.",
             show_default=False,
             rich_help_panel=_WHO,
         ),
@@ -59,7 +62,8 @@ def papers_command(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Counts hallucinations: a model, or verify:DETECTOR. Repeatable. Default: verify:overlap.",
+            help="Counts hallucinations: a model, or verify:DETECTOR[,citations=HOW]. Repeatable. "
+            "Default: verify:overlap.",
             show_default=False,
             rich_help_panel=_WHO,
         ),
@@ -83,6 +87,7 @@ def papers_command(
     max_cost: MaxCost = None,
     max_calls: MaxCalls = None,
     concurrency: Concurrency = 8,
+    timeout: Timeout = 120.0,
     cache: CachePath = None,
     dry_run: DryRun = False,
     html: Annotated[Path | None, typer.Option(metavar="OUT", help="Write a page of the revisions.")] = None,
@@ -93,30 +98,40 @@ def papers_command(
     [bold]veridical papers fave/ -m gpt-4o-mini --critic gpt-4o --judge gpt-4o --audit 66/100 --cache replies.db[/bold]
     [bold]veridical papers fave/ -m gpt-4o-mini --critic gpt-4o --judge gpt-4o --dry-run --limit 10[/bold]
 
-    The budget is each model's own. Exit codes: 0 done, 2 usage or input, 3 could not judge.
+    One budget for all models. Exit codes: 0 done, 2 usage or input, 3 could not judge.
     """
-    from veridical.cli.chat import Rehearsal, print_plan
+    from veridical.cli.chat import print_plan
     from veridical.datasets.fave import read_questions
     from veridical.tasks.papers import study
 
-    connection = Connection(base_url, key_env, prices, max_cost, max_calls, concurrency, cache)
+    connection = connect(
+        base_url=base_url,
+        key_env=key_env,
+        prices=prices,
+        max_cost=max_cost,
+        max_calls=max_calls,
+        concurrency=concurrency,
+        timeout=timeout,
+        cache=cache,
+        dry_run=dry_run,
+    )
     judges = judge or ["verify:overlap"]
     names = dict.fromkeys(name for name in (*model, *(critic or ()), *judges) if not _is_detector(name))
-    models: dict[str, ChatModel] = {n: Rehearsal(n) if dry_run else connection.model(n) for n in names}
-    audits = _audits(audit or [], judges, models)
+    models: dict[str, ChatModel] = {name: connection.chat(name) for name in names}
+    audits = _audits(audit or [], judges, connection)
     questions: list[Case] = list(islice(read_questions(data), limit))
     found = study(
         questions,
         [models[name] if name in models else _refuse(name) for name in dict.fromkeys(model)],
-        critics=[_judge(name, models) for name in dict.fromkeys(critic or ())],
-        judges=[_judge(name, models) for name in dict.fromkeys(judges)],
+        critics=[_judge(name, connection) for name in dict.fromkeys(critic or ())],
+        judges=[_judge(name, connection) for name in dict.fromkeys(judges)],
         audits=audits,
         threshold=threshold,
         rounds=rounds,
         seed=seed,
     )
     if dry_run:
-        return print_plan(models.values(), connection)
+        return print_plan(connection)
     _print(found, json=json)
     if html is not None:
         _write_page(found, html)
@@ -133,21 +148,21 @@ def _refuse(name: str) -> Any:
     raise InputError(f"--model {name} writes nothing", hint="a detector can be a critic or a judge")
 
 
-def _judge(name: str, models: dict[str, ChatModel]) -> Judge:
+def _judge(name: str, connection: Connection) -> Judge:
+    """A model, or `verify` as its spec says: sentences that cite, against what they cite, unless it says otherwise."""
     from veridical.detectors import load_detector
-    from veridical.detectors.citing import Citing
-    from veridical.detectors.verify import Verify
 
-    if name in models:
-        return models[name]
-    return Verify(load_detector(name.partition(":")[2] or "overlap"), citations=Citing())
+    if not _is_detector(name):
+        return connection.chat(name)
+    cited = "" if "citations=" in name else ",citations=skip" if ":" in name else ":citations=skip"
+    return load_detector(name + cited, connection)
 
 
-def _audits(given: list[str], judges: list[str], models: dict[str, ChatModel]) -> dict[str, Audit]:
+def _audits(given: list[str], judges: list[str], connection: Connection) -> dict[str, Audit]:
     """The audits by the name that a judge goes by in the results."""
     from veridical.core.errors import InputError
 
-    shown = {name: _judge(name, models).name for name in judges}
+    shown = {name: _judge(name, connection).name for name in judges}
     audits: dict[str, Audit] = {}
     for text in given:
         name, equals, counts = text.rpartition("=")

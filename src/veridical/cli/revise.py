@@ -15,13 +15,14 @@ from veridical.cli.chat import (
     BaseUrl,
     CachePath,
     Concurrency,
-    Connection,
     DryRun,
     KeyEnv,
     MaxCalls,
     MaxCost,
     ModelName,
     PriceList,
+    Timeout,
+    connect,
 )
 from veridical.cli.verify import (
     AreCases,
@@ -83,6 +84,7 @@ def revise_command(
     max_cost: MaxCost = None,
     max_calls: MaxCalls = None,
     concurrency: Concurrency = 8,
+    timeout: Timeout = 120.0,
     cache: CachePath = None,
     dry_run: DryRun = False,
     splitter: Splitter = "sentences",
@@ -105,10 +107,21 @@ def revise_command(
     The revised text is judged again and kept only if it is better and loses nothing that was supported.
     Exit codes (of the text that stands): 0 nothing flagged, 1 flagged, 2 usage or input, 3 could not judge.
     """
-    from veridical.cli.chat import Rehearsal, claim_checker, print_plan
+    from veridical.cli.chat import claim_checker, print_plan
 
-    connection = Connection(base_url, key_env, prices, max_cost, max_calls, concurrency, cache)
-    names = {name: Rehearsal(name) if dry_run else connection.model(name) for name in (model, critic) if name}
+    connection = connect(
+        model,
+        base_url=base_url,
+        key_env=key_env,
+        prices=prices,
+        max_cost=max_cost,
+        max_calls=max_calls,
+        concurrency=concurrency,
+        timeout=timeout,
+        cache=cache,
+        dry_run=dry_run,
+    )
+    names = {name: connection.chat(name) for name in (model, critic) if name}
     asked = names.get(model or "")
     detector = claim_checker(asked, checker=checker, splitter=splitter, citations=citations, window=window)
     made = _reviser(reviser, asked, names.get(critic or ""))
@@ -117,7 +130,7 @@ def revise_command(
     if dry_run:
         for _ in results:
             pass
-        return print_plan(names.values(), connection)
+        return print_plan(connection)
     return _deliver(results, text=text, json=json, html=html)
 
 

@@ -12,13 +12,14 @@ from veridical.cli.chat import (
     BaseUrl,
     CachePath,
     Concurrency,
-    Connection,
     DryRun,
     KeyEnv,
     MaxCalls,
     MaxCost,
     ModelName,
     PriceList,
+    Timeout,
+    connect,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +70,9 @@ CheckerName = Annotated[
 Citations = Annotated[
     str,
     typer.Option(
-        help="off; skip: check a claim against the sources it cites, leave uncited ones out; all: check these, too.",
+        help="off; skip: check a claim against the sources it cites, leave uncited ones out; all: check these, too. "
+        "+missing: an uncited claim is a finding; +each: of several sources each is checked alone, too (all+missing).",
+        metavar="HOW",
         rich_help_panel=_JUDGE,
     ),
 ]
@@ -109,6 +112,7 @@ def verify_command(
     max_cost: MaxCost = None,
     max_calls: MaxCalls = None,
     concurrency: Concurrency = 8,
+    timeout: Timeout = 120.0,
     cache: CachePath = None,
     dry_run: DryRun = False,
     splitter: Splitter = "sentences",
@@ -133,15 +137,27 @@ def verify_command(
     [bold]veridical verify answer.txt article.txt[/bold]
     [bold]veridical verify answer.txt article.pdf --model gpt-4o-mini --checker cot --html report.html[/bold]
     [bold]veridical verify cases.jsonl --model llama --base-url http://127.0.0.1:8000/v1 --dry-run[/bold]
+    [bold]veridical verify summary.json --citations skip+missing[/bold]
 
     Exit codes: 0 nothing flagged, 1 flagged, 2 usage or input, 3 could not judge.
     """
     from veridical.check import check_cases
-    from veridical.cli.chat import Rehearsal, claim_checker, print_plan
+    from veridical.cli.chat import claim_checker, print_plan
     from veridical.cli.check import deliver
 
-    connection = Connection(base_url, key_env, prices, max_cost, max_calls, concurrency, cache)
-    asked = (Rehearsal(model) if dry_run else connection.model(model)) if model else None
+    connection = connect(
+        model,
+        base_url=base_url,
+        key_env=key_env,
+        prices=prices,
+        max_cost=max_cost,
+        max_calls=max_calls,
+        concurrency=concurrency,
+        timeout=timeout,
+        cache=cache,
+        dry_run=dry_run,
+    )
+    asked = connection.chat() if model else None
     detector = claim_checker(
         asked, checker=checker, splitter=splitter, citations=citations, window=window, claims_per_call=claims_per_call
     )
@@ -150,7 +166,7 @@ def verify_command(
     if dry_run:
         for _ in checked:
             pass
-        return print_plan([asked] if asked else [], connection)
+        return print_plan(connection)
     return deliver(checked, html=html, json=json)
 
 

@@ -25,8 +25,9 @@ from veridical.llm.parse import labelled, numbered, quotes, spoken, yes_no, yes_
 from veridical.llm.prompts import Prompt, fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
 
-__all__ = ["ModelChecker", "Shot", "quoted", "read_cot", "read_yes_no", "turns"]
+__all__ = ["WAYS", "ModelChecker", "Shot", "quoted", "read_cot", "read_yes_no", "turns"]
 
+WAYS = ("yes_no", "cot")
 _SHOWN = 5  # quotes named in one reason
 
 
@@ -156,7 +157,7 @@ class ModelChecker:
         least_mass: float = 0.5,
         head: str = "verify_document",
     ) -> None:
-        if way not in ("yes_no", "cot"):
+        if way not in WAYS:
             raise InputError(f"the way of checking is {way!r}", hint="yes_no or cot")
         if claims_per_call < 1 or (window is not None and window < 1):
             raise InputError(f"claims_per_call is {claims_per_call} and window is {window}", hint="both are at least 1")
@@ -171,7 +172,10 @@ class ModelChecker:
         self.claims_per_call = claims_per_call
         self.least_mass = least_mass
         self.head = head
-        self.name = f"{way}:{model.name}"
+        more = [("claims_per_call", claims_per_call, 1), ("window", window, None)]
+        self.name = f"{way}{f'+{len(self.shots)}' if shots else ''}:{model.name}" + "".join(
+            f",{option}={value}" for option, value, usual in more if value != usual
+        )
 
     @cached_property
     def prompts(self) -> tuple[Prompt, Prompt]:

@@ -37,6 +37,24 @@ class Citing:
         if self.uncited not in ("skip", "all"):
             raise InputError(f"uncited is {self.uncited!r}", hint="skip or all")
 
+    def __str__(self) -> str:
+        """As options write it, such as "skip+missing"."""
+        return self.uncited + ("+missing" if self.missing else "") + ("+each" if self.each else "")
+
+    @classmethod
+    def read(cls, text: str) -> Citing | None:
+        """What "skip" or "all" says, with "+missing" and "+each" or none of them behind; None for "off".
+
+        >>> Citing.read("all+each"), Citing.read("off")
+        (Citing(uncited='all', missing=False, each=True), None)
+        """
+        uncited, *more = (part.strip() for part in text.replace(",", "+").split("+"))
+        wrong = uncited not in ("off", "skip", "all") or not set(more) <= {"missing", "each"}
+        if wrong or (uncited == "off" and more) or len(set(more)) < len(more):
+            hint = "off, skip (uncited claims) or all (check them, too); then +missing, +each, such as skip+missing"
+            raise InputError(f"citations are {text!r}", hint=hint)
+        return None if uncited == "off" else cls(uncited, "missing" in more, "each" in more)  # type: ignore[arg-type]
+
 
 @dataclass(frozen=True, slots=True)
 class Cited:

@@ -12,12 +12,15 @@ from functools import cached_property
 from typing import Any, Literal
 
 from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.types import Case, Judgement
+from veridical.core.types import Case, Example, Judgement
 from veridical.detectors.asking import Shot, quoted, read_cot, read_yes_no, turns
 from veridical.detectors.checkers import Finding
 from veridical.detectors.claims import has_words, place, statements
+from veridical.detectors.options import count, digest_of, refuse_rest, share, split_options
+from veridical.detectors.shots import draw_shots, read_shots
 from veridical.detectors.tally import compose
 from veridical.detectors.windows import document
+from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.parse import json_object, quotes, yes_no
 from veridical.llm.prompts import Prompt, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
@@ -25,25 +28,28 @@ from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
 __all__ = ["WAYS", "Judge"]
 
 WAYS = ("yes_no", "cot", "list")
+_OPTIONS = ("shots", "least_mass")
 
 
 class Judge:
-    """A chat model asked once about the whole response; needs a model, so it is made in Python: `Judge(model)`.
+    """A chat model asked once about the whole response: `judge:WAY,model=NAME` (yes_no, cot or list).
 
     `way` is "yes_no" (the probability of the word Yes, else 0 or 1), "cot" (reasoning, then 0 or 1) or "list" (claims
     listed and judged in one reply: these also give verdicts, and `hallucination` is 1 if any is not backed).
-    `shots` are worked examples, shown first. `least_mass` is as in `ModelChecker`.
+    `shots` are worked examples, shown first; a number of them is drawn from labelled data by `fit`. `least_mass` is as
+    in `ModelChecker`.
     """
 
-    levels = ("response", "span")
+    levels: tuple[str, ...] = ("response", "span")
     grounded = True
+    asks = True
 
     def __init__(
         self,
         model: ChatModel,
         *,
         way: Literal["yes_no", "cot", "list"] = "yes_no",
-        shots: Sequence[Shot] = (),
+        shots: Sequence[Shot] | int = (),
         least_mass: float = 0.5,
     ) -> None:
         if way not in WAYS:
@@ -52,14 +58,40 @@ class Judge:
             raise InputError("a list of claims takes no shots", hint="yes_no and cot do")
         self.model = model
         self.way = way
-        self.shots = tuple(shots)
+        self.shots = () if isinstance(shots, int) else tuple(shots)
+        self.wanted = shots if isinstance(shots, int) else len(self.shots)
         self.least_mass = least_mass
-        self.name = f"judge:{way}{f'+{len(self.shots)}' if shots else ''}:{model.name}"
+        self.levels = ("response", "span") if way == "list" else ("response",)
+        self.name = f"judge:{way}{f'+{self.wanted}' if shots else ''}:{model.name}"
 
     @classmethod
-    def from_spec(cls, argument: str | None) -> Judge:
-        """Raises `InputError`: a spec cannot hold a model."""
-        raise InputError("judge needs a chat model", hint="in Python: Judge(model), with a model of veridical.llm")
+    def from_spec(cls, argument: str | None, connection: Connection | None = None) -> Judge:
+        """`judge[:WAY][,model=NAME,shots=FILE or N,least_mass=P,…]`, "…" being how the model is reached."""
+        rest, options = split_options(argument, (*OPTIONS, *_OPTIONS))
+        refuse_rest(rest, "judge", WAYS, (*OPTIONS, *_OPTIONS))
+        shots, mass = options.pop("shots", ""), options.pop("least_mass", "0.5")
+        model = (connection or Connection()).having(options).chat()
+        given = count("shots", shots) if shots.isdecimal() else read_shots(shots) if shots else ()
+        return cls(model, way=rest or "yes_no", shots=given, least_mass=share("least_mass", mass))  # type: ignore[arg-type]
+
+    def fit(self, examples: Sequence[Example]) -> Judge:
+        """This judge with the worked examples that it wants, drawn from `examples` (`draw_shots`)."""
+        if not self.wanted or self.shots:
+            return self
+        shots = draw_shots(examples, self.wanted)
+        return Judge(self.model, way=self.way, shots=shots, least_mass=self.least_mass)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What its scores depend on: model, way, prompts, worked examples."""
+        shots = [[shot.document, shot.claim, shot.supported, shot.reasoning] for shot in self.shots] or self.wanted
+        prompts = [asked.hash for asked in self.prompts]
+        about = {"model": self.model.name, "way": self.way, "prompts": prompts, "least_mass": self.least_mass}
+        return {**about, "shots": digest_of(shots)}
+
+    @property
+    def digest(self) -> str:
+        """A hash of `fingerprint` and of the server."""
+        return digest_of([self.fingerprint(), getattr(self.model, "identity", "")])
 
     @cached_property
     def prompts(self) -> tuple[Prompt, Prompt]:
@@ -68,6 +100,10 @@ class Judge:
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement a case; all requests go to the model in one call."""
+        if len(self.shots) < self.wanted:
+            raise InputError(
+                f"{self.name} wants {self.wanted} worked examples of labelled data", hint="bench --fit, or shots=FILE"
+            )
         why = [_nothing(case) for case in cases]
         asked = [self._request(case) for case, reason in zip(cases, why, strict=True) if reason is None]
         replies = iter(self.model.chat(asked) if asked else [])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.spans import Span, complement
 from veridical.core.types import Case, Judgement, Verdict
+from veridical.models.artifact import identity
 from veridical.models.encode import Encoded, encode
 from veridical.models.load import DTYPES, LocalModel, load
 from veridical.models.runner import Result, Runner, Want
@@ -88,12 +90,20 @@ class Logprob:
         numbers = {key: _count(key, given.pop(key)) for key in ("max_tokens", "max_windows") if key in given}
         return cls(path.strip(), name=f"logprob:{argument}", **given, **numbers)  # type: ignore[arg-type]
 
+    def fingerprint(self) -> dict[str, Any]:
+        """What its scores depend on: its options and the identity of its model, which this loads."""
+        options = ("score", "unit", "template", "max_tokens", "max_windows")
+        return {name: getattr(self, name) for name in options} | identity(self._load())
+
+    def _load(self) -> LocalModel:
+        return load(self.model, revision=self.revision, device=self.device, dtype=self.dtype)
+
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement a case; all windows of all cases are batched together."""
         wordy = [bool(words(case.response)) for case in cases]
         if not any(wordy):
             return [_nothing(case, self.name, "the response has no words") for case in cases]
-        model = load(self.model, revision=self.revision, device=self.device, dtype=self.dtype)
+        model = self._load()
         sequences: list[Encoded] = []
         plans: list[slice | str] = []
         for case, there in zip(cases, wordy, strict=True):

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.spans import Span, complement
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case, Evidence, Judgement, Omission, Verdict
+from veridical.models.artifact import identity
 from veridical.models.encode import Encoded, encode
 from veridical.models.gradients import KINDS, salience
 from veridical.models.load import DTYPES, LocalModel, load
@@ -116,8 +117,20 @@ class Salience:
         numbers = {key: _count(key, given.pop(key)) for key in _COUNTS if key in given}
         return cls(path.strip(), name=f"salience:{argument}", **given, **numbers)  # type: ignore[arg-type]
 
+    def fingerprint(self) -> dict[str, Any]:
+        """What its scores depend on: its options and the identity of its model, which this loads."""
+        options = ("aggregate", "mean", "kind", "template", "max_tokens", "max_windows")
+        return {name: getattr(self, name) for name in options} | identity(self._load())
+
+    def _load(self) -> LocalModel:
+        return load(self.model, revision=self.revision, device=self.device, dtype=self.dtype)
+
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement a case, each from its own passes through the model."""
+        return [judgement for judgement, _ in self.judge_with_maps(cases)]
+
+    def judge_with_maps(self, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
+        """The judgements of `judge`, each with the map that it was made from (None where there is none)."""
         return [self._judge(case) for case in cases]
 
     def map(self, case: Case) -> SalienceMap:
@@ -127,15 +140,15 @@ class Salience:
             raise CannotJudgeError(f"case {case.id!r}: {found}", hint="there is no salience map to show")
         return found.map(case)
 
-    def _judge(self, case: Case) -> Judgement:
+    def _judge(self, case: Case) -> tuple[Judgement, SalienceMap | None]:
         found = self._read(case)
         if isinstance(found, str):
-            return Judgement(case.id, self.name, judged=(), notes=(found,))
+            return Judgement(case.id, self.name, judged=(), notes=(found,)), None
         notes = list(found.notes)
         omission, omissions = self._coverage(case, found, notes)
         known = [j for j in range(len(found.targets)) if found.judged[j]]
         if not known:
-            return Judgement(case.id, self.name, None, omission, (), omissions, (), tuple(notes))
+            return Judgement(case.id, self.name, None, omission, (), omissions, (), tuple(notes)), None
         judged = None
         if len(known) < len(found.targets):
             lost = [found.targets[j] for j in range(len(found.targets)) if not found.judged[j]]
@@ -144,7 +157,8 @@ class Salience:
         verdicts = tuple(
             Verdict(found.targets[j], _score(found.attribution[j]), evidence=_evidence(found, j)) for j in known
         )
-        return Judgement(case.id, self.name, score, omission, verdicts, omissions, judged, tuple(notes))
+        made = Judgement(case.id, self.name, score, omission, verdicts, omissions, judged, tuple(notes))
+        return made, found.map(case)
 
     def _read(self, case: Case) -> _Found | str:
         """What the gradients say of the case's content words, or why they say nothing."""
@@ -156,7 +170,7 @@ class Salience:
         sources = {source.id: _content(source.text) for source in case.sources}
         if not any(sources.values()):
             return "the sources have no content words"
-        model = load(self.model, revision=self.revision, device=self.device, dtype=self.dtype)
+        model = self._load()
         most = self.max_tokens
         told: list[str] = []
         while True:

@@ -8,23 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from veridical.core.errors import InputError
 from veridical.core.types import Case, Claim, Detector, Judgement, Source
-from veridical.detectors.asking import ModelChecker
+from veridical.detectors.asking import WAYS, ModelChecker
 from veridical.detectors.checkers import Checker, DetectorChecker, Finding, Question, add
 from veridical.detectors.claims import has_words, sentence_claims
+from veridical.detectors.options import count, digest_of, split_options
 from veridical.detectors.tally import compose
 from veridical.detectors.windows import document
+from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.parse import spoken
 from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
 
 __all__ = ["SelfCheck"]
 
+_OPTIONS = ("samples", "temperature", "max_tokens", "seed")
+_NUMBERS = {"temperature": float, "seed": int}
+
 
 class SelfCheck:
-    """Sampling consistency: the share of a generator's other answers that do not back a sentence; made in Python.
+    """Sampling consistency: the share of a generator's other answers that do not back a sentence (`selfcheck:overlap`).
 
     `checker` compares a sentence with one other answer: the spec of a detector, a detector, a checker of claims, or
     "yes_no" or "cot", which ask the generator. `hallucination` is the mean over the sentences. The prompt of the case
@@ -33,6 +39,7 @@ class SelfCheck:
 
     levels = ("response", "span")
     grounded = False
+    asks = True
 
     def __init__(
         self,
@@ -54,15 +61,36 @@ class SelfCheck:
         self.temperature = temperature
         self.max_tokens = max_tokens
         self.seed = seed
-        self.name = f"selfcheck:{self.checker.name}"
+        own = checker in WAYS
+        self.name = f"selfcheck:{self.checker.name}{'' if own else f':{generator.name}'}"
 
     @classmethod
-    def from_spec(cls, argument: str | None) -> SelfCheck:
-        """Raises `InputError`: a spec cannot hold a model."""
-        raise InputError(
-            "selfcheck needs the model that generates",
-            hint="in Python: SelfCheck(model), a model of veridical.llm",
-        )
+    def from_spec(cls, argument: str | None, connection: Connection | None = None) -> SelfCheck:
+        """`selfcheck[:CHECKER][,model=NAME,samples=N,temperature=T,max_tokens=N,seed=N,…]`, "…" as for `judge`."""
+        from veridical.detectors import load_detector
+
+        rest, options = split_options(argument, (*OPTIONS, *_OPTIONS))
+        given: dict[str, Any] = {
+            name: count(name, options.pop(name)) for name in ("samples", "max_tokens") if name in options
+        }
+        try:
+            given |= {name: kind(options.pop(name)) for name, kind in _NUMBERS.items() if name in options}
+        except ValueError as error:
+            raise InputError(f"selfcheck: {error}", hint="temperature is a number, seed a whole one") from None
+        reached = (connection or Connection()).having(options)
+        checker: Detector | str = rest if rest in WAYS else load_detector(rest or "overlap", reached)
+        return cls(reached.chat(), checker, **given)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What its scores depend on: generator, checker, and how samples are drawn."""
+        drawn = [self.samples, self.temperature, self.max_tokens, self.seed]
+        prompts = [asked.hash for asked in getattr(self.checker, "prompts", ())]
+        return {"model": self.generator.name, "checker": self.checker.name, "prompts": prompts, "drawn": drawn}
+
+    @property
+    def digest(self) -> str:
+        """A hash of `fingerprint` and of the server."""
+        return digest_of([self.fingerprint(), getattr(self.generator, "identity", "")])
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement a case; all samples are asked for in one call, and all comparisons made in another."""
@@ -118,7 +146,7 @@ class SelfCheck:
 
 
 def _checker(given: Checker | Detector | str, generator: ChatModel) -> Checker:
-    if given in ("yes_no", "cot"):
+    if given in WAYS:
         return ModelChecker(generator, way=given, head="selfcheck_document")  # type: ignore[arg-type]
     if isinstance(given, str):
         from veridical.detectors import load_detector

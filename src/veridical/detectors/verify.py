@@ -7,23 +7,29 @@ Nothing is thresholded here: C's threshold lies between the mean scores of label
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from veridical.core.errors import InputError
 from veridical.core.spans import Span
 from veridical.core.types import Case, Claim, Detector, Judgement, Source, Verdict
-from veridical.detectors.asking import ModelChecker
+from veridical.detectors.asking import WAYS, ModelChecker
 from veridical.detectors.checkers import Checker, DetectorChecker, Finding, Question, add
 from veridical.detectors.citing import DANGLING, MISSING, WRONG, Cited, Citing, cited_in, citing
 from veridical.detectors.claims import Claims, has_words, sentence_claims, split_by_model
 from veridical.detectors.covering import coverage, to_cover
+from veridical.detectors.options import count, digest_of, flag, refuse_rest, share, split_options
+from veridical.detectors.shots import read_shots
 from veridical.detectors.tally import compose
+from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.prompts import prompt
 from veridical.llm.protocol import ChatModel
 
 __all__ = ["Verify"]
+
+_OPTIONS = ("citations", "splitter", "coverage")
+_ASKING = ("window", "claims_per_call", "shots", "least_mass")
 
 
 class Verify:
@@ -41,6 +47,7 @@ class Verify:
 
     levels = ("response", "span", "coverage")
     grounded = True
+    asks = True
 
     def __init__(
         self,
@@ -60,14 +67,50 @@ class Verify:
         self.splitter = splitter
         self.citations = citations
         self.coverage = coverage
-        self.name = f"verify:{self.checker.name}"
+        given = [("splitter", splitter, "sentences"), ("citations", str(citations or "off"), "off")]
+        given.append(("coverage", "yes" if coverage else "no", "yes"))
+        more = (f",{option}={value}" for option, value, usual in given if value != usual)
+        self.name = f"verify:{self.checker.name}{''.join(more)}"
 
     @classmethod
-    def from_spec(cls, argument: str | None) -> Verify:
-        """`verify:CHECKER`, CHECKER being the spec of any detector that reads sources; `verify` is `verify:overlap`."""
+    def from_spec(cls, argument: str | None, connection: Connection | None = None) -> Verify:
+        """`verify[:CHECKER][,citations=…,splitter=…,coverage=no,…]`.
+
+        CHECKER is the spec of any detector that reads sources, or yes_no or cot, which ask a model and also take
+        window, claims_per_call, shots=FILE, least_mass, and how the model is reached. Without one it is yes_no where a
+        model is named, else overlap. `citations` are as in `Citing.read`.
+        """
         from veridical.detectors import load_detector
 
-        return cls(load_detector(argument or "overlap"))
+        rest, own = split_options(argument, _OPTIONS)
+        reached = connection or Connection()
+        head = rest.partition(",")[0]
+        if head in WAYS or not head or "=" in head:
+            rest, asking = split_options(rest, (*OPTIONS, *_ASKING))
+            refuse_rest(rest, "verify", WAYS, (*_OPTIONS, *OPTIONS, *_ASKING))
+            reached = reached.having({name: value for name, value in asking.items() if name in OPTIONS})
+            if rest or asking or reached.model:
+                return cls(_asking(rest, asking, reached), **_read(own, reached))
+        name, comma, options = rest.partition(",")
+        spec = f"{name}:{options}" if comma and ":" not in name else rest
+        return cls(load_detector(spec or "overlap", reached), **_read(own, reached))
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What its scores depend on: how it asks, and what the detector that checks the claims says of itself."""
+        inner = getattr(getattr(self.checker, "detector", None), "fingerprint", None)
+        about = {"checker": self.checker.name} if inner is None else inner()
+        if self.model is not None:
+            about["prompts"] = [asked.hash for asked in (prompt("split_claims"), *getattr(self.checker, "prompts", ()))]
+        return {"splitter": self.splitter, "citations": str(self.citations or "off"), **about}
+
+    @property
+    def digest(self) -> str:
+        """A hash of what its scores depend on besides its name: "" for word overlap and its like."""
+        asked = (self.model, getattr(self.checker, "model", None))
+        servers = [getattr(model, "identity", "") for model in asked if model is not None]
+        shots = [[shot.document, shot.claim, shot.supported] for shot in getattr(self.checker, "shots", ())]
+        inner = getattr(getattr(self.checker, "detector", None), "digest", None)
+        return digest_of([self.fingerprint(), servers, shots, inner]) if servers or inner else ""
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement a case; the claims of all cases go to the checker in one call."""
@@ -199,6 +242,28 @@ class _Plan:
                 if has_words(self.case.response)  # nothing is covered by nothing: no need to ask
             ),
         ]
+
+
+def _asking(way: str, options: Mapping[str, str], reached: Connection) -> ModelChecker:
+    """The checker that asks a model, as a spec's options say."""
+    numbers = {name: count(name, options[name]) for name in ("window", "claims_per_call") if name in options}
+    return ModelChecker(
+        reached.chat(),
+        way=way or "yes_no",  # type: ignore[arg-type]
+        shots=read_shots(options["shots"]) if "shots" in options else (),
+        least_mass=share("least_mass", options.get("least_mass", "0.5")),
+        **numbers,  # type: ignore[arg-type]
+    )
+
+
+def _read(options: Mapping[str, str], reached: Connection) -> dict[str, Any]:
+    """What `Verify` is made with, as a spec's options say."""
+    made: dict[str, Any] = {"splitter": options.get("splitter", "sentences")}
+    if made["splitter"] == "model":
+        made["model"] = reached.chat()
+    made["citations"] = Citing.read(options.get("citations", "off"))
+    made["coverage"] = flag("coverage", options.get("coverage", "yes"))
+    return made
 
 
 def _checker(given: Checker | Detector | str, model: ChatModel | None) -> Checker:

@@ -29,7 +29,9 @@ class Budget:
 
     A request is let through if the money would suffice even if it, and all that are on their way, cost the most they
     can. While some are on their way it waits for what they really cost. So the limit is never overstepped, and what is
-    left unspent is less than one request's most. Raises `InputError` for a limit of cost without prices.
+    left unspent is less than one request's most. `refused` counts the requests that were not let through.
+
+    Raises `InputError` for a limit of cost without prices.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class Budget:
         if (max_cost is not None and not max_cost >= 0) or (max_calls is not None and max_calls < 0):
             raise InputError("a budget is below 0", hint="0 sends nothing, None is no limit")
         self.prices, self.max_cost, self.max_calls = prices, max_cost, max_calls
-        self.calls = 0
+        self.calls = self.refused = 0
         self.cost = 0.0
         self._on_way: list[float] = []
         self._changed = threading.Condition()
@@ -59,6 +61,7 @@ class Budget:
         with self._changed:
             while not self._fits(most):
                 if self._spent(self.calls, self.cost + most) or not self._on_way:
+                    self.refused += 1
                     return None
                 self._changed.wait()
             self.calls += 1

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 from veridical.core.errors import InputError, OutputError
 from veridical.core.types import Usage
+from veridical.llm.leases import LEASE, Leases
 from veridical.llm.protocol import ChatModel, Failure, Incremental, Reply, Request, TokenLogprob
 
 __all__ = ["Cached", "request_key"]
@@ -43,13 +45,15 @@ class Cached:
 
     A reply that was kept comes back with `cached=True` and a usage of nothing. A request that occurs twice in one batch
     is asked once, unless it is to be sampled (a temperature and no seed): then each occurrence has a reply of its own.
-    Each reply is kept as soon as it is there: a run that is broken off goes on where it was.
+    Each reply is kept as soon as it is there: a run that is broken off goes on where it was. What another process or
+    thread is asking at this moment is waited for, not asked again; one that died is waited for `lease` seconds at most.
 
     Raises `InputError` for a file that is not such a cache or is damaged, `OutputError` for one that cannot be written.
     """
 
-    def __init__(self, model: ChatModel, path: str | Path) -> None:
+    def __init__(self, model: ChatModel, path: str | Path, *, lease: float = LEASE) -> None:
         self.model = model
+        self.lease = lease
         self.name = model.name
         self.path = Path(path)
 
@@ -64,16 +68,46 @@ class Cached:
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
         """One reply or failure for each request, in order; raises what the model raises."""
         keys = self._keys(requests)
+        wanted = dict(zip(keys, requests, strict=True))
+        fresh: dict[str, Reply | Failure] = {}
         with self._open() as file:
-            kept = {key: reply for key in dict.fromkeys(keys) if (reply := self._look_up(file, key))}
-            missing = {key: request for key, request in zip(keys, requests, strict=True) if key not in kept}
-            fresh: dict[str, Reply | Failure] = {}
-            asked = list(missing)
-            for i, outcome in self._ask(list(missing.values())) if missing else ():
-                fresh[asked[i]] = outcome
-                if isinstance(outcome, Reply):
-                    self._keep(file, asked[i], missing[asked[i]], outcome)
+            kept = self._kept(file, wanted)
+            missing = {key: request for key, request in wanted.items() if key not in kept}
+            if missing:
+                leases = Leases(self._open, self.lease)
+                with leases.held(file):
+                    self._pay(file, leases, missing, kept, fresh)
         return [kept[key] if key in kept else _once(fresh, key) for key in keys]
+
+    def _pay(
+        self,
+        file: sqlite3.Connection,
+        leases: Leases,
+        missing: Mapping[str, Request],
+        kept: dict[str, Reply],
+        fresh: dict[str, Reply | Failure],
+    ) -> None:
+        """Ask for what is missing, into `fresh`; what others ask for at this moment is waited for, into `kept`."""
+        waits = 0
+        while missing:
+            mine = leases.claim(file, missing)
+            kept.update(self._kept(file, missing))  # somebody may have paid just before the claim
+            asked = {key: missing[key] for key in mine if key not in kept}
+            names = list(asked)
+            for i, outcome in self._ask(list(asked.values())) if asked else ():
+                key = names[i]
+                fresh[key] = outcome
+                if isinstance(outcome, Reply):
+                    self._keep(file, key, asked[key], outcome)
+                else:
+                    leases.release(file, key)
+            missing = {key: request for key, request in missing.items() if key not in kept and key not in fresh}
+            if missing and not asked:
+                time.sleep(min(1.0, 0.02 * 2**waits))
+                waits += 1
+
+    def _kept(self, file: sqlite3.Connection, keys: Iterable[str]) -> dict[str, Reply]:
+        return {key: reply for key in keys if (reply := self._look_up(file, key))}
 
     def _keys(self, requests: Sequence[Request]) -> list[str]:
         identity = getattr(self.model, "identity", "")

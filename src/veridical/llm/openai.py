@@ -17,6 +17,7 @@ from veridical.core.errors import CannotJudgeError, InputError, MissingExtraErro
 from veridical.core.types import Usage
 from veridical.llm.budget import Budget, Prices
 from veridical.llm.completion import read_completion
+from veridical.llm.deadline import Deadline
 from veridical.llm.pace import Pace, retry_after
 from veridical.llm.protocol import Failure, Reply, Request
 from veridical.llm.server import Server, find_server, find_url
@@ -35,9 +36,10 @@ class OpenAIChat:
     """The chat model called `model` on an OpenAI-compatible server.
 
     The key comes from the environment variable `key_env` or the file `key_file` (`veridical.llm.server` has the rules).
-    `concurrency` requests run at once; `timeout` is in seconds; a failed request is tried `retries` more times where
-    that can help. `per_minute` limits requests; `prices` (input, output, per million tokens), `max_cost` and
-    `max_calls` are the budget of this object's life. Nothing is read or sent before the first `chat`.
+    `concurrency` requests run at once; `timeout` is the seconds that one call may take as a whole, however its bytes
+    come; a failed request is tried `retries` more times where that can help. `per_minute` limits requests; `prices`
+    (input, output, per million tokens), `max_cost` and `max_calls` are the budget of this object's life; `budget`,
+    in their place, is one that several models share. Nothing is read or sent before the first `chat`.
 
     `logprobs` is None until a request for log-probabilities was answered, then whether the server gives them; `notes`
     says in words what it does not take.
@@ -57,6 +59,7 @@ class OpenAIChat:
         prices: Prices | None = None,
         max_cost: float | None = None,
         max_calls: int | None = None,
+        budget: Budget | None = None,
         pace: Pace | None = None,
     ) -> None:
         if not model.strip():
@@ -68,10 +71,11 @@ class OpenAIChat:
             )
         self.name = model
         self.logprobs: bool | None = None
-        self.budget = Budget(prices=prices, max_cost=max_cost, max_calls=max_calls)
+        self.budget = budget or Budget(prices=prices, max_cost=max_cost, max_calls=max_calls)
         self._place = (base_url and find_url(base_url), key_env, key_file)
         self._concurrency, self._timeout, self._retries = concurrency, timeout, retries
         self._pace = pace or Pace(per_minute=per_minute)
+        self._deadline = Deadline(timeout)
         self._lock = threading.Lock()
         self._server: Server | None = None
         self._client: openai.OpenAI | None = None
@@ -140,6 +144,7 @@ class OpenAIChat:
                 self._client = openai.OpenAI(
                     api_key=server.key or "none", base_url=server.url, timeout=self._timeout, max_retries=0
                 )
+                self._deadline.bind(getattr(self._client, "_client", None))
             return self._client
 
     def _ask(self, request: Request) -> Reply | Failure:
@@ -186,7 +191,9 @@ class OpenAIChat:
             sent = self._body(request, self._dropped | guess)
             try:
                 # by path, and the body as it came: a third of the client's time per call goes into its types
-                body = self._connect().post("/chat/completions", body=sent, cast_to=bytes)
+                client = self._connect()
+                with self._deadline.running():
+                    body = client.post("/chat/completions", body=sent, cast_to=bytes)
             except openai.APIStatusError as error:
                 wrong = self._not_taken(sent, error)
                 if wrong:
@@ -256,6 +263,8 @@ class OpenAIChat:
 
     def _unreachable(self, error: openai.APIConnectionError) -> Failure:
         cause = type(error.__cause__).__name__
+        if isinstance(error.__cause__, TimeoutError):  # of the deadline, whatever came until then
+            return Failure(f"no whole answer within {self._timeout:g} s", "timeout", True, Usage(1))
         if cause == "ConnectError" and not self._proven:
             raise CannotJudgeError(f"{self._find().url}: no server answers there", hint="check the base URL") from None
         if cause in ("RemoteProtocolError", "ReadError"):

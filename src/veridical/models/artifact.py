@@ -23,7 +23,19 @@ from veridical.core.files import read_text, write_whole
 from veridical.core.wire import parse
 from veridical.models.load import LocalModel
 
-__all__ = ["FORMAT", "Artifact", "Base", "base_of", "check_base", "load_artifact", "save_artifact", "versions"]
+__all__ = [
+    "DETECTOR",
+    "FORMAT",
+    "Artifact",
+    "Base",
+    "base_of",
+    "check_base",
+    "description",
+    "identity",
+    "load_artifact",
+    "save_artifact",
+    "versions",
+]
 
 FORMAT = 1
 DETECTOR, WEIGHTS = "detector.json", "weights.safetensors"
@@ -119,6 +131,12 @@ def check_base(wanted: Base, model: LocalModel, what: str = "the detector") -> N
             )
 
 
+def identity(model: LocalModel) -> dict[str, Any]:
+    """What has to be the same for two models to give the same numbers; "weights" is None where that cannot be said."""
+    base = base_of(model)
+    return {name: getattr(base, name) for name in _COMPARED}
+
+
 def versions() -> dict[str, str]:
     """The versions of what numbers may depend on."""
     found = {"python": platform.python_version()}
@@ -163,6 +181,19 @@ def load_artifact(folder: str | Path, kind: str) -> Artifact:
     Raises `DataError` for a folder that holds none, one that is damaged, of another kind or of a newer format.
     """
     folder = Path(folder)
+    document, path = description(folder, kind), folder / DETECTOR
+    try:
+        base = Base(**document["base"])
+        parts = {name: dict(document[name]) for name in ("settings", "training", "validation")}
+    except (KeyError, TypeError, ValueError):
+        expected = ", ".join(f.name for f in fields(Base))
+        raise DataError("a field is missing or unknown", path=path, hint=f"base: {expected}") from None
+    return Artifact(kind, base, tensors=_weights(folder, document.get("weights")), **parts)
+
+
+def description(folder: str | Path, kind: str) -> dict[str, Any]:
+    """The object in the `detector.json` of `folder`, which must describe a detector of `kind`; `DataError` if not."""
+    folder = Path(folder)
     if not (folder / DETECTOR).is_file():
         raise DataError(f"no {DETECTOR} in it", path=folder, hint="name the folder that `veridical train` wrote")
     path = folder / DETECTOR
@@ -179,13 +210,7 @@ def load_artifact(folder: str | Path, kind: str) -> Artifact:
         )
     if document.get("kind") != kind:
         raise DataError(f"a detector of the kind {document.get('kind')!r}, not {kind!r}", path=path)
-    try:
-        base = Base(**document["base"])
-        parts = {name: dict(document[name]) for name in ("settings", "training", "validation")}
-    except (KeyError, TypeError, ValueError):
-        expected = ", ".join(f.name for f in fields(Base))
-        raise DataError("a field is missing or unknown", path=path, hint=f"base: {expected}") from None
-    return Artifact(kind, base, tensors=_weights(folder, document.get("weights")), **parts)
+    return document
 
 
 def _weights(folder: Path, expected: object) -> dict[str, NDArray[Any]]:

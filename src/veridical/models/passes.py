@@ -178,15 +178,14 @@ def release() -> None:
         torch.cuda.empty_cache()
 
 
-def out_of_memory(error: RuntimeError) -> bool:
-    """Whether torch says that memory ran out; a CPU's allocator has no error class of its own."""
+def out_of_memory(error: BaseException) -> bool:
+    """Whether it says that memory ran out; a CPU's allocator in torch has no error class of its own."""
     import torch
 
-    return (
-        isinstance(error, torch.OutOfMemoryError)
-        or "allocate memory" in str(error)
-        or "not enough memory" in str(error)
-    )
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    said = str(error).lower()
+    return any(sign in said for sign in ("defaultcpuallocator", "out of memory", "allocate memory", "enough memory"))
 
 
 def embedded(leaves: list[Tensor]) -> dict[str, Any]:

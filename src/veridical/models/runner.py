@@ -18,6 +18,7 @@ import numpy as np
 from veridical.core.errors import InputError
 from veridical.models.encode import Encoded
 from veridical.models.load import LocalModel
+from veridical.models.passes import out_of_memory
 from veridical.models.sublayers import check_layout, sublayer_count, tapped
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class Runner:
         try:
             return self._batch(batch, want, taps)
         except (RuntimeError, MemoryError) as error:
-            if not _out_of_memory(error):
+            if not out_of_memory(error):
                 raise
         import torch  # outside the handler, whose traceback holds the tensors
 
@@ -302,14 +303,6 @@ def _split(batch: Sequence[Encoded], heads: dict[str, np.ndarray], hidden: dict[
 
 def _noted(result: Result, notes: tuple[str, ...]) -> Result:
     return Result(result.logprob, result.entropy, result.rank, result.hidden, result.notes + notes)
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    import torch
-
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return True
-    return "DefaultCPUAllocator" in str(error) or "out of memory" in str(error).lower()
 
 
 def _pad_id(tokenizer: Any) -> int:

@@ -14,14 +14,19 @@ from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from veridical.core.errors import InputError
 from veridical.core.types import Checked, Outcome
 from veridical.report.findings import number
 from veridical.report.marks import visible
 from veridical.report.page import CaseView, case_view
 from veridical.report.pieces import Piece
+from veridical.report.salience import LIT_WORDS, SALIENCE_CSS, salience_html, salience_rules
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
+
+    from veridical.report.figures import SalienceMap
 
 __all__ = ["page_environment", "render_html"]
 
@@ -29,12 +34,19 @@ __all__ = ["page_environment", "render_html"]
 CUT_MARKS = 400
 
 
-def render_html(checked: Sequence[Checked], *, title: str = "Veridical report", generated: str | None = None) -> str:
+def render_html(
+    checked: Sequence[Checked],
+    *,
+    title: str = "Veridical report",
+    generated: str | None = None,
+    maps: Sequence[Sequence[SalienceMap | None]] = (),
+) -> str:
     """The page of all cases of `checked`: one HTML document without a script, readable without a network.
 
     `generated` (a date, a command) is shown under the title as it is; without it the same cases always give the same
-    page. Time and size are linear in the texts and marks. Raises `InputError` or `SpanError` for a judgement that
-    does not fit its case.
+    page. `maps[i][k]` is the salience map behind `checked[i].judgements[k]`, shown below its case (None: none). Time
+    and size are linear in the texts and marks. Raises `InputError` or `SpanError` for a judgement that does not fit
+    its case.
 
     >>> from veridical.core.types import Case, Judgement, Span, Verdict
     >>> case = Case("1", "It is <b>red</b>.")
@@ -46,6 +58,9 @@ def render_html(checked: Sequence[Checked], *, title: str = "Veridical report", 
     cases = [case_view(item, i) for i, item in enumerate(checked, 1)]
     environment = page_environment()
     style = environment.get_template("report.css").render(cut=list(_cut_marks(cases))[:CUT_MARKS]).strip()
+    drawn, rules = _drawn(checked, maps)
+    if drawn:
+        style = "\n".join([style, SALIENCE_CSS, *rules])
     counts = Counter(item.outcome for item in checked)
     return environment.get_template("report.html").render(
         title=visible(title),
@@ -55,7 +70,33 @@ def render_html(checked: Sequence[Checked], *, title: str = "Veridical report", 
         style=style,
         style_hash=b64encode(sha256(style.encode()).digest()).decode(),
         used=_used(cases),
+        maps=drawn,
+        lit=LIT_WORDS,
     )
+
+
+def _drawn(
+    checked: Sequence[Checked], maps: Sequence[Sequence[SalienceMap | None]]
+) -> tuple[dict[str, Markup], list[str]]:
+    """The salience maps as HTML by the anchor of their detector on the page, and the style rules that go with them."""
+    from markupsafe import Markup
+
+    if maps and [len(row) for row in maps] != [len(item.judgements) for item in checked]:
+        raise InputError(f"{len(maps)} rows of maps for {len(checked)} cases", hint="one for each judgement, or None")
+    drawn: dict[str, Markup] = {}
+    rules: list[str] = []
+    left = LIT_WORDS
+    for i, (item, row) in enumerate(zip(checked, maps, strict=False), 1):
+        for k, found in enumerate(row):
+            if found is None:
+                continue
+            anchor = f"c{i}-d{k + 1}"
+            flagged = [v.span for v in item.judgements[k].verdicts if v.score >= item.thresholds[k]]
+            id = f"{anchor}-map"
+            drawn[anchor] = Markup(salience_html(found, item.case, flagged=flagged, id=id, heading=4))
+            rules.append(salience_rules(found, id=id, words=left))
+            left = max(0, left - len(found.response_words))
+    return drawn, rules
 
 
 @cache

@@ -33,7 +33,7 @@ def summary_request(question: Case, *, max_tokens: int = 1024) -> Request:
     papers = [source for source in question.sources if words(source.text)]
     # one line each: no abstract can look like the next paper's heading
     listed = "\n\n".join(
-        f"Paper {n}: {_line(source.citation or source.id)}\nAbstract: {_line(source.text)}"
+        f"Paper {n}: {_line(source.citation or source.id)}\nTitle and abstract: {_line(source.text)}"
         for n, source in enumerate(papers, 1)
     )
     text = fill(asked, question=question.question or "", papers=listed, example=_EXAMPLE)

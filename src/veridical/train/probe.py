@@ -17,15 +17,16 @@ from numpy.typing import NDArray
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.types import Example, Judgement
 from veridical.datasets.split import FRACTIONS, content_hash, document_of, split_by_document
-from veridical.detectors.probe import Head, judgement_of
+from veridical.detectors.probe import Head
 from veridical.metrics import UndefinedMetricError
-from veridical.metrics.calibration import fit_platt, threshold_for_f1
+from veridical.metrics.calibration import fit_platt
 from veridical.metrics.catalogue import METRICS
 from veridical.models.artifact import Artifact, base_of, save_artifact, versions
 from veridical.models.load import LocalModel
 from veridical.models.probes import OBJECTIVES, Probes
 from veridical.train.fitting import Fitted, fit, scores_of
 from veridical.train.forced import Forced, Labels, force, labels_of
+from veridical.train.judging import best_f1, flat, judged, level_of, mixed, pairs_of, threshold_of
 from veridical.train.loss import Options
 from veridical.train.states import Ids, States, Streamed, in_memory, run_states, sublayers_of
 from veridical.train.store import Store, as_size, write_store
@@ -33,7 +34,6 @@ from veridical.train.store import Store, as_size, write_store
 __all__ = ["SELECTIONS", "Plan", "Trained", "train_probe"]
 
 SELECTIONS = ("ensemble", "best")
-Each = dict[int, NDArray[np.float64]]  # scores (probes, tokens or 1) by sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,29 +178,6 @@ def _states(model: LocalModel, forced: Forced, plan: Plan, say: Callable[[str], 
 # --- one probe or all -----------------------------------------------------------------------------------------------
 
 
-def _flat(
-    each: Each, sequences: Ids, labels: Labels, objective: str
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Scores (probes, items), labels and weights (items,) of the items that are labelled."""
-    scores = np.concatenate([each[i] for i in sequences.tolist()], 1)
-    if objective == "response":
-        label, weight = labels.responses[sequences], labels.response_weights[sequences]
-    else:
-        label = np.concatenate([labels.tokens[i] for i in sequences])
-        weight = np.concatenate([labels.token_weights[i] for i in sequences])
-    kept = weight > 0
-    return scores[:, kept], label[kept], weight[kept]
-
-
-def _best_f1(label: NDArray[Any], scores: NDArray[Any], weight: NDArray[Any]) -> float:
-    from veridical.metrics.response import f1
-
-    try:
-        return f1(label > 0, scores >= threshold_for_f1(label, scores, weight), weight)
-    except UndefinedMetricError:
-        return 0.0
-
-
 def _train(
     material: _Material, options: Options, plan: Plan, say: Callable[[str], None]
 ) -> tuple[Fitted, Probes, list[dict[str, Any]]]:
@@ -209,8 +186,8 @@ def _train(
     fitted = fit(states, labels, train, valid, options, device=plan.device, progress=say)
     probes = fitted.probes
     each = scores_of(states, np.r_[train, valid], probes)
-    scores, label, weight = _flat(each, valid, labels, options.objective)
-    f1s = [_best_f1(label, row, weight) for row in scores]
+    scores, label, weight = flat(each, valid, labels, options.objective)
+    f1s = [best_f1(label, row, weight) for row in scores]
     table = [
         {
             "sublayer": s,
@@ -226,29 +203,7 @@ def _train(
     say(f"the best sublayer by {options.objective} is {best}: F1 {max(f1s):.3f} on validation")
     if plan.select == "best":
         return fitted, probes.only(best), table
-    return fitted, _mixed(probes, each, labels, train, valid, options), table
-
-
-def _mixed(probes: Probes, each: Each, labels: Labels, train: Ids, valid: Ids, options: Options) -> Probes:
-    """The probes, frozen, with the weights of a logistic regression over their probabilities.
-
-    It is fitted as a linear probe whose hidden state is the vector of probabilities, on the same training part with
-    the same options (D §4.1, §5.1).
-    """
-    order = np.sort(np.r_[train, valid])
-    joint = np.concatenate([each[i] for i in order.tolist()], 1).T.astype(np.float32)[None]
-    lengths = np.array([each[i].shape[1] for i in order.tolist()])
-    if options.objective == "response":
-        tokens = [labels.responses[[i]] for i in order]
-        weights = [labels.response_weights[[i]] for i in order]
-    else:
-        tokens, weights = [labels.tokens[i] for i in order], [labels.token_weights[i] for i in order]
-    mine = Labels(tokens, weights, labels.responses[order], labels.response_weights[order])
-    linear = replace(options, kind="linear", objective="token")
-    found = fit(
-        in_memory(joint, lengths, [0]), mine, np.searchsorted(order, train), np.searchsorted(order, valid), linear
-    )
-    return replace(probes, mix=found.probes.projection[0, 0], mix_bias=float(found.probes.offset[0, 0]))
+    return fitted, mixed(probes, each, labels, train, valid, options), table
 
 
 # --- thresholds -----------------------------------------------------------------------------------------------------
@@ -256,16 +211,13 @@ def _mixed(probes: Probes, each: Each, labels: Labels, train: Ids, valid: Ids, o
 
 def _finish(probes: Probes, material: _Material, calibrate: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """The settings of a head, and its metrics on the validation part, both in the units that the detector judges in."""
-    level = "roc_auc" if probes.objective == "response" else "word_roc_auc"
-    judged = _judged(Head(probes, 0.5), material)
+    level = level_of(probes.objective)
+    made = _judged(Head(probes, 0.5), material)
     calibration = None
     if calibrate:
-        calibration = fit_platt(*_pairs(judged, level)).parameters()
-        judged = _judged(Head(probes, 0.5, calibration), material)
-    try:
-        threshold = threshold_for_f1(*_pairs(judged, level))
-    except UndefinedMetricError as error:
-        raise InputError(f"no threshold can be fitted: {error.message}") from None
+        calibration = fit_platt(*pairs_of(made, level)).parameters()
+        made = _judged(Head(probes, 0.5, calibration), material)
+    threshold = threshold_of(made, probes.objective)
     settings = {
         "kind": probes.kind,
         "sublayers": list(probes.sublayers),
@@ -273,10 +225,10 @@ def _finish(probes: Probes, material: _Material, calibrate: bool) -> tuple[dict[
         "threshold": threshold,
         "calibration": calibration,
     }
-    metrics: dict[str, Any] = {"threshold": threshold, "n": len(judged)}
+    metrics: dict[str, Any] = {"threshold": threshold, "n": len(made)}
     wanted = ("f1", "roc_auc") if probes.objective == "response" else ("f1", "roc_auc", "f1_sp", "token_f1", level)
     for name in wanted:
-        rows = [r for e, j in judged if (r := METRICS[name].rows(e, j, threshold)) is not None]
+        rows = [r for e, j in made if (r := METRICS[name].rows(e, j, threshold)) is not None]
         try:
             metrics[name] = float(METRICS[name].value(np.concatenate(rows))) if rows else None
         except UndefinedMetricError:
@@ -284,30 +236,8 @@ def _finish(probes: Probes, material: _Material, calibrate: bool) -> tuple[dict[
     return settings, metrics
 
 
-def _pairs(judged: Sequence[tuple[Example, Judgement]], level: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    rows = [r for e, j in judged if (r := METRICS[level].rows(e, j, 0.5)) is not None]
-    table = np.concatenate(rows) if rows else np.zeros((0, 2))
-    return table[:, 0] > 0, table[:, 1]
-
-
 def _judged(head: Head, material: _Material) -> list[tuple[Example, Judgement]]:
     """What the detector will say of the validation part, from the activations at hand."""
-    forced = material.forced
-    windows: dict[int, list[tuple[int, NDArray[np.float64]]]] = {}
-    for i, each in scores_of(material.states, material.valid, head.probes).items():
-        scored = head.calibrated(head.probes.combine(each))
-        windows.setdefault(int(forced.example_of[i]), []).append((i, scored))
-    made = []
-    for of in sorted(windows):
-        example, found = forced.examples[of], windows[of]
-        scores = np.stack([s for _, s in found]).min(0)
-        whole = head.probes.objective == "response"
-        judgement = judgement_of(
-            example.case,
-            "probe",
-            forced.encoded[found[0][0]].spans,
-            tokens=None if whole else scores,
-            response=float(scores[-1]) if whole else None,
-        )
-        made.append((example, judgement))
-    return made
+    found = scores_of(material.states, material.valid, head.probes)
+    scored = {i: head.calibrated(head.probes.combine(each)) for i, each in found.items()}
+    return judged(material.forced, scored, head.probes.objective)

@@ -1,0 +1,119 @@
+"""`veridical analyse` writes rows and pictures, prints tables, and refuses what cannot be analysed in one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.train.samples import examples
+from veridical.core.wire import encode
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("matplotlib")
+
+Command = Callable[..., tuple[int, str, str]]
+FAST = ("--kind", "linear", "--epochs", "2", "--learning-rate", "0.1", "--resamples", "10", "--objective", "response")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    from veridical.models.testing import tiny
+
+    return str(tiny("llama", tmp_path_factory.mktemp("llama")))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("data") / "cases.jsonl"
+    path.write_text("".join(encode(e) + "\n" for e in examples(90)), "utf-8")
+    return f"jsonl:{path}"
+
+
+def test_layers(command: Command, model: str, data: str, tmp_path: Path) -> None:
+    out, store = tmp_path / "out", tmp_path / "states"
+    arguments = ("layers", data, "--model", model, *FAST, "--out", str(out), "--store", str(store))
+    code, text, said = command("analyse", *arguments)
+    assert (code, said.count("written")) == (0, 1)
+    assert "ensemble of feed-forward" in text
+    assert "peaks over sublayers" in text
+    lines = [json.loads(line) for line in (out / "layers.jsonl").read_text("utf-8").splitlines()]
+    assert [line["veridical"] for line in lines].count("finding/1") == 4 + 3 + 1
+    assert {p.name for p in out.iterdir()} == {"layers.jsonl"} | {
+        f"layers-{metric}.{ending}" for metric in ("f1", "recall", "roc_auc") for ending in ("svg", "png")
+    }
+    again = command("analyse", *arguments)
+    assert again[0] == 0
+    assert "written" not in again[2]  # the activations are there already
+
+
+@pytest.mark.parametrize(
+    "arguments, shown",
+    [
+        (("context", "--tokens", "0,3"), "3 tokens (3.0 read)"),
+        (("labels", "--by", "system"), "system"),
+    ],
+)
+def test_others(
+    command: Command, model: str, data: str, tmp_path: Path, arguments: tuple[str, ...], shown: str
+) -> None:
+    if "system" in arguments:
+        path = tmp_path / "grouped.jsonl"
+        made = (replace(e, group=(("system", f"system {'ab'[i % 2]}"),)) for i, e in enumerate(examples(90)))
+        path.write_text("".join(encode(e) + "\n" for e in made), "utf-8")
+        data = f"jsonl:{path}"
+    code, text, _ = command("analyse", arguments[0], data, "--model", model, *FAST, *arguments[1:])
+    assert code == 0
+    assert shown in text
+
+
+def test_transfer_and_size(command: Command, model: str, data: str, tmp_path: Path) -> None:
+    from veridical.models.testing import tiny
+
+    two = ("transfer", f"one={data}", f"two={data}", "--mix", "one+two", "--model", model)
+    code, text, _ = command("analyse", *two, *FAST)
+    assert code == 0
+    assert "one+two → two: ensemble of all" in text
+    other = str(tiny("gpt2", tmp_path / "gpt2"))
+    code, text, _ = command("analyse", "size", data, "--model", model, "--model", other, *FAST)
+    assert code == 0
+    assert "gpt2 (" in text
+
+
+@pytest.mark.parametrize(
+    "arguments, line",
+    [
+        (("layers", "{data}", "--objective", "zzz"), "unknown objective 'zzz'"),
+        (("layers", "{data}", "--template", "zzz"), "unknown template 'zzz'"),
+        (("layers", "{data}", "--learning-rate", "a"), "learning rate is 'a'"),
+        (("layers", "{data}", "--batch-size", "1.5"), "batch size is '1.5'"),
+        (("layers", "{data}", "--sample", "3"), "are too few"),
+        (("layers", "zzz:nowhere"), "unknown data set 'zzz'"),
+        (("labels", "{data}"), "no error in the data is labelled by kind"),
+        (("labels", "{data}", "--merge", "intrinsic"), "merge is 'intrinsic'"),
+        (("transfer", "{data}"), "1 data set is named"),
+        (("transfer", "{data}", "{data}"), "the name 'jsonl' stands twice"),
+        (("transfer", "a={data}", "b={data}", "--mix", "a"), "the mixture 'a' does not name data sets"),
+        (("size", "{data}"), "1 model is named"),
+        (("context", "{data}", "--tokens", "x"), "tokens is 'x'"),
+        (("context", "{data}", "--tokens", ","), "tokens of the sources: none named"),
+    ],
+)
+def test_one_line_of_refusal(command: Command, model: str, data: str, arguments: tuple[str, ...], line: str) -> None:
+    given = [argument.format(data=data) for argument in arguments]
+    code, text, said = command("analyse", *given, "--model", model)
+    assert (code, text) == (2, "")
+    last = said.splitlines()[-1]
+    assert last.startswith("veridical: ")
+    assert line in last
+
+
+def test_help_teaches(command: Command) -> None:
+    for name in ("layers", "labels", "transfer", "size", "context"):
+        code, text, _ = command("analyse", name, "--help")
+        assert code == 0
+        assert f"veridical analyse {name}" in " ".join(text.split())
