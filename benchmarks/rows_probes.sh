@@ -2,7 +2,8 @@
 # Result rows of probes on a small language model beside the baselines: `benchmarks/rows_probes.sh FOLDER MODEL [SET…]`, with
 # the public data sets in FOLDER and a model in Hugging Face format in MODEL. Probes are trained on 70 % of the documents,
 # all thresholds are fitted on the same 10 %, and everything is measured on the same 20 %. Activations and probes go to
-# build/probes, rows to benchmarks/rows/probes.jsonl and probes-compare-SET.jsonl.
+# build/probes, rows to benchmarks/rows/probes.jsonl and probes-compare-SET.jsonl. With ENCODER=FOLDER only probes on the
+# sublayers of that encoder are trained and measured on the same parts, as further rows.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 data=${1:?the folder with the data sets}
@@ -15,10 +16,18 @@ metrics=f1,roc_auc,pr_auc,f1_sp,token_f1,word_roc_auc
 measure() { # name, SET:PATH, template, objectives, metrics
   local out=build/probes/$1 last kind select detectors
   last=$(.venv/bin/python -c "import json, sys; print(2 * json.load(open(sys.argv[1] + '/config.json'))['num_hidden_layers'] - 1)" "$model")
-  train() { # name, options
-    [ -e "$out-$1/detector.json" ] || "$veridical" train probe "$2" --model "$model" --template "$3" --objective "$4" \
+  train() { # name, SET:PATH, template, objectives, options
+    [ -e "$out-$1/detector.json" ] || "$veridical" train probe "$2" --model "${ENCODER:-$model}" --template "$3" --objective "$4" \
       --max-tokens 512 --out "$out-$1" "${@:5}"
   }
+  if [ -n "${ENCODER:-}" ]; then
+    for kind in linear pooling; do
+      train "encoder-$kind" "$2" "$3" "$4" --kind "$kind" --store "$out-encoder.store"
+    done
+    "$veridical" bench "probe:$out-encoder-linear" "probe:$out-encoder-pooling" --data "$2" --fit f1 --metrics "$5" \
+      --out benchmarks/rows/probes.jsonl >/dev/null
+    return
+  fi
   for kind in linear pooling; do
     for select in best ensemble; do
       train "$kind-$select" "$2" "$3" "$4" --kind "$kind" --select "$select" --store "$out.store"

@@ -377,7 +377,8 @@ def test_going_back_a_little_costs_no_pass(model: LocalModel) -> None:
 @pytest.mark.parametrize("kind", ["bytes", "metaspace", "unigram"])
 def test_the_text_is_what_the_tokenizer_says(kind: Any, tmp_path: Path) -> None:
     local = load(tiny("llama", tmp_path, tokenizer=kind), dtype="fp32", device="cpu")
-    said = "the cat slept. 😀 naïve house"
+    # its byte pieces are special tokens, which no text is made of
+    said = "the cat slept. naive house" if kind == "metaspace" else "the cat slept. 😀 naïve house"
     (encoded,) = encode(local, replace(RACE, response=said), "tldr")
     begin, ids = encoded.response_start, encoded.ids
     writer = Writer(local, Prompt(ids[:begin], blank=True))
@@ -632,6 +633,11 @@ def test_which_way_a_detector_reads_along(model: LocalModel, wild: LocalModel, p
     assert isinstance(online_of(Logprob(model.name), RACE, wild), JudgeOnline)
     assert isinstance(online_of(Streaming(), RACE, model), StreamOnline)
     assert isinstance(online_of(load_detector("overlap"), RACE, model), JudgeOnline)
+    encoder = Probe(probe.path)
+    encoder.base = lambda: replace(model, kind="encoder")  # type: ignore[method-assign]
+    assert isinstance(online_of(encoder, RACE, wild), JudgeOnline)
+    with pytest.raises(InputError, match="no model is named to write"):
+        guard(RACE, encoder)
     mine = LikelihoodOnline("rank")
     guard(RACE, "overlap", model, template="tldr", online=mine, sampling=COOL)
     assert len(mine.scores) > 5
@@ -677,8 +683,7 @@ def test_reheating(model: LocalModel) -> None:
     writer.draw = drawing  # type: ignore[method-assign]
     online = random_flags(LikelihoodOnline(), 0, chance=1.0)
     course(writer, online, replace(COOL, reheat=0.25), Budget(interventions=2), strategy="suppress").run()
-    assert heats[heats.index(0.25) - 1 :][:4] == [0.0, 0.25, 0.5, 0.0]
-    assert set(heats) == {0.0, 0.25, 0.5}
+    assert [heat for heat in heats if heat] == [0.25, 0.5]
 
 
 # --- the result -------------------------------------------------------------------------------------------------------

@@ -16,8 +16,9 @@ from veridical.detectors import DETECTORS, load_detector
 
 # name -> the specs under which the contract is run; a detector without options needs no entry. MODEL is a tiny language
 # model made for the test; "max_windows" keeps its passes over a source of a megabyte few. SCRIPT is a chat model's
-# replies.
+# replies, FITTED a folder of thresholds for word overlap.
 SPECS: dict[str, list[str]] = {
+    "calibrated": ["calibrated:FITTED"],
     "coin": ["coin", "coin:0.3"],
     "logprob": [
         "logprob:MODEL,dtype=fp32,max_windows=2",
@@ -106,6 +107,15 @@ def detector(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         script = tmp_path_factory.getbasetemp() / "script.json"
         script.write_text('{"": "It says so.\\nSupported: Yes"}', encoding="utf-8")
         spec = spec.replace("SCRIPT", str(script))
+    if "FITTED" in spec:
+        from veridical.detectors.calibrated import Fitted, Scale, fingerprint_of, save_fitted
+        from veridical.metrics.calibration import Platt
+        from veridical.metrics.fitting import SCALES
+
+        folder = tmp_path_factory.getbasetemp() / "fitted"
+        scales = {name: Scale(0.5, Platt(2.0, -1.0)) for name in SCALES}
+        save_fitted(Fitted("overlap", fingerprint_of("overlap", load_detector("overlap")), scales), folder)
+        spec = spec.replace("FITTED", str(folder))
     return load_detector(spec)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -292,6 +295,41 @@ def test_memory_that_never_suffices_is_not_judged(folder: Path) -> None:
     found: list[Judgement] = detector.judge([case])  # 1 MB does for some window, however small
     assert found[0].judged in (None, ())
     assert found[0].notes
+
+
+_PEAKS = """
+import json, resource, sys
+import torch
+from veridical.core.types import Case, Source
+from veridical.detectors.salience import Salience
+from veridical.models.testing import tiny
+
+torch.set_num_threads(1)
+folder = tiny(
+    "llama", sys.argv[1], max_position_embeddings=8192, hidden_size=128, intermediate_size=512, num_hidden_layers=6
+)
+text = " ".join(f"Fact {i} says that trams run along river {i}." for i in range(134))
+case = Case("1", "the cat", (Source("l", text),))
+Salience(folder, dtype="fp32").judge([Case("0", "Trams.", (Source("l", "Trams run."),))])
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+found = []
+for allowed in (40, 4000):
+    before = peak()
+    (judgement,) = Salience(folder, dtype="fp32", max_memory_mb=allowed).judge([case])
+    found.append([peak() - before, judgement.hallucination, list(judgement.notes)])
+print(json.dumps(found))
+"""
+
+
+def test_a_prompt_of_four_thousand_tokens_stays_within_the_memory_option(tmp_path: Path) -> None:
+    run = subprocess.run([sys.executable, "-c", _PEAKS, str(tmp_path)], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
+    bounded, free = json.loads(run.stdout.splitlines()[-1])
+    assert bounded[0] < 80  # MB; what is allowed, and some for all that is no activation
+    assert free[0] > 120  # beyond that: without the option it takes several times as much
+    assert bounded[1] is not None
+    assert any("too little memory for" in note for note in bounded[2])
+    assert free[2] == []
 
 
 def test_it_does_not_depend_on_the_batch(detector: Salience) -> None:

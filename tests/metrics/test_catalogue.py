@@ -31,6 +31,8 @@ NAMES = [
     "token_recall",
     "token_f1",
     "word_roc_auc",
+    "word_ece",
+    "word_brier",
     "char_precision",
     "char_recall",
     "char_f1",
@@ -78,7 +80,7 @@ def test_a_perfect_judgement_reaches_the_best_value(name):
         example(
             ("Rome", 1.0),
             ("France", 1.0),
-            ("3", 0.8),
+            ("3", 1.0 if name in ("word_ece", "word_brier") else 0.8),  # a label is no probability of 0.8
             hallucination=1.0,
             omission=1.0,
             omissions=omitted,

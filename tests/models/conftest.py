@@ -30,6 +30,8 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., LocalM
         key = (architecture, *sorted(options.items()))
         if key not in made:
             made[key] = tiny(architecture, tmp_path_factory.mktemp(architecture), **options)  # type: ignore[arg-type]
-        return load(made[key], dtype="fp32", device="cpu", kinds=("encoder",) if architecture in ENCODERS else ("causal",))
+        return load(
+            made[key], dtype="fp32", device="cpu", kinds=("encoder",) if architecture in ENCODERS else ("causal",)
+        )
 
     return get

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from veridical.core.segment import words
 from veridical.core.types import (
     Case,
     Checked,
@@ -16,6 +18,7 @@ from veridical.core.types import (
     Span,
     Verdict,
 )
+from veridical.report.figures import MapWord, SalienceMap
 
 HOSTILE = (
     "[red]bold[/red] <script>document.title='owned'</script> <img src=x onerror=document.title='owned'> "
@@ -108,6 +111,14 @@ def clear() -> Checked:
     """A case with nothing to say against it."""
     case = Case("clear", "It is red.", (Source("a", "It is red."),))
     return Checked(case, (Judgement("clear", "overlap", hallucination=0.0),), (0.5,), Outcome.CLEAR)
+
+
+def map_of(case: Case) -> SalienceMap:
+    """A salience map of random values."""
+    rows = tuple(MapWord(s.of(x.text), s, x.id) for x in case.sources for s in words(x.text))
+    columns = tuple(MapWord(s.of(case.response), s) for s in words(case.response))
+    values = np.random.RandomState(0).dirichlet(np.ones(len(rows) + 1), len(columns)).T[:-1]
+    return SalienceMap(rows, columns, values, values.max(axis=1), values.max(axis=0, initial=0.0))
 
 
 @pytest.fixture

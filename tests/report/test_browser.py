@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.report.conftest import clear, hostile, silent, tower
+from tests.report.conftest import clear, hostile, map_of, silent, tower
 from veridical.report.html import render_html
 
 if TYPE_CHECKING:
@@ -45,6 +45,50 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(render_html([tower(), hostile(), silent(), clear()], title="A run"), encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="module")
+def mapped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("mapped") / "report.html"
+    path.write_text(render_html([tower()], maps=[[map_of(tower().case), None]]), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_word_lights_up_what_it_rests_on(browser: Browser, mapped: Path, scheme: str) -> None:
+    opened = browser.new_page(color_scheme=scheme, viewport={"width": 1280, "height": 900})  # type: ignore[arg-type]
+    said: list[str] = []
+    opened.on("console", lambda message: said.append(message.text))
+    opened.goto(mapped.as_uri())
+    lit = "es => es.filter(e => getComputedStyle(e).outlineWidth == '2px').map(e => e.id)"
+    words = opened.locator("#c1-d1-map [id^=c1-d1-map-]")
+    found = map_of(tower().case)
+    assert words.evaluate_all(lit) == []
+    opened.locator("#c1-d1-map-r3").hover()
+    best = [f"c1-d1-map-s{i}" for i in sorted((-found.values[:, 3]).argsort()[:5])]
+    assert words.evaluate_all(lit) == ["c1-d1-map-r3", *best]
+    assert opened.locator("#c1-d1-map-r3 .salience-from").is_visible()
+    opened.mouse.move(0, 0)
+    opened.locator("#c1-d1-map-r4").focus()
+    assert "c1-d1-map-r4" in words.evaluate_all(lit)
+    assert len(words.evaluate_all(lit)) == 6
+    opened.locator("summary").first.focus()
+    assert opened.evaluate(LEAST_CONTRAST, "#c1-d1-map .salience-word") >= 4.5
+    assert said == []
+    opened.close()
+
+
+@pytest.mark.parametrize("width", [320, 1280])
+def test_a_map_does_not_run_off_the_side(browser: Browser, mapped: Path, width: int) -> None:
+    opened = browser.new_page(viewport={"width": width, "height": 800})
+    opened.goto(mapped.as_uri())
+    opened.locator("#c1-d1-map-r5").focus()
+    assert opened.evaluate("document.documentElement.scrollWidth") <= width
+    box = opened.locator("#c1-d1-map-r5 .salience-from").bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= width
+    opened.close()
 
 
 @pytest.fixture
@@ -138,11 +182,26 @@ def test_dark_is_dark_and_text_stands_out_in_both(browser: Browser, file: Path) 
     assert lightness["dark"] < 0.05
 
 
-CONTRASTS = """() => {
+LIGHT = """
   const parse = c => c.match(/[\\d.]+/g).map(Number);
   const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
     .map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
     .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+"""
+
+# of text on what shows through its translucent background
+LEAST_CONTRAST = f"""selector => {{ {LIGHT}
+  const ground = e => {{ const c = parse(getComputedStyle(e).backgroundColor), a = c.length < 4 ? 1 : c[3];
+    if (a == 1 || !e.parentElement) return c;
+    return ground(e.parentElement).slice(0, 3).map((v, i) => a * c[i] + (1 - a) * v); }};
+  return Math.min(...[...document.querySelectorAll(selector)].map(e => {{
+    const a = light(parse(getComputedStyle(e).color)), b = light(ground(e));
+    return (Math.max(a, b) + .05) / (Math.min(a, b) + .05); }}));
+}}"""
+
+CONTRASTS = (
+    f"""() => {{ {LIGHT}"""
+    + """
   const behind = e => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor);
     if (c.length < 4 || c[3] > 0) return c; } return [255, 255, 255]; };
   const contrast = {};
@@ -156,6 +215,7 @@ CONTRASTS = """() => {
   }
   return {paper: light(parse(getComputedStyle(document.body).backgroundColor)), contrast};
 }"""
+)
 
 
 @pytest.mark.parametrize("width", [320, 390, 1280])

@@ -5,12 +5,13 @@ from base64 import b64encode
 from hashlib import sha256
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.report.conftest import clear, hostile, silent, tower
-from veridical.core.errors import SpanError
+from tests.report.conftest import clear, hostile, map_of, silent, tower
+from veridical.core.errors import InputError, SpanError
 from veridical.core.spans import Span
 from veridical.core.types import (
     Case,
@@ -24,6 +25,7 @@ from veridical.core.types import (
 )
 from veridical.report.html import render_html
 from veridical.report.marks import visible
+from veridical.report.salience import SALIENCE_CSS, salience_html, salience_rules
 
 VOID = {"meta", "link", "rect", "br", "img", "input"}
 
@@ -227,6 +229,67 @@ def test_the_page_forbids_itself_everything_but_its_own_style(cases: list[Checke
     assert policy.startswith("default-src 'none'")
     assert not any(tag in ("script", "iframe", "img", "form") for tag, _ in shown.tags)
     assert not any("style" in held or "src" in held for _, held in shown.tags)
+
+
+def mapped() -> str:
+    """A page of two judgements of one case and a third case, whose first detector has a map."""
+    rows = [[map_of(tower().case), None], [map_of(hostile().case)], [None]]
+    return render_html([tower(), hostile(), clear()], maps=rows)
+
+
+def test_a_map_stands_below_its_case_under_the_same_rules() -> None:
+    shown = Page(mapped())
+    check_links(shown)
+    assert [held["id"] for tag, held in shown.tags if held.get("class") == "salience"] == ["c1-d1-map", "c2-d1-map"]
+    words = [held for _, held in shown.tags if held.get("id", "").startswith("c1-d1-map-r")]
+    assert len(words) == len(map_of(tower().case).response_words)
+    assert {w["tabindex"] for w in words} == {"0"}
+    assert "salience-flagged" in shown.html.split('id="c1-d1-map-r3"')[0].rsplit("<", 1)[1]  # "300" is flagged
+    assert not any("style" in held or "src" in held or tag == "script" for tag, held in shown.tags)
+    style = re.search(r"<style>(.*?)</style>", shown.html, re.S)
+    assert style is not None
+    assert b64encode(sha256(style[1].encode()).digest()).decode() in shown.html
+    assert SALIENCE_CSS in style[1]
+    assert not set(shown.html) & set("\x1b\x07\x9b\u202e\ud800")
+
+
+def test_each_word_lights_up_what_it_rests_on_and_the_other_way_round() -> None:
+    case, found = tower().case, map_of(tower().case)
+    rules = salience_rules(found, id="m").split("{")[0].split(",\n")
+    lit = {a: set(re.findall(r"#m-[rs]\d+", b)) for a, b in (re.split(r" (?=:is)", rule) for rule in rules)}
+    for j in range(len(found.response_words)):
+        best = {f"#m-s{i}" for i in np.argsort(-found.values[:, j])[:5]}
+        assert lit[f"#m:has(#m-r{j}:is(:hover,:focus))"] == best
+        assert all(f"#m-r{j}" in lit[f"#m:has({place}:hover)"] for place in best)
+    html = salience_html(found, case, id="m")
+    assert 'id="m-r0"' in html
+    assert 'id="m-s0"' in html
+    assert salience_rules(found, words=0) == ""
+
+
+def test_rules_of_a_page_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("veridical.report.html.LIT_WORDS", 4)
+    style = mapped().partition("</style>")[0]
+    assert "#c1-d1-map-r3:is" in style
+    assert "#c1-d1-map-r4:is" not in style
+    assert "c2-d1-map" not in style
+
+
+def test_a_page_without_maps_has_nothing_of_them_and_wrong_ones_are_refused() -> None:
+    assert "salience-" not in render_html([tower()])
+    assert render_html([tower()], maps=[[None, None]]) == render_html([tower()])
+    for maps in ([[None]], [[None, None], [None]]):
+        with pytest.raises(InputError, match="rows of maps"):
+            render_html([tower()], maps=maps)
+
+
+def test_a_very_long_response_is_marked_in_part_and_shown_whole() -> None:
+    case = Case("1", " ".join(f"word{i}" for i in range(1600)), (Source("a", "word1 word2"),))
+    html = salience_html(map_of(case), case)
+    assert "The first 1,500 of 1,600 words are marked." in html
+    assert "word1599" in html
+    assert 'id="map-r1499"' in html
+    assert 'id="map-r1500"' not in html
 
 
 def test_the_table_comes_with_several_cases_only() -> None:

@@ -165,24 +165,29 @@ def threshold_command(
 
 
 def _show_fitted(validation: dict[str, Any]) -> None:
-    """What was fitted, a column a scale; figures on validation before, and after by cross-fitting."""
+    """What was fitted, a table a scale: its figures on validation as scores were, and cross-fitted."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("on validation data", *validation, title="fitted", title_justify="left")
-    for name in ("items", "documents", "share_of_positives", "calibration", "threshold", "share_flagged"):
-        cells = [about[name] for about in validation.values()]
-        table.add_row(name.replace("_", " "), *(f"{c:.4g}" if isinstance(c, float) else str(c) for c in cells))
-    for name in ("roc_auc", "ece", "brier", "f1", "precision", "recall"):
-        for when in ("before", "cross_fitted"):
-            cells = [_figure((about[when] or {}).get(name)) for about in validation.values()]
-            table.add_row(f"{name} {when.replace('_', '-')}", *cells)
-    Console(highlight=False, markup=False, emoji=False).print(table)
+    console = Console(highlight=False, markup=False, emoji=False)
     for name, about in validation.items():
+        table = Table("on validation", "before", "cross-fitted", title=name, title_justify="left")
+        for metric in ("roc_auc", "ece", "brier", "f1", "precision", "recall"):
+            cells = [(about[when] or {}).get(metric) for when in ("before", "cross_fitted")]
+            table.add_row(metric, *map(_figure, cells))
+        table.caption, table.caption_justify = _caption(about), "left"
+        console.print(table)
         if about["share_flagged"] > _NEARLY_ALL:
-            _say(
-                f"{name}: the threshold flags {about['share_flagged']:.0%} of all; --rule balanced_accuracy flags fewer"
-            )
+            share = f"{about['share_flagged']:.0%}"
+            _say(f"{name}: the threshold flags {share} of all; --rule balanced_accuracy flags fewer")
+
+
+def _caption(about: dict[str, Any]) -> str:
+    return (
+        f"{about['items']} items, {about['share_of_positives']:.0%} positive, of {about['responses']} responses and "
+        f"{about['documents']} documents; calibration: {about['calibration']}; the threshold {about['threshold']:.4g} "
+        f"flags {about['share_flagged']:.0%}; before, {about['before']['threshold']:g} did"
+    )
 
 
 def _figure(found: list[float | None] | None) -> str:

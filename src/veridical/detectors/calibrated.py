@@ -7,7 +7,6 @@ is left out of the judgements: a raw score beside a probability would be read as
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,11 +18,13 @@ from veridical.core.errors import CannotJudgeError, DataError, InputError, Outpu
 from veridical.core.files import write_whole
 from veridical.core.spans import Span
 from veridical.core.types import Case, Detector, Judgement, Omission, Verdict
+from veridical.detectors.options import digest_of
 from veridical.metrics.calibration import Isotonic, Platt, calibrator
 from veridical.metrics.fitting import SCALES, completed
 from veridical.models.artifact import DETECTOR, FORMAT, description
 
 if TYPE_CHECKING:
+    from veridical.llm.connection import Connection
     from veridical.report.figures import SalienceMap
 
 __all__ = ["KIND", "Calibrated", "Fitted", "Scale", "fingerprint_of", "load_fitted", "save_fitted"]
@@ -92,8 +93,16 @@ class Calibrated:
 
     levels: tuple[str, ...] = ("response", "span", "coverage")
     grounded = False
+    asks = True
 
-    def __init__(self, path: str | Path, *, detector: str | Detector | None = None, name: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        detector: str | Detector | None = None,
+        connection: Connection | None = None,
+        name: str | None = None,
+    ) -> None:
         from veridical.detectors import load_detector
 
         self.path = Path(path)
@@ -101,13 +110,14 @@ class Calibrated:
         self.fitted = load_fitted(path)
         given = self.fitted.spec if detector is None else detector
         self.spec = given if isinstance(given, str) else given.name
-        self.detector = load_detector(given) if isinstance(given, str) else given
+        self.detector = load_detector(given, connection) if isinstance(given, str) else given
         self.levels = tuple(dict.fromkeys(_LEVEL[scale] for scale in self.fitted.scales))
         self.grounded = getattr(self.detector, "grounded", False)
+        self.asks = getattr(self.detector, "asks", False)
         self._checked = False
 
     @classmethod
-    def from_spec(cls, argument: str | None) -> Calibrated:
+    def from_spec(cls, argument: str | None, connection: Connection | None = None) -> Calibrated:
         """The detector for `FOLDER[,detector=SPEC]`, such as "fitted,detector=logprob:/elsewhere/reader"."""
         path, comma, rest = (argument or "").partition(",")
         key, _, spec = rest.partition("=")
@@ -115,7 +125,8 @@ class Calibrated:
             raise InputError(f"{KIND} needs a folder", hint=f"{KIND}:FOLDER, as `veridical train threshold` wrote it")
         if comma and (key.strip() != "detector" or not spec.strip()):
             raise UnknownNameError(f"option of {KIND}", rest, ["detector=…"])
-        return cls(path.strip(), detector=spec.strip() or None, name=f"{KIND}:{argument}")
+        name = f"{KIND}:{argument}"
+        return cls(path.strip(), detector=spec.strip() or None, connection=connection, name=name)
 
     @property
     def threshold(self) -> float:
@@ -130,10 +141,10 @@ class Calibrated:
 
     @property
     def digest(self) -> str:
-        """A hash of all that was fitted: another one means other scores under the same name."""
+        """A hash of all that was fitted, and of what the detector stands for: another one means other scores."""
         document = self.fitted.document()
         said = {name: document[name] for name in ("detector", "fingerprint", "scales")}
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+        return digest_of([said, getattr(self.detector, "digest", None)])
 
     def fingerprint(self) -> dict[str, Any]:
         """What its scores depend on."""

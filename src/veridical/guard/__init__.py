@@ -197,7 +197,7 @@ def _parts(
 
 
 def _own_model(detector: Detector) -> LocalModel:
-    if isinstance(detector, Probe):
+    if isinstance(detector, Probe) and detector.base().kind == "causal":
         return detector.base()
     if isinstance(detector, Logprob):
         return load(detector.model, revision=detector.revision, device=detector.device, dtype=detector.dtype)

@@ -55,7 +55,8 @@ def online_of(detector: Detector, case: Case, model: LocalModel) -> Online:
         return ProbeOnline(detector.heads)
     if isinstance(detector, Logprob) and _place(detector.model) == _place(model.name):
         return LikelihoodOnline(detector.score)
-    return StreamOnline(detector, case) if hasattr(detector, "stream") else JudgeOnline(detector, case)
+    streams = hasattr(detector, "stream") and not (isinstance(detector, Probe) and detector.base().kind != "causal")
+    return StreamOnline(detector, case) if streams else JudgeOnline(detector, case)
 
 
 def _fits(probe: Probe, model: LocalModel) -> bool:

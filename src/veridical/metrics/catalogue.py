@@ -139,6 +139,17 @@ _character = partial(Metric, level="character", project=_characters)
 _of_spans = partial(Metric, level="span")
 
 
+def _word_scores(is_stop_word: Callable[[str], bool] | None) -> Project:
+    """(label, score) of each word of a response that is not a stop word."""
+
+    @_of_characters
+    def project(found: Characters, _: float) -> Floats | None:
+        units = found.judged_units(word_units(found.text, is_stop_word=is_stop_word))
+        return np.column_stack(found.unit_scores(units)) if len(units) else None
+
+    return project
+
+
 def word_roc_auc(
     is_stop_word: Callable[[str], bool] | None = STOP_WORDS.__contains__, *, name: str = "word_roc_auc"
 ) -> Metric:
@@ -148,15 +159,9 @@ def word_roc_auc(
     >>> word_roc_auc(lambda word: word in {"the", "of"}).level
     'token'
     """
-
-    @_of_characters
-    def project(found: Characters, _: float) -> Floats | None:
-        units = found.judged_units(word_units(found.text, is_stop_word=is_stop_word))
-        return np.column_stack(found.unit_scores(units)) if len(units) else None
-
     text = "Chance that a hallucinated word of a response scores above another word"
     value = _scored(ranking.roc_auc)
-    return Metric(name, "token", text, "A §5.3", project, value, needs_threshold=False)
+    return Metric(name, "token", text, "A §5.3", _word_scores(is_stop_word), value, needs_threshold=False)
 
 
 def source_word_roc_auc(
@@ -231,6 +236,22 @@ _TABLE = [
     _token("token_recall", definition="Over white-space tokens", statistic=_counted(Confusion.recall)),
     _token("token_f1", definition="Over white-space tokens", statistic=_counted(Confusion.f1)),
     word_roc_auc(),
+    *(
+        Metric(
+            f"word_{name}",
+            "token",
+            f"{text}, over the words of word_roc_auc",
+            source,
+            _word_scores(STOP_WORDS.__contains__),
+            _scored(value),
+            higher_is_better=False,
+            needs_threshold=False,
+        )
+        for name, text, source, value in (
+            ("ece", "Mean gap of score and share of positives over 10 bins", "Naeini et al. 2015", calibration.ece),
+            ("brier", "Mean squared distance of score and label", "Brier 1950", response.brier),
+        )
+    ),
     _character(
         "char_precision",
         definition="Over characters",

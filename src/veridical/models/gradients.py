@@ -37,7 +37,7 @@ SCORES = ("logit", "logprob")
 _CHECKED = 8  # tokens on which the written-down head is compared with the model's own
 _GPU_TOKENS = 32_768  # of gradients at once on a GPU: more does not make it faster
 _SEGMENTS = 12
-# what a backward pass works with beside what was kept, in activations of one block, for each target (measured: 2.5 to 3)
+# what a backward pass works with beside what was kept, for each target, in activations of one block (measured: 2.5-3)
 _WORKING = 3
 
 

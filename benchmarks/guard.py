@@ -1,0 +1,150 @@
+"""Guarded against unguarded writing of one model: what the detector in the loop finds, and what another one does.
+
+    python benchmarks/guard.py MODEL DATA/xsum_token --detector probe:FOLDER --documents 20 --rows rows.jsonl
+
+Sampled texts about documents of the test part (which a probe trained with the same seed has not seen). The threshold
+is the score that flags `--share` of the words of unguarded texts about documents of the validation part. Lowering
+one's own detector's score is no proof, so word overlap judges the same texts. Scores are means over words; intervals
+are by bootstrap over documents, of the paired difference guarded - unguarded. Texts that could not be judged (such as
+empty ones, where writing stopped at once) are counted and left out of their row's means.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from veridical.core.segment import words
+from veridical.core.types import Case, Example, Judgement
+from veridical.datasets import read
+from veridical.datasets.split import split_by_document
+from veridical.detectors import load_detector
+from veridical.guard import Budget, Guarded, Sampling, guard
+from veridical.metrics.significance import bootstrap
+
+WAYS: dict[str, dict[str, Any]] = {
+    "stop": {"strategy": "stop"},
+    "backtrack to word": {"strategy": "backtrack"},
+    "backtrack to sentence": {"strategy": "backtrack", "unit": "sentence"},
+    "suppress": {"strategy": "suppress"},
+    "rerank 4": {"strategy": "rerank", "samples": 4},
+}
+
+
+def one_a_document(examples: list[Example], count: int) -> list[Case]:
+    """The first case of each of the first `count` documents."""
+    first = {example.document: example.case for example in reversed(examples)}
+    return [replace(first[document], response="") for document in sorted(map(str, first))[:count]]
+
+
+def mean(judgement: Judgement) -> float | None:
+    return float(np.mean([v.score for v in judgement.verdicts])) if judgement.verdicts else None
+
+
+def paired(before: list[float | None], after: list[float | None]) -> dict[str, Any]:
+    pairs = [(b, a) for b, a in zip(before, after, strict=True) if b is not None and a is not None]
+    if not pairs:
+        return {"n": 0}
+    first, second = np.array(pairs).T
+    low, high = bootstrap(lambda w: float(np.average(second - first, weights=w)), range(len(pairs)))
+    return {
+        "n": len(pairs),
+        "unguarded": round(float(first.mean()), 4),
+        "guarded": round(float(second.mean()), 4),
+        "difference": round(float((second - first).mean()), 4),
+        "interval": [round(low, 4), round(high, 4)],
+    }
+
+
+def row(results: list[Guarded], plain: list[Guarded], judge: Any) -> dict[str, Any]:
+    other = [judge.judge([r.case for r in runs]) for runs in (plain, results)]
+    found: dict[str, Any] = {
+        "detected": paired([mean(r.judgement) for r in plain], [mean(r.judgement) for r in results]),
+        "detected_response": paired(
+            [r.judgement.hallucination for r in plain], [r.judgement.hallucination for r in results]
+        ),
+        "overlap": paired([j.hallucination for j in other[0]], [j.hallucination for j in other[1]]),
+        "not_judged": sum(r.judgement.hallucination is None for r in results),
+    }
+    for name, runs in (("unguarded", plain), ("guarded", results)):
+        found[f"words_{name}"] = round(float(np.mean([len(words(r.text)) for r in runs])), 1)
+        found[f"drawn_{name}"] = round(float(np.mean([r.tokens_drawn for r in runs])), 1)
+        found[f"passes_{name}"] = round(float(np.mean([r.forward_passes for r in runs])), 1)
+        found[f"seconds_{name}"] = round(float(np.mean([r.seconds for r in runs])), 3)
+    found["interventions"] = round(
+        float(np.mean([sum(d.action != "settled" for d in r.interventions) for r in results])), 2
+    )
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--detector", default="logprob")
+    parser.add_argument("--documents", type=int, default=20)
+    parser.add_argument("--share", type=float, default=0.1)
+    parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument("--tokens", type=int, default=32)
+    parser.add_argument("--template", default="tldr")
+    parser.add_argument("--rows", type=Path)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    parts = split_by_document(read(f"xsum_token:{given.data}"))
+    sampling = Sampling(max_new_tokens=given.tokens, temperature=given.temperature)
+
+    def run(cases: list[Case], **options: Any) -> list[Guarded]:
+        return [
+            guard(
+                case, given.detector, given.model, template=given.template,
+                sampling=replace(sampling, seed=seed), **options,
+            )
+            for seed, case in enumerate(cases)
+        ]  # fmt: skip
+
+    unguarded = {"budget": Budget(interventions=0), "threshold": 1.0}
+    fitted = run(one_a_document(parts["valid"], given.documents), **unguarded)
+    scores = [v.score for result in fitted for v in result.judgement.verdicts]
+    threshold = min(max(float(np.quantile(scores, 1 - given.share)), 1e-6), 1.0)
+    cases = one_a_document(parts["test"], given.documents)
+    plain = run(cases, **unguarded)
+    for name, way in WAYS.items():
+        figures = {
+            "benchmark": f"guard/{name}",
+            "model": Path(given.model).name,
+            "detector": given.detector.partition(":")[0],
+            "threshold": round(threshold, 4),
+            "documents": len(cases),
+            **row(run(cases, **way, threshold=threshold), plain, load_detector("overlap")),
+            "temperature": given.temperature,
+            "max_new_tokens": given.tokens,
+            "machine": f"{platform.machine()}, 1 of {os.cpu_count()} cores",
+            "torch": torch.__version__,
+            "command": " ".join(["python", "benchmarks/guard.py", *map(_told, sys.argv[1:])]),
+            "date": date.today().isoformat(),
+        }
+        line = json.dumps(figures)
+        print(line, flush=True)
+        if given.rows:
+            with given.rows.open("a") as file:
+                file.write(line + "\n")
+
+
+def _told(argument: str) -> str:
+    """Of a path only its end: where things lie on this machine tells nobody anything."""
+    head, colon, path = argument.rpartition(":") if ":" in argument else ("", "", argument)
+    return f"{head}{colon}{Path(path).name}" if "/" in path else argument
+
+
+if __name__ == "__main__":
+    main()
