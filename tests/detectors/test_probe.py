@@ -19,6 +19,7 @@ pytest.importorskip("transformers")
 from tests.train.samples import WRONG, example, examples  # noqa: E402
 from veridical.detectors.probe import Probe  # noqa: E402
 from veridical.detectors.probe_live import Watch  # noqa: E402
+from veridical.models import template  # noqa: E402
 from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.runner import Result, Runner, Want  # noqa: E402
@@ -153,6 +154,12 @@ def test_another_base_model_is_refused(folder: Path, tmp_path: Path) -> None:
         Probe(folder, model=tiny("gpt2", tmp_path / "gpt2")).judge([CASE])
     with pytest.raises(InputError, match="weights differ"):
         Probe(folder, model=tiny("llama", tmp_path / "llama", seed=9)).judge([CASE])
+
+
+def test_a_template_that_reads_otherwise_now(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(template.TEMPLATES, "tldr", template.Template("tldr", "{source}\nShort: {response}"))
+    with pytest.raises(InputError, match=r"template 'tldr' reads otherwise"):
+        Probe(folder).judge([CASE])
 
 
 def test_a_base_model_that_moved(folder: Path, probe: Probe) -> None:

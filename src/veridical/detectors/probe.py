@@ -26,6 +26,7 @@ from veridical.models.encode import Encoded, encode
 from veridical.models.load import READERS, LocalModel, load
 from veridical.models.probes import OBJECTIVES, Probes, from_tensors, score
 from veridical.models.runner import Result, Runner, Want
+from veridical.models.template import get_template
 
 if TYPE_CHECKING:
     from veridical.detectors.probe_live import Attached, ProbeSession
@@ -135,8 +136,17 @@ class Probe:
         """What was trained, read when it is first asked for."""
         if self._artifact is None:
             self._artifact = load_artifact(self.path, "probe")
+            self._check_template(self._artifact.settings)
             self._heads = heads_of(self._artifact)
         return self._artifact
+
+    def _check_template(self, settings: Mapping[str, Any]) -> None:
+        template = get_template(settings["template"])
+        if settings.get("template_digest", template.digest) != template.digest:
+            raise InputError(
+                f"the template {template.name!r} reads otherwise than when the probe in {self.path} was trained",
+                hint="train the probe again, or use the Veridical that trained it",
+            )
 
     @property
     def heads(self) -> dict[str, Head]:

@@ -8,6 +8,7 @@ another name.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,6 +42,11 @@ class Template:
                 f"template {self.name!r} is {self.text!r}",
                 hint="it holds {source}, {question}, {history} at most once each and ends in {response}",
             )
+
+    @property
+    def digest(self) -> str:
+        """16 hexadecimal digits over what the prompt reads: what was trained with it names it by this, too."""
+        return hashlib.sha256(f"{self.text}\0{self.joint}".encode()).hexdigest()[:16]
 
 
 def _shots(name: str) -> str:

@@ -24,6 +24,7 @@ from veridical.metrics.catalogue import METRICS
 from veridical.models.artifact import Artifact, base_of, save_artifact, versions
 from veridical.models.load import LocalModel
 from veridical.models.probes import OBJECTIVES, Probes
+from veridical.models.template import get_template
 from veridical.train.fitting import Fitted, fit, scores_of
 from veridical.train.forced import Forced, Labels, force, labels_of
 from veridical.train.judging import best_f1, flat, judged, level_of, mixed, pairs_of, threshold_of
@@ -108,6 +109,7 @@ def train_probe(
     valid = forced.sequences_of(range(len(parts["train"]), len(used)))
     material = _Material(_states(model, forced, plan, say), labels_of(forced), forced, train, valid)
     settings: dict[str, Any] = {"template": plan.template, "max_tokens": plan.max_tokens}
+    settings["template_digest"] = get_template(plan.template).digest
     settings |= {"max_windows": plan.max_windows, "select": plan.select, "heads": {}}
     tensors: dict[str, NDArray[Any]] = {}
     fitted: dict[str, Fitted] = {}
