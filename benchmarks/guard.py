@@ -4,8 +4,8 @@
 
 Sampled texts about documents of the test part (which a probe trained with the same seed has not seen). The threshold
 is the score that flags `--share` of the words of unguarded texts about documents of the validation part. Lowering
-one's own detector's score is no proof, so word overlap judges the same texts. Scores are means over words; intervals
-are by bootstrap over documents, of the paired difference guarded - unguarded. Texts that could not be judged (such as
+one's own detector's score is no proof, so another one (`--judge`) judges the same texts. `detected` is the mean over words,
+`detected_response` and `independent` are scores of the whole; intervals are by bootstrap over documents, of the paired difference guarded - unguarded. Texts that could not be judged (such as
 empty ones, where writing stopped at once) are counted and left out of their row's means.
 """
 
@@ -27,8 +27,9 @@ import torch
 from veridical.core.segment import words
 from veridical.core.types import Case, Example, Judgement
 from veridical.datasets import read
-from veridical.datasets.split import split_by_document
+from veridical.datasets.split import content_hash, split_by_document
 from veridical.detectors import load_detector
+from veridical.detectors.probe import Probe
 from veridical.guard import Budget, Guarded, Sampling, guard
 from veridical.metrics.significance import bootstrap
 
@@ -73,7 +74,7 @@ def row(results: list[Guarded], plain: list[Guarded], judge: Any) -> dict[str, A
         "detected_response": paired(
             [r.judgement.hallucination for r in plain], [r.judgement.hallucination for r in results]
         ),
-        "overlap": paired([j.hallucination for j in other[0]], [j.hallucination for j in other[1]]),
+        "independent": paired([j.hallucination for j in other[0]], [j.hallucination for j in other[1]]),
         "not_judged": sum(r.judgement.hallucination is None for r in results),
     }
     for name, runs in (("unguarded", plain), ("guarded", results)):
@@ -92,6 +93,7 @@ def main() -> None:
     parser.add_argument("model")
     parser.add_argument("data", type=Path)
     parser.add_argument("--detector", default="logprob")
+    parser.add_argument("--judge", default="overlap")
     parser.add_argument("--documents", type=int, default=20)
     parser.add_argument("--share", type=float, default=0.1)
     parser.add_argument("--temperature", type=float, default=1.0)
@@ -125,7 +127,10 @@ def main() -> None:
             "detector": given.detector.partition(":")[0],
             "threshold": round(threshold, 4),
             "documents": len(cases),
-            **row(run(cases, **way, threshold=threshold), plain, load_detector("overlap")),
+            "data": f"xsum_token, test part, {content_hash(parts['test'])[:16]}",
+            "trained_on": _artifact(given.detector),
+            "judge": given.judge.partition(":")[0],
+            **row(run(cases, **way, threshold=threshold), plain, load_detector(given.judge)),
             "temperature": given.temperature,
             "max_new_tokens": given.tokens,
             "machine": f"{platform.machine()}, 1 of {os.cpu_count()} cores",
@@ -138,6 +143,16 @@ def main() -> None:
         if given.rows:
             with given.rows.open("a") as file:
                 file.write(line + "\n")
+
+
+def _artifact(spec: str) -> str | None:
+    """The kind of a probe's artifact and the hash of what it was trained on."""
+    used = load_detector(spec) if spec.startswith("probe:") else None
+    if not isinstance(used, Probe):
+        return None
+    return (
+        f"{used.heads['token'].probes.kind}, {used.artifact.settings['select']}, {used.artifact.training['data'][:16]}"
+    )
 
 
 def _told(argument: str) -> str:

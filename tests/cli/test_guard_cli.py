@@ -75,7 +75,9 @@ def test_likelihood_is_of_the_model_that_writes(command: Command, folder: str) -
     given = ("guard", "--source", "source.txt", "-m", folder, "--template", "tldr", "-d", "logprob")
     code, out, _ = command(*given, "--threshold", "1.0", "--text")
     assert (code, out) == (0, WRONG)
-    assert command(*given, "--threshold", "0.3", "--strategy", "stop", "--json")[0] == 3
+    _, out, err = command(*given, "--threshold", "0.0001", "--strategy", "stop", "--json")
+    assert [done["action"] for done in json.loads(out)["interventions"]] == ["stopped"]
+    assert err.startswith("stopped at character ")
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def guard_command(
 
     [bold]veridical guard --source article.txt --model models/reader --template tldr --detector overlap[/bold]
     [bold]veridical guard cases.jsonl --detector probe:my-probe --strategy suppress --compare --json[/bold]
-    [bold]veridical guard --source a.txt --prompt "{source} In short: " -m models/reader -d logprob --threshold 0.99[/bold]
+    [bold]veridical guard --source a.txt --prompt "{source} In short: " -m models/reader -d rank --threshold 0.9[/bold]
 
     The text that stands is judged again as a whole. Exit codes (of that text): 0 nothing flagged, 1 flagged,
     2 usage or input, 3 could not judge.

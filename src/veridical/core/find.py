@@ -105,6 +105,10 @@ class _Prepared:
             folded = folded[:a] + "\0" * (b - a) + folded[b:]
         return folded
 
+    def folded_at(self, place: Span) -> str:
+        """What the characters of `place`, which starts at a word, fold to."""
+        return self.folded[bisect_left(self.places, place.start) : bisect_left(self.places, place.end)]
+
     def at_words(self, start: int, end: int) -> Span | None:
         """The span of these folded characters, if it starts where a word does and ends where a word does."""
         first, last = self.places[start], self.places[end - 1] + 1
@@ -142,7 +146,7 @@ def _find_tolerant(ready: _Prepared, wanted: str, taken: list[Span], min_similar
         return None
     best, highest = None, 0.0
     for place in ready.near(window.dest_start, window.dest_end):
-        similarity = Indel.normalized_similarity(wanted, _folded(place.of(ready.text))[0])
+        similarity = Indel.normalized_similarity(wanted, ready.folded_at(place))
         if similarity > highest and not any(place.overlaps(other) for other in taken):
             best, highest = place, similarity
     return best if highest >= min_similarity else None
