@@ -4,9 +4,10 @@
 
 Sampled texts about documents of the test part (which a probe trained with the same seed has not seen). The threshold
 is the score that flags `--share` of the words of unguarded texts about documents of the validation part. Lowering
-one's own detector's score is no proof, so another one (`--judge`) judges the same texts. `detected` is the mean over words,
-`detected_response` and `independent` are scores of the whole; intervals are by bootstrap over documents, of the paired difference guarded - unguarded. Texts that could not be judged (such as
-empty ones, where writing stopped at once) are counted and left out of their row's means.
+one's own detector's score is no proof, so another one (`--judge`) judges the same texts. `detected` is the mean over
+words, `detected_response` and `independent` are scores of the whole; intervals are by bootstrap over documents, of the
+paired difference guarded - unguarded. Texts that could not be judged (such as empty ones, where writing stopped at
+once) are counted and left out of their row's means.
 """
 
 from __future__ import annotations

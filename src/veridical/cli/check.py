@@ -221,13 +221,14 @@ def deliver(checked: Iterator[Checked], *, html: Path | None, json: bool, maps: 
 
     `maps` are the salience maps by detector (`cli.drawn`), which grow as the cases come.
     """
+    from veridical.cli.progress import counted
     from veridical.core.types import Outcome
 
     kept: list[Checked] = []
     outcomes: set[Outcome] = set()
 
     def passing() -> Iterator[Checked]:
-        for item in checked:
+        for item in counted(checked, "cases checked"):
             outcomes.add(item.outcome)
             if html is not None:
                 kept.append(item)
