@@ -55,6 +55,13 @@ def test_a_copy_in_bf16_is_the_same_model(tmp_path: Path) -> None:
     check_base(base_of(half), full)
 
 
+def test_a_tokenizer_is_the_same_whatever_it_was_last_asked(tmp_path: Path) -> None:
+    model = load(tiny("bert", tmp_path / "model"), dtype="fp32", kinds=("encoder",))
+    before = base_of(model)
+    model.tokenizer(["one", "two words"], padding=True, truncation=True, max_length=3)
+    assert base_of(model) == before
+
+
 def test_weights_that_were_trained_on_are_another_model(tmp_path: Path) -> None:
     model = load(tiny("llama", tmp_path), dtype="fp32")
     base = base_of(model)

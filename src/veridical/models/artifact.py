@@ -78,7 +78,7 @@ class Artifact:
 def base_of(model: LocalModel) -> Base:
     """What identifies `model`."""
     config = model.model.config.get_text_config()
-    tokenizer = hashlib.sha256(model.tokenizer.backend_tokenizer.to_str().encode()).hexdigest()[:16]
+    tokenizer = hashlib.sha256(_tokenizer_text(model.tokenizer).encode()).hexdigest()[:16]
     return Base(
         name=model.name,
         revision=model.revision,
@@ -91,6 +91,16 @@ def base_of(model: LocalModel) -> Base:
         weights=_fingerprint(model),
         dtype=str(model.dtype).removeprefix("torch."),
     )
+
+
+def _tokenizer_text(tokenizer: Any) -> str:
+    """The tokenizer as JSON, without the truncation and padding that its last call may have left in it."""
+    from tokenizers import Tokenizer
+
+    plain = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    plain.no_truncation()
+    plain.no_padding()
+    return str(plain.to_str())
 
 
 def _fingerprint(model: LocalModel) -> str | None:
