@@ -270,7 +270,7 @@ def test_where_no_token_is_left_the_best_stands(wild: LocalModel) -> None:
     writer = Writer(wild, Prompt((1, 10, 11)))
     running = course(writer, None)
     everything = set(range(len(wild.tokenizer)))
-    running._places = {0: course_module._Place(tried=[(0.9, [20]), (0.8, [30, 31])], banned=everything)}
+    running._places = {0: course_module._Place(tried=[(0.9, [20]), (0.7, [30, 31]), (0.8, [40])], banned=everything)}
     assert running._draw() is None
     assert writer.ids == [30, 31]
     assert running._places[0].settled
@@ -292,20 +292,24 @@ def test_no_budget_is_no_guard(model: LocalModel) -> None:
 
 
 def test_the_best_of_what_was_tried_stands(model: LocalModel) -> None:
-    class Graded(Streaming):
-        """The more letters, the worse."""
+    online = LikelihoodOnline()
+    read, scores = online.read, iter([0.9, 0.6, 0.8])
+    drafts: list[str] = []
 
-        def stream(self, case: Case) -> Streaming:
-            made = super().stream(case)
-            made._score = lambda word: min(1.0, 0.5 + len(word) / 100) if made.told == 0 else 0.0  # type: ignore[method-assign]
-            return made
+    def graded(writer: Writer, *, final: bool) -> list[Verdict]:
+        found = read(writer, final=final)
+        first = [v for v in found if v.span.start == 0]
+        drafts.extend(writer.text for _ in first)
+        return [Verdict(v.span, next(scores, 0.0)) for v in first]
 
-    result = guard(RACE, Graded(), model, template="tldr", sampling=COOL, budget=Budget(retries=4))
-    tried = [d for d in result.interventions if d.span and d.span.start == 0]
-    assert [d.action for d in tried] == ["backtracked"] * 4 + ["settled"]
-    best = min(tried, key=lambda d: d.score or 0)
-    assert result.text.startswith(best.rejected)
-    assert best.rejected != tried[-1].rejected or best is tried[-1]
+    online.read = graded  # type: ignore[method-assign]
+    result = guard(RACE, "overlap", model, template="tldr", strategy="suppress", threshold=0.5, sampling=COOL,
+                   budget=Budget(retries=2), online=online)  # fmt: skip
+    assert [(d.action, d.score) for d in result.interventions] == [
+        ("suppressed", 0.9), ("suppressed", 0.6), ("settled", 0.8),
+    ]  # fmt: skip
+    assert len(set(drafts[:3])) == 3
+    assert result.text.startswith(drafts[1])
 
 
 def test_seconds(model: LocalModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -594,8 +598,13 @@ def test_the_end_of_the_text_is_judged_too(model: LocalModel) -> None:
     assert last.interventions[0].rejected == " clean"
     ends = guard(RACE, Words("clean"), model, template="tldr", sampling=COOL, budget=Budget(retries=1))
     assert ends.interventions[0].rejected.strip() == "clean"
-    short = guard(RACE, Streaming("Pet"), model, template="tldr", sampling=replace(COOL, max_new_tokens=3))
-    assert short.reason.startswith("max_new_tokens is reached (3)")
+    few = replace(COOL, max_new_tokens=4)
+    short = guard(RACE, "overlap", model, template="tldr", sampling=few, threshold=1.0, budget=Budget(interventions=0))
+    assert short.reason.startswith("max_new_tokens is reached (4)")
+    last_word = words(short.text)[-1]
+    assert last_word.end == len(short.text)
+    cut = guard(RACE, Streaming(last_word.of(short.text)), model, template="tldr", sampling=few, strategy="stop")
+    assert cut.text == short.text[: last_word.start].rstrip()
 
 
 def test_sentences_are_judged_when_the_next_one_begins(model: LocalModel) -> None:
@@ -624,6 +633,12 @@ def test_a_new_session_after_a_cut(model: LocalModel) -> None:
 
     guard(RACE, Counting("Peter"), model, template="tldr", sampling=COOL)
     assert [s.text.split()[0] for s in sessions] == ["Peter", "Marta"]
+
+
+@pytest.mark.parametrize("kind", [Words, Streaming])
+def test_what_comes_instead_is_judged_too(model: LocalModel, kind: type[Words]) -> None:
+    result = guard(RACE, kind("Peter", "Marta"), model, template="tldr", sampling=COOL, budget=Budget(retries=2))
+    assert [d.rejected.strip() for d in result.interventions][:2] == ["Peter", "Marta"]
 
 
 def test_which_way_a_detector_reads_along(model: LocalModel, wild: LocalModel, probe: Probe) -> None:
