@@ -26,6 +26,8 @@ measure() { # name, SET:PATH, template, objectives, metrics
     done
     "$veridical" bench "probe:$out-encoder-linear" "probe:$out-encoder-pooling" --data "$2" --fit f1 --metrics "$5" \
       --out benchmarks/rows/probes.jsonl >/dev/null
+    "$veridical" bench compare "probe:$out-encoder-linear" "probe:$out-encoder-pooling" overlap --data "$2" --fit f1 \
+      --out "benchmarks/rows/probes-compare-$1-encoder.jsonl" >/dev/null
     return
   fi
   for kind in linear pooling; do

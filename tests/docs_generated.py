@@ -108,7 +108,8 @@ def probe_comparisons() -> str:
     made = []
     for file in sorted((ROOT / "benchmarks" / "rows").glob("probes-compare-*.jsonl")):
         found = [c for c in read_comparisons(file) if c.metric in ("f1", "token_f1")]
-        chosen = [c for c in found if "pooling-ensemble" in c.a or "pooling-ensemble" in c.b]
+        ours = "encoder" if file.stem.endswith("-encoder") else "pooling-ensemble"
+        chosen = [c for c in found if ours in c.a or ours in c.b]
         made.append(comparison_table(chosen))
     return markdown(made)
 
