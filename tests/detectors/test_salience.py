@@ -342,8 +342,9 @@ def test_memory_that_never_suffices_is_not_judged(folder: Path) -> None:
     assert found[0].notes
 
 
-_PEAKS = """
-import json, resource, sys
+_PEAKS = r"""
+import json, re, resource, sys
+from pathlib import Path
 import torch
 from veridical.core.types import Case, Source
 from veridical.detectors.salience import Salience
@@ -356,7 +357,13 @@ folder = tiny(
 text = " ".join(f"Fact {i} says that trams run along river {i}." for i in range(134))
 case = Case("1", "the cat", (Source("l", text),))
 Salience(folder, dtype="fp32").judge([Case("0", "Trams.", (Source("l", "Trams run."),))])
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+status = Path("/proc/self/status")  # on Linux ru_maxrss begins with the peak of the process that started this one
+
+def peak():
+    if status.exists():
+        return int(re.search(r"VmHWM:\s+(\d+)", status.read_text())[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
 found = []
 for allowed in (40, 4000):
     before = peak()
