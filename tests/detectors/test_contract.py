@@ -23,12 +23,13 @@ SPECS: dict[str, list[str]] = {
     "logprob": [
         "logprob:MODEL,dtype=fp32,max_windows=2",
         "logprob:MODEL,dtype=fp32,max_windows=2,score=entropy,unit=token",
+        "logprob:SUMMARISER,dtype=fp32,max_windows=2",
     ],
     "majority": ["majority", "majority:hallucinated"],
     "overlap": ["overlap", "overlap:values", "overlap:rouge", "overlap:rouge-plain"],
     "judge": [f"judge:{way},model=scripted:SCRIPT" for way in ("yes_no", "cot", "list")],
     "probe": [],  # needs a trained artifact; tests/detectors/test_probe.py makes one
-    "salience": ["salience:MODEL,dtype=fp32,max_windows=2"],
+    "salience": ["salience:MODEL,dtype=fp32,max_windows=2", "salience:SUMMARISER,dtype=fp32,max_windows=2"],
     "selfcheck": ["selfcheck:overlap,model=scripted:SCRIPT,samples=2", "selfcheck:yes_no,model=scripted:SCRIPT"],
     "verify": [
         "verify",
@@ -95,14 +96,16 @@ CASES = [
 @pytest.fixture(scope="module", params=ALL)
 def detector(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Detector:
     spec: str = request.param
-    if "MODEL" in spec:
+    if "MODEL" in spec or "SUMMARISER" in spec:
         import torch
 
         from veridical.models.testing import tiny
 
         torch.set_num_threads(1)  # tiny matrices only wait for each other
-        folder = tmp_path_factory.getbasetemp() / "tiny-llama"
-        spec = spec.replace("MODEL", str(folder if folder.exists() else tiny("llama", folder)))
+        for name, architecture in (("MODEL", "llama"), ("SUMMARISER", "t5")):
+            folder = tmp_path_factory.getbasetemp() / f"tiny-{architecture}"
+            if name in spec:
+                spec = spec.replace(name, str(folder if folder.exists() else tiny(architecture, folder)))
     if "SCRIPT" in spec:
         script = tmp_path_factory.getbasetemp() / "script.json"
         script.write_text('{"": "It says so.\\nSupported: Yes"}', encoding="utf-8")

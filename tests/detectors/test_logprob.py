@@ -20,7 +20,7 @@ pytest.importorskip("transformers")
 from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import load  # noqa: E402
 from veridical.models.runner import Result, Runner, Want  # noqa: E402
-from veridical.models.testing import tiny  # noqa: E402
+from veridical.models.testing import ENCODER_DECODERS, tiny  # noqa: E402
 
 SOURCE = Source("a", "The cat sat on the mat, and the dogs slept in the house.")
 CASE = Case("1", "The cat slept 😀 on the mat.", (SOURCE,))
@@ -155,6 +155,57 @@ def test_batches_change_nothing_but_the_last_digits(folder: Path) -> None:
         assert alone.hallucination == pytest.approx(judgement.hallucination, abs=1e-5)
         assert [v.span for v in alone.verdicts] == [v.span for v in judgement.verdicts]
         assert [v.score for v in alone.verdicts] == pytest.approx([v.score for v in judgement.verdicts], abs=1e-5)
+
+
+@pytest.fixture(scope="module", params=ENCODER_DECODERS)
+def summariser(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    return tiny(request.param, tmp_path_factory.mktemp(request.param))
+
+
+def test_an_encoder_decoder_reads_the_bare_source(summariser: Path) -> None:
+    detector = Logprob(summariser, dtype="fp32")
+    (judgement,) = detector.judge([CASE])
+    check_judgement(CASE, judgement)
+    model = load(summariser, dtype="fp32", kinds=("seq2seq",))
+    source = model.tokenizer(SOURCE.text)["input_ids"]
+    target = model.tokenizer(CASE.response)["input_ids"][:-1]
+    with torch.inference_mode():
+        start = model.model.config.decoder_start_token_id
+        pair = {"input_ids": torch.tensor([source]), "decoder_input_ids": torch.tensor([[start, *target]])}
+        logprobs = model.model(**pair).logits[0, :-1].double().log_softmax(-1)
+    own = logprobs.gather(1, torch.tensor(target)[:, None])[:, 0]
+    if target[0] == model.tokenizer.bos_token_id:
+        own = own[1:]
+    assert judgement.hallucination == pytest.approx(1 - math.exp(float(own.mean())), abs=1e-5)
+    assert [v.span for v in judgement.verdicts] == words(CASE.response)
+    assert (judgement.judged, judgement.notes) == (None, ())
+    assert detector.fingerprint()["template"] == "bare"
+    assert Logprob(summariser, dtype="fp32", template="tldr").fingerprint()["template"] == "tldr"
+    (other,) = Logprob(summariser, dtype="fp32", template="tldr").judge([CASE])
+    assert other.hallucination != judgement.hallucination
+
+
+def test_long_sources_and_long_responses_of_an_encoder_decoder(summariser: Path) -> None:
+    long = replace(CASE, id="2", sources=(Source("a", " ".join(f"Day {i}: the dogs slept." for i in range(60))),))
+    endless = replace(CASE, id="3", response="The cat sat. " * 100)
+    cases = [CASE, long, endless]
+    detector = Logprob(summariser, dtype="fp32", score="rank", unit="token")
+    together = detector.judge(cases)
+    assert "were read in" in together[1].notes[0]
+    assert "the model reads 256 at once" in together[2].notes[0]
+    assert (together[2].hallucination, together[2].judged) == (None, ())
+    for case, judgement in zip(cases[:2], together[:2], strict=True):
+        check_judgement(case, judgement)
+        (alone,) = detector.judge([case])
+        assert alone.hallucination == pytest.approx(judgement.hallucination, abs=1e-5)
+
+
+def test_a_decoder_has_the_general_prompt(folder: Path) -> None:
+    detector = Logprob(folder, dtype="fp32")
+    assert detector.fingerprint()["template"] == "general"
+    (named,) = Logprob(folder, dtype="fp32", template="general").judge([CASE])
+    assert detector.judge([CASE])[0].hallucination == named.hallucination
 
 
 def test_spec(folder: Path) -> None:

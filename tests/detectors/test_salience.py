@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
+from veridical.core.segment import words
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Source, check_judgement
 from veridical.detectors import salience as module
@@ -22,7 +23,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from veridical.models.encode import Encoded  # noqa: E402
-from veridical.models.testing import tiny  # noqa: E402
+from veridical.models.testing import ENCODER_DECODERS, tiny  # noqa: E402
 
 PRO = Source("p", "Trams are cheap.", "pro", True)
 CON = Source("c", "Trams are loud. Wires look ugly.", "con", True)
@@ -215,6 +216,50 @@ def test_the_map_agrees_with_the_gradients(detector: Salience) -> None:
                 if found_word.source_id == id_ and found_word.span.overlaps(place):
                     best[row] = max(best[row], shares[token_i])
     assert found.values[:, at] == pytest.approx(best, rel=1e-4, abs=1e-7)
+
+
+@pytest.mark.parametrize("architecture", ENCODER_DECODERS)
+def test_the_source_words_of_an_encoder_decoder_are_its_encoders(architecture: str, tmp_path: Path) -> None:
+    """One column again, from the model up: shares of both sides, of which the source's words have the encoder's."""
+    from veridical.models.load import load
+
+    detector = Salience(tiny(architecture, tmp_path), dtype="fp32")
+    model = load(tmp_path, dtype="fp32", kinds=("seq2seq",))
+    case = Case("1", "A cat slept.", (Source("a", "The cat sat on mats.", must_cover=True),))
+    (judgement,) = detector.judge([case])
+    check_judgement(case, judgement)
+    assert detector.fingerprint()["template"] == "bare"
+    found = detector.map(case)
+    said, above = model.tokenizer(case.response)["input_ids"][:-1], model.tokenizer("The cat sat on mats.")
+    offsets = model.tokenizer(case.response, return_offsets_mapping=True)["offset_mapping"]
+    places = model.tokenizer("The cat sat on mats.", return_offsets_mapping=True)["offset_mapping"]
+    below = [model.model.config.decoder_start_token_id, *said]
+    column = np.zeros(len(found.source_words))
+    for t, (start, end) in enumerate(offsets):
+        if not (start < 5 and end > 2):  # "cat"
+            continue
+        texts = (above["input_ids"], below[: t + 1])
+        leaves = [model.model.get_input_embeddings()(torch.tensor([ids])).detach().requires_grad_() for ids in texts]
+        logits = model.model(inputs_embeds=leaves[0], decoder_inputs_embeds=leaves[1]).logits
+        gradients = torch.autograd.grad(logits[0, -1, said[t]], leaves)
+        shares = torch.cat([(g * e).sum(-1)[0] for g, e in zip(gradients, leaves, strict=True)]).detach().numpy() ** 2
+        shares = shares / shares.sum()
+        for i, (first, last) in enumerate(places):
+            for row, word_ in enumerate(found.source_words):
+                if first < word_.span.end and last > word_.span.start:
+                    column[row] = max(column[row], shares[i])
+    assert found.response_words[0].span == Span(2, 5)
+    assert found.values[:, 0] == pytest.approx(column, rel=1e-3, abs=1e-7)
+    assert column.max() > 0
+
+
+def test_long_sources_of_an_encoder_decoder(tmp_path: Path) -> None:
+    long = Source("a", " ".join(f"Day {i}: the dogs slept." for i in range(60)), must_cover=True)
+    case = Case("1", "A cat slept.", (long,))
+    (judgement,) = Salience(tiny("bart", tmp_path), dtype="fp32", max_tokens=200).judge([case])
+    check_judgement(case, judgement)
+    assert "were read in" in judgement.notes[0]
+    assert len(judgement.omissions) == len([w for w in words(long.text) if w.of(long.text) != "the"])
 
 
 def test_any_number_of_perspectives_and_none(detector: Salience) -> None:

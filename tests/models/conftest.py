@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from veridical.models.load import LocalModel, load  # noqa: E402
-from veridical.models.testing import ENCODERS, tiny  # noqa: E402
+from veridical.models.testing import ENCODER_DECODERS, ENCODERS, tiny  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -30,8 +30,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., LocalM
         key = (architecture, *sorted(options.items()))
         if key not in made:
             made[key] = tiny(architecture, tmp_path_factory.mktemp(architecture), **options)  # type: ignore[arg-type]
-        return load(
-            made[key], dtype="fp32", device="cpu", kinds=("encoder",) if architecture in ENCODERS else ("causal",)
-        )
+        kind = "encoder" if architecture in ENCODERS else "seq2seq" if architecture in ENCODER_DECODERS else "causal"
+        return load(made[key], dtype="fp32", device="cpu", kinds=(kind,))
 
     return get

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from veridical.core.errors import CannotJudgeError
 from veridical.core.spans import Span, length
-from veridical.core.types import Case, Source
+from veridical.core.types import Case, Source, Turn
 from veridical.models.encode import Encoded, encode
 from veridical.models.load import LocalModel
 from veridical.models.testing import TOKENIZERS
@@ -170,6 +171,92 @@ def test_no_token_before_the_response(tiny_model: Get, monkeypatch: pytest.Monke
     assert encode(model, Case("1", "The cat"), "plain")[0].scored_from == 1
 
 
+@pytest.fixture(params=[("bart", "bytes"), ("t5", "unigram"), ("t5", "metaspace")], ids="-".join)
+def pair(request: pytest.FixtureRequest, tiny_model: Get) -> LocalModel:
+    architecture, tokenizer = request.param
+    return tiny_model(architecture, tokenizer=tokenizer)
+
+
+def test_an_encoder_decoder_reads_the_bare_source_above_and_the_response_below(tiny_model: Get) -> None:
+    case = Case("1", "The cat </s>", (Source("a", "A mat."), Source("b", "A cat.")))
+    said_, decode = {}, {}
+    for architecture in ("bart", "t5"):
+        model = tiny_model(architecture)
+        (e,) = encode(model, case)
+        said_[architecture], decode[architecture] = e, model.tokenizer.decode
+        assert covers(e, case.response)
+        assert e.response_end == len(e.ids)
+    bart, t5 = said_["bart"], said_["t5"]
+    assert decode["bart"](bart.encoder_ids) == "<s>A mat.\n\nA cat.</s>"
+    assert decode["bart"](bart.ids[: bart.response_start]) == "</s><s>"
+    assert decode["bart"](bart.ids[bart.response_start :]) == "The cat </s>", "which is text"
+    assert 2 not in bart.ids[bart.response_start :]
+    assert t5.encoder_ids[-1] == 2
+    assert t5.ids[: t5.response_start] == (0,)
+
+
+def test_templates_of_an_encoder_decoder(tiny_model: Get) -> None:
+    model = tiny_model("bart")
+    turns = (Turn("Ann", "Hello."),)
+    case = Case(
+        "1", "Yes.", (Source("a", "A mat. \n"),), question="A cat?", history=turns, prompt="<s>Read: A mat. \n!"
+    )
+    texts = {}
+    for template in (None, "tldr", "raw"):
+        (e,) = encode(model, case, template)
+        texts[template] = model.tokenizer.decode(e.encoder_ids)
+        assert model.tokenizer.decode(e.ids) == "</s><s>Yes."
+    assert texts[None] == "<s>Ann: Hello.\nA cat?\nA mat.</s>"
+    assert texts["tldr"] == "<s>A mat. \n\nTL;DR:</s>"
+    assert texts["raw"] == "<s>Read: A mat. \n!</s>"
+    (e,) = encode(model, replace(case, sources=(), history=(), question=None))
+    assert e.encoder_ids == (1, 2)
+
+
+def test_a_decoder_that_has_to_begin_with_a_language(tiny_model: Get, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny_model("bart")
+    monkeypatch.setattr(model.model.generation_config, "forced_bos_token_id", 9)
+    assert encode(model, Case("1", "The cat"))[0].ids[:2] == (2, 9)
+    monkeypatch.setattr(model.model.generation_config, "forced_bos_token_id", 2)
+    (e,) = encode(model, Case("1", "The cat"))
+    assert (e.ids[0], e.response_start) == (2, 1)
+
+
+def test_windows_of_an_encoder_decoder(pair: LocalModel) -> None:
+    case = Case("1", "The river rose.", (Source("a", LONG), Source("b", "A short one.")))
+    made = encode(pair, case)
+    assert len(made) > 10
+    shown: dict[str, list[Span]] = {"a": [], "b": []}
+    for window in made:
+        assert len(window.encoder_ids) <= 256
+        assert (window.ids, window.spans) == (made[0].ids, made[0].spans)
+        assert window.notes[-1] == f"the sources did not fit into 256 tokens and were read in {len(made)} windows"
+        for token, id, span in window.source_spans:
+            assert 0 <= token < len(window.encoder_ids)
+            shown[id].append(span)
+    for source in case.sources:
+        assert len(source.text) - length(shown[source.id]) <= source.text.count(" ") + 1
+    assert min(len(window.encoder_ids) for window in made[:-2]) > 230, "the response takes no room from the sources"
+    fewer = encode(pair, case, max_tokens=100, max_windows=2)
+    assert [len(window.encoder_ids) <= 100 for window in fewer] == [True, True]
+
+
+def test_each_side_of_an_encoder_decoder_has_its_own_room(pair: LocalModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case("1", "The river rose. " * 15, (Source("a", "The river " * 36),))
+    (encoded,) = encode(pair, case)
+    assert len(encoded.ids) + len(encoded.encoder_ids) > 256
+    assert not encoded.notes
+    assert covers(encoded, case.response)
+    with pytest.raises(CannotJudgeError, match=r"the response has \d+ tokens, the model reads 256"):
+        encode(pair, Case("1", LONG))
+    monkeypatch.setattr(pair.model.config, "max_decoder_position_embeddings", 20, raising=False)
+    with pytest.raises(CannotJudgeError, match=r"the response has \d+ tokens, the model reads 20"):
+        encode(pair, case)
+    (encoded,) = encode(pair, Case("1", "Yes.", question=LONG))
+    assert len(encoded.encoder_ids) == 256
+    assert "did not fit" in encoded.notes[0]
+
+
 PIECES = st.sampled_from(
     [
         "the",
@@ -210,4 +297,23 @@ def test_any_text(model: LocalModel, response: str, source: str, prompt: str, te
         for token, id, span in encoded.source_spans:
             assert id == "a"
             assert 0 <= token < encoded.response_start
+            assert span.end <= len(source)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(response=TEXT, source=TEXT, prompt=TEXT, template=st.sampled_from([None, "tldr", "plain", "raw"]))
+def test_any_text_on_two_sides(pair: LocalModel, response: str, source: str, prompt: str, template: str | None) -> None:
+    case = Case("1", response, (Source("a", source),), prompt=prompt)
+    for encoded in encode(pair, case, template):
+        assert encoded.encoder_ids
+        assert 0 < encoded.response_start <= encoded.response_end == len(encoded.ids)
+        assert all(span is None or span.end <= len(response) for span in encoded.spans)
+        starts = [span.start for span in encoded.spans if span]
+        assert starts == sorted(starts)
+        assert not any(encoded.spans) or covers(encoded, response)
+        (apart,) = encode(pair, replace(case, sources=(), prompt="x"), template)
+        assert apart.spans == encoded.spans, "the prompt does not change the response's tokens"
+        for token, id, span in encoded.source_spans:
+            assert id == "a"
+            assert 0 <= token < len(encoded.encoder_ids)
             assert span.end <= len(source)

@@ -11,7 +11,7 @@ import torch
 
 from veridical.core.errors import InputError, MissingExtraError, UnknownNameError
 from veridical.models import load as module
-from veridical.models.load import LocalModel, load
+from veridical.models.load import FORCED, READERS, LocalModel, load
 from veridical.models.testing import from_llama2c, tiny
 
 
@@ -39,6 +39,16 @@ def test_the_same_model_is_loaded_once(folder: Path) -> None:
     assert load(folder, dtype="fp32") is load(str(folder) + "/", dtype="fp32")
     assert load(folder, dtype="fp32") is not load(folder, dtype="bf16")
     assert load(folder, dtype="bf16").dtype == torch.bfloat16
+
+
+def test_it_is_loaded_once_for_all_that_can_work_with_it(tmp_path: Path) -> None:
+    folder = tiny("bart", tmp_path)
+    model = load(folder, dtype="fp32", kinds=FORCED)
+    assert (model.kind, model.max_positions, model.response_positions) == ("seq2seq", 256, 256)
+    assert load(folder, dtype="fp32", kinds=("seq2seq",)) is model
+    for kinds in (("causal",), READERS):
+        with pytest.raises(InputError, match=r"is an encoder-decoder \(bart\)"):
+            load(folder, dtype="fp32", kinds=kinds)
 
 
 def test_dtype_auto_is_bf16_only_where_the_processor_computes_in_it(monkeypatch: pytest.MonkeyPatch) -> None:

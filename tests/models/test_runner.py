@@ -14,11 +14,12 @@ from veridical.models import runner as module
 from veridical.models.encode import Encoded, encode
 from veridical.models.load import LocalModel, load
 from veridical.models.runner import Result, Runner, Want
-from veridical.models.testing import ARCHITECTURES, ENCODERS
+from veridical.models.testing import ARCHITECTURES, ENCODER_DECODERS, ENCODERS
 
 Get = Callable[..., LocalModel]
 ALL = Want(entropy=True, rank=True, sublayers="all")
 HIDDEN = Want(logprobs=False, sublayers="all")
+HEAD = Want(entropy=True, rank=True)
 RESPONSES = [
     "The cat sat on the mat.",
     "No",
@@ -53,7 +54,7 @@ def assert_same(one: Result, other: Result) -> None:
 def test_padding_batch_and_order_do_not_matter(tiny_model: Get, architecture: str) -> None:
     model = tiny_model(architecture)
     made = sequences(model)
-    want = HIDDEN if architecture in ENCODERS else ALL
+    want = HIDDEN if architecture in ENCODERS else HEAD if architecture in ENCODER_DECODERS else ALL
     alone = [next(Runner(model).run([e], want)) for e in made]
     for tokens, side, order in product((1, 60, 4096), ("left", "right"), (1, -1)):
         runner = Runner(model, max_batch_tokens=tokens, padding=side)  # type: ignore[arg-type]
@@ -64,7 +65,7 @@ def test_padding_batch_and_order_do_not_matter(tiny_model: Get, architecture: st
             assert_same(one, other)
 
 
-@pytest.mark.parametrize("architecture", sorted(set(ARCHITECTURES) - set(ENCODERS)))
+@pytest.mark.parametrize("architecture", sorted(set(ARCHITECTURES) - {*ENCODERS, *ENCODER_DECODERS}))
 def test_the_numbers_are_those_of_a_bare_forward_pass(tiny_model: Get, architecture: str) -> None:
     model = tiny_model(architecture)
     (e,) = encode(model, Case("1", RESPONSES[2], (SOURCE,)), "tldr")
@@ -78,6 +79,48 @@ def test_the_numbers_are_those_of_a_bare_forward_pass(tiny_model: Get, architect
     np.testing.assert_allclose(result.entropy, -(logprobs.exp() * logprobs).sum(-1), atol=1e-5)
     assert result.rank is not None
     assert result.rank.tolist() == ((logprobs > own + 1e-9).sum(-1) + 1).tolist()
+
+
+@pytest.mark.parametrize("architecture", ENCODER_DECODERS)
+def test_an_encoder_decoder_reads_the_source_above_and_the_response_below(tiny_model: Get, architecture: str) -> None:
+    model = tiny_model(architecture)
+    made = sequences(model)
+    for e, result in zip(made, Runner(model).run(made, HEAD), strict=True):
+        assert e.encoder_ids
+        with torch.inference_mode():
+            pair = {"input_ids": torch.tensor([e.encoder_ids]), "decoder_input_ids": torch.tensor([e.ids])}
+            logits = model.model(**pair).logits[0].double()
+        logprobs = logits.log_softmax(-1)[e.response_start - 1 : -1]
+        own = logprobs.gather(1, torch.tensor(e.ids[e.response_start :])[:, None])
+        np.testing.assert_allclose(result.logprob, own[:, 0], atol=1e-5)
+        np.testing.assert_allclose(result.entropy, -(logprobs.exp() * logprobs).sum(-1), atol=1e-5)
+        assert result.rank is not None
+        assert result.rank.tolist() == ((logprobs > own + 1e-9).sum(-1) + 1).tolist()
+
+
+def test_a_batch_of_an_encoder_decoder_counts_both_sides(tiny_model: Get, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny_model("bart")
+    made = sequences(model) * 4
+    sizes = []
+    whole = Runner._states
+
+    def states(runner: Runner, inputs: dict[str, torch.Tensor], want: Want) -> torch.Tensor:
+        sizes.append(inputs["input_ids"].numel() + inputs["decoder_input_ids"].numel())
+        return whole(runner, inputs, want)
+
+    monkeypatch.setattr(Runner, "_states", states)
+    assert len(list(Runner(model, max_batch_tokens=200).run(made))) == len(made)
+    assert 100 < max(sizes) <= 200
+    assert len(sizes) < len(made)
+
+
+def test_an_encoder_decoder_has_no_sublayers(tiny_model: Get) -> None:
+    for architecture in ENCODER_DECODERS:
+        runner = Runner(tiny_model(architecture))
+        with pytest.raises(InputError, match="is an encoder-decoder"):
+            list(runner.run([], ALL))
+        (result,) = runner.run([Encoded((2, 5), 1, (None,), encoder_ids=(5, 2))], Want(logprobs=False))
+        assert result.logprob is None
 
 
 def test_the_head_in_small_pieces(tiny_model: Get, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,6 +242,18 @@ def test_out_of_memory_halves_the_batch_and_says_so(
     assert all("out of memory with 8 sequences" in r.notes[0] or "out of memory with 4" in r.notes[0] for r in found)
     for one, other in zip(expected, found, strict=True):
         assert_same(one, other)
+
+
+def test_out_of_memory_halves_the_batch_of_an_encoder_decoder(tiny_model: Get, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny_model("t5")
+    made = sequences(model) * 2
+    expected = list(Runner(model).run(made))
+    small = Small(monkeypatch, 2 * max(len(e.encoder_ids) for e in made), torch.OutOfMemoryError("no"))
+    found = list(Runner(model).run(made))
+    assert small.sizes[0] > small.sizes[1]
+    for one, other in zip(expected, found, strict=True):
+        assert_same(one, other)
+        assert any("out of memory" in note for note in other.notes)
 
 
 def test_one_sequence_that_does_not_fit_is_not_judged_and_the_others_are(

@@ -1,7 +1,8 @@
 """How likely a local language model finds the response, given its sources: the length-normalised log-probability.
 
 After Seq-Logprob, the model-uncertainty baseline of Chwang et al. 2024 (section 5.2). The response is not generated but
-read (forced decoding). It works without sources, too; then it says how likely the text is in itself.
+read (forced decoding). It works without sources, too; then it says how likely the text is in itself. With an
+encoder-decoder that was trained to summarise it is what Yuan et al. 2021 call BARTScore.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from veridical.core.segment import words
 from veridical.core.spans import Span, complement
 from veridical.core.types import Case, Judgement, Verdict
 from veridical.models.artifact import identity
-from veridical.models.encode import Encoded, encode
-from veridical.models.load import DTYPES, LocalModel, load
+from veridical.models.encode import Encoded, default_template, encode
+from veridical.models.load import DTYPES, FORCED, LocalModel, load
 from veridical.models.runner import Result, Runner, Want
 from veridical.models.template import get_template
 
@@ -33,7 +34,8 @@ _OPTIONS = ("device", "dtype", "max_tokens", "max_windows", "revision", "score",
 class Logprob:
     """How improbable a local language model finds the response and each word of it, given the sources.
 
-    `model` is a folder in Hugging Face format (or a hub name); it loads on first use. `hallucination` is
+    `model` is a folder in Hugging Face format (or a hub name), a decoder or an encoder-decoder; it loads on first use.
+    `template` None is "general", and "bare" (the source alone) for an encoder-decoder. `hallucination` is
     1 - exp(mean log p) over the response's tokens: 1 - the geometric mean of their probabilities. A token's score is
     1 - p; with `score` "entropy" the entropy of what the model expected there, as a share of the highest possible;
     with "rank" 1 - 1/rank. (The response's score is their mean then.) A word's score is the highest of its tokens';
@@ -50,7 +52,7 @@ class Logprob:
         self,
         model: str | Path,
         *,
-        template: str = "general",
+        template: str | None = None,
         score: str = "logprob",
         unit: str = "word",
         device: str = "auto",
@@ -63,7 +65,8 @@ class Logprob:
         for kind, value, known in (("score", score, SCORES), ("unit", unit, UNITS), ("dtype", dtype, DTYPES)):
             if value not in known:
                 raise UnknownNameError(f"{kind} of logprob", value, known)
-        get_template(template)
+        if template is not None:
+            get_template(template)
         self.model = model
         self.template = template
         self.score = score
@@ -92,11 +95,12 @@ class Logprob:
 
     def fingerprint(self) -> dict[str, Any]:
         """What its scores depend on: its options and the identity of its model, which this loads."""
-        options = ("score", "unit", "template", "max_tokens", "max_windows")
-        return {name: getattr(self, name) for name in options} | identity(self._load())
+        model = self._load()
+        options = {name: getattr(self, name) for name in ("score", "unit", "max_tokens", "max_windows")}
+        return options | {"template": self.template or default_template(model)} | identity(model)
 
     def _load(self) -> LocalModel:
-        return load(self.model, revision=self.revision, device=self.device, dtype=self.dtype)
+        return load(self.model, revision=self.revision, device=self.device, dtype=self.dtype, kinds=FORCED)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement a case; all windows of all cases are batched together."""

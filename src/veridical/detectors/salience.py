@@ -20,9 +20,9 @@ from veridical.core.spans import Span, complement
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case, Evidence, Judgement, Omission, Verdict
 from veridical.models.artifact import identity
-from veridical.models.encode import Encoded, encode
+from veridical.models.encode import Encoded, default_template, encode
 from veridical.models.gradients import KINDS, salience
-from veridical.models.load import DTYPES, LocalModel, load
+from veridical.models.load import DTYPES, FORCED, LocalModel, load
 from veridical.models.template import get_template
 from veridical.report.figures import MapWord, SalienceMap
 
@@ -50,11 +50,12 @@ _Place = tuple[Span, str]  # a word's characters in a source, and the source's i
 class Salience:
     """How much of a language model's prediction of each response word rests on words of the sources (gradients).
 
-    `model` is a folder in Hugging Face format (or a hub name); it loads on first use. Every response word's attribution
-    and every source word's contribution is the "max", "sum" or (negative, normalised) "entropy" of its column or row of
-    the salience map; `kind` is "input_x_gradient" or "l2". A word's score is 1 - attribution, or as omitted
-    1 - contribution; a response's are 1 - the `mean` ("geometric" or "arithmetic") over its words, and 1 - the least
-    mean of a perspective among the sources with `must_cover` (one without a perspective stands for itself).
+    `model` is a folder in Hugging Face format (or a hub name), a decoder or an encoder-decoder; it loads on first use.
+    `template` None is "general", and "bare" (the source alone) for an encoder-decoder. Every response word's
+    attribution and every source word's contribution is the "max", "sum" or (negative, normalised) "entropy" of its
+    column or row of the salience map; `kind` is "input_x_gradient" or "l2". A word's score is 1 - attribution, or as
+    omitted 1 - contribution; a response's are 1 - the `mean` ("geometric" or "arithmetic") over its words, and 1 - the
+    least mean of a perspective among the sources with `must_cover` (one without a perspective stands for itself).
 
     These are shares of a gradient, not probabilities: fit the threshold on labelled validation data.
     """
@@ -69,7 +70,7 @@ class Salience:
         aggregate: str = "max",
         mean: str = "geometric",
         kind: str = "input_x_gradient",
-        template: str = "general",
+        template: str | None = None,
         device: str = "auto",
         dtype: str = "auto",
         revision: str | None = None,
@@ -86,7 +87,8 @@ class Salience:
         ):
             if value not in known:
                 raise UnknownNameError(f"{what} of salience", value, known)
-        get_template(template)
+        if template is not None:
+            get_template(template)
         self.model = model
         self.aggregate = aggregate
         self.mean = mean
@@ -119,11 +121,12 @@ class Salience:
 
     def fingerprint(self) -> dict[str, Any]:
         """What its scores depend on: its options and the identity of its model, which this loads."""
-        options = ("aggregate", "mean", "kind", "template", "max_tokens", "max_windows")
-        return {name: getattr(self, name) for name in options} | identity(self._load())
+        model = self._load()
+        options = {name: getattr(self, name) for name in ("aggregate", "mean", "kind", "max_tokens", "max_windows")}
+        return options | {"template": self.template or default_template(model)} | identity(model)
 
     def _load(self) -> LocalModel:
-        return load(self.model, revision=self.revision, device=self.device, dtype=self.dtype)
+        return load(self.model, revision=self.revision, device=self.device, dtype=self.dtype, kinds=FORCED)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement a case, each from its own passes through the model."""
@@ -181,7 +184,7 @@ class Salience:
             try:
                 return _Found.of(self, model, windows, targets, sources, told)
             except CannotJudgeError as error:
-                longest = max(len(window.ids) for window in windows)
+                longest = max(len(window.encoder_ids or window.ids) for window in windows)
                 if longest < 2 * _SMALLEST_WINDOW:
                     return str(error)
                 most = longest // 2
@@ -336,7 +339,7 @@ def _word_map(
     part = np.zeros((len(rows), len(targets)), dtype=np.float32)
     if not tokens:
         return rows, columns, part
-    shares, sound = _shares(gradients(window.ids, tokens, notes=notes))
+    shares, sound = _shares(gradients(window.ids, tokens, encoder_ids=window.encoder_ids, notes=notes))
     at = {token: i for i, token in enumerate(tokens)}
     words_ = np.zeros((len(rows), len(tokens)))
     index = {row: i for i, row in enumerate(rows.tolist())}

@@ -207,7 +207,7 @@ def _own_model(detector: Detector) -> LocalModel:
 def _template(detector: Detector, case: Case) -> str:
     """The prompt's form where none is named: the detector's own, else what the case calls for."""
     if isinstance(detector, Logprob):
-        return detector.template
+        return detector.template or "general"
     if isinstance(detector, Probe):
         return str(detector.artifact.settings["template"])
     return "general" if case.prompt is None else "raw"

@@ -1,7 +1,8 @@
 """Cases as token ids, with the characters of the response and of the sources that every token stands for.
 
 Alignment comes from the tokenizer's own offsets alone. Prompt and response are tokenised together, so that tokens are
-those the model knows; sources too long for the model are read in windows, the response never cut.
+those the model knows (for an encoder-decoder apart, as its two sides read them); sources too long for the model are
+read in windows, the response never cut.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -19,13 +20,13 @@ from veridical.core.types import Case
 from veridical.models.load import LocalModel
 from veridical.models.template import Piece, Placed, Rendered, Template, render
 
-__all__ = ["Encoded", "SourceSpan", "encode"]
+__all__ = ["Encoded", "SourceSpan", "default_template", "encode"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LEAST_ROOM = 16  # tokens; a window that shows less of a source is not worth a pass
 _OVERLAP = 4  # windows share a quarter, so that what one cuts the next shows whole
 
-SourceSpan = tuple[int, str, Span]  # (index into ids, a source's id, characters of that source)
+SourceSpan = tuple[int, str, Span]  # (index of a token, a source's id, characters of that source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class Encoded:
     response they stand for: None where a token stands for none (white space that the tokenizer leaves out). Tokens that
     share a character (an emoji in byte-level pieces) all have its span; a character that the tokenizer drops belongs to
     the token before it. `source_spans` says the same of the sources' tokens.
+    For an encoder-decoder the prompt is in `encoder_ids`, which `source_spans` index then, and `ids` are the decoder's:
+    its start token, what the model puts before a text, and the response. Elsewhere `encoder_ids` is empty.
     `scored_from` is the first response token (0 or 1) that has a token before it to be predicted from.
     """
 
@@ -44,6 +47,12 @@ class Encoded:
     spans: tuple[Span | None, ...]
     source_spans: tuple[SourceSpan, ...] = ()
     notes: tuple[str, ...] = ()
+    encoder_ids: tuple[int, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        """How many the model reads, on both sides."""
+        return len(self.encoder_ids) + len(self.ids)
 
     @property
     def response_end(self) -> int:
@@ -57,6 +66,15 @@ class Encoded:
 
 
 @dataclass(frozen=True, slots=True)
+class _Around:
+    """Special tokens before and behind a text; `decoder`: what an encoder-decoder's decoder reads first, else None."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    decoder: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Tokens:
     """Token ids and their (start, end) characters in the text."""
 
@@ -64,45 +82,72 @@ class _Tokens:
     offsets: list[tuple[int, int]]
 
 
+def default_template(model: LocalModel) -> str:
+    """The template where none is named: an encoder-decoder, made for one text from another, reads the bare source."""
+    return "bare" if model.kind == "seq2seq" else "general"
+
+
 def encode(
     model: LocalModel,
     case: Case,
-    template: Template | str = "general",
+    template: Template | str | None = None,
     *,
     max_tokens: int | None = None,
     max_windows: int | None = None,
 ) -> list[Encoded]:
     """One sequence, or several windows over its sources where they are longer than the model reads at once.
 
-    At most `max_tokens` tokens each (None: as many as the model has positions) and `max_windows` sequences; whatever
-    is cut is told in `notes`. A token that holds the prompt's last white space and the response's first characters
-    belongs to the response; any other token over that boundary is avoided by tokenising the two apart.
+    At most `max_tokens` tokens each (None: as many as the model has positions; of an encoder-decoder the encoder's
+    side) and `max_windows` sequences; whatever is cut is told in `notes`. `template` None is `default_template`'s.
+    A token that holds the prompt's last white space and the response's first characters belongs to the response; any
+    other token over that boundary is avoided by tokenising the two apart.
 
     Raises `CannotJudgeError` if the response is longer than the model reads.
     """
-    before, after = _special(model)
+    template = template or default_template(model)
+    around = _around(model)
     budget = min(max_tokens or model.max_positions, model.max_positions)
     whole = render(case, template, tokenizer=model.tokenizer)
-    if whole.markup and before and model.kind == "causal":
-        before = _unless_written(model, whole.text, before)
-    room = budget - len(before) - len(after)
+    if whole.markup and around.before and model.kind != "encoder":
+        around = _unless_written(model, whole.text, around)
+    room = budget - len(around.before) - len(around.after)
     tokens, start = _tokenise(model, whole)
-    if len(tokens.ids) <= room:
-        return [_encoded(whole, tokens, start, before, after, whole.notes)]
     count = len(tokens.ids) - start
+    _check_length(model, case, count, budget, room, around)
+    if around.decoder is not None:
+        room += count  # which the encoder does not read
+    if len(tokens.ids) <= room:
+        return [_encoded(whole, tokens, start, around, whole.notes)]
+    made = _windows(model, case, template, whole, room, None if max_windows is None else max_windows + 1)
+    if not made:
+        return [_cut_left(whole, tokens, start, room, around)]
+    note = f"the sources did not fit into {budget} tokens and were read in {len(made)} windows"
+    if max_windows is not None and len(made) > max_windows:
+        note = f"the sources did not fit into {budget} tokens; of their windows only the first {max_windows} were read"
+        made = made[:max_windows]
+    return [_encoded(r, t, s, around, (*whole.notes, note)) for r, t, s in made]
+
+
+def _check_length(model: LocalModel, case: Case, count: int, budget: int, room: int, around: _Around) -> None:
+    """`CannotJudgeError` if the response's `count` tokens are more than the model (its decoder) reads."""
+    if around.decoder is not None:
+        budget = model.response_positions
+        room = budget - len(around.decoder)
     if count > room:
         raise CannotJudgeError(
             f"case {case.id!r}: the response has {count} tokens, the model reads {budget} at once",
             hint="a model with a longer context is needed",
         )
-    made = _windows(model, case, template, whole, room, None if max_windows is None else max_windows + 1)
-    if not made:
-        return [_cut_left(whole, tokens, start, room, before, after)]
-    note = f"the sources did not fit into {budget} tokens and were read in {len(made)} windows"
-    if max_windows is not None and len(made) > max_windows:
-        note = f"the sources did not fit into {budget} tokens; of their windows only the first {max_windows} were read"
-        made = made[:max_windows]
-    return [_encoded(r, t, s, before, after, (*whole.notes, note)) for r, t, s in made]
+
+
+def _around(model: LocalModel) -> _Around:
+    before, after = _special(model)
+    if model.kind != "seq2seq":
+        return _Around(before, after)
+    end = model.tokenizer.eos_token_id
+    if not before and not after and end is not None:
+        after = (end,)  # an encoder reads something even where there is no prompt
+    return _Around(before, after, _decoder_start(model, before))
 
 
 _specials: WeakKeyDictionary[Any, tuple[tuple[int, ...], tuple[int, ...]]] = WeakKeyDictionary()
@@ -113,7 +158,7 @@ def _special(model: LocalModel) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
     They are those that the tokenizer adds. A decoder whose tokenizer adds none gets its begin-of-text token, else its
     end-of-text token (which parts documents), so that the first word is predicted from something; and nothing behind
-    the text, which has not ended for it.
+    the text, which has not ended for it. Of an encoder-decoder they stand around what its encoder reads.
     """
     tokenizer = model.tokenizer
     if model.model in _specials:
@@ -130,25 +175,49 @@ def _special(model: LocalModel) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return before, after
 
 
-def _unless_written(model: LocalModel, text: str, before: tuple[int, ...]) -> tuple[int, ...]:
-    """Nothing where the prompt itself begins with the special tokens."""
-    return () if text.startswith(model.tokenizer.decode(list(before))) else before
+def _decoder_start(model: LocalModel, before: tuple[int, ...]) -> tuple[int, ...]:
+    """What the decoder reads before a response: its start token, then what every text it writes begins with.
+
+    That is the token that generation forces (BART's begin-of-text, a language), else what the tokenizer puts before a
+    text, which the model's targets began with, too.
+    """
+
+    def named(name: str) -> int | None:
+        places = (model.model.generation_config, model.model.config)
+        return next((int(v) for p in places if isinstance(v := getattr(p, name, None), int)), None)
+
+    starts = (named("decoder_start_token_id"), named("bos_token_id"), named("pad_token_id"), named("eos_token_id"))
+    start = next((token for token in starts if token is not None), 0)
+    forced = named("forced_bos_token_id")
+    first = before if forced is None else (forced,)
+    return (start,) if first == (start,) else (start, *first)
+
+
+def _unless_written(model: LocalModel, text: str, around: _Around) -> _Around:
+    """Without the special tokens that the prompt itself begins with."""
+    return replace(around, before=()) if text.startswith(model.tokenizer.decode(list(around.before))) else around
 
 
 def _tokenise(model: LocalModel, rendered: Rendered) -> tuple[_Tokens, int]:
     """The tokens of the whole text, and the index of the response's first."""
     text, edge = _SURROGATE.sub("\ufffd", rendered.text), rendered.response.start
+    if model.kind == "seq2seq":  # white space that only parts prompt from response is no part of what is summarised
+        return _apart(model, text[:edge].rstrip(), text[edge:], edge, (rendered.markup, False))
     tokens = _ids(model, text, markup=rendered.markup)
     start = next((i for i, (_, end) in enumerate(tokens.offsets) if end > edge), len(tokens.ids))
     if start < len(tokens.ids):
         begin = tokens.offsets[start][0]
         shared = sum(offset[0] < edge < offset[1] for offset in tokens.offsets)
         if begin < edge and (text[begin:edge].strip() or shared > 1):
-            first = _ids(model, text[:edge], markup=rendered.markup)
-            second = _ids(model, text[edge:], markup=rendered.markup)
-            offsets = first.offsets + [(s + edge, e + edge) for s, e in second.offsets]
-            return _Tokens(first.ids + second.ids, offsets), len(first.ids)
+            return _apart(model, text[:edge], text[edge:], edge, (rendered.markup, rendered.markup))
     return tokens, start
+
+
+def _apart(model: LocalModel, prompt: str, response: str, edge: int, markup: tuple[bool, bool]) -> tuple[_Tokens, int]:
+    """The tokens of `prompt`, then those of `response`, which begins at character `edge`; and the prompt's number."""
+    first, second = _ids(model, prompt, markup=markup[0]), _ids(model, response, markup=markup[1])
+    offsets = first.offsets + [(s + edge, e + edge) for s, e in second.offsets]
+    return _Tokens(first.ids + second.ids, offsets), len(first.ids)
 
 
 def _ids(model: LocalModel, text: str, *, markup: bool) -> _Tokens:
@@ -170,14 +239,16 @@ def _encoded(
     rendered: Rendered,
     tokens: _Tokens,
     start: int,
-    before: tuple[int, ...],
-    after: tuple[int, ...],
+    around: _Around,
     notes: tuple[str, ...],
 ) -> Encoded:
-    ids = (*before, *tokens.ids, *after)
     spans = _response_spans(rendered, tokens.offsets[start:])
-    places = tuple(_source_spans(rendered.sources, tokens.offsets[:start], len(before)))
-    return Encoded(ids, len(before) + start, spans, places, notes)
+    places = tuple(_source_spans(rendered.sources, tokens.offsets[:start], len(around.before)))
+    if around.decoder is not None:
+        ids, above = (*around.decoder, *tokens.ids[start:]), (*around.before, *tokens.ids[:start], *around.after)
+        return Encoded(ids, len(around.decoder), spans, places, notes, above)
+    ids = (*around.before, *tokens.ids, *around.after)
+    return Encoded(ids, len(around.before) + start, spans, places, notes)
 
 
 def _response_spans(rendered: Rendered, offsets: Sequence[tuple[int, int]]) -> tuple[Span | None, ...]:
@@ -222,14 +293,13 @@ def _cut_left(
     tokens: _Tokens,
     start: int,
     room: int,
-    before: tuple[int, ...],
-    after: tuple[int, ...],
+    around: _Around,
 ) -> Encoded:
     """The end of the prompt that fits, and the response."""
     lost = len(tokens.ids) - room
     kept = _Tokens(tokens.ids[lost:], tokens.offsets[lost:])
     note = f"the prompt did not fit: its first {lost} of {start} tokens were not read"
-    return _encoded(rendered, kept, start - lost, before, after, (*rendered.notes, note))
+    return _encoded(rendered, kept, start - lost, around, (*rendered.notes, note))
 
 
 def _windows(

@@ -21,7 +21,7 @@ from veridical.core.errors import InputError, MissingExtraError, UnknownNameErro
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DTYPES", "READERS", "Kind", "LocalModel", "load", "quiet", "require_models"]
+__all__ = ["DTYPES", "FORCED", "READERS", "Kind", "LocalModel", "load", "quiet", "require_models"]
 
 Kind = Literal["causal", "encoder", "seq2seq"]
 _KINDS: dict[Kind, str] = {
@@ -30,6 +30,7 @@ _KINDS: dict[Kind, str] = {
     "seq2seq": "an encoder-decoder",
 }
 READERS: tuple[Kind, ...] = ("causal", "encoder")  # those that have a state for every token of one text
+FORCED: tuple[Kind, ...] = ("causal", "seq2seq")  # those that say how likely a given response is
 DTYPES = ("auto", "fp32", "bf16", "fp16")
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
@@ -41,8 +42,9 @@ _DEFAULT_POSITIONS = 2048
 class LocalModel:
     """A model in evaluation mode whose parameters need no gradient, and its (fast) tokenizer.
 
-    `max_positions` is the most tokens it can read at once. `revision` is the commit of a model from the hub, None for
-    a folder. `hash` is of the configuration and the tokenizer: what is trained on a model's inside fits only that.
+    `max_positions` is the most tokens it can read at once (an encoder-decoder: its encoder). `revision` is the commit
+    of a model from the hub, None for a folder. `hash` is of the configuration and the tokenizer: what is trained on a
+    model's inside fits only that.
     """
 
     model: Any
@@ -54,6 +56,12 @@ class LocalModel:
     device: torch.device
     dtype: torch.dtype
     hash: str
+
+    @property
+    def response_positions(self) -> int:
+        """The most tokens of an encoder-decoder's decoder side; elsewhere the same as `max_positions`."""
+        found = getattr(self.model.config, "max_decoder_position_embeddings", None)
+        return int(found) if found else self.max_positions
 
     @property
     def model_type(self) -> str:
@@ -106,11 +114,19 @@ def load(
             hint="name a folder with config.json and model.safetensors, or a hub model as owner/name",
         )
     require_models()
-    key = (place, revision, device, dtype, trust_remote_code, kinds)
+    key = (place, revision, device, dtype, trust_remote_code)
     with _lock:
         if key not in _loaded:
             _loaded[key] = _load(place, folder.is_dir(), revision, device, dtype, trust_remote_code, kinds)
-        return _loaded[key]
+        model = _loaded[key]
+    _check_kind(place, model.kind, model.model.config.model_type, kinds)
+    return model
+
+
+def _check_kind(place: str, kind: Kind, model_type: str, kinds: tuple[Kind, ...]) -> None:
+    if kind not in kinds:
+        wanted = " or ".join(_KINDS[wanted] for wanted in kinds)
+        raise InputError(f"{place} is {_KINDS[kind]} ({model_type})", hint=f"{wanted} is needed here")
 
 
 def _check_folder(folder: Path) -> None:
@@ -149,9 +165,7 @@ def _load(
         if commit:
             common["revision"] = commit
         kind = _kind(config)
-        if kind not in kinds:
-            wanted = " or ".join(_KINDS[wanted] for wanted in kinds)
-            raise InputError(f"{place} is {_KINDS[kind]} ({config.model_type})", hint=f"{wanted} is needed here")
+        _check_kind(place, kind, config.model_type, kinds)
         where = _device(device)
         what = _dtype(dtype, where)
         classes = {"causal": "AutoModelForCausalLM", "encoder": "AutoModel", "seq2seq": "AutoModelForSeq2SeqLM"}
@@ -258,7 +272,7 @@ def _cpu_has_bf16() -> bool:
 
 def _positions(config: Any, tokenizer: Any) -> int:
     text = config.get_text_config()
-    for name in ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length", "n_ctx"):
+    for name in _POSITIONS:
         found = getattr(text, name, None)
         if isinstance(found, int) and found > 0:
             # these count positions from behind the padding index
@@ -267,6 +281,14 @@ def _positions(config: Any, tokenizer: Any) -> int:
     return int(limit) if limit and limit < _UNBOUNDED else _DEFAULT_POSITIONS
 
 
+_POSITIONS = (
+    "max_encoder_position_embeddings",
+    "max_position_embeddings",
+    "n_positions",
+    "max_sequence_length",
+    "seq_length",
+    "n_ctx",
+)
 _OFFSET_POSITIONS = frozenset({"roberta", "xlm-roberta", "camembert", "roberta-prelayernorm", "xlm-roberta-xl"})
 
 

@@ -2,6 +2,7 @@
 
 Sequences are batched by length; what comes out does not depend on the batch, its order or the side of the padding
 (to 1e-5 in fp32). The language-model head is applied to the response's positions only, in bounded pieces.
+Encoder-decoders give the same, but for hidden states.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 
 from veridical.core.errors import InputError
 from veridical.models.encode import Encoded
-from veridical.models.load import LocalModel
+from veridical.models.load import FORCED, LocalModel
 from veridical.models.passes import out_of_memory
 from veridical.models.sublayers import check_layout, sublayer_count, tapped
 
@@ -89,7 +90,7 @@ class Runner:
         self.max_batch_tokens = max_batch_tokens
         # an architecture that cannot be told positions counts them from the left
         self._positions = "position_ids" in signature(model.model.base_model.forward).parameters
-        self._positions = self._positions and model.model_type not in _OWN_POSITIONS
+        self._positions = self._positions and model.model_type not in _OWN_POSITIONS and model.kind != "seq2seq"
         told = self._positions or model.model_type in _OWN_POSITIONS
         self.padding = padding if told else "right"
         self._checked = False
@@ -102,7 +103,7 @@ class Runner:
         an architecture that is not known.
         """
         want = want or Want()
-        if want.head and self.model.kind != "causal":
+        if want.head and self.model.kind not in FORCED:
             raise InputError(f"{self.model.name} is no decoder", hint="it has hidden states, but no log-probabilities")
         taps = self._taps(want)
         if want.head and self._split_head is None:
@@ -113,6 +114,10 @@ class Runner:
     def _taps(self, want: Want) -> tuple[int, ...]:
         if not want.sublayers:
             return ()
+        if self.model.kind == "seq2seq":
+            raise InputError(
+                f"{self.model.name} is an encoder-decoder", hint="it has log-probabilities, but no sublayers here"
+            )
         if not self._checked:
             check_layout(self.model)
             self._checked = True
@@ -125,13 +130,12 @@ class Runner:
 
     def _shard(self, encoded: Sequence[Encoded], want: Want, taps: tuple[int, ...]) -> list[Result]:
         results: list[Result | None] = [None] * len(encoded)
-        order = sorted(range(len(encoded)), key=lambda i: -len(encoded[i].ids))
+        order = sorted(range(len(encoded)), key=lambda i: -encoded[i].tokens)
         limit = self.max_batch_tokens
         shrunk: tuple[str, ...] = ()
         at = 0
         while at < len(order):
-            longest = max(1, len(encoded[order[at]].ids))
-            chosen = order[at : at + max(1, limit // longest)]
+            chosen, longest = _fitting(encoded, order[at:], limit)
             made = self._try([encoded[i] for i in chosen], want, taps)
             if made is None and len(chosen) > 1:
                 limit = longest * (len(chosen) // 2)
@@ -179,10 +183,10 @@ class Runner:
     def _states(self, inputs: dict[str, torch.Tensor], want: Want) -> torch.Tensor:
         """(batch, width, …): the last hidden states, or all logits of a model whose head cannot be run apart."""
         model = self.model.model
-        if want.head and not self._split_head:
+        if not self._split_head and (want.head or self.model.kind == "seq2seq"):
             logits: torch.Tensor = model(**inputs, use_cache=False).logits
             return logits
-        options = {"use_cache": False} if self.model.kind == "causal" else {}
+        options = {} if self.model.kind == "encoder" else {"use_cache": False}
         states: torch.Tensor = model.base_model(**inputs, **options).last_hidden_state
         return states
 
@@ -190,17 +194,13 @@ class Runner:
         """The model's inputs, and how far to the right each sequence was moved."""
         import torch
 
-        width = max(1, *(len(e.ids) for e in batch))
         pad = _pad_id(self.model.tokenizer)
-        ids = np.full((len(batch), width), pad, dtype=np.int64)
-        mask = np.zeros((len(batch), width), dtype=np.int64)
-        shifts = []
-        for row, e in enumerate(batch):
-            shift = width - len(e.ids) if self.padding == "left" else 0
-            ids[row, shift : shift + len(e.ids)] = e.ids
-            mask[row, shift : shift + len(e.ids)] = 1
-            shifts.append(shift)
+        ids, mask, shifts = _rectangle([e.ids for e in batch], pad, self.padding)
         inputs = {"input_ids": ids, "attention_mask": mask}
+        if self.model.kind == "seq2seq":
+            above, seen, _ = _rectangle([e.encoder_ids for e in batch], pad, self.padding)
+            inputs = {"input_ids": above, "attention_mask": seen}
+            inputs |= {"decoder_input_ids": ids, "decoder_attention_mask": mask}
         if self._positions:
             inputs["position_ids"] = np.maximum(mask.cumsum(1) - 1, 0)
         return {name: torch.from_numpy(a).to(self.model.device) for name, a in inputs.items()}, shifts
@@ -226,6 +226,35 @@ class Runner:
         return {name: torch.cat(parts[name]).cpu().numpy() for name in wanted if wanted[name] and len(rows)}
 
 
+def _fitting(encoded: Sequence[Encoded], order: Sequence[int], limit: int) -> tuple[list[int], int]:
+    """The first of `order` that fit into `limit` tokens with their padding (one at least), and each one's width."""
+    chosen: list[int] = []
+    longest = above = below = 0
+    for i in order:
+        above, below = max(above, len(encoded[i].encoder_ids)), max(below, len(encoded[i].ids), 1)
+        if chosen and (len(chosen) + 1) * (above + below) > limit:
+            break
+        chosen.append(i)
+        longest = above + below
+    return chosen, longest
+
+
+def _rectangle(
+    texts: Sequence[Sequence[int]], pad: int, padding: Literal["right", "left"]
+) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Texts of different lengths as one array, its mask, and how far to the right each was moved."""
+    width = max(1, *(len(text) for text in texts))
+    ids = np.full((len(texts), width), pad, dtype=np.int64)
+    mask = np.zeros((len(texts), width), dtype=np.int64)
+    shifts = []
+    for row, text in enumerate(texts):
+        shift = width - len(text) if padding == "left" else 0
+        ids[row, shift : shift + len(text)] = text
+        mask[row, shift : shift + len(text)] = 1
+        shifts.append(shift)
+    return ids, mask, shifts
+
+
 def _read(logits: torch.Tensor, targets: torch.Tensor, want: Want, parts: dict[str, list[torch.Tensor]]) -> None:
     """Adds what is wanted of `logits`, (tokens, vocabulary) in fp32, to `parts`."""
     import torch
@@ -248,6 +277,10 @@ def _head_runs_apart(model: LocalModel) -> bool:
     config = model.model.config
     ids = torch.arange(4, device=model.device)[None] % config.get_text_config().vocab_size
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
+    if model.kind == "seq2seq":
+        inputs["decoder_input_ids"] = ids
+    if model.model.base_model is model.model:  # T5 has no trunk of its own
+        return False
     with torch.inference_mode():
         own = model.model(**inputs).logits
         states = model.model.base_model(**inputs).last_hidden_state

@@ -61,6 +61,7 @@ _DATA_TO_TEXT = "Attributes: {source}\nDescription: {response}"
 TEMPLATES = {
     t.name: t
     for t in (
+        Template("bare", "{history}\n{question}\n{source}\n{response}"),
         Template("data-to-text", _shots("data-to-text") + _DATA_TO_TEXT, joint=", "),
         Template("data-to-text-bare", _DATA_TO_TEXT, joint=", "),
         Template("dialogue", _shots("dialogue") + _DIALOGUE),

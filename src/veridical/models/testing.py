@@ -14,7 +14,7 @@ import numpy as np
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.models.load import quiet, require_models
 
-__all__ = ["ARCHITECTURES", "TOKENIZERS", "from_llama2c", "tiny", "tiny_tokenizer"]
+__all__ = ["ARCHITECTURES", "ENCODERS", "ENCODER_DECODERS", "TOKENIZERS", "from_llama2c", "tiny", "tiny_tokenizer"]
 
 TokenizerKind = Literal["bytes", "metaspace", "wordpiece", "unigram"]
 TOKENIZERS = ("bytes", "metaspace", "unigram", "wordpiece")
@@ -37,6 +37,18 @@ _HEADS = {**_GROUPED, "head_dim": 8}
 _WINDOW = {**_HEADS, "sliding_window": 64, "query_pre_attn_scalar": 8}
 # name -> (configuration class, model class, what differs from the class's defaults)
 ARCHITECTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "bart": (
+        "BartConfig",
+        "BartForConditionalGeneration",
+        {
+            "d_model": 32,
+            **{f"{side}_layers": 2 for side in ("encoder", "decoder")},
+            **{f"{side}_attention_heads": 4 for side in ("encoder", "decoder")},
+            **{f"{side}_ffn_dim": 48 for side in ("encoder", "decoder")},
+            "max_position_embeddings": 256,
+            "decoder_start_token_id": 2,
+        },
+    ),
     "bert": ("BertConfig", "BertModel", _SIZES),
     "distilbert": (
         "DistilBertConfig",
@@ -76,7 +88,21 @@ ARCHITECTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "qwen2": ("Qwen2Config", "Qwen2ForCausalLM", _GROUPED),
     "qwen3": ("Qwen3Config", "Qwen3ForCausalLM", _HEADS),
     "roberta": ("RobertaConfig", "RobertaModel", {**_SIZES, "max_position_embeddings": 258}),
+    "t5": (
+        "T5Config",
+        "T5ForConditionalGeneration",
+        {
+            "d_model": 32,
+            "d_kv": 8,
+            "d_ff": 48,
+            "num_layers": 2,
+            "num_heads": 4,
+            "n_positions": 256,
+            "decoder_start_token_id": 0,
+        },
+    ),
 }
+ENCODER_DECODERS = ("bart", "t5")
 ENCODERS = ("bert", "distilbert", "modernbert", "roberta")
 
 
@@ -90,9 +116,10 @@ def tiny(
 ) -> Path:
     """`folder`, in which a random model of `architecture` with its tokenizer now lies (some 30,000 weights, fp32).
 
-    2 blocks of width 32, 256 positions. `tokenizer` is one of `TOKENIZERS` (default: "wordpiece" for encoders, else
-    "bytes"); `config` overrides fields of the configuration. Weights are larger than at a real start, so that
-    predictions differ from token to token.
+    2 blocks of width 32, 256 positions. `tokenizer` is one of `TOKENIZERS` (default: "wordpiece" for encoders,
+    "unigram" for T5, else "bytes"); BART's puts <s> and </s> around a text, T5's </s> behind it. `config` overrides
+    fields of the configuration. Weights are larger than at a real start, so that predictions differ from token to
+    token.
     """
     require_models()
     import torch
@@ -100,7 +127,10 @@ def tiny(
 
     if architecture not in ARCHITECTURES:
         raise UnknownNameError("architecture", architecture, ARCHITECTURES)
-    made = tiny_tokenizer(tokenizer or ("wordpiece" if architecture in ENCODERS else "bytes"))
+    usual: TokenizerKind = "wordpiece" if architecture in ENCODERS else "unigram" if architecture == "t5" else "bytes"
+    made = tiny_tokenizer(tokenizer or usual)
+    if architecture in ENCODER_DECODERS:
+        _end_texts(made, begin=architecture == "bart")
     config_class, model_class, fields = ARCHITECTURES[architecture]
     special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "vocab_size": len(made)}
     settings = getattr(transformers, config_class)(**{**special, **fields, **config})
@@ -117,6 +147,16 @@ def tiny(
         model.save_pretrained(folder)
     made.save_pretrained(folder)
     return folder
+
+
+def _end_texts(tokenizer: Any, *, begin: bool) -> None:
+    """Makes the tokenizer put </s> behind a text, and <s> before it if `begin`."""
+    from tokenizers import processors
+
+    single = "<s> $A </s>" if begin else "$A </s>"
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single=single, pair=f"{single} $B </s>", special_tokens=[("<s>", 1), ("</s>", 2)]
+    )
 
 
 def tiny_tokenizer(kind: TokenizerKind = "bytes") -> Any:
