@@ -24,13 +24,13 @@ from typing import Any
 import numpy as np
 
 from veridical.bench.settings import Loaded, Settings, load
-from veridical.cli.chat import print_plan
+from veridical.cli.llm_options import print_plan
 from veridical.core.decide import THRESHOLD
 from veridical.core.errors import CannotJudgeError, VeridicalError
 from veridical.datasets.split import document_of
-from veridical.detectors.asking import ModelChecker
-from veridical.detectors.checkers import Finding, Question, add
-from veridical.detectors.claims import sentence_claims
+from veridical.detectors.claims.claim_checker import Finding, Question, add
+from veridical.detectors.claims.claims import sentence_claims
+from veridical.detectors.claims.llm_checker import ModelChecker
 from veridical.llm.connection import Connection, read_prices
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.response import balanced_accuracy

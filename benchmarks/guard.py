@@ -30,7 +30,7 @@ from veridical.core.types import Case, Example, Judgement
 from veridical.datasets import read
 from veridical.datasets.split import content_hash, split_by_document
 from veridical.detectors import load_detector
-from veridical.detectors.probe import Probe
+from veridical.detectors.local.probe import Probe
 from veridical.guard import Budget, Guarded, Sampling, guard
 from veridical.metrics.significance import bootstrap
 

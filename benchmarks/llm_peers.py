@@ -51,8 +51,8 @@ Made = Callable[[str, int, int], tuple[Run, Callable[[Any], bool]]]  # what to d
 def veridical(per_call: int) -> Made:
     def make(url: str, n: int, concurrency: int) -> tuple[Run, Callable[[Any], bool]]:
         from veridical.core.types import Case, Source
-        from veridical.detectors.asking import ModelChecker
-        from veridical.detectors.verify import Verify
+        from veridical.detectors.claims.llm_checker import ModelChecker
+        from veridical.detectors.claims.verify import Verify
         from veridical.llm.openai import OpenAIChat
 
         model = OpenAIChat("loopback", base_url=url, concurrency=concurrency)

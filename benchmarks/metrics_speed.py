@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 import numpy as np
 
 from veridical.core.types import Case, Example, Judgement, Span, Verdict
-from veridical.metrics.catalogue import METRICS
 from veridical.metrics.permutation import permutation_accuracy, permutation_f1
+from veridical.metrics.registry import METRICS
 
 
 def row(what: str, work: Callable[[], object], **more: object) -> None:

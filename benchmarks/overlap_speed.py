@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from veridical.core.types import Case, Source
-from veridical.detectors.overlap import WORDS, Overlap, precision_recall
+from veridical.detectors.overlap.detector import WORDS, Overlap, precision_recall
 
 SYSTEMS = ("BERTS2S", "Gold", "PtGen", "TConvS2S", "TranS2S")
 

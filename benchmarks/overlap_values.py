@@ -20,7 +20,7 @@ import numpy as np
 from veridical.core.spans import Span
 from veridical.core.types import Example, Verdict
 from veridical.datasets import read
-from veridical.detectors.overlap import WORDS, Overlap
+from veridical.detectors.overlap.detector import WORDS, Overlap
 from veridical.metrics.ranking import roc_auc
 
 

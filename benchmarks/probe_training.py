@@ -8,7 +8,7 @@
 `train`: the activations of a real model on labelled data (the store is made if it is not there), or seeded ones (bf16)
 whose labels a direction in every sublayer shows, more or less. All ways read the same store and the same division, and
 are timed from the store to the probes:
-"all-at-once" is `veridical.train.fitting.fit`; "torch-loop" trains one sublayer after another, as one would write it
+"all-at-once" is `veridical.probes.fitting.fit`; "torch-loop" trains one sublayer after another, as one would write it
 with torch: its states read once into memory, the same batches of responses (padded, pooled states built by matrix
 products), autograd, torch.optim.Adam, the same epochs, learning rate and standardisation; "sklearn" (linear only) is
 StandardScaler and LogisticRegression without penalty on each sublayer. `f1` is the mean over sublayers of token F1 on
@@ -40,17 +40,17 @@ import torch
 
 from veridical.datasets import read
 from veridical.datasets.split import split_by_document
-from veridical.detectors.probe import Head
-from veridical.detectors.probe_live import Attached
+from veridical.detectors.local.probe import Head
+from veridical.detectors.local.probe_streaming import Attached
 from veridical.metrics.calibration import threshold_for_f1
 from veridical.metrics.response import f1
 from veridical.models.load import load
-from veridical.models.probes import Probes
+from veridical.models.probe_heads import Probes
 from veridical.models.testing import tiny
-from veridical.train.fitting import fit, scores_of
-from veridical.train.forced import Labels, force, labels_of
-from veridical.train.loss import Options
-from veridical.train.store import INDEX, Store, write_store
+from veridical.probes.activation_store import INDEX, Store, write_store
+from veridical.probes.fitting import fit, scores_of
+from veridical.probes.labelled_sequences import Labels, force, labels_of
+from veridical.probes.probe_batch import Options
 
 
 def synthetic(folder: Path, sublayers: int, width: int, responses: int, tokens: int) -> tuple[Store, Labels]:

@@ -58,7 +58,7 @@ def results(name: str, metrics: str) -> Callable[[], str]:
     """The committed rows of one file as Markdown tables, groups left out."""
 
     def made() -> str:
-        from veridical.bench.rows import read_rows
+        from veridical.bench.results import read_rows
         from veridical.bench.table import markdown, tables
 
         rows = [row for row in read_rows([ROOT / "benchmarks" / "rows" / name]) if row.group is None]
@@ -82,8 +82,8 @@ def analyses(name: str, *views: str) -> Callable[[], str]:
     def made() -> str:
         from dataclasses import replace
 
-        from veridical.analyses.records import read_records, tables_of
         from veridical.bench.table import markdown
+        from veridical.probes.analysis.results import read_records, tables_of
 
         found = read_records(ROOT / "benchmarks" / "rows" / f"analyses-{name}.jsonl")
         shown = [f for f in found.findings if not views or f.at["view"] in views]

@@ -8,7 +8,7 @@ import pytest
 
 import veridical
 from veridical import Case, Judgement, Outcome, Source, Span, Verdict, VeridicalError
-from veridical.check import BATCH, make_case
+from veridical.checking import BATCH, make_case
 
 
 class Fixed:

@@ -18,37 +18,37 @@ from hypothesis import strategies as st
 
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.segment import sentences, words
+from veridical.core.serialization import decode
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Outcome, Source, Verdict
-from veridical.core.wire import decode
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from tests.guard_model import RACE, RIGHT, RIGHT_SIGNS, SIGNS, WRONG, WRONG_SIGNS, train  # noqa: E402
-from tests.train.samples import examples  # noqa: E402
+from tests.probes.samples import examples  # noqa: E402
 from veridical.detectors import load_detector  # noqa: E402
-from veridical.detectors.logprob import Logprob  # noqa: E402
-from veridical.detectors.probe import Probe  # noqa: E402
+from veridical.detectors.local.logprob import Logprob  # noqa: E402
+from veridical.detectors.local.probe import Probe  # noqa: E402
 from veridical.guard import Budget, Guarded, Sampling, guard, to_json  # noqa: E402
-from veridical.guard import course as course_module  # noqa: E402
-from veridical.guard.course import Course, Spending  # noqa: E402
-from veridical.guard.online import (  # noqa: E402
+from veridical.guard import decoding_loop as course_module  # noqa: E402
+from veridical.guard.decoding_loop import Course, Spending  # noqa: E402
+from veridical.guard.generation import Prompt, Writer, prompt_of  # noqa: E402
+from veridical.guard.monitors import (  # noqa: E402
     JudgeOnline,
     LikelihoodOnline,
     ProbeOnline,
     StreamOnline,
     online_of,
 )
-from veridical.guard.writer import Prompt, Writer, prompt_of  # noqa: E402
 from veridical.models.encode import Encoded, encode  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.runner import Runner, Want  # noqa: E402
 from veridical.models.testing import tiny  # noqa: E402
+from veridical.probes.probe_batch import Options  # noqa: E402
+from veridical.probes.training import Plan, train_probe  # noqa: E402
 from veridical.report.guarded import print_guarded  # noqa: E402
-from veridical.train.loss import Options  # noqa: E402
-from veridical.train.probe import Plan, train_probe  # noqa: E402
 
 WARM = Sampling(max_new_tokens=60, temperature=1.0, seed=1)
 COOL = Sampling(max_new_tokens=60)

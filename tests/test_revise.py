@@ -15,12 +15,12 @@ from veridical.core.spans import Span
 from veridical.core.types import Case, Claim, Edit, Judgement, Omission, Source, Usage, Verdict, check_judgement
 from veridical.datasets import read
 from veridical.detectors import load_detector
-from veridical.detectors.verify import Verify
+from veridical.detectors.claims.verify import Verify
 from veridical.llm.protocol import Failure, Reply, Request
 from veridical.llm.scripted import Scripted
 from veridical.revise import Delete, Draft, Flag, Revised, Task, revise
-from veridical.revise.models import Factored, SelfCorrection, corrected
-from veridical.revise.units import statements_of
+from veridical.revise.llm_revisers import Factored, SelfCorrection, corrected
+from veridical.revise.statements import statements_of
 
 SOURCE = Source("a", "The tower is 330 m tall. It stands in Paris.")
 

@@ -6,7 +6,7 @@
 'overlap'
 """
 
-from veridical.check import check, check_cases
+from veridical.checking import check, check_cases
 from veridical.core.errors import VeridicalError
 from veridical.core.types import (
     Case,

@@ -15,8 +15,8 @@ from typing import Any
 
 from veridical.core.errors import DataError, InputError, MissingExtraError, WireError
 from veridical.core.files import MAX_BYTES, decode_text, open_bytes, read_bytes, read_text
+from veridical.core.serialization import decode_case
 from veridical.core.types import Case
-from veridical.core.wire import decode_case
 
 __all__ = ["CASE_ENDINGS", "read_cases", "read_document"]
 

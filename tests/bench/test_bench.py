@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from veridical.bench.compare import compare, encode_comparison, read_comparisons
-from veridical.bench.rows import Row, encode_row, read_rows
+from veridical.bench.evaluation import rule
+from veridical.bench.results import Row, encode_row, read_rows
 from veridical.bench.run import run
 from veridical.bench.settings import Settings, load
 from veridical.bench.table import cell, latex, markdown, narrow, tables
-from veridical.bench.trial import rule
 from veridical.cli import main
 from veridical.core.errors import DataError, InputError, UnknownNameError
+from veridical.core.serialization import encode
 from veridical.core.types import Case, Example, Judgement, Source, Span, Verdict
-from veridical.core.wire import encode
 
 WORDS = ["red", "green", "blue", "black", "white", "grey", "pink", "brown"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from veridical.core.serialization import encode
 from veridical.core.types import Case, Example, Judgement, Source, Span, Verdict
-from veridical.core.wire import encode
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "claims_per_call.py"
 

@@ -7,7 +7,7 @@ import pytest
 from veridical.bench.published import published
 from veridical.bench.table import markdown
 from veridical.core.errors import UnknownNameError
-from veridical.metrics.catalogue import METRICS
+from veridical.metrics.registry import METRICS
 
 
 def test_the_probes_paper() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.train.samples import examples
-from veridical.core.wire import encode
+from tests.probes.samples import examples
+from veridical.core.serialization import encode
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from veridical.check import check
+from veridical.checking import check
+from veridical.core.serialization import decode
 from veridical.core.types import Outcome
-from veridical.core.wire import decode
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 DEMO = Path(__file__).parents[2] / "examples" / "demo.jsonl"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from veridical.cli import main
+from veridical.core.serialization import decode, encode
 from veridical.core.types import Case, Example, Judgement, Source, Span, Verdict
-from veridical.core.wire import decode, encode
 from veridical.datasets import DATASETS
 from veridical.datasets.split import content_hash
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from veridical.cli import main
-from veridical.core.wire import decode
+from veridical.core.serialization import decode
 from veridical.datasets import read
 from veridical.datasets.split import split_by_document
 

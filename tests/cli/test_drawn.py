@@ -11,10 +11,10 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from veridical.cli.drawn import rows_of, with_maps
+from veridical.cli.salience_maps import rows_of, with_maps
 from veridical.core.types import Case, Source
 from veridical.detectors import load_detector
-from veridical.detectors.salience import Salience
+from veridical.detectors.local.salience import Salience
 from veridical.models.testing import tiny
 
 Command = Callable[..., tuple[int, str, str]]

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from tests.guard_model import RACE, RIGHT, WRONG, train  # noqa: E402
-from veridical.core.wire import decode, encode  # noqa: E402
+from veridical.core.serialization import decode, encode  # noqa: E402
 
 Command = Callable[..., tuple[int, str, str]]
 MENDED = "backtracked at character 0: 'Peter' 1.00\n"

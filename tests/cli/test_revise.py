@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from veridical.core.wire import decode
+from veridical.core.serialization import decode
 
 Command = Callable[..., tuple[int, str, str]]
 

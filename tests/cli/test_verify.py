@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from veridical.core.serialization import decode
 from veridical.core.types import Outcome
-from veridical.core.wire import decode
 
 Command = Callable[..., tuple[int, str, str]]
 

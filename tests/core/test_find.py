@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veridical.core.errors import InputError, MissingExtraError
-from veridical.core.find import find
+from veridical.core.quotes import find
 from veridical.core.spans import Span
 
 TOWER = "The tower – built in 1889, by Eiffel’s firm – is 330 m tall. It stands in “Paris, France”."

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from veridical.core.errors import UnknownNameError, WireError
+from veridical.core.serialization import KINDS, TAG, decode, decode_case, encode, kind_of, parse, schema
 from veridical.core.spans import Span
 from veridical.core.types import (
     Case,
@@ -30,7 +31,6 @@ from veridical.core.types import (
     Usage,
     Verdict,
 )
-from veridical.core.wire import KINDS, TAG, decode, decode_case, encode, kind_of, parse, schema
 
 TEXT = st.text(st.one_of(st.sampled_from('aé猫😀\n\r"\\\0\u2028\x7f\ufeff'), st.characters(codec="utf-8")), max_size=12)
 SCORE = st.floats(0, 1)

@@ -12,7 +12,7 @@ import pytest
 from tests.datasets import samples
 from tests.datasets.samples import put
 from veridical.core.errors import DataError, InputError, UnknownNameError
-from veridical.core.wire import encode
+from veridical.core.serialization import encode
 from veridical.datasets import DATASETS, Info, load_reader, read, table
 
 NAMES = sorted(DATASETS.table)

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from veridical.core.errors import DataError, InputError
+from veridical.core.serialization import decode, encode
 from veridical.core.types import Example, Verdict
-from veridical.core.wire import decode, encode
 from veridical.datasets import argkp, fave, load_reader, mu_shroom, perspectrum, read, wikipedia
 
 FOLDERS = {

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from veridical.core.types import Source
 from veridical.datasets import fave
-from veridical.detectors.citations import Citation, citations, definitions, footnotes, resolve, without
-from veridical.detectors.claims import statements
+from veridical.detectors.claims.citation_parser import Citation, citations, definitions, footnotes, resolve, without
+from veridical.detectors.claims.claims import statements
 
 
 def read(text: str, *labels: str) -> list[tuple[str, tuple[str, ...], str | None, str | None]]:

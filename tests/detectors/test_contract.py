@@ -111,9 +111,9 @@ def detector(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         script.write_text('{"": "It says so.\\nSupported: Yes"}', encoding="utf-8")
         spec = spec.replace("SCRIPT", str(script))
     if "FITTED" in spec:
-        from veridical.detectors.calibrated import Fitted, Scale, fingerprint_of, save_fitted
+        from veridical.calibration.calibrated import Fitted, Scale, fingerprint_of, save_fitted
+        from veridical.calibration.thresholding import SCALES
         from veridical.metrics.calibration import Platt
-        from veridical.metrics.fitting import SCALES
 
         folder = tmp_path_factory.getbasetemp() / "fitted"
         scales = {name: Scale(0.5, Platt(2.0, -1.0)) for name in SCALES}

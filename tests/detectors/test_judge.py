@@ -9,8 +9,8 @@ import pytest
 from veridical.core.decide import Outcome, outcome
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.types import Case, Judgement, Source, check_judgement
-from veridical.detectors.asking import Shot
-from veridical.detectors.judge import WAYS, Judge
+from veridical.detectors.claims.judge import WAYS, Judge
+from veridical.detectors.claims.llm_checker import Shot
 from veridical.llm.prompts import prompt
 from veridical.llm.protocol import ChatModel, Failure, Reply
 from veridical.llm.scripted import Scripted, yes_no_reply

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.types import Case, Judgement, Source, check_judgement
 from veridical.detectors import load_detector
-from veridical.detectors.overlap import WORDS, Overlap, precision_recall
+from veridical.detectors.overlap.detector import WORDS, Overlap, precision_recall
 
 
 def judge(response: str, *sources: str | Source, words: str = "content") -> Judgement:

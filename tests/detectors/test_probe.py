@@ -16,16 +16,16 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from tests.train.samples import WRONG, example, examples  # noqa: E402
-from veridical.detectors.probe import Probe  # noqa: E402
-from veridical.detectors.probe_live import Watch  # noqa: E402
+from tests.probes.samples import WRONG, example, examples  # noqa: E402
+from veridical.detectors.local.probe import Probe  # noqa: E402
+from veridical.detectors.local.probe_streaming import Watch  # noqa: E402
 from veridical.models import template  # noqa: E402
 from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.runner import Result, Runner, Want  # noqa: E402
 from veridical.models.testing import tiny  # noqa: E402
-from veridical.train.loss import Options  # noqa: E402
-from veridical.train.probe import Plan, train_probe  # noqa: E402
+from veridical.probes.probe_batch import Options  # noqa: E402
+from veridical.probes.training import Plan, train_probe  # noqa: E402
 
 SOURCE = Source("a", "The cat sat on the mat, and the dogs slept in the house.")
 CASE = Case("1", "the cat and dogs 😀 slept\n\nin Paris near house.", (SOURCE,))

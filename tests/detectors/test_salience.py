@@ -16,8 +16,8 @@ from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Source, check_judgement
-from veridical.detectors import salience as module
-from veridical.detectors.salience import Salience
+from veridical.detectors.local import salience as module
+from veridical.detectors.local.salience import Salience
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -347,7 +347,7 @@ import json, re, sys
 from pathlib import Path
 import torch
 from veridical.core.types import Case, Source
-from veridical.detectors.salience import Salience
+from veridical.detectors.local.salience import Salience
 from veridical.models.testing import tiny
 
 torch.set_num_threads(1)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veridical.core.stopwords import STOP_WORDS
-from veridical.detectors.stem import stem
+from veridical.detectors.overlap.stemmer import stem
 
 porter = pytest.importorskip("nltk.stem.porter", reason="NLTK is a development dependency")
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veridical.core.types import Case, Source
-from veridical.detectors import values
-from veridical.detectors.overlap import Overlap
+from veridical.detectors.overlap import quantities as values
+from veridical.detectors.overlap.detector import Overlap
 
 SAME = """
 1,200 = 1200

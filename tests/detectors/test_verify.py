@@ -18,13 +18,13 @@ from veridical.core.segment import sentences, words
 from veridical.core.types import Case, Example, Judgement, Source, Span, Usage, Verdict, check_judgement
 from veridical.datasets import bump, summedits
 from veridical.detectors import load_detector
-from veridical.detectors.asking import ModelChecker, Shot
 from veridical.detectors.baselines import Length
-from veridical.detectors.citing import DANGLING, MISSING, WRONG, Citing
-from veridical.detectors.claims import has_words, place, statements
-from veridical.detectors.tally import any_false
-from veridical.detectors.verify import Verify
-from veridical.detectors.windows import document, windows
+from veridical.detectors.claims.aggregate import any_false
+from veridical.detectors.claims.citation_policy import DANGLING, MISSING, WRONG, Citing
+from veridical.detectors.claims.claims import has_words, place, statements
+from veridical.detectors.claims.llm_checker import ModelChecker, Shot
+from veridical.detectors.claims.source_chunks import document, windows
+from veridical.detectors.claims.verify import Verify
 from veridical.llm.prompts import prompt
 from veridical.llm.protocol import Failure, Reply, Request
 from veridical.llm.scripted import Scripted, yes_no_reply

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from veridical.llm.pace import Pace
 from veridical.llm.protocol import Message, Request
+from veridical.llm.rate_limit import Pace
 
 
 @dataclass

@@ -12,8 +12,8 @@ from tests.llm.loopback import FakeTime, ask
 from veridical.core.errors import InputError
 from veridical.core.types import Usage
 from veridical.llm.budget import Budget, most_tokens
-from veridical.llm.pace import retry_after
 from veridical.llm.protocol import Message, Request, total_usage
+from veridical.llm.rate_limit import retry_after
 
 
 def test_what_is_on_its_way_is_set_aside() -> None:

@@ -20,7 +20,7 @@ from tests.llm.loopback import ask
 from veridical.core.errors import InputError, OutputError
 from veridical.core.types import Usage
 from veridical.llm.cache import Cached, request_key
-from veridical.llm.leases import Leases
+from veridical.llm.cache_locks import Leases
 from veridical.llm.protocol import Failure, Message, Reply, Request, TokenLogprob
 from veridical.llm.scripted import Scripted
 

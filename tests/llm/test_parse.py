@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.llm.parse import json_object, labelled, listed, numbered, quotes, spoken, yes_no, yes_probability
 from veridical.llm.protocol import Reply, TokenLogprob
+from veridical.llm.reply_parser import json_object, labelled, listed, numbered, quotes, spoken, yes_no, yes_probability
 from veridical.llm.scripted import yes_no_reply
 
 JSON = st.recursive(

@@ -24,8 +24,8 @@ import pytest
 from tests.llm.loopback import ask
 from veridical.llm.cache import Cached
 from veridical.llm.openai import OpenAIChat
-from veridical.llm.parse import yes_probability
 from veridical.llm.protocol import Failure, Reply
+from veridical.llm.reply_parser import yes_probability
 
 pytest.importorskip("openai")
 pytestmark = pytest.mark.realserver

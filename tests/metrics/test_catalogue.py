@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from veridical.core.errors import InputError, SpanError, UnknownNameError
 from veridical.core.types import Case, Example, Judgement, Omission, Source, Span, Verdict
-from veridical.metrics import UndefinedMetricError, records
-from veridical.metrics.catalogue import METRICS, metric, source_word_roc_auc, word_roc_auc
+from veridical.metrics import UndefinedMetricError
+from veridical.metrics import alignment as records
 from veridical.metrics.coverage import coverage_pair, omitted_sources, source_words
 from veridical.metrics.measure import interval, measure
+from veridical.metrics.registry import METRICS, metric, source_word_roc_auc, word_roc_auc
 
 TEXT = "Rome is the capital of France, and has 3 rivers."
 NAMES = [

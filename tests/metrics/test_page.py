@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from veridical.metrics.catalogue import METRICS
+from veridical.metrics.registry import METRICS
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 PART = re.compile(r"(?<=<!-- metrics -->\n).*(?=<!-- /metrics -->)", re.DOTALL)

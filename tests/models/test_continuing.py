@@ -9,7 +9,7 @@ from veridical.core.errors import InputError
 
 torch = pytest.importorskip("torch")
 
-from veridical.models.continuing import continue_prompts  # noqa: E402
+from veridical.models.generation import continue_prompts  # noqa: E402
 from veridical.models.load import LocalModel  # noqa: E402
 
 PROMPTS = ["The river", "Paris is the capital of", "Question: who won the race in 1998? Answer:", "a"]

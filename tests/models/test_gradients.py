@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
-from veridical.models import gradients, passes
+from veridical.models import autograd_memory as passes
+from veridical.models import gradients
+from veridical.models.autograd_memory import bytes_needed
 from veridical.models.gradients import salience
-from veridical.models.passes import bytes_needed
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veridical.core.errors import InputError, UnknownNameError
-from veridical.models.probes import KINDS, OBJECTIVES, Live, Probes, from_tensors, running_mean, score, sigmoid
+from veridical.models.probe_heads import KINDS, OBJECTIVES, Live, Probes, from_tensors, running_mean, score, sigmoid
 
 
 def probes(kind: str, objective: str, count: int = 3, width: int = 5, scale: float = 1.0, mix: bool = True) -> Probes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from veridical.core.salience_map import MapWord, SalienceMap
 from veridical.core.segment import words
 from veridical.core.types import (
     Case,
@@ -18,7 +19,6 @@ from veridical.core.types import (
     Span,
     Verdict,
 )
-from veridical.report.figures import MapWord, SalienceMap
 
 HOSTILE = (
     "[red]bold[/red] <script>document.title='owned'</script> <img src=x onerror=document.title='owned'> "

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from veridical.core.errors import InputError, MissingExtraError
+from veridical.core.salience_map import MapWord, SalienceMap
 from veridical.core.segment import words
 from veridical.core.spans import Span
 from veridical.core.types import Case, Source
-from veridical.report.figures import MapWord, SalienceMap, salience_map_png, salience_map_svg, word_bars_svg
 from veridical.report.salience import SALIENCE_CSS, salience_html, salience_page
+from veridical.report.salience_plots import salience_map_png, salience_map_svg, word_bars_svg
 
 CASE = Case("1", "Cats sleep & purr.", (Source("a", "Cats doze. Dogs bark.", "pro"), Source("<b>", "It rains.")))
 

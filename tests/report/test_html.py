@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.report.conftest import clear, hostile, map_of, silent, tower
 from veridical.core.errors import InputError, SpanError
 from veridical.core.spans import Span
+from veridical.core.text import visible
 from veridical.core.types import (
     Case,
     Checked,
@@ -24,7 +25,6 @@ from veridical.core.types import (
     Verdict,
 )
 from veridical.report.html import render_html
-from veridical.report.marks import visible
 from veridical.report.salience import SALIENCE_CSS, salience_html, salience_rules
 
 VOID = {"meta", "link", "rect", "br", "img", "input"}

@@ -18,8 +18,8 @@ from tests.report.test_html import Page
 from veridical.core.edits import apply, diff
 from veridical.core.errors import SpanError
 from veridical.core.spans import Span
+from veridical.core.text import visible
 from veridical.core.types import Case, Edit, Judgement, Revision
-from veridical.report.marks import visible
 from veridical.report.revision import parts_of, print_revisions, render_revisions, revision_fragment
 
 

@@ -13,7 +13,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from veridical.core.wire import encode as to_json  # noqa: E402
+from veridical.core.serialization import encode as to_json  # noqa: E402
 from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.template import get_template, render  # noqa: E402

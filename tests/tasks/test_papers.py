@@ -16,8 +16,8 @@ from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Source, Verdict
 from veridical.datasets.fave import read_questions
 from veridical.detectors import load_detector
-from veridical.detectors.citing import Citing, citing
-from veridical.detectors.verify import Verify
+from veridical.detectors.claims.citation_policy import Citing, citing
+from veridical.detectors.claims.verify import Verify
 from veridical.llm.protocol import Failure, Reply, Request
 from veridical.llm.scripted import Scripted
 from veridical.tasks.papers import study, summarise, summary_request

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
+from veridical.bench.evaluation import Trial, load_all, try_on
 from veridical.bench.settings import Settings, load
 from veridical.bench.table import Table
-from veridical.bench.trial import Trial, load_all, try_on
 from veridical.core.errors import DataError, InputError, UnknownNameError
 from veridical.core.files import read_text
 from veridical.metrics import UndefinedMetricError
-from veridical.metrics.catalogue import METRICS
 from veridical.metrics.permutation import permutation_accuracy, permutation_f1, permutation_f1_counts
+from veridical.metrics.registry import METRICS
 from veridical.metrics.significance import bonferroni, hanley_mcneil
 
 __all__ = ["TESTS", "Comparison", "compare", "comparison_table", "encode_comparison", "pair_of", "read_comparisons"]

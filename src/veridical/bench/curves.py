@@ -9,7 +9,7 @@ import numpy as np
 from veridical.core.types import Example, Judgement
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.calibration import reliability
-from veridical.metrics.catalogue import METRICS
+from veridical.metrics.registry import METRICS
 
 __all__ = ["POINTS", "curves", "roc_points"]
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from veridical.bench.rows import Row
+from veridical.bench.results import Row
 from veridical.core.errors import MissingExtraError
 
 __all__ = ["as_png", "as_svg", "bars", "new_axes", "reliability", "roc", "style_of"]

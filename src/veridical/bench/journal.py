@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from veridical.core.errors import OutputError, WireError
+from veridical.core.serialization import decode, encode
 from veridical.core.types import Judgement
-from veridical.core.wire import decode, encode
 
 __all__ = ["Journal"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from veridical.bench.figures import bars, reliability, roc
-from veridical.bench.rows import Row
+from veridical.bench.results import Row
 from veridical.bench.table import Table, by_data, tables
 
 __all__ = ["render_tables"]

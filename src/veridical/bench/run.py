@@ -15,17 +15,17 @@ from importlib.metadata import version
 import numpy as np
 
 from veridical.bench.curves import curves
-from veridical.bench.rows import Asked, Figure, Row
+from veridical.bench.evaluation import Trial, identity, load_all, try_on
+from veridical.bench.results import Asked, Figure, Row
 from veridical.bench.settings import Loaded, Settings, load
-from veridical.bench.trial import Trial, identity, load_all, try_on
 from veridical.core.decide import unjudged
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.types import Detector, Example, Judgement
 from veridical.datasets.split import document_of
 from veridical.llm.protocol import total_usage
 from veridical.metrics import UndefinedMetricError
-from veridical.metrics.catalogue import METRICS
 from veridical.metrics.measure import Metric, interval
+from veridical.metrics.registry import METRICS
 
 __all__ = ["row_of", "run"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from veridical.bench.rows import Figure, Row
+from veridical.bench.results import Figure, Row
 
 __all__ = ["FORMATS", "Table", "by_data", "cell", "latex", "markdown", "narrow", "tables"]
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from veridical.analyses.material import Plan
-    from veridical.analyses.records import Analysis
     from veridical.models.load import LocalModel
+    from veridical.probes.analysis.dataset import Plan
+    from veridical.probes.analysis.results import Analysis
 
 analyse_app = typer.Typer(
     no_args_is_help=True,
@@ -90,7 +90,7 @@ def layers_command(
 
     [bold]veridical analyse layers xsum_token:data/xsum_token --model models/reader --store states --out layers[/bold]
     """
-    from veridical.analyses.layers import layers
+    from veridical.probes.analysis.layers import layers
 
     loaded, plan = _loaded(model, _plan(locals()), dtype)
     return _finish(layers(loaded, data, plan), out)
@@ -134,7 +134,7 @@ def labels_command(
     [bold]veridical analyse labels bump:data/bump --model models/reader --merge intrinsic=intrinsic --merge
     extrinsic=extrinsic --out kinds[/bold]
     """
-    from veridical.analyses.kinds import labels
+    from veridical.probes.analysis.error_types import labels
 
     pairs = dict(_pair(text, "merge") for text in merge or ())
     loaded, plan = _loaded(model, _plan(locals()), dtype)
@@ -181,7 +181,7 @@ def transfer_command(
 
     [bold]veridical analyse transfer xsum_token:data/xsum_token bump:data/bump --model models/reader --out matrix[/bold]
     """
-    from veridical.analyses.transfer import transfer
+    from veridical.probes.analysis.transfer import transfer
 
     specs = _named(data)
     loaded, plan = _loaded(model, _plan(locals()), dtype)
@@ -214,8 +214,8 @@ def size_command(
 
     [bold]veridical analyse size xsum_token:data/xsum_token --model models/small --model models/large --out size[/bold]
     """
-    from veridical.analyses.reach import size
     from veridical.core.errors import InputError
+    from veridical.probes.analysis.ablations import size
 
     if len(set(model)) < 2:
         raise InputError(f"{len(set(model))} model is named", hint="size takes two or more: --model A --model B")
@@ -255,7 +255,7 @@ def context_command(
 
     [bold]veridical analyse context xsum_token:data/xsum_token --model models/reader --tokens 0,128,all[/bold]
     """
-    from veridical.analyses.reach import context
+    from veridical.probes.analysis.ablations import context
 
     counts = [None if part.strip() == "all" else _whole(part, "tokens") for part in tokens.split(",") if part.strip()]
     loaded, plan = _loaded(model, _plan(locals()), dtype)
@@ -264,8 +264,8 @@ def context_command(
 
 def _plan(given: dict[str, Any]) -> Plan:
     """The plan that the options common to all commands come to."""
-    from veridical.analyses.material import Plan
-    from veridical.train.loss import Options
+    from veridical.probes.analysis.dataset import Plan
+    from veridical.probes.probe_batch import Options
 
     options = Options(
         kind=given["kind"],
@@ -306,13 +306,13 @@ def _loaded(name: str, plan: Plan, dtype: str) -> tuple[LocalModel, Plan]:
 
 def _finish(found: Analysis, out: Path | None) -> int:
     """Rows and pictures in `out`, tables on standard output."""
-    from veridical.analyses.records import encode_records, tables_of
     from veridical.cli.bench import show_tables
     from veridical.core.errors import OutputError
     from veridical.core.files import write_whole
+    from veridical.probes.analysis.results import encode_records, tables_of
 
     if out is not None:
-        from veridical.analyses.figures import pictures_of
+        from veridical.probes.analysis.figures import pictures_of
 
         try:
             out.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.core import TyperGroup
 
-from veridical.cli.chat import (
+from veridical.cli.llm_options import (
     BaseUrl,
     CachePath,
     Concurrency,
@@ -28,7 +28,7 @@ from veridical.cli.chat import (
 from veridical.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from veridical.bench.rows import Row
+    from veridical.bench.results import Row
     from veridical.bench.settings import Settings
     from veridical.bench.table import Table
 
@@ -233,9 +233,9 @@ def compare_command(
 
 def _rehearse(settings: Settings) -> int:
     """Let every detector judge everything while no model is asked, and print what it would take."""
+    from veridical.bench.evaluation import BATCH, load_all
     from veridical.bench.settings import load
-    from veridical.bench.trial import BATCH, load_all
-    from veridical.cli.chat import print_plan
+    from veridical.cli.llm_options import print_plan
 
     detectors = load_all(settings)
     for spec in settings.data:
@@ -256,7 +256,7 @@ def _split(text: str | None) -> list[str]:
 
 def _run(settings: Settings, out: Path | None) -> list[Row]:
     """The rows of this run, those that `out` had already among them; a detector's rows are kept as soon as made."""
-    from veridical.bench.rows import encode_row, read_rows
+    from veridical.bench.results import encode_row, read_rows
     from veridical.bench.run import run
     from veridical.core.files import write_whole
 
@@ -308,7 +308,7 @@ def table_command(
 
     [bold]veridical bench table rows.jsonl --format markdown --metrics token_f1,roc_auc[/bold]
     """
-    from veridical.bench.rows import read_rows
+    from veridical.bench.results import read_rows
     from veridical.bench.table import FORMATS, tables
     from veridical.core.errors import UnknownNameError
     from veridical.core.files import write_whole

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from veridical.cli.chat import (
+from veridical.cli.llm_options import (
     BaseUrl,
     CachePath,
     Concurrency,
@@ -24,7 +24,7 @@ from veridical.cli.chat import (
 )
 
 if TYPE_CHECKING:
-    from veridical.cli.drawn import Maps
+    from veridical.cli.salience_maps import Maps
     from veridical.core.types import Case, Checked, Source
 
 _INPUT = "What to check"
@@ -128,9 +128,9 @@ def check_command(
     A line of cases.jsonl: {"response": "…", "sources": ["…", {"text": "…", "must_cover": true}]}.
     Exit codes: 0 nothing flagged, 1 flagged, 2 usage or input, 3 could not judge.
     """
-    from veridical.check import DEFAULT_DETECTOR, check_cases
-    from veridical.cli.chat import load_detectors, print_plan
-    from veridical.cli.drawn import with_maps
+    from veridical.checking import DEFAULT_DETECTOR, check_cases
+    from veridical.cli.llm_options import load_detectors, print_plan
+    from veridical.cli.salience_maps import with_maps
     from veridical.documents import CASE_ENDINGS
 
     limit = max_mb * 1024 * 1024
@@ -244,7 +244,7 @@ def deliver(checked: Iterator[Checked], *, html: Path | None, json: bool, maps: 
 
 
 def _print_json(checked: Iterator[Checked]) -> None:
-    from veridical.core.wire import encode
+    from veridical.core.serialization import encode
 
     for item in checked:
         sys.stdout.write(encode(item) + "\n")
@@ -259,7 +259,7 @@ def _print_text(checked: Iterator[Checked]) -> None:
 
 
 def _write_page(checked: list[Checked], path: Path, maps: Maps) -> None:
-    from veridical.cli.drawn import rows_of
+    from veridical.cli.salience_maps import rows_of
     from veridical.core.files import write_whole
     from veridical.report.html import render_html
 

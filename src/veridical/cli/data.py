@@ -129,7 +129,7 @@ def convert_command(
     """
     from veridical.core.errors import UnknownNameError
     from veridical.core.files import write_whole
-    from veridical.core.wire import encode
+    from veridical.core.serialization import encode
     from veridical.datasets.split import FRACTIONS, split_by_document
 
     if part is not None and part not in FRACTIONS:
@@ -166,7 +166,7 @@ def corrupt_command(
     [bold]veridical train probe jsonl:e2e-pairs.jsonl --model models/reader --template data-to-text-bare --out p[/bold]
     """
     from veridical.core.files import write_whole
-    from veridical.core.wire import encode
+    from veridical.core.serialization import encode
     from veridical.corrupt import corrupt
 
     with _reading(data, split, skip_bad) as reading:

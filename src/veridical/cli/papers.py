@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from veridical.cli.chat import (
+from veridical.cli.llm_options import (
     BaseUrl,
     CachePath,
     Concurrency,
@@ -100,7 +100,7 @@ def papers_command(
 
     One budget for all models. Exit codes: 0 done, 2 usage or input, 3 could not judge.
     """
-    from veridical.cli.chat import print_plan
+    from veridical.cli.llm_options import print_plan
     from veridical.datasets.fave import read_questions
     from veridical.tasks.papers import study
 
@@ -194,7 +194,7 @@ def _print(found: Study, *, json: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from veridical.report.marks import visible
+    from veridical.core.text import visible
 
     for note in found.notes:
         sys.stderr.write(f"{visible(note)}\n")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from veridical.cli.chat import (
+from veridical.cli.llm_options import (
     PANEL,
     BaseUrl,
     CachePath,
@@ -107,7 +107,7 @@ def revise_command(
     The revised text is judged again and kept only if it is better and loses nothing that was supported.
     Exit codes (of the text that stands): 0 nothing flagged, 1 flagged, 2 usage or input, 3 could not judge.
     """
-    from veridical.cli.chat import claim_checker, print_plan
+    from veridical.cli.llm_options import claim_checker, print_plan
 
     connection = connect(
         model,
@@ -137,7 +137,7 @@ def revise_command(
 def _reviser(name: str | None, model: ChatModel | None, critic: ChatModel | None) -> Reviser:
     from veridical.core.errors import InputError, UnknownNameError
     from veridical.revise import Delete, Flag
-    from veridical.revise.models import Factored, SelfCorrection
+    from veridical.revise.llm_revisers import Factored, SelfCorrection
 
     wanted = name or ("factored" if model else "delete")
     if wanted not in ("factored", "self", "delete", "flag"):
@@ -203,8 +203,8 @@ def _json(result: Revised) -> str:
     import json
     from dataclasses import asdict
 
+    from veridical.core.serialization import encode
     from veridical.core.types import Revision
-    from veridical.core.wire import encode
 
     def record(value: Any) -> Any:
         return None if value is None else json.loads(encode(value))

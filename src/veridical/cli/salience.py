@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from veridical.core.salience_map import SalienceMap
     from veridical.core.types import Case, Span
-    from veridical.report.figures import SalienceMap
 
 _ENDINGS = (".html", ".png", ".svg")
 
@@ -53,7 +53,7 @@ def salience_command(
     Shares of a gradient (0 to 100 %), not probabilities; colours compare words within one picture.
     """
     from veridical.core.errors import InputError
-    from veridical.detectors.salience import Salience
+    from veridical.detectors.local.salience import Salience
 
     ending = out.suffix.lower()
     if ending not in _ENDINGS or (bars and ending != ".svg"):
@@ -89,8 +89,8 @@ def _case(response: Path, sources: list[Path], question: str | None, encoding: s
 def _write(out: Path, found: SalienceMap, case: Case, flagged: list[Span], bars: bool) -> None:
     from veridical.core.errors import OutputError
     from veridical.core.files import write_whole
-    from veridical.report.figures import salience_map_png, salience_map_svg, word_bars_svg
     from veridical.report.salience import salience_page
+    from veridical.report.salience_plots import salience_map_png, salience_map_svg, word_bars_svg
 
     if out.suffix.lower() == ".html":
         write_whole(out, salience_page(found, case, flagged=flagged, title=f"Salience: {case.id}"))

@@ -12,6 +12,6 @@ def schema_command(
     kind: Annotated[str, typer.Argument(help="case, judgement, example, check or revision")] = "case",
 ) -> None:
     """Print the JSON Schema of a document: what `check` reads (case) and what it writes (check)."""
-    from veridical.core.wire import schema
+    from veridical.core.serialization import schema
 
     typer.echo(json.dumps(schema(kind), indent=2, ensure_ascii=False))

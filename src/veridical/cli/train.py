@@ -73,8 +73,8 @@ def probe_command(
     """
     from veridical.datasets import read
     from veridical.models.load import READERS, load
-    from veridical.train.loss import Options
-    from veridical.train.probe import Plan, train_probe
+    from veridical.probes.probe_batch import Options
+    from veridical.probes.training import Plan, train_probe
 
     options = Options(
         kind=kind,
@@ -147,9 +147,9 @@ def threshold_command(
     """
     import json as json_
 
+    from veridical.calibration.fitting import Plan, fit_thresholds
     from veridical.cli.progress import progress_bar
     from veridical.datasets import read
-    from veridical.train.threshold import Plan, fit_thresholds
 
     chosen = tuple(name.strip() for name in levels.split(",") if name.strip()) if levels else None
     plan = Plan(rule=rule, calibration=calibration, levels=chosen, whole=whole, seed=seed)

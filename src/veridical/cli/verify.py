@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from veridical.cli.chat import (
+from veridical.cli.llm_options import (
     BaseUrl,
     CachePath,
     Concurrency,
@@ -141,9 +141,9 @@ def verify_command(
 
     Exit codes: 0 nothing flagged, 1 flagged, 2 usage or input, 3 could not judge.
     """
-    from veridical.check import check_cases
-    from veridical.cli.chat import claim_checker, print_plan
+    from veridical.checking import check_cases
     from veridical.cli.check import deliver
+    from veridical.cli.llm_options import claim_checker, print_plan
 
     connection = connect(
         model,

@@ -15,7 +15,7 @@ from dataclasses import replace
 from veridical.core.errors import InputError
 from veridical.core.spans import Span
 from veridical.core.types import Case, Evidence, Example, Judgement, Omission, Source, Verdict
-from veridical.corrupt.slots import VALUES, Slot, Unplaced, meaning, place_slots, says
+from veridical.corrupt.e2e_slots import VALUES, Slot, Unplaced, meaning, place_slots, says
 
 __all__ = ["Attributes"]
 

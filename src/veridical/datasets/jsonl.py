@@ -1,4 +1,4 @@
-"""Your own data: one `example/1` document of `veridical.core.wire` a line (docs/datasets.md shows one)."""
+"""Your own data: one `example/1` document of `veridical.core.serialization` a line (docs/datasets.md shows one)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from veridical.core.errors import DataError, UnknownNameError
+from veridical.core.serialization import TAG, decode
 from veridical.core.types import Example
-from veridical.core.wire import TAG, decode
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, jsonl_rows, read_rows
 

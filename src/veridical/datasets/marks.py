@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from veridical.core.decide import merge
 from veridical.core.errors import InputError
-from veridical.core.find import find
+from veridical.core.quotes import find
 from veridical.core.spans import Span, union
 
 __all__ = ["align", "diff_spans", "locate", "runs", "tokens"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from veridical.core.errors import DataError
-from veridical.core.find import find
+from veridical.core.quotes import find
 from veridical.core.spans import Span
 from veridical.core.types import Case, Example, Judgement, Omission, Source, Verdict
 from veridical.datasets import Info, OnBad

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable, Mapping
 
 from veridical.core.errors import InputError
+from veridical.core.serialization import encode
 from veridical.core.types import Example
-from veridical.core.wire import encode
 
 __all__ = ["FRACTIONS", "content_hash", "document_of", "split_by_document"]
 

@@ -14,13 +14,13 @@ from veridical.core.decide import THRESHOLD, check_threshold
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.types import Case, Detector, Judgement
 from veridical.detectors import load_detector
-from veridical.detectors.logprob import SCORES, Logprob
-from veridical.detectors.probe import Probe
-from veridical.guard.course import UNITS, Course, Say, Spending
-from veridical.guard.online import Online, online_of
-from veridical.guard.records import Budget, Guarded, Intervention, Sampling, Unguarded, to_json
+from veridical.detectors.local.logprob import SCORES, Logprob
+from veridical.detectors.local.probe import Probe
+from veridical.guard.decoding_loop import UNITS, Course, Say, Spending
+from veridical.guard.generation import Writer, prompt_of
+from veridical.guard.monitors import Online, online_of
 from veridical.guard.rerank import beam_texts, best_of, judge_all, sampled_texts
-from veridical.guard.writer import Writer, prompt_of
+from veridical.guard.types import Budget, Guarded, Intervention, Sampling, Unguarded, to_json
 from veridical.models.load import LocalModel, load
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from veridical.core.errors import CannotJudgeError
 from veridical.core.spans import Span
 from veridical.core.types import Case, Detector, Judgement
-from veridical.guard.course import Course, Say, Spending
-from veridical.guard.records import Intervention, Sampling
-from veridical.guard.writer import Writer
+from veridical.guard.decoding_loop import Course, Say, Spending
+from veridical.guard.generation import Writer
+from veridical.guard.types import Intervention, Sampling
 
 if TYPE_CHECKING:
     import torch

@@ -17,7 +17,7 @@ from typing import Any
 
 from veridical.core.errors import InputError, OutputError
 from veridical.core.types import Usage
-from veridical.llm.leases import LEASE, Leases
+from veridical.llm.cache_locks import LEASE, Leases
 from veridical.llm.protocol import ChatModel, Failure, Incremental, Reply, Request, TokenLogprob
 
 __all__ = ["Cached", "request_key"]

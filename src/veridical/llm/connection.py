@@ -16,8 +16,8 @@ from veridical.core.errors import DataError, InputError
 from veridical.core.files import read_text
 from veridical.llm.budget import Budget, Prices
 from veridical.llm.cache import Cached
+from veridical.llm.dry_run import Rehearsal
 from veridical.llm.protocol import ChatModel
-from veridical.llm.rehearsal import Rehearsal
 from veridical.llm.scripted import Scripted
 
 __all__ = ["OPTIONS", "Connection", "read_prices"]

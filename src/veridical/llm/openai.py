@@ -1,7 +1,7 @@
 """Any server with OpenAI's chat-completions interface (hosted, vLLM, llama.cpp, Ollama …) over the official client.
 
 Requests run at once in threads, up to a bound, under a synchronous surface. What a server cannot do is found out from
-its answers and remembered; what it answers is read by `veridical.llm.completion`.
+its answers and remembered; what it answers is read by `veridical.llm.response_parser`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from veridical.core.errors import CannotJudgeError, InputError, MissingExtraError
 from veridical.core.types import Usage
 from veridical.llm.budget import Budget, Prices
-from veridical.llm.completion import read_completion
 from veridical.llm.deadline import Deadline
-from veridical.llm.pace import Pace, retry_after
+from veridical.llm.endpoint import Server, find_server, find_url
 from veridical.llm.protocol import Failure, Reply, Request
-from veridical.llm.server import Server, find_server, find_url
+from veridical.llm.rate_limit import Pace, retry_after
+from veridical.llm.response_parser import read_completion
 
 if TYPE_CHECKING:
     import openai
@@ -35,7 +35,7 @@ _CONTEXT = re.compile(r"context[ _](length|window|size)|maximum context|prompt i
 class OpenAIChat:
     """The chat model called `model` on an OpenAI-compatible server.
 
-    The key comes from the environment variable `key_env` or the file `key_file` (`veridical.llm.server` has the rules).
+    The key comes from the environment variable `key_env` or the file `key_file` (rules: `veridical.llm.endpoint`).
     `concurrency` requests run at once; `timeout` is the seconds that one call may take as a whole, however its bytes
     come; a failed request is tried `retries` more times where that can help. `per_minute` limits requests; `prices`
     (input, output, per million tokens), `max_cost` and `max_calls` are the budget of this object's life; `budget`,

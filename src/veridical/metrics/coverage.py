@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from veridical.core.types import Example, Judgement, check_judgement
+from veridical.metrics.alignment import GOLD_THRESHOLD
 from veridical.metrics.arrays import Bools, Floats
-from veridical.metrics.records import GOLD_THRESHOLD
 from veridical.metrics.tokens import any_in, highest_in, scores_of_characters, word_units
 
 __all__ = ["coverage_pair", "omitted_sources", "source_words"]

@@ -60,7 +60,7 @@ class Metric:
         where one is needed.
 
         >>> from veridical.core.types import Case
-        >>> from veridical.metrics.catalogue import METRICS
+        >>> from veridical.metrics.registry import METRICS
         >>> example = Example(Case("1", "In Rome"), Judgement("1", "human:a", hallucination=1.0))
         >>> METRICS["accuracy"].rows(example, Judgement("1", "me", hallucination=0.3), 0.5)
         array([[1., 0.]])
@@ -72,7 +72,7 @@ class Metric:
     def value(self, rows: ArrayLike, weight: ArrayLike | None = None) -> float:
         """The metric over rows *(n, columns)*, each counted `weight` times; `UndefinedMetricError` where it has none.
 
-        >>> from veridical.metrics.catalogue import METRICS
+        >>> from veridical.metrics.registry import METRICS
         >>> METRICS["accuracy"].value([[1, 0], [1, 1]], weight=[1, 3])
         0.75
         """
@@ -84,7 +84,7 @@ class Metric:
     def fits(self, detector: Collection[str], data: Collection[str]) -> bool:
         """Whether it can be measured, given the `levels` that a detector scores and those that a data set labels.
 
-        >>> from veridical.metrics.catalogue import METRICS
+        >>> from veridical.metrics.registry import METRICS
         >>> METRICS["f1_sp"].fits(["response"], ["span"]), METRICS["f1"].fits(["span"], ["token"])
         (False, True)
         """
@@ -117,7 +117,7 @@ def interval(
     `documents[i]` names the document of case i, None = the case is its own. Only documents with a case that counts
     are drawn from.
 
-    >>> from veridical.metrics.catalogue import METRICS
+    >>> from veridical.metrics.registry import METRICS
     >>> interval(METRICS["accuracy"], [np.array([[1.0, 1.0]]), None, np.array([[1.0, 0.0]])], ["a", "a", "b"])
     (0.0, 1.0)
     """
@@ -145,7 +145,7 @@ def measure(
     """`metric` over paired examples and judgements, with its 95 % interval by document.
 
     >>> from veridical.core.types import Case
-    >>> from veridical.metrics.catalogue import METRICS
+    >>> from veridical.metrics.registry import METRICS
     >>> examples = [Example(Case(i, "a"), Judgement(i, "human:a", hallucination=float(i))) for i in "01"]
     >>> judgements = [Judgement("0", "me", hallucination=0.2), Judgement("1", "me", judged=())]
     >>> measure(METRICS["accuracy"], examples, judgements, threshold=0.5)

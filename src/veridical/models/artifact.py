@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from veridical.core.errors import DataError, InputError, MissingExtraError, OutputError, WireError
 from veridical.core.files import read_text, write_whole
-from veridical.core.wire import parse
+from veridical.core.serialization import parse
 from veridical.models.load import LocalModel
 
 __all__ = [

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
-from veridical.models.passes import (
+from veridical.models.autograd_memory import (
     blocks,
     bytes_needed,
     embedded,

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from veridical.core.errors import InputError
+from veridical.models.autograd_memory import out_of_memory
 from veridical.models.encode import Encoded
 from veridical.models.load import FORCED, LocalModel
-from veridical.models.passes import out_of_memory
 from veridical.models.sublayers import check_layout, sublayer_count, tapped
 
 if TYPE_CHECKING:

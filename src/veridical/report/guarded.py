@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from veridical.core.spans import Span
+from veridical.core.text import shorten, visible
 from veridical.core.types import Case, Checked, Judgement, Outcome
 from veridical.report.findings import number
-from veridical.report.marks import shorten, visible
 from veridical.report.terminal import LONG_PIECE, MANY, Printer
 
 if TYPE_CHECKING:

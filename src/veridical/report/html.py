@@ -15,18 +15,18 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from veridical.core.errors import InputError
+from veridical.core.text import visible
 from veridical.core.types import Checked, Outcome
 from veridical.report.findings import number
-from veridical.report.marks import visible
-from veridical.report.page import CaseView, case_view
-from veridical.report.pieces import Piece
+from veridical.report.html_segments import Piece
+from veridical.report.html_view import CaseView, case_view
 from veridical.report.salience import LIT_WORDS, SALIENCE_CSS, salience_html, salience_rules
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-    from veridical.report.figures import SalienceMap
+    from veridical.core.salience_map import SalienceMap
 
 __all__ = ["page_environment", "render_html"]
 

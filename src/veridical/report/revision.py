@@ -13,10 +13,10 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol
 
 from veridical.core.edits import check_edits
+from veridical.core.text import shorten, visible
 from veridical.core.types import Case, Edit, Judgement, Revision
 from veridical.report.findings import number
 from veridical.report.html import page_environment
-from veridical.report.marks import shorten, visible
 from veridical.report.terminal import LONG_PIECE, MANY, Printer
 
 if TYPE_CHECKING:

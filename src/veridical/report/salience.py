@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from hashlib import sha256
 from html import escape
 
+from veridical.core.salience_map import SalienceMap
 from veridical.core.segment import sentences
 from veridical.core.spans import Span
+from veridical.core.text import visible
 from veridical.core.types import Case
-from veridical.report.figures import SalienceMap, flags
-from veridical.report.marks import visible
+from veridical.report.salience_plots import flags
 
 __all__ = ["LIT_WORDS", "SALIENCE_CSS", "salience_html", "salience_page", "salience_rules"]
 

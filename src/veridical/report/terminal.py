@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from veridical.core.spans import Span
+from veridical.core.text import shorten, visible
 from veridical.core.types import Case, Checked, Omission, Outcome, Source
 from veridical.report.findings import Finding, Reading, number, readings, wording
-from veridical.report.marks import passages, segment, shorten, visible, within
+from veridical.report.segments import passages, segment, within
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -2,7 +2,7 @@
 
 A detector says what is not supported, a reviser proposes edits, the same detector judges the edited text, and
 `weigh` decides. Where it is not better, the best earlier text stands and the reason is said. Revisers: `Delete` and
-`Flag` (no model), `Factored` and `SelfCorrection` (`veridical.revise.models`).
+`Flag` (no model), `Factored` and `SelfCorrection` (`veridical.revise.llm_revisers`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from veridical.core.decide import THRESHOLD, check_threshold
 from veridical.core.edits import apply, compose
 from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.types import Case, Detector, Edit, Judgement, Revision, Usage
-from veridical.detectors.checkers import add
-from veridical.revise.revisers import Delete, Draft, Flag, Reviser, Task
-from veridical.revise.units import Unit, statements_of
-from veridical.revise.weigh import Trial, weigh
+from veridical.detectors.claims.claim_checker import add
+from veridical.revise.acceptance import Trial, weigh
+from veridical.revise.rule_revisers import Delete, Draft, Flag, Reviser, Task
+from veridical.revise.statements import Unit, statements_of
 
 __all__ = ["MAX_ROUNDS", "Delete", "Draft", "Flag", "Revised", "Reviser", "Round", "Task", "Unit", "revise"]
 

@@ -15,8 +15,8 @@ from veridical.core.decide import flagged
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.segment import sentences
 from veridical.core.types import Case, Detector, Example, Judgement, Source
-from veridical.models.continuing import Continued, continue_prompts
 from veridical.models.encode import Encoded, encode
+from veridical.models.generation import Continued, continue_prompts
 from veridical.models.load import LocalModel
 from veridical.models.template import Template, get_template, render
 

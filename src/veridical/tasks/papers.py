@@ -14,14 +14,14 @@ from typing import Literal
 from veridical.core.decide import THRESHOLD, check_threshold
 from veridical.core.segment import words
 from veridical.core.types import Case, Detector, Judgement, Usage
-from veridical.detectors.asking import ModelChecker
-from veridical.detectors.checkers import add
-from veridical.detectors.citing import Citing
-from veridical.detectors.verify import Verify
+from veridical.detectors.claims.citation_policy import Citing
+from veridical.detectors.claims.claim_checker import add
+from veridical.detectors.claims.llm_checker import ModelChecker
+from veridical.detectors.claims.verify import Verify
 from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
 from veridical.revise import Revised, Reviser, revise
-from veridical.revise.models import Factored
+from veridical.revise.llm_revisers import Factored
 from veridical.tasks.prevalence import Audit, Prevalence, prevalence
 
 __all__ = ["Row", "Study", "cited_claims", "study", "summarise", "summary_request"]

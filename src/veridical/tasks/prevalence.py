@@ -13,7 +13,7 @@ from veridical.core.segment import sentences, words
 from veridical.core.types import Case, Judgement
 from veridical.metrics.arrays import Floats
 from veridical.metrics.significance import bootstrap
-from veridical.revise.units import statements_of
+from veridical.revise.statements import statements_of
 
 __all__ = ["Audit", "Estimate", "Prevalence", "prevalence"]
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from veridical.core.errors import InputError, OutputError, WireError
+from veridical.core.serialization import decode, encode
 from veridical.core.types import Example
-from veridical.core.wire import decode, encode
 from veridical.tasks.grounded import UNLABELLED
 
 __all__ = ["append_responses", "kept_responses"]

@@ -1,0 +1,1 @@
+"""Thresholds and probabilities fitted on labelled data, for any detector."""

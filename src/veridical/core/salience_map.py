@@ -1,0 +1,58 @@
+"""A salience map: how much each source word bears on each response word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from veridical.core.errors import InputError
+from veridical.core.spans import Span
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["MapWord", "SalienceMap"]
+
+
+@dataclass(frozen=True, slots=True)
+class MapWord:
+    """A word, the characters where it stands, and in which source (None: in the response)."""
+
+    text: str
+    span: Span
+    source_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SalienceMap:
+    """How much each source word (row) bears on each response word (column), in [0, 1].
+
+    *Shape:* `values` (source words, response words), `contribution` (source words,), `attribution` (response words,).
+    1 - contribution is the score of a source word as omitted, 1 - attribution that of a response word as hallucinated.
+    """
+
+    source_words: tuple[MapWord, ...]
+    response_words: tuple[MapWord, ...]
+    values: np.ndarray
+    contribution: np.ndarray
+    attribution: np.ndarray
+
+    def __post_init__(self) -> None:
+        shape = (len(self.source_words), len(self.response_words))
+        if self.values.shape != shape or (len(self.contribution), len(self.attribution)) != shape:
+            raise InputError(f"a salience map of {shape} words has values of {self.values.shape}")
+
+    def strongest(self, rows: int, columns: int) -> SalienceMap:
+        """The part with the `rows` source words of the highest single values and the first `columns` response words."""
+        import numpy as np
+
+        values = self.values[:, :columns]
+        peaks = values.max(axis=1, initial=0.0)
+        kept = np.sort(np.argsort(-peaks, kind="stable")[:rows])
+        return SalienceMap(
+            tuple(self.source_words[i] for i in kept),
+            self.response_words[:columns],
+            values[kept],
+            self.contribution[kept],
+            self.attribution[:columns],
+        )

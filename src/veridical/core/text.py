@@ -1,0 +1,55 @@
+"""Text made safe and short for people to read: hidden characters shown as signs, long texts cut in the middle."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["shorten", "visible"]
+
+# What must not reach a terminal or a page as it is: controls (escape sequences start with one), line and paragraph
+# separators, bidirectional embeddings, overrides and isolates, invisible spaces, tag characters, lone surrogates,
+# noncharacters. Joiners and left-to-right marks stay: honest text needs them and they cannot deceive by themselves.
+_HIDDEN = re.compile(
+    "\r(?=\n)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060\u2066-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def visible(text: str, start: int = 0, end: int | None = None) -> str:
+    """`text[start:end]` with every character that could act instead of being read shown as a sign for it.
+
+    ASCII controls become their pictures (␛), others ⟨U+202E⟩. Line feeds and tabs stay; a line break of two
+    characters becomes one. Pieces join: the pieces of a text, made visible one by one, are the visible text.
+
+    >>> visible("a\\x1b[2Jb\\u202ec\\r\\n")
+    'a␛[2Jb⟨U+202E⟩c\\n'
+    """
+    stop = len(text) if end is None else end
+    if stop > start and text[stop - 1] == "\r" and text[stop : stop + 1] == "\n":
+        stop -= 1  # the line feed after it stands in the next piece
+    return _HIDDEN.sub(_sign, text[start:stop])
+
+
+def _sign(match: re.Match[str]) -> str:
+    character = match[0]
+    code = ord(character)
+    if character == "\r" and match.string[match.end() : match.end() + 1] == "\n":
+        return ""
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "␡" if code == 0x7F else f"⟨U+{code:04X}⟩"
+
+
+def shorten(text: str, limit: int) -> str:
+    """`text` on one line, its middle replaced by … where it is longer than `limit` characters.
+
+    >>> shorten("one two three four five six", 15)
+    'one two … six'
+    """
+    if len(text) > 4 * limit:  # do not split a very long text only to throw it away
+        text = f"{text[: 2 * limit]} {text[-2 * limit :]}"
+    line = " ".join(text.split())
+    if len(line) <= limit:
+        return line
+    head, tail = line[: limit * 2 // 3].rsplit(" ", 1)[0], line[-(limit // 3) :]
+    return f"{head} … {tail.split(' ', 1)[-1]}"

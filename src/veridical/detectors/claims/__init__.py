@@ -1,0 +1,1 @@
+"""Claim-level verification: the response in claims, each checked by itself."""

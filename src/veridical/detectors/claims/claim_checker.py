@@ -1,0 +1,126 @@
+"""What checks one claim against sources: the protocol, and any detector as a claim checker.
+
+A checker gets all claims of all cases in one call and gives one `Finding` for each; what it could not judge has no
+score and says why. The checker that asks a chat model is in `veridical.detectors.claims.llm_checker`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from veridical.core.decide import merge, unjudged
+from veridical.core.spans import Span
+from veridical.core.types import Case, Detector, Evidence, Judgement, Source, Usage
+
+__all__ = ["Checker", "DetectorChecker", "Finding", "Question", "add"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Is `claim`, made in the case `case_id`, backed by `sources`?"""
+
+    case_id: str
+    claim: str
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The answer: `score` is 1 - P(supported) in [0, 1], None where there is no answer, and then `reason` says why.
+
+    `unjudged` are spans of the claim that the checker could not judge. `bare`: the score is a yes or no for want of
+    log-probabilities. `strange` counts quotes that stand in no source.
+    """
+
+    score: float | None
+    reason: str | None = None
+    evidence: tuple[Evidence, ...] = ()
+    unjudged: tuple[Span, ...] = ()
+    usage: Usage | None = None
+    bare: bool = False
+    strange: int = 0
+
+
+class Checker(Protocol):
+    """What checks claims. `reads_citations`: a claim may name its sources ("Ling (2009) found …")."""
+
+    name: str
+    reads_citations: bool
+
+    def check(self, questions: Sequence[Question]) -> list[Finding]:
+        """One finding for each question, in the same order."""
+        ...
+
+
+def add(usages: Iterable[Usage | None]) -> Usage | None:
+    """The sum; None if there is none. A cost is known if any is."""
+    known = [usage for usage in usages if usage is not None]
+    costs = [usage.cost for usage in known if usage.cost is not None]
+    if not known:
+        return None
+    return Usage(
+        sum(u.calls for u in known),
+        sum(u.prompt_tokens for u in known),
+        sum(u.completion_tokens for u in known),
+        sum(costs) if costs else None,
+    )
+
+
+class DetectorChecker:
+    """Checks a claim by judging it as a response of its own: its score is the response's, or its worst span's."""
+
+    reads_citations = False
+
+    def __init__(self, detector: Detector) -> None:
+        self.detector = detector
+        self.name = detector.name
+
+    def check(self, questions: Sequence[Question]) -> list[Finding]:
+        """One finding for each claim."""
+        cases = [Case(f"{q.case_id}#{i}", q.claim, q.sources) for i, q in enumerate(questions)]
+        return [_finding(c, j) for c, j in zip(cases, self.detector.judge(cases) if cases else [], strict=True)]
+
+
+def _finding(case: Case, judgement: Judgement) -> Finding:
+    scores = [verdict.score for verdict in judgement.verdicts]
+    score = judgement.hallucination if judgement.hallucination is not None else max(scores, default=None)
+    if score is None and judgement.judged:
+        score = 0.0  # judged, and no span of it is worth a verdict
+    if score is None:
+        return Finding(None, "; ".join(judgement.notes) or "the checker does not say", usage=judgement.usage)
+    return Finding(
+        score, _reason(case.response, judgement), _evidence(case, judgement), tuple(unjudged(case, judgement)),
+        judgement.usage,
+    )  # fmt: skip
+
+
+def _reason(claim: str, judgement: Judgement) -> str | None:
+    """What the checker says of its worst spans: the reasons, each with its words."""
+    worst = max((v.score for v in judgement.verdicts), default=0.0)
+    said: dict[str, list[Span]] = {}
+    for verdict in judgement.verdicts:
+        if verdict.score == worst > 0 and (verdict.reason or verdict.label):
+            said.setdefault(verdict.reason or verdict.label or "", []).append(verdict.span)
+    parts = []
+    for reason, spans in said.items():
+        shown = [f"“{span.of(claim)}”" for span in merge(claim, spans)]
+        more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+        parts.append(f"{reason}: {', '.join(shown[:_SHOWN])}{more}")
+    return "; ".join(parts) or None
+
+
+_SHOWN = 5  # places named in one reason
+
+
+def _evidence(case: Case, judgement: Judgement) -> tuple[Evidence, ...]:
+    """The checker's evidence, neighbouring places of one source joined; a joint place weighs as its heaviest part."""
+    places: dict[str, list[Evidence]] = {}
+    for evidence in (e for verdict in judgement.verdicts for e in verdict.evidence):
+        places.setdefault(evidence.source_id, []).append(evidence)
+    found = []
+    for id, parts in places.items():
+        for span in merge(case.source(id).text, (e.span for e in parts)):
+            found.append(Evidence(id, span, max(e.weight for e in parts if e.span.overlaps(span))))
+    return tuple(found)

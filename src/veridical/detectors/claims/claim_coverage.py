@@ -1,0 +1,49 @@
+"""Coverage by claims: is each sentence of a source that had to be covered backed by the response?
+
+A hallucination with the roles swapped (C's checking of claims, A's recall).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from veridical.core.spans import Span
+from veridical.core.types import Case, Omission, Source
+from veridical.detectors.claims.claim_checker import Finding
+from veridical.detectors.claims.claims import has_words, statements
+
+__all__ = ["coverage", "to_cover"]
+
+
+def to_cover(case: Case) -> Iterator[tuple[Source, Span]]:
+    """The sentences of the sources with `must_cover`."""
+    for source in case.sources:
+        if source.must_cover:
+            yield from ((source, span) for span in statements(source.text))
+
+
+def coverage(
+    case: Case, asked: Sequence[tuple[Source, Span]], findings: Sequence[Finding]
+) -> tuple[float | None, tuple[Omission, ...], list[str]]:
+    """1 - the least mean P(covered) of a perspective, each sentence's omission, and notes on what was not judged.
+
+    `findings` answer for the sentences `asked`; they are not looked at where the response is empty. A source with an
+    unread sentence is not known to be covered: only what is surely left out of it is kept.
+    """
+    if not asked:
+        return None, (), []
+    nothing = Finding(1.0, "the response is empty")
+    answers = list(findings) if has_words(case.response) else [nothing] * len(asked)
+    unread = [source.id for (source, _), answer in zip(asked, answers, strict=True) if answer.score is None]
+    sides: dict[tuple[str, str], list[float]] = {}
+    omissions = []
+    for (source, span), answer in zip(asked, answers, strict=True):
+        if answer.score is None:
+            continue
+        side = ("source", source.id) if source.perspective is None else ("perspective", source.perspective)
+        sides.setdefault(side, []).append(answer.score)
+        if source.id not in unread or answer.score == 1.0:
+            omissions.append(Omission(source.id, span, answer.score, answer.reason))
+    notes = [f"{len(unread)} of {len(asked)} sentences to cover could not be judged"] if unread else []
+    worst = max((sum(scores) / len(scores) for scores in sides.values()), default=None)
+    return (None if unread else worst), tuple(omissions), notes

@@ -1,0 +1,168 @@
+"""The claims of a response and where it makes them: its sentences (C §3.2), or what a model lists (C §2.2, A.1.1).
+
+A listed claim is found verbatim, then tolerantly (with the `fuzzy` extra), else it stays on the sentence whose words it
+shares. What no claim speaks of was not checked, and is said to be left.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from veridical.core.errors import MissingExtraError
+from veridical.core.quotes import find
+from veridical.core.segment import sentences, words
+from veridical.core.spans import Span, subtract
+from veridical.core.stopwords import STOP_WORDS
+from veridical.core.types import Case, Claim, Usage
+from veridical.detectors.claims.citation_parser import definitions, footnotes
+from veridical.llm.prompts import fill, prompt
+from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
+from veridical.llm.reply_parser import listed
+
+__all__ = ["MIN_SIMILARITY", "Claims", "has_words", "place", "sentence_claims", "split_by_model", "statements"]
+
+MIN_SIMILARITY = 0.8
+"""How alike a listed claim and its place must be: a claim may drop or exchange a few words of its sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The claims of one response, in order; `left` are its statements that no claim speaks of."""
+
+    claims: tuple[Claim, ...]
+    left: tuple[Span, ...] = ()
+    notes: tuple[str, ...] = ()
+    usage: Usage | None = None
+
+
+def statements(text: str, *, cited: bool = False) -> list[Span]:
+    """The sentences of `text` that hold a word; with `cited`, a footnote mark belongs to the sentence before it.
+
+    The lines that define footnotes are then none.
+
+    >>> [s.of("It rains.\\n\\n***\\n\\nIt pours.") for s in statements("It rains.\\n\\n***\\n\\nIt pours.")]
+    ['It rains.', 'It pours.']
+    """
+    read, defined = text, []
+    if cited:
+        defined = [place for place, _, _ in definitions(text)]
+        for mark in footnotes(text):
+            # to the segmenter a mark is a closing bracket, and as long as it was
+            read = read[: mark.start] + ")" * len(mark) + read[mark.end :]
+    found = (part for span in sentences(read) for part in subtract([span], defined))
+    return [span for span in found if has_words(span.of(text))]
+
+
+_LETTER = re.compile(r"[^\W_]")
+
+
+def has_words(text: str) -> bool:
+    """Whether `words(text)` finds any, without reading further than the first.
+
+    >>> has_words("… _ 7"), has_words("…!")
+    (True, False)
+    """
+    return _LETTER.search(text) is not None
+
+
+def sentence_claims(text: str, *, cited: bool = False) -> Claims:
+    """Each sentence as a claim, exactly as it stands there."""
+    return Claims(tuple(Claim(span.of(text), (span,)) for span in statements(text, cited=cited)))
+
+
+def split_by_model(
+    model: ChatModel, cases: Sequence[Case], *, cited: bool = False, max_tokens: int = 2048
+) -> list[Claims]:
+    """The claims that `model` lists for each case; where its reply cannot be read, the sentences, with a note."""
+    asked = prompt("split_claims")
+    requests = [
+        Request(
+            (Message("user", fill(asked, response=case.response)),),
+            max_tokens=max_tokens,
+            stage="split",
+            prompt=asked.hash,
+        )
+        for case in cases
+    ]
+    replies = model.chat(requests) if requests else []
+    return [_split(case.response, reply, cited) for case, reply in zip(cases, replies, strict=True)]
+
+
+def _split(text: str, reply: Reply | Failure, cited: bool) -> Claims:
+    why, texts = _listed(reply)
+    if texts:
+        placed = place(text, texts, statements(text, cited=cited))
+        if placed.claims:
+            return Claims(placed.claims, placed.left, placed.notes, reply.usage)
+        why = "no claim of its list is about the response"
+    whole = sentence_claims(text, cited=cited)
+    return Claims(whole.claims, (), (f"not split into claims ({why}): each sentence is one",), reply.usage)
+
+
+def _listed(reply: Reply | Failure) -> tuple[str, list[str]]:
+    if isinstance(reply, Failure):
+        return reply.reason, []
+    if reply.finish == "length":
+        return "the list was cut short", []
+    return "the reply is no list", [item for item in listed(reply.text) if has_words(item)]
+
+
+def place(text: str, texts: Sequence[str], sentences: Sequence[Span]) -> Claims:
+    """The claims `texts` on the characters of `text`, whose statements are `sentences`.
+
+    A claim that shares no content word with any sentence is not of this response and is left out, with a note.
+    """
+    forms = [_content(span.of(text)) for span in sentences]
+    claims: list[Claim] = []
+    used: list[Span] = []
+    astray: list[str] = []
+    loose = at = 0
+    for wanted in texts:
+        span = _find(text, wanted, used)
+        if span is None:
+            shared = [len(_content(wanted) & form) for form in forms]
+            best = max(shared, default=0)
+            if not best:
+                astray.append(wanted)
+                continue
+            # of sentences that share as much, the next one: claims come in the order of the text
+            ties = [i for i, n in enumerate(shared) if n == best]
+            at = next((i for i in ties if i >= at), ties[0])
+            span = sentences[at]
+            loose += 1
+        else:
+            used.append(span)
+            at = next((i for i, s in enumerate(sentences) if s.overlaps(span)), at)
+        claims.append(Claim(wanted, (span,)))
+    left = tuple(s for s in sentences if not any(s.overlaps(c.spans[0]) for c in claims))
+    return Claims(tuple(claims), left, _notes(loose, astray, len(left)))
+
+
+def _notes(loose: int, astray: Sequence[str], left: int) -> tuple[str, ...]:
+    notes = []
+    if loose:
+        notes.append(f"{loose} claims are worded unlike the response: each is marked on its sentence")
+    if astray:
+        notes.append(f"{len(astray)} listed claims share no word with the response and were left out")
+    if left:
+        notes.append(f"{left} sentences gave no claim and were not checked")
+    return tuple(notes)
+
+
+def _find(text: str, wanted: str, used: Sequence[Span]) -> Span | None:
+    """The first unused place, else any: two claims may rest on the same words."""
+    for taken in (used, ()) if used else ((),):
+        try:
+            span = find(text, wanted, used=taken, min_similarity=MIN_SIMILARITY)
+        except MissingExtraError:
+            span = None  # without the extra a claim that is not verbatim stays on its sentence
+        if span is not None:
+            return span
+    return None
+
+
+def _content(text: str) -> set[str]:
+    found = {span.of(text).casefold() for span in words(text)}
+    return found - STOP_WORDS or found

@@ -1,0 +1,1 @@
+"""Detectors that read a local language model: log-probability, salience, probes."""

@@ -1,0 +1,328 @@
+"""Probes on a local language model's hidden states, offline and while the model is still writing.
+
+Chwang et al. 2024. The artifact comes from `veridical train probe`. A response is read by forced decoding, whoever
+wrote it; where the base model itself writes, `attach` listens to its forward passes and `stream` runs them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.core.errors import CannotJudgeError, DataError, InputError, UnknownNameError
+from veridical.core.segment import words
+from veridical.core.spans import Span, complement
+from veridical.core.types import Case, Judgement, Verdict
+from veridical.metrics.calibration import calibrator
+from veridical.models.artifact import Artifact, check_base, load_artifact
+from veridical.models.encode import Encoded, encode
+from veridical.models.load import READERS, LocalModel, load
+from veridical.models.probe_heads import OBJECTIVES, Probes, from_tensors, score
+from veridical.models.runner import Result, Runner, Want
+from veridical.models.template import get_template
+
+if TYPE_CHECKING:
+    from veridical.detectors.local.probe_streaming import Attached, ProbeSession
+
+__all__ = ["UNITS", "Head", "Probe", "heads_of", "judgement_of"]
+
+UNITS = ("word", "token")
+_OPTIONS = ("device", "dtype", "max_windows", "model", "unit")
+Floats = NDArray[np.float64]
+
+
+class Head:
+    """Probes of one objective as an artifact has them: with their threshold and, where fitted, their calibration."""
+
+    def __init__(self, probes: Probes, threshold: float, calibration: Mapping[str, Any] | None = None) -> None:
+        self.probes = probes
+        self.threshold = threshold
+        self._calibrator = calibrator(calibration) if calibration else None
+
+    def calibrated(self, scores: NDArray[np.floating[Any]]) -> Floats:
+        """`scores` as probabilities, if a calibration was fitted; else as they are."""
+        plain = np.asarray(scores, dtype=np.float64)
+        return self._calibrator.apply(plain) if self._calibrator else plain
+
+    def score(self, states: Mapping[int, NDArray[Any]]) -> Floats:
+        """The score of every prefix of one response, (tokens,), from its states (tokens, width) by sublayer."""
+        return self.calibrated(score(self.probes, states))
+
+
+def heads_of(artifact: Artifact) -> dict[str, Head]:
+    """The probes in an artifact, by objective ("token", "response"); `DataError` where weights are missing."""
+    heads = {}
+    for objective, about in artifact.settings["heads"].items():
+        tensors = {
+            name.removeprefix(f"{objective}."): array
+            for name, array in artifact.tensors.items()
+            if name.startswith(f"{objective}.")
+        }
+        probes = from_tensors(about["kind"], objective, tuple(about["sublayers"]), tensors, about["mix_bias"])
+        heads[objective] = Head(probes, about["threshold"], about.get("calibration"))
+    if not heads or not set(heads) <= set(OBJECTIVES):
+        raise DataError(f"the detector has probes for {', '.join(heads) or 'nothing'}", hint=", ".join(OBJECTIVES))
+    return heads
+
+
+class Probe:
+    """Probes on a local language model's hidden states, trained on your labels (`veridical train probe`).
+
+    `path` is the artifact's folder. `model` is where the base model lies now (default: where it lay at training); it
+    must be the same model. A word's score is the highest of its tokens' (`unit="token"`: a verdict for each token).
+    `hallucination` is the score of the response-level probes, or of the worst token where there are only token-level
+    ones. Of several windows over long sources the one that supports a token best counts.
+
+    Sources are read as part of the prompt. A case without sources is judged, too: by the model's states alone.
+    """
+
+    levels: tuple[str, ...] = ("response", "span")
+    grounded = False
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        model: str | Path | None = None,
+        unit: str = "word",
+        device: str = "auto",
+        dtype: str | None = None,
+        max_windows: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        if unit not in UNITS:
+            raise UnknownNameError("unit of probe", unit, UNITS)
+        self.path = Path(path)
+        self.model = model
+        self.unit = unit
+        self.device = device
+        self.dtype = dtype
+        self.max_windows = max_windows
+        self.name = name or f"probe:{path}"
+        self._artifact: Artifact | None = None
+        self._heads: dict[str, Head] = {}
+        self._checked = False
+
+    @classmethod
+    def from_spec(cls, argument: str | None) -> Probe:
+        """The detector for `PATH[,model=FOLDER,unit=token,device=…,dtype=…,max_windows=N]`."""
+        path, *options = (argument or "").split(",")
+        if not path.strip():
+            raise InputError("probe needs a trained probe", hint="probe:FOLDER, as `veridical train probe` wrote it")
+        given: dict[str, Any] = {}
+        for option in options:
+            key, sign, value = (part.strip() for part in option.partition("="))
+            if key not in _OPTIONS or not sign or key in given:
+                raise UnknownNameError("option of probe", option, [f"{o}=…" for o in _OPTIONS])
+            given[key] = value
+        if "max_windows" in given:
+            if not given["max_windows"].isdecimal() or int(given["max_windows"]) < 1:
+                raise InputError(f"max_windows of probe is {given['max_windows']!r}", hint="a whole number from 1")
+            given["max_windows"] = int(given["max_windows"])
+        made = cls(path.strip(), name=f"probe:{argument}", **given)
+        if "token" not in made.heads:
+            made.levels = ("response",)
+        return made
+
+    @property
+    def artifact(self) -> Artifact:
+        """What was trained, read when it is first asked for."""
+        if self._artifact is None:
+            self._artifact = load_artifact(self.path, "probe")
+            self._check_template(self._artifact.settings)
+            self._heads = heads_of(self._artifact)
+        return self._artifact
+
+    def _check_template(self, settings: Mapping[str, Any]) -> None:
+        template = get_template(settings["template"])
+        if settings.get("template_digest", template.digest) != template.digest:
+            raise InputError(
+                f"the template {template.name!r} reads otherwise than when the probe in {self.path} was trained",
+                hint="train the probe again, or use the Veridical that trained it",
+            )
+
+    @property
+    def heads(self) -> dict[str, Head]:
+        """The probes by objective."""
+        return self._heads if self.artifact else {}
+
+    @property
+    def threshold(self) -> float:
+        """That of the token-level probes, else of the response-level ones, as fitted on validation data."""
+        return self.heads["token" if "token" in self.heads else "response"].threshold
+
+    @property
+    def sublayers(self) -> tuple[int, ...]:
+        """All whose states are read."""
+        return tuple(sorted({s for head in self.heads.values() for s in head.probes.sublayers}))
+
+    def base(self) -> LocalModel:
+        """The base model, loaded; `InputError` if it is another than the one trained on, with the difference named."""
+        base = self.artifact.base
+        dtype = self.dtype or {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}[base.dtype]
+        place = self.model or base.name
+        if self.model is None and not Path(place).is_dir() and base.revision is None:
+            raise InputError(
+                f"the base model of {self.path} is not in {place!r} any more",
+                hint=f"say where it is: probe:{self.path},model=FOLDER",
+            )
+        revision = base.revision if self.model is None else None
+        model = load(place, revision=revision, device=self.device, dtype=dtype, kinds=READERS)
+        if not self._checked:
+            check_base(base, model, f"the probe in {self.path}")
+            self._checked = True
+        return model
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What its scores depend on: what was trained (whose model `judge` compares), and its options."""
+        about = {"settings": self.artifact.settings, "base": asdict(self.artifact.base)}
+        digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
+        for name, tensor in sorted(self.artifact.tensors.items()):
+            digest.update(name.encode() + np.ascontiguousarray(tensor).tobytes())
+        return {"probe": digest.hexdigest()[:16], "unit": self.unit, "max_windows": self.max_windows}
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        """One judgement a case; all windows of all cases are batched together."""
+        wordy = [bool(words(case.response)) for case in cases]
+        if not any(wordy):
+            return [_nothing(case, self.name, "the response has no words") for case in cases]
+        model = self.base()
+        sequences: list[Encoded] = []
+        plans: list[slice | str] = []
+        for case, there in zip(cases, wordy, strict=True):
+            plans.append(self._plan(model, case, sequences) if there else "the response has no words")
+        want = Want(logprobs=False, sublayers=self.sublayers)
+        results = list(Runner(model).run(sequences, want))
+        return [
+            _nothing(case, self.name, plan)
+            if isinstance(plan, str)
+            else self._judgement(case, sequences[plan], results[plan])
+            for case, plan in zip(cases, plans, strict=True)
+        ]
+
+    def _plan(self, model: LocalModel, case: Case, sequences: list[Encoded]) -> slice | str:
+        """Where in `sequences` the case's windows were put, or why it has none."""
+        settings = self.artifact.settings
+        windows = self.max_windows or settings["max_windows"]
+        try:
+            made = encode(model, case, settings["template"], max_tokens=settings["max_tokens"], max_windows=windows)
+        except CannotJudgeError as error:
+            return str(error)
+        if not made[0].spans:
+            return "the tokenizer has no token for anything in the response"
+        at = len(sequences)
+        sequences += made
+        return slice(at, len(sequences))
+
+    def _judgement(self, case: Case, windows: Sequence[Encoded], results: Sequence[Result]) -> Judgement:
+        failed = [result.failed for result in results if result.failed]
+        if failed:
+            return _nothing(case, self.name, *dict.fromkeys(failed))
+        scores = {
+            objective: np.stack([head.score(result.hidden) for result in results])
+            for objective, head in self.heads.items()
+        }
+        notes = dict.fromkeys(n for e, r in zip(windows, results, strict=True) for n in (*e.notes, *r.notes))
+        return judgement_of(
+            case,
+            self.name,
+            windows[0].spans,
+            tokens=scores["token"].min(0) if "token" in scores else None,
+            response=float(scores["response"][:, -1].min()) if "response" in scores else None,
+            unit=self.unit,
+            notes=tuple(notes),
+        )
+
+    def stream(self, case: Case, *, unit: str = "token", prompt_ids: Sequence[int] | None = None) -> ProbeSession:
+        """A session that judges a response to `case` while it is written; `case.response` is not read.
+
+        `prompt_ids` are the tokens that the response's tokens follow, where they are not the template's.
+        """
+        from veridical.detectors.local.probe_streaming import ProbeSession
+
+        return ProbeSession(self, case, unit=unit, prompt_ids=prompt_ids)
+
+    def attach(self, *, batch: int = 1) -> Attached:
+        """A context in which every forward pass of the base model is judged, whoever calls it (`generate` does)."""
+        from veridical.detectors.local.probe_streaming import Attached
+
+        return Attached(self.base(), self.heads, batch=batch)
+
+
+def judgement_of(
+    case: Case,
+    by: str,
+    spans: Sequence[Span | None],
+    *,
+    tokens: Floats | None,
+    response: float | None,
+    unit: str = "word",
+    notes: tuple[str, ...] = (),
+) -> Judgement:
+    """The judgement that scores come to: `tokens` for each of `spans`, `response` for the whole (None: not said).
+
+    Without `response` the highest token's score is that of the response.
+    """
+    if tokens is None:
+        return Judgement(case.id, by, response, notes=notes)
+    inner = [span and _trimmed(span, case.response) for span in spans]
+    parts = _groups(inner) if unit == "token" else words(case.response)
+    verdicts, judged = _verdicts(case, parts, inner, tokens)
+    if response is None and verdicts:
+        response = max(verdict.score for verdict in verdicts)
+    if judged is not None:
+        notes = (*notes, "the tokenizer has no token for a part of the response: it was not judged")
+    return Judgement(case.id, by, response, verdicts=verdicts, judged=judged, notes=notes)
+
+
+def _nothing(case: Case, by: str, *notes: str) -> Judgement:
+    return Judgement(case.id, by, judged=(), notes=notes)
+
+
+def _trimmed(span: Span, text: str) -> Span | None:
+    """The span without the white space around it; None if there is nothing else."""
+    inner = span.of(text)
+    start = span.start + len(inner) - len(inner.lstrip())
+    end = span.end - (len(inner) - len(inner.rstrip()))
+    return Span(start, end) if start < end else None
+
+
+def _groups(spans: Sequence[Span | None]) -> list[Span]:
+    """One span for each token, or for the tokens that share a character together."""
+    groups: list[Span] = []
+    for span in sorted(span for span in spans if span):
+        if groups and groups[-1].overlaps(span):
+            groups[-1] = Span(groups[-1].start, max(groups[-1].end, span.end))
+        else:
+            groups.append(span)
+    return groups
+
+
+def _verdicts(
+    case: Case, parts: Sequence[Span], spans: Sequence[Span | None], scores: Floats
+) -> tuple[tuple[Verdict, ...], tuple[Span, ...] | None]:
+    """For each part (words or tokens, in order) the highest score of its tokens; and what was judged, None = all."""
+    places = sorted((span.start, span.end, i) for i, span in enumerate(spans) if span)
+    verdicts, unknown = [], []
+    first = 0
+    for part in parts:
+        while first < len(places) and places[first][1] <= part.start:
+            first += 1
+        found = []
+        for start, end, i in places[first:]:
+            if start >= part.end:
+                break
+            if end > part.start:
+                found.append(i)
+        if found:
+            verdicts.append(Verdict(part, float(scores[found].max())))
+        else:
+            unknown.append(part)
+    return tuple(verdicts), tuple(complement(unknown, len(case.response))) if unknown else None

@@ -1,0 +1,1 @@
+"""Word overlap between response and sources."""

@@ -1,0 +1,241 @@
+"""What an analysis leaves: findings (a result row and its place on the plot), peaks, comparisons; and their tables."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from veridical.bench.compare import Comparison, comparison_table, encode_comparison
+from veridical.bench.evaluation import Trial
+from veridical.bench.results import Row
+from veridical.bench.run import row_of
+from veridical.bench.table import Table, cell
+from veridical.core.errors import DataError
+from veridical.core.files import read_text
+from veridical.models.artifact import base_of
+from veridical.models.load import LocalModel
+from veridical.probes.analysis.dataset import Plan
+from veridical.probes.analysis.probing import metrics_of
+
+__all__ = [
+    "Analysis",
+    "Finding",
+    "Peak",
+    "encode_records",
+    "finding_of",
+    "name_of",
+    "read_records",
+    "tables_of",
+    "weights_of",
+]
+
+At = dict[str, str | int | float | bool | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One point: `at` says where (sublayer, half, kind, training set …), `row` what was measured there.
+
+    The row's `seconds` are 0: no model is run to judge, activations are at hand.
+    `model` identifies the base model (`models.artifact.Base`, and its number of weights), `training` the probes.
+    """
+
+    analysis: str
+    at: At
+    model: dict[str, Any]
+    training: dict[str, Any]
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """Where a curve over sublayers peaks on the test part, and where it first reaches `share` of that.
+
+    Sublayers are numbers from 0 (2l is the attention of block l); `low` and `high` are the bootstrap interval of
+    `first`. `floor` is the value of flagging everything, `first_above_floor` the first sublayer that covers `share` of
+    the way from there to the peak (None where the peak is not above it). `chosen` is the sublayer that is best on the
+    validation part, and `chosen_value` its value on the test part.
+    """
+
+    analysis: str
+    data: str
+    data_hash: str
+    objective: str
+    metric: str
+    half: str
+    at: At
+    peak: float
+    peak_sublayer: int
+    share: float
+    first: int
+    low: int | None
+    high: int | None
+    floor: float | None
+    first_above_floor: int | None
+    chosen: int
+    chosen_value: float | None
+    n: int
+    resamples: int
+    seed: int
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """All that one analysis found."""
+
+    name: str
+    findings: list[Finding] = field(default_factory=list)
+    peaks: list[Peak] = field(default_factory=list)
+    comparisons: list[Comparison] = field(default_factory=list)
+
+
+def weights_of(model: LocalModel) -> int:
+    """The number of weights of a model; shared ones count once."""
+    return sum(int(p.numel()) for p in model.model.parameters())
+
+
+def name_of(model: LocalModel) -> str:
+    """What rows call the model: a folder's last name (its fingerprint says which it is), or the hub's name."""
+    return Path(model.name).name if Path(model.name).is_dir() else model.name
+
+
+def finding_of(
+    analysis: str, at: At, model: LocalModel, training: dict[str, Any], trial: Trial, plan: Plan, *, group: str = ""
+) -> Finding:
+    """The finding that a trial comes to."""
+    base = {**asdict(base_of(model)), "name": name_of(model), "parameters": weights_of(model)}
+    parts: list[Any] = [
+        analysis,
+        at,
+        {k: v for k, v in base.items() if k != "name"},
+        trial.data.hash,
+        trial.data.split,
+        group,
+    ]
+    parts += [{k: v for k, v in training.items() if k != "seconds"}, plan.resamples, plan.level]
+    unit = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+    objective = "response" if "response" in trial.thresholds else "token"
+    everything = range(len(trial.data.examples))
+    row = row_of(unit, trial, plan.settings, metrics_of(objective), group, everything)
+    return Finding(analysis, at, base, training, row)
+
+
+# --- as JSON lines ----------------------------------------------------------------------------------------------------
+
+_KINDS: dict[str, Any] = {"finding/1": TypeAdapter(Finding), "peak/1": TypeAdapter(Peak)}
+
+
+def encode_records(found: Analysis) -> str:
+    """Findings, peaks and comparisons as JSON lines."""
+    lines = [json.dumps({"veridical": "finding/1", **asdict(f)}, ensure_ascii=False) for f in found.findings]
+    lines += [json.dumps({"veridical": "peak/1", **asdict(p)}, ensure_ascii=False) for p in found.peaks]
+    lines += [encode_comparison(c) for c in found.comparisons]
+    return "".join(line + "\n" for line in lines)
+
+
+def read_records(path: Path) -> Analysis:
+    """The analysis in a file of `encode_records`; `DataError` with its line for anything else."""
+    made: dict[str, list[Any]] = {"finding/1": [], "peak/1": [], "comparison/1": []}
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        try:
+            body = json.loads(line)
+            tag = body.pop("veridical")
+            made[tag].append(Comparison(**body) if tag == "comparison/1" else _KINDS[tag].validate_python(body))
+        except (ValueError, KeyError, TypeError, AttributeError, ValidationError):
+            hint = "they are written by `veridical analyse --out`"
+            raise DataError("not a record of an analysis", path=path, line=number, hint=hint) from None
+    findings: list[Finding] = made["finding/1"]
+    name = findings[0].analysis if findings else ""
+    return Analysis(name, findings, made["peak/1"], made["comparison/1"])
+
+
+# --- as tables --------------------------------------------------------------------------------------------------------
+
+
+def tables_of(found: Analysis) -> list[Table]:
+    """A table for each objective, one of peaks and one of comparisons, where there are any."""
+    made = []
+    for level in dict.fromkeys(_level(f) for f in found.findings):
+        made.append(_table(found.name, [f for f in found.findings if _level(f) == level]))
+    if found.peaks:
+        made.append(_peaks(found.peaks))
+    if found.comparisons:
+        made.append(comparison_table(found.comparisons))
+    return made
+
+
+def _level(finding: Finding) -> str:
+    return str(finding.at["objective"])
+
+
+def _table(name: str, findings: Sequence[Finding]) -> Table:
+    metrics = list(dict.fromkeys(m for f in findings for m in f.row.metrics))
+    lines = [
+        [_place(f.at), str(f.row.n), str(f.row.not_judged), *(cell(f.row.metrics.get(metric)) for metric in metrics)]
+        for f in findings
+    ]
+    first = findings[0]
+    data = ", ".join(dict.fromkeys(f"{f.row.data} {f.row.data_hash[:12]}" for f in findings))
+    foot = (
+        f"{first.row.level:.0%} intervals by bootstrap over documents ({first.row.resamples} samples, seed "
+        f"{first.row.seed}); data {data}; {', '.join(sorted({f.row.date for f in findings}))}"
+    )
+    head = ["detector", "n", "not judged", *metrics]
+    return Table(f"{name}, {_level(first)}-level probes, test part", head, lines, foot)
+
+
+def _place(at: At) -> str:
+    """Where a finding stands, in words."""
+    text = str(at["view"])
+    if text.startswith("sublayer"):
+        text += f" ({at['half']} of block {int(at['sublayer'] or 0) // 2})"
+    elif at.get("sublayer") is not None:
+        text += f" ({at['sublayer']})"
+    if "train" in at:
+        return f"{at['train']} → {at['test']}: {text}" if text != "flag all" else f"→ {at['test']}: {text}"
+    if "kind" in at:
+        return f"{at['kind']} ({at['errors']} errors): {text}"
+    if "tokens" in at:
+        return f"{at['tokens']} tokens ({at['tokens_read']} read): {text}"
+    return f"{at['model']} ({at['parameters']:,} weights): {text}" if "model" in at else text
+
+
+def _peaks(peaks: Iterable[Peak]) -> Table:
+    found = list(peaks)
+    keys = list(dict.fromkeys(key for p in found for key in p.at))
+    lines = [
+        [
+            p.metric,
+            *(str(p.at.get(key)) for key in keys),
+            p.half,
+            f"{p.peak:.3f} at {p.peak_sublayer}",
+            f"{p.first}" + ("" if p.low is None else f" [{p.low}, {p.high}]"),
+            "–" if p.chosen_value is None else f"{p.chosen_value:.3f} at {p.chosen}",
+            "–" if p.floor is None else f"{p.floor:.3f}",
+            "–" if p.first_above_floor is None else str(p.first_above_floor),
+        ]
+        for p in found
+    ]
+    share = f"{found[0].share:.0%}"
+    head = [
+        "metric",
+        *keys,
+        "half",
+        "peak",
+        f"first at {share}",
+        "best on validation",
+        "floor",
+        f"first at {share} above",
+    ]
+    foot = (
+        "sublayers from 0: 2l is the attention of block l, 2l + 1 its feed-forward half; the peak is that of the test "
+        f"part; floor: flagging everything; above: {share} of the way from the floor to the peak"
+    )
+    return Table("peaks over sublayers", head, lines, foot)

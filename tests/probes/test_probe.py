@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.spans import Span
+from veridical.core.types import Case, Example, Judgement, Source, Verdict
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from tests.probes.samples import example, examples  # noqa: E402
+from veridical.core.serialization import encode  # noqa: E402
+from veridical.datasets.split import split_by_document  # noqa: E402
+from veridical.detectors.local.probe import Probe  # noqa: E402
+from veridical.metrics.registry import METRICS  # noqa: E402
+from veridical.models.load import LocalModel, load  # noqa: E402
+from veridical.models.testing import tiny  # noqa: E402
+from veridical.probes import evaluation as judging  # noqa: E402
+from veridical.probes import training as module  # noqa: E402
+from veridical.probes.activations import States  # noqa: E402
+from veridical.probes.fitting import Fitted  # noqa: E402
+from veridical.probes.labelled_sequences import Labels, force, labels_of  # noqa: E402
+from veridical.probes.probe_batch import Options  # noqa: E402
+from veridical.probes.training import Plan, train_probe  # noqa: E402
+
+FAST = Options("linear", learning_rates=(0.1, 0.03), batch_sizes=(16,), max_epochs=25)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    return tiny("llama", tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> LocalModel:
+    return load(folder, dtype="fp32")
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+def marked(text: str, *spans: Span, **fields: object) -> Example:
+    gold = Judgement("1", "human", verdicts=tuple(Verdict(s, 1.0) for s in spans), **fields)  # type: ignore[arg-type]
+    return Example(Case("1", text), gold)
+
+
+def labels(model: LocalModel, example: Example) -> tuple[list[str], np.ndarray, np.ndarray, tuple[float, float]]:
+    forced = force(model, [example])
+    made = labels_of(forced)
+    text = [span.of(example.case.response) if span else "" for span in forced.encoded[0].spans]
+    return text, made.tokens[0], made.token_weights[0], (made.responses[0], made.response_weights[0])
+
+
+def test_a_token_is_labelled_by_overlap(model: LocalModel) -> None:
+    text, label, weight, response = labels(model, marked("The cat sat on the lake.", Span(4, 7), Span(19, 23)))
+    assert "".join(t for t, marked_ in zip(text, label, strict=True) if marked_).replace(" ", "") == "catlake"
+    assert weight.all()
+    assert response == (1.0, 1.0)
+
+
+def test_the_white_space_before_a_word_does_not_label_it(model: LocalModel) -> None:
+    text, label, _, _ = labels(model, marked("The cat sat", Span(0, 4)))  # "The "
+    assert "".join(t for t, marked_ in zip(text, label, strict=True) if marked_) == "The"
+
+
+def test_what_nobody_judged_has_no_weight(model: LocalModel) -> None:
+    text, label, weight, response = labels(model, marked("The cat sat on", Span(4, 7), judged=(Span(0, 7),)))
+    assert "".join(t for t, w in zip(text, weight, strict=True) if w) == "The cat"
+    assert response == (1.0, 1.0)
+    assert not label[weight == 0].any()
+
+
+def test_a_gold_that_does_not_say_where(model: LocalModel) -> None:
+    _, label, weight, response = labels(model, marked("The cat", hallucination=1.0))
+    assert not weight.any()
+    assert response == (1.0, 1.0)
+    _, label, weight, response = labels(model, marked("The cat", hallucination=0.0))
+    assert weight.all()
+    assert not label.any()
+    assert response == (0.0, 1.0)
+    assert labels(model, marked("The cat", hallucination=None, omission=0.5))[3] == (0.0, 0.0)
+
+
+def test_windows_share_their_weight(model: LocalModel) -> None:
+    long = Source("a", " ".join(f"Day {i}: the dogs slept." for i in range(60)))
+    sample = replace(example(0), case=replace(example(0).case, sources=(long,)))
+    forced = force(model, [sample, example(1)], "tldr", max_windows=None)
+    count = int((forced.example_of == 0).sum())
+    assert count > 2
+    made = labels_of(forced)
+    assert [w.max() for w in made.token_weights] == pytest.approx([1 / count] * count + [1.0])
+    assert made.response_weights == pytest.approx([1 / count] * count + [1.0])
+    assert forced.sequences_of([1]).tolist() == [count]
+
+
+def test_what_cannot_be_read_is_left_out_and_told(model: LocalModel) -> None:
+    forced = force(model, [example(0, text="cat " * 400), example(1), example(2, text="")])
+    assert forced.example_of.tolist() == [1]
+    assert len(forced.left_out) == 2
+    assert "the model reads 256 at once" in forced.left_out[0]
+    with pytest.raises(InputError, match="none of 1 examples can be read"):
+        force(model, [example(0, text="")])
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["linear", "pooling", "mlp"])
+@pytest.mark.parametrize("select", ["ensemble", "best"])
+def test_it_learns_what_is_there_to_learn(model: LocalModel, tmp_path: Path, kind: str, select: str) -> None:
+    plan = Plan(replace(FAST, kind=kind), select=select, template="tldr", calibrate=kind == "linear")
+    trained = train_probe(model, examples(), plan, out=tmp_path)
+    heads = trained.artifact.settings["heads"]
+    assert [len(heads[o]["sublayers"]) for o in ("token", "response")] == ([1, 1] if select == "best" else [4, 4])
+    assert (heads["token"]["calibration"] is not None) == (kind == "linear")
+    if kind != "pooling":  # the mean over all before cannot point at a single word
+        assert trained.artifact.validation["token"]["word_roc_auc"] > 0.95
+    detector = Probe(tmp_path)
+    judged = detector.judge([e.case for e in examples()])
+    rows = [METRICS["roc_auc"].rows(e, j) for e, j in zip(examples(), judged, strict=True)]
+    assert METRICS["roc_auc"].value(np.concatenate(rows)) > 0.8  # type: ignore[arg-type]
+
+
+def test_the_validation_figures_are_the_detector_s(model: LocalModel, tmp_path: Path) -> None:
+    """Trained, saved, loaded and run again: the same threshold gives the same F1."""
+    for objectives in (("token",), ("response",)):
+        plan = Plan(FAST, objectives=objectives, template="tldr")
+        about = train_probe(model, examples(), plan, out=tmp_path).artifact.validation[objectives[0]]
+        detector = Probe.from_spec(str(tmp_path))
+        assert detector.levels == (("response", "span") if objectives == ("token",) else ("response",))
+        assert detector.threshold == about["threshold"]
+        valid = split_by_document(examples())["valid"]
+        judged = detector.judge([e.case for e in valid])
+        for name in ("f1", "roc_auc", *(("f1_sp",) if objectives == ("token",) else ())):
+            rows = [METRICS[name].rows(e, j, about["threshold"]) for e, j in zip(valid, judged, strict=True)]
+            value = METRICS[name].value(np.concatenate([r for r in rows if r is not None]))
+            assert value == pytest.approx(about[name], abs=1e-9), name
+
+
+def test_the_ensemble_is_fitted_on_the_training_part(model: LocalModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the validation part to stop by, and on probabilities of probes that are frozen by then."""
+    parts: list[tuple[int, int, int]] = []
+    whole = module.fit
+
+    def keep(states: States, labels: Labels, train: np.ndarray, valid: np.ndarray, *rest: Any, **named: Any) -> Fitted:
+        parts.append((states.width, len(train), len(valid)))
+        return whole(states, labels, train, valid, *rest, **named)
+
+    for place in (module, judging):
+        monkeypatch.setattr(place, "fit", keep)
+    made = train_probe(model, examples(), Plan(FAST, objectives=("token",), template="tldr"))
+    split = made.artifact.training["examples"]
+    assert parts == [(32, split["train"], split["valid"]), (4, split["train"], split["valid"])]
+    assert split["train"] > 2 * split["valid"]
+    for name in ("projection", "offset"):
+        np.testing.assert_array_equal(
+            made.artifact.tensors[f"token.{name}"], made.fitted["token"].probes.tensors()[name]
+        )
+
+
+def test_thresholds_see_a_token_supported_by_any_window(model: LocalModel, tmp_path: Path) -> None:
+    long = Source("a", " ".join(f"Day {i}: the dogs slept." for i in range(24)))
+    data = [replace(e, case=replace(e.case, sources=(long,))) for e in examples(40)]
+    plan = Plan(replace(FAST, max_epochs=4), template="tldr", max_windows=2)
+    about = train_probe(model, data, plan, out=tmp_path).artifact.validation
+    valid = split_by_document(data)["valid"]
+    judged = Probe(tmp_path).judge([e.case for e in valid])
+    assert "windows" in judged[0].notes[0]
+    for objective, name in (("token", "word_roc_auc"), ("response", "roc_auc")):
+        rows = [METRICS[name].rows(e, j) for e, j in zip(valid, judged, strict=True)]
+        value = METRICS[name].value(np.concatenate([r for r in rows if r is not None]))
+        assert value == pytest.approx(about[objective][name], abs=1e-9)
+
+
+def test_memory_store_and_stream_train_the_same(model: LocalModel, tmp_path: Path) -> None:
+    plan = Plan(FAST, objectives=("token",), template="tldr")
+    held = train_probe(model, examples(), plan)
+    stored = train_probe(model, examples(), replace(plan, store=tmp_path / "s"))
+    again = train_probe(model, examples(), replace(plan, store=tmp_path / "s"))
+    streamed = train_probe(model, examples(), replace(plan, stream=True, options=replace(FAST, max_epochs=3)))
+    for name, array in held.artifact.tensors.items():
+        np.testing.assert_allclose(array, stored.artifact.tensors[name], atol=1e-4)
+        np.testing.assert_array_equal(stored.artifact.tensors[name], again.artifact.tensors[name])
+    short = train_probe(model, examples(), replace(plan, options=replace(FAST, max_epochs=3)))
+    for name, array in short.artifact.tensors.items():
+        np.testing.assert_allclose(array, streamed.artifact.tensors[name], atol=1e-3)
+
+
+def test_the_artifact_says_where_it_comes_from(model: LocalModel, folder: Path, tmp_path: Path) -> None:
+    train_probe(model, examples(), Plan(FAST, template="tldr", sublayers=(1, 2)), out=tmp_path)
+    document = json.loads((tmp_path / "detector.json").read_text())
+    assert document["base"]["name"] == str(folder.resolve())
+    assert document["settings"]["heads"]["token"]["sublayers"] == [1, 2]
+    assert [row["sublayer"] for row in document["validation"]["token"]["sublayers"]] == [1, 2]
+    training = document["training"]
+    assert sum(training["documents"].values()) == 60
+    assert len(training["data"]) == 64
+    assert training["seed"] == 0
+    assert {"veridical", "torch", "transformers"} <= set(training["versions"])
+
+
+def test_too_few_documents_too_much_memory(model: LocalModel) -> None:
+    few = [example(i, document=i % 2) for i in range(30)]
+    with pytest.raises(InputError, match="2 documents are too few"):
+        train_probe(model, few, Plan(FAST))
+    with pytest.raises(InputError, match=r"more than the 1\.0 kB allowed.*--store"):
+        train_probe(model, examples(), Plan(FAST, memory=1000))
+    with pytest.raises(UnknownNameError, match="selection"):
+        Plan(select="worst")
+    with pytest.raises(UnknownNameError, match="objective"):
+        Plan(objectives=("word",))
+
+
+def test_labels_of_one_class(model: LocalModel) -> None:
+    clean = [replace(e, gold=Judgement(e.case.id, "human", 0.0)) for e in examples()]
+    with pytest.raises(InputError, match="only clean ones"):
+        train_probe(model, clean, Plan(FAST))
+
+
+def test_the_command(folder: Path, tmp_path: Path) -> None:
+    from veridical.cli.train import train_app
+
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(encode(e) + "\n" for e in examples()))
+    arguments = ["probe", f"jsonl:{data}", "--model", str(folder), "--out", str(tmp_path / "out"), "--kind", "linear"]
+    arguments += ["--learning-rate", "0.1", "--batch-size", "16", "--epochs", "5", "--template", "tldr"]
+    result = CliRunner().invoke(train_app, [*arguments, "--dtype", "fp32", "--objective", "token"])
+    assert result.exit_code == 0, result.output
+    assert "activations:" in result.stderr
+    assert f"use it as probe:{tmp_path / 'out'}" in result.stdout
+    assert Probe(tmp_path / "out").judge([example(0).case])[0].hallucination is not None
+    wrong = CliRunner().invoke(train_app, [*arguments, "--sublayers", "one"])
+    assert isinstance(wrong.exception, InputError)
