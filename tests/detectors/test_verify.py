@@ -457,6 +457,7 @@ def test_an_unread_sentence_is_not_taken_for_covered() -> None:
     case, judgement = judge(Verify(model=model), "It is cheap.", pro)
     assert judgement.omission is None
     assert judgement.omissions == ()
+    assert judgement.judged_sources == ()
     assert outcome(case, judgement) is Outcome.UNJUDGED
 
 

@@ -158,13 +158,15 @@ class Verify:
 
     def _judgement(self, plan: _Plan, findings: Sequence[Finding]) -> Judgement:
         n, m = sum(asked.question is not None for asked in plan.claims), len(plan.alone)
-        omission, omissions, unread = coverage(plan.case, plan.covers, findings[n + m :])
+        omission, omissions, judged_sources, unread = coverage(plan.case, plan.covers, findings[n + m :])
         split = plan.split or Claims(())
         usage = add([split.usage, *(finding.usage for finding in findings)])
         notes = [*([plan.why] if plan.why else []), *split.notes]
         if plan.why is not None:
             tail = (*unread, *self._spent(split, findings))
-            return Judgement(plan.case.id, self.name, None, omission, (), omissions, (), (*notes, *tail), usage)
+            return Judgement(
+                *(plan.case.id, self.name, None, omission, (), omissions, (), (*notes, *tail), usage, judged_sources)
+            )
         answered = iter(findings[:n])
         answers = [_answer(a, next(answered) if a.question else Finding(None, a.why)) for a in plan.claims]
         further = self._citation_verdicts(plan, answers, findings[n : n + m])
@@ -176,6 +178,7 @@ class Verify:
             hallucination=1.0 if invented else judgement.hallucination,
             omission=omission,
             omissions=omissions,
+            judged_sources=judged_sources,
             notes=(*judgement.notes, *unread, *self._spent(split, findings)),
             usage=usage,
         )
