@@ -180,10 +180,10 @@ def test_usage_is_summed_and_told_by_stage_with_the_prompts() -> None:
 
     _, judgement = judge(Verify(model=Scripted(answer), splitter="model"), "It opened in 1889. It is red.", TOWER)
     assert judgement.usage == Usage(3, 30, 6, 1.5)
-    (told,) = [note for note in judgement.notes if "prompts" in note]
-    assert "split 1 calls, 10 + 2 tokens; check 2 calls, 20 + 4 tokens" in told
-    for name in ("split_claims", "verify_document", "verify_yes_no"):
-        assert prompt(name).hash in told
+    stages = [("stage check", "2 calls, 20 + 4 tokens"), ("stage split", "1 calls, 10 + 2 tokens")]
+    names = ("split_claims", "verify_document", "verify_yes_no")
+    assert judgement.provenance == (*((f"prompt {name}", prompt(name).hash) for name in names), *stages)
+    assert not any("prompt" in note for note in judgement.notes)
 
 
 # ---- replies ---------------------------------------------------------------------------------------------------

@@ -160,6 +160,8 @@ class Judgement:
     `hallucination` and `omission` are the response-level scores in [0, 1], None where the judge does not say.
     `judged` holds the spans of the response that were really judged, None = all of it, () = nothing; inside
     them a character with no verdict has score 0. What could not be judged also leaves a line in `notes`.
+    `reason` is why, in the judge's words, where it judged the response as a whole. `provenance` says in sorted pairs
+    how the judgement came about, such as the hash of each prompt and what each stage cost.
     """
 
     case_id: str
@@ -171,6 +173,8 @@ class Judgement:
     judged: tuple[Span, ...] | None = None
     notes: tuple[str, ...] = ()
     usage: Usage | None = None
+    reason: str | None = None
+    provenance: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         _check_score(self.hallucination, "the hallucination score")

@@ -164,8 +164,16 @@ class Verify:
         usage = add([split.usage, *(finding.usage for finding in findings)])
         notes = [*([plan.why] if plan.why else []), *split.notes]
         if plan.why is not None:
-            tail = (*unread, *self._spent(split, findings))
-            return Judgement(plan.case.id, self.name, None, omission, (), omissions, (), (*notes, *tail), usage)
+            return Judgement(
+                plan.case.id,
+                self.name,
+                omission=omission,
+                omissions=omissions,
+                judged=(),
+                notes=(*notes, *unread),
+                usage=usage,
+                provenance=self._provenance(split, findings),
+            )
         answered = iter(findings[:n])
         answers = [_answer(a, next(answered) if a.question else Finding(None, a.why)) for a in plan.claims]
         further = self._citation_verdicts(plan, answers, findings[n : n + m])
@@ -177,8 +185,9 @@ class Verify:
             hallucination=1.0 if invented else judgement.hallucination,
             omission=omission,
             omissions=omissions,
-            notes=(*judgement.notes, *unread, *self._spent(split, findings)),
+            notes=(*judgement.notes, *unread),
             usage=usage,
+            provenance=self._provenance(split, findings),
         )
 
     def _citation_verdicts(self, plan: _Plan, answers: Sequence[Finding], alone: Sequence[Finding]) -> list[Verdict]:
@@ -197,17 +206,22 @@ class Verify:
                 found.append(_wrong(citation, asked.claim, answer))
         return found
 
-    def _spent(self, split: Claims, findings: Sequence[Finding]) -> Iterator[str]:
-        """What the model was asked, with the hash of each prompt, and what that cost by stage."""
-        stages = [("split", split.usage), ("check", add(finding.usage for finding in findings))]
-        parts = [
-            f"{stage} {u.calls} calls, {u.prompt_tokens} + {u.completion_tokens} tokens" for stage, u in stages if u
-        ]
-        asked = [prompt("split_claims")] if split.usage else []
+    def _provenance(self, split: Claims, findings: Sequence[Finding]) -> tuple[tuple[str, str], ...]:
+        """The hash of each prompt that a model was asked with, and what each stage cost."""
+        stages = {"split": split.usage, "check": add(finding.usage for finding in findings)}
+        prompts = [prompt("split_claims")] if split.usage else []
         if isinstance(self.checker, ModelChecker) and any(finding.usage for finding in findings):
-            asked += self.checker.prompts
-        if asked:
-            yield f"{'; '.join(parts)}; prompts {', '.join(f'{p.name} {p.hash}' for p in asked)}"
+            prompts += self.checker.prompts
+        if not prompts:
+            return ()
+        return (
+            *((f"prompt {name}", hash) for name, hash in sorted({p.name: p.hash for p in prompts}.items())),
+            *(
+                (f"stage {stage}", f"{u.calls} calls, {u.prompt_tokens} + {u.completion_tokens} tokens")
+                for stage, u in sorted(stages.items())
+                if u
+            ),
+        )
 
 
 @dataclass(slots=True)
