@@ -171,7 +171,8 @@ class Judgement:
     `judged` holds the spans of the response that were really judged, None = all of it, () = nothing; inside
     them a character with no verdict has score 0. `judged_sources` does the same for omissions: the spans of the sources
     with `must_cover` whose coverage was judged, None = all of them. What could not be judged also leaves a line in
-    `notes`.
+    `notes`. `reason` is why, in the judge's words, where it judged the response as a whole. `provenance` says in sorted
+    pairs how the judgement came about, such as the hash of each prompt and what each stage cost.
     """
 
     case_id: str
@@ -183,6 +184,8 @@ class Judgement:
     judged: tuple[Span, ...] | None = None
     notes: tuple[str, ...] = ()
     usage: Usage | None = None
+    reason: str | None = None
+    provenance: tuple[tuple[str, str], ...] = ()
     judged_sources: tuple[SourceSpan, ...] | None = None
 
     def __post_init__(self) -> None:
