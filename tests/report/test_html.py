@@ -327,3 +327,11 @@ def test_a_judgement_that_does_not_fit_is_refused() -> None:
     bad = Judgement("x", "d", verdicts=(Verdict(Span(0, 99), 1.0),))
     with pytest.raises(SpanError, match="runs past the response"):
         render_html([Checked(Case("x", "short"), (bad,), (0.5,), Outcome.FLAGGED)])
+
+
+def test_the_reason_is_no_warning_and_where_a_judgement_comes_from_is_shown() -> None:
+    judgement = Judgement("x", "judge:cot", 0.0, reason="It says <so>.", provenance=(("prompt judge_cot", "0123abcd"),))
+    html = render_html([Checked(Case("x", "Yes."), (judgement,), (0.5,), Outcome.CLEAR)])
+    assert '<p dir="auto">It says &lt;so&gt;.</p>' in html
+    assert "prompt judge_cot 0123abcd" in html
+    assert 'class="warn"' not in html

@@ -206,7 +206,9 @@ class Printer:
             self.line((f"{who}: {visible(shorten(reason, LONG_PIECE))}", "dim"), indent=6)
 
     def not_judged(self, case: Case, reading: Reading) -> None:
-        """Its notes, and what of the case it did not judge."""
+        """Its reason, what of the case it did not judge, its notes, and how the judgement came about."""
+        if reading.judgement.reason:
+            self.line((f"Reason: {visible(shorten(reading.judgement.reason, LONG_PIECE))}", ""), indent=4)
         notes = [f"Note: {visible(shorten(note, LONG_PIECE))}" for note in reading.judgement.notes]
         if reading.coverage_unknown:
             notes.insert(0, "Not judged: whether the sources that had to be covered are covered")
@@ -218,6 +220,8 @@ class Printer:
         if notes:
             self.console.print()
             self._many(notes, lambda _, note: self.line((note, "yellow"), indent=4))
+        if reading.judgement.provenance:
+            self.line((visible("; ".join(f"{k} {v}" for k, v in reading.judgement.provenance)), "dim"), indent=4)
 
     def _many(self, items: Sequence[T], show: Callable[[int, T], None]) -> None:
         for i, item in enumerate(items[:MANY], 1):
