@@ -736,7 +736,7 @@ def test_in_a_terminal(mended: Guarded) -> None:
 
     text = shown(mended)
     assert "race [bold]  CLEAR" in text
-    assert "1. backtracked “Peter” 1.00, there stands now “Marta” (character 0)" in text
+    assert "1. backtracked “Peter” 1.00, replaced by “Marta” (character 0)" in text
     assert "Unguarded  hallucination 0." in text
     assert "Ended: the model ended its text" in text
     many = replace(mended, interventions=mended.interventions * 30, notes=("the sources did not fit",))

@@ -131,14 +131,14 @@ class Judge:
         return f"{shot.reasoning}\nConsistent: {word}" if self.way == "cot" else word
 
     def _read(self, case: Case, reply: Reply | Failure) -> Judgement:
-        prompts = f"prompts {', '.join(f'{p.name} {p.hash}' for p in self.prompts)}"
         if isinstance(reply, Failure):
             found = Judgement(case.id, self.name, judged=(), notes=(f"not judged: {reply.reason}",))
         elif self.way == "list":
             found = self._listed(case, reply)
         else:
             found = self._whole(case, reply)
-        return replace(found, notes=(*found.notes, prompts), usage=reply.usage)
+        provenance = sorted((f"prompt {p.name}", p.hash) for p in self.prompts)
+        return replace(found, usage=reply.usage, provenance=tuple(provenance))
 
     def _whole(self, case: Case, reply: Reply) -> Judgement:
         if self.way == "cot":
@@ -147,9 +147,8 @@ class Judge:
             finding = read_yes_no(reply, "Consistent", self.least_mass)
         if finding.score is None:
             return Judgement(case.id, self.name, judged=(), notes=(f"not judged: {finding.reason}",))
-        notes = ["a bare yes or no: the model gave no log-probabilities"] if finding.bare else []
-        notes += [f"reasoning: {finding.reason}"] if finding.reason else []
-        return Judgement(case.id, self.name, finding.score, notes=tuple(notes))
+        notes = ("a bare yes or no: the model gave no log-probabilities",) if finding.bare else ()
+        return Judgement(case.id, self.name, finding.score, notes=notes, reason=finding.reason)
 
     def _listed(self, case: Case, reply: Reply) -> Judgement:
         """The claims of the reply on the response; what the reply skips is left unjudged."""

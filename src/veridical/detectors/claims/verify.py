@@ -145,7 +145,7 @@ class Verify:
     def _asked(self, case: Case, claim: Claim, cited: Cited | None) -> _Asked:
         """What is asked of a claim: nothing, where it cites nothing and such claims are skipped."""
         if cited is None or self.citations is None:
-            return _Asked(claim, Question(case.id, claim.text, case.sources))
+            return _Asked(claim, Question(case.id, claim.text, case.sources, strict_values=True))
         own = cited.cited_by(claim)
         text = claim.text if self.checker.reads_citations else cited.bare(case.response, claim)
         if not text:
@@ -154,17 +154,27 @@ class Verify:
             return _Asked(claim, None, "the cited sources hold no text", cites=True)
         if not own and self.citations.uncited == "skip":
             return _Asked(claim, None, "no source is cited")
-        return _Asked(claim, Question(case.id, text, own or case.sources), cites=bool(own))
+        question = Question(case.id, text, own or case.sources, strict_values=True)
+        return _Asked(claim, question, cites=bool(own))
 
     def _judgement(self, plan: _Plan, findings: Sequence[Finding]) -> Judgement:
         n, m = sum(asked.question is not None for asked in plan.claims), len(plan.alone)
-        omission, omissions, unread = coverage(plan.case, plan.covers, findings[n + m :])
+        omission, omissions, judged_sources, unread = coverage(plan.case, plan.covers, findings[n + m :])
         split = plan.split or Claims(())
         usage = add([split.usage, *(finding.usage for finding in findings)])
         notes = [*([plan.why] if plan.why else []), *split.notes]
         if plan.why is not None:
-            tail = (*unread, *self._spent(split, findings))
-            return Judgement(plan.case.id, self.name, None, omission, (), omissions, (), (*notes, *tail), usage)
+            return Judgement(
+                plan.case.id,
+                self.name,
+                omission=omission,
+                omissions=omissions,
+                judged=(),
+                notes=(*notes, *unread),
+                usage=usage,
+                provenance=self._provenance(split, findings),
+                judged_sources=judged_sources,
+            )
         answered = iter(findings[:n])
         answers = [_answer(a, next(answered) if a.question else Finding(None, a.why)) for a in plan.claims]
         further = self._citation_verdicts(plan, answers, findings[n : n + m])
@@ -176,8 +186,10 @@ class Verify:
             hallucination=1.0 if invented else judgement.hallucination,
             omission=omission,
             omissions=omissions,
-            notes=(*judgement.notes, *unread, *self._spent(split, findings)),
+            judged_sources=judged_sources,
+            notes=(*judgement.notes, *unread),
             usage=usage,
+            provenance=self._provenance(split, findings),
         )
 
     def _citation_verdicts(self, plan: _Plan, answers: Sequence[Finding], alone: Sequence[Finding]) -> list[Verdict]:
@@ -196,17 +208,22 @@ class Verify:
                 found.append(_wrong(citation, asked.claim, answer))
         return found
 
-    def _spent(self, split: Claims, findings: Sequence[Finding]) -> Iterator[str]:
-        """What the model was asked, with the hash of each prompt, and what that cost by stage."""
-        stages = [("split", split.usage), ("check", add(finding.usage for finding in findings))]
-        parts = [
-            f"{stage} {u.calls} calls, {u.prompt_tokens} + {u.completion_tokens} tokens" for stage, u in stages if u
-        ]
-        asked = [prompt("split_claims")] if split.usage else []
+    def _provenance(self, split: Claims, findings: Sequence[Finding]) -> tuple[tuple[str, str], ...]:
+        """The hash of each prompt that a model was asked with, and what each stage cost."""
+        stages = {"split": split.usage, "check": add(finding.usage for finding in findings)}
+        prompts = [prompt("split_claims")] if split.usage else []
         if isinstance(self.checker, ModelChecker) and any(finding.usage for finding in findings):
-            asked += self.checker.prompts
-        if asked:
-            yield f"{'; '.join(parts)}; prompts {', '.join(f'{p.name} {p.hash}' for p in asked)}"
+            prompts += self.checker.prompts
+        if not prompts:
+            return ()
+        return (
+            *((f"prompt {name}", hash) for name, hash in sorted({p.name: p.hash for p in prompts}.items())),
+            *(
+                (f"stage {stage}", f"{u.calls} calls, {u.prompt_tokens} + {u.completion_tokens} tokens")
+                for stage, u in sorted(stages.items())
+                if u
+            ),
+        )
 
 
 @dataclass(slots=True)
@@ -291,7 +308,7 @@ def _alone(case: Case, asked: _Asked, cited: Cited) -> Iterator[tuple[_Asked, Sp
     own = list(cited_in(cited.of(asked.claim)))
     if asked.question is not None and len({id for _, id in own}) > 1:
         for citation, id in own:
-            yield asked, citation.span, Question(case.id, asked.question.claim, (case.source(id),))
+            yield asked, citation.span, replace(asked.question, sources=(case.source(id),))
 
 
 def _answer(asked: _Asked, answer: Finding) -> Finding:
