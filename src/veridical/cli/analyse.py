@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -215,13 +216,20 @@ def size_command(
     [bold]veridical analyse size xsum_token:data/xsum_token --model models/small --model models/large --out size[/bold]
     """
     from veridical.core.errors import InputError
+    from veridical.models.load import unload
     from veridical.probes.analysis.ablations import size
 
     if len(set(model)) < 2:
         raise InputError(f"{len(set(model))} model is named", hint="size takes two or more: --model A --model B")
     names = list(dict.fromkeys(model))
-    _, plan = _loaded(names[0], _plan(locals()), dtype)
-    return _finish(size((_loaded(name, plan, dtype)[0] for name in names), data, plan), out)
+    plan = _loaded(names[0], _plan(locals()), dtype)[1]
+
+    def models() -> Iterator[LocalModel]:
+        for name in names:
+            yield _loaded(name, plan, dtype)[0]
+            unload()  # so that only one is in memory at a time
+
+    return _finish(size(models(), data, plan), out)
 
 
 @analyse_app.command("context")
