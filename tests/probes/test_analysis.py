@@ -37,9 +37,10 @@ from veridical.probes.analysis import (  # noqa: E402
 )
 from veridical.probes.analysis.context_length import truncate_sources  # noqa: E402
 from veridical.probes.analysis.error_types import error_types_of, with_errors_of  # noqa: E402
-from veridical.probes.analysis.results import Finding, encode_records, read_records, tables_of  # noqa: E402
+from veridical.probes.analysis.results import Finding, encode_records, read_records  # noqa: E402
 from veridical.probes.labelled_sequences import EncodedExamples, labels_of  # noqa: E402
 from veridical.probes.options import ProbeConfig, ProbeOptions  # noqa: E402
+from veridical.report.analysis_tables import analysis_tables  # noqa: E402
 
 FAST = ProbeOptions("linear", learning_rates=(0.1,), batch_sizes=(16,), patience=4, max_epochs=25)
 CONFIG = AnalysisConfig(FAST, template="tldr", resamples=40)
@@ -477,7 +478,7 @@ def test_records_come_back(model: LocalModel, spec: str, tmp_path: Path, monkeyp
 
 def test_tables_and_pictures(model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
-    from veridical.probes.analysis.figures import pictures_of
+    from veridical.report.analysis_plots import analysis_plots
 
     plant(monkeypatch, only_in(1))
     spec = written(tmp_path / "kinds.jsonl", kinded())
@@ -490,17 +491,17 @@ def test_tables_and_pictures(model: LocalModel, tmp_path: Path, monkeypatch: pyt
         analyse_context_length(model, spec, config, [0, None]),
     ]
     for found in made:
-        tables = tables_of(found)
+        tables = analysis_tables(found)
         assert tables[0].title.startswith(found.name)
         assert all(len(line) == len(table.head) for table in tables for line in table.lines)
         assert len(tables[0].lines) == len({line[0] for line in tables[0].lines})
-        drawn = {name: (svg, png) for name, svg, png in pictures_of(found)}
+        drawn = {plot.name: (plot.svg, plot.png) for plot in analysis_plots(found)}
         assert set(drawn) == {f"{found.name}-{m}" for m in ("f1", "recall", "roc_auc")}
         for svg, png in drawn.values():
             ElementTree.fromstring(svg)
             assert png.startswith(b"\x89PNG")
-    text = {found.name: pictures_of(found)[0][1] for found in made}
+    text = {found.name: analysis_plots(found)[0].svg for found in made}
     assert "feed-forward" in text["layers"]
     assert "Intrinsic lake" in text["labels"]
     assert "organic" in text["transfer"]
-    assert text["layers"] == pictures_of(made[0])[0][1]
+    assert text["layers"] == analysis_plots(made[0])[0].svg

@@ -40,6 +40,7 @@ def analyse_model_size(models: Iterable[LocalModel], data: str, config: Analysis
         for objective in objectives_of(dataset, config):
             ensemble = add_best_and_ensemble(analysis, model, dataset, objective, where, config)
             ensembles.setdefault(objective, []).append(replace(ensemble, detector=f"ensemble on {name_of(model)}"))
+        del model  # or two would be in memory while the next one is loaded
     if len({str(f.model["weights"]) + str(f.at["model"]) for f in analysis.findings}) < 2:
         raise InputError("one model is named", hint="size takes two or more: --model A --model B")
     for objective, evaluations in ensembles.items():
