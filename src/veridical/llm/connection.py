@@ -22,7 +22,19 @@ from veridical.llm.scripted import Scripted
 
 __all__ = ["OPTIONS", "Connection", "read_prices"]
 
-OPTIONS = ("model", "base_url", "key_env", "prices", "max_cost", "max_calls", "concurrency", "timeout", "cache")
+OPTIONS = (
+    "model",
+    "base_url",
+    "key_env",
+    "prices",
+    "max_cost",
+    "max_calls",
+    "concurrency",
+    "timeout",
+    "cache",
+    "device",
+    "dtype",
+)
 """What a spec may say of a model, each as NAME=VALUE."""
 
 _BUDGET = ("prices", "max_cost", "max_calls")
@@ -34,8 +46,8 @@ class Connection:
 
     A name is that of a model on the server `base_url`, a local folder, or `scripted:FILE` (JSON: an object of replies
     by words of the question, or a list of replies). All models that one connection makes share its `budget`, which is
-    made of `prices`, `max_cost` and `max_calls`. With `rehearse` nothing is ever sent (`made` then holds a `Rehearsal`
-    for each model).
+    made of `prices`, `max_cost` and `max_calls`. `device` and `dtype` say how a local folder is run. With `rehearse`
+    nothing is ever sent (`made` then holds a `Rehearsal` for each model).
 
     Raises `InputError` for a limit of cost without prices.
     """
@@ -49,6 +61,8 @@ class Connection:
     concurrency: int = 8
     timeout: float = 120.0
     cache: Path | None = None
+    device: str = "auto"
+    dtype: str = "auto"
     rehearse: bool = False
     budget: Budget | None = None
     made: dict[tuple[Any, ...], ChatModel] = field(default_factory=dict, repr=False)
@@ -66,7 +80,10 @@ class Connection:
         name = name or self.model
         if not name:
             raise InputError("no language model is named", hint="--model NAME, or model=NAME in the detector's options")
-        where = (name, self.base_url, self.key_env, id(self.budget), self.timeout, self.concurrency, self.cache)
+        where = (
+            name, self.base_url, self.key_env, id(self.budget), self.timeout, self.concurrency, self.cache,
+            self.device, self.dtype,
+        )  # fmt: skip
         if where not in self.made:
             made: ChatModel = Rehearsal(name) if self.rehearse else self._make(name)
             self.made[where] = Cached(made, self.cache) if self.cache is not None and not self.rehearse else made
@@ -93,7 +110,7 @@ class Connection:
             return _scripted(Path(name.removeprefix("scripted:")))
         from veridical.llm.local import LocalChat
 
-        return LocalChat(name)
+        return LocalChat(name, device=self.device, dtype=self.dtype)
 
     def having(self, options: Mapping[str, str]) -> Connection:
         """This connection with what `options` (of `OPTIONS`, as texts) say instead; models are still shared.
