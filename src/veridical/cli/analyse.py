@@ -330,7 +330,7 @@ def _finish(found: Analysis, out: Path | None) -> int:
         write_whole(out / f"{found.name}.jsonl", encode_records(found))
         for plot in analysis_plots(found):
             write_whole(out / f"{plot.name}.svg", plot.svg + "\n")
-            (out / f"{plot.name}.png").write_bytes(plot.png)
+            write_whole(out / f"{plot.name}.png", plot.png)
     print_tables(analysis_tables(found))
     return 0
 

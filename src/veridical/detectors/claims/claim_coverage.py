@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from veridical.core.segment import has_words
 from veridical.core.spans import Span
 from veridical.core.types import Case, Omission, Source, SourceSpan
+from veridical.detectors.claims.citations import statements
 from veridical.detectors.claims.claim_checker import Finding
-from veridical.detectors.claims.claims import has_words, statements
 
 __all__ = ["coverage", "to_cover"]
 

@@ -12,11 +12,13 @@ from functools import cached_property
 from typing import Any, Literal
 
 from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.segment import has_words
 from veridical.core.spec import count, digest_of, refuse_rest, share, split_options
 from veridical.core.types import Case, Example, Judgement
 from veridical.detectors.claims.aggregate import compose
+from veridical.detectors.claims.citations import statements
 from veridical.detectors.claims.claim_checker import Finding
-from veridical.detectors.claims.claims import has_words, place, statements
+from veridical.detectors.claims.claims import place
 from veridical.detectors.claims.few_shot import draw_shots, read_shots
 from veridical.detectors.claims.llm_checker import Shot, quoted, read_cot, read_yes_no, turns
 from veridical.detectors.claims.source_chunks import document
