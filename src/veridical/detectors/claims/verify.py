@@ -14,17 +14,17 @@ from typing import Any, Literal
 from veridical.core.errors import InputError
 from veridical.core.spans import Span
 from veridical.core.spec import count, digest_of, flag, refuse_rest, share, split_options
-from veridical.core.types import Case, Claim, Detector, Judgement, Source, Verdict
+from veridical.core.types import Case, Claim, Detector, Judgement, Source, Usage, Verdict
 from veridical.detectors.claims.aggregate import compose
 from veridical.detectors.claims.citation_policy import DANGLING, MISSING, WRONG, Cited, Citing, cited_in, citing
-from veridical.detectors.claims.claim_checker import Checker, DetectorChecker, Finding, Question, add
+from veridical.detectors.claims.claim_checker import Checker, DetectorChecker, Finding, Question
 from veridical.detectors.claims.claim_coverage import coverage, to_cover
 from veridical.detectors.claims.claims import Claims, has_words, sentence_claims, split_by_model
 from veridical.detectors.claims.few_shot import read_shots
 from veridical.detectors.claims.llm_checker import WAYS, ModelChecker
 from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.prompts import prompt
-from veridical.llm.protocol import ChatModel
+from veridical.llm.protocol import ChatModel, fingerprint_of
 
 __all__ = ["Verify"]
 
@@ -88,7 +88,7 @@ class Verify:
         if head in WAYS or not head or "=" in head:
             rest, asking = split_options(rest, (*OPTIONS, *_ASKING))
             refuse_rest(rest, "verify", WAYS, (*_OPTIONS, *OPTIONS, *_ASKING))
-            reached = reached.having({name: value for name, value in asking.items() if name in OPTIONS})
+            reached = reached.with_options({name: value for name, value in asking.items() if name in OPTIONS})
             if rest or asking or reached.model:
                 return cls(_asking(rest, asking, reached), **_read(own, reached))
         name, comma, options = rest.partition(",")
@@ -107,7 +107,7 @@ class Verify:
     def digest(self) -> str:
         """A hash of what its scores depend on besides its name: "" for word overlap and its like."""
         asked = (self.model, getattr(self.checker, "model", None))
-        servers = [getattr(model, "identity", "") for model in asked if model is not None]
+        servers = [fingerprint_of(model) for model in asked if model is not None]
         shots = [[shot.document, shot.claim, shot.supported] for shot in getattr(self.checker, "shots", ())]
         inner = getattr(getattr(self.checker, "detector", None), "digest", None)
         return digest_of([self.fingerprint(), servers, shots, inner]) if servers or inner else ""
@@ -160,7 +160,7 @@ class Verify:
         n, m = sum(asked.question is not None for asked in plan.claims), len(plan.alone)
         omission, omissions, unread = coverage(plan.case, plan.covers, findings[n + m :])
         split = plan.split or Claims(())
-        usage = add([split.usage, *(finding.usage for finding in findings)])
+        usage = Usage.total([split.usage, *(finding.usage for finding in findings)])
         notes = [*([plan.why] if plan.why else []), *split.notes]
         if plan.why is not None:
             tail = (*unread, *self._spent(split, findings))
@@ -198,7 +198,7 @@ class Verify:
 
     def _spent(self, split: Claims, findings: Sequence[Finding]) -> Iterator[str]:
         """What the model was asked, with the hash of each prompt, and what that cost by stage."""
-        stages = [("split", split.usage), ("check", add(finding.usage for finding in findings))]
+        stages = [("split", split.usage), ("check", Usage.total(finding.usage for finding in findings))]
         parts = [
             f"{stage} {u.calls} calls, {u.prompt_tokens} + {u.completion_tokens} tokens" for stage, u in stages if u
         ]
