@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -215,13 +216,20 @@ def size_command(
     [bold]veridical analyse size xsum_token:data/xsum_token --model models/small --model models/large --out size[/bold]
     """
     from veridical.core.errors import InputError
+    from veridical.models.load import unload
     from veridical.probes.analysis.ablations import size
 
     if len(set(model)) < 2:
         raise InputError(f"{len(set(model))} model is named", hint="size takes two or more: --model A --model B")
     names = list(dict.fromkeys(model))
-    _, plan = _loaded(names[0], _plan(locals()), dtype)
-    return _finish(size((_loaded(name, plan, dtype)[0] for name in names), data, plan), out)
+    plan = _loaded(names[0], _plan(locals()), dtype)[1]
+
+    def models() -> Iterator[LocalModel]:
+        for name in names:
+            yield _loaded(name, plan, dtype)[0]
+            unload()  # so that only one is in memory at a time
+
+    return _finish(size(models(), data, plan), out)
 
 
 @analyse_app.command("context")
@@ -306,23 +314,24 @@ def _loaded(name: str, plan: Plan, dtype: str) -> tuple[LocalModel, Plan]:
 
 def _finish(found: Analysis, out: Path | None) -> int:
     """Rows and pictures in `out`, tables on standard output."""
-    from veridical.cli.bench import show_tables
     from veridical.core.errors import OutputError
     from veridical.core.files import write_whole
-    from veridical.probes.analysis.results import encode_records, tables_of
+    from veridical.probes.analysis.results import encode_records
+    from veridical.report.analysis_tables import analysis_tables
+    from veridical.report.terminal_tables import print_tables
 
     if out is not None:
-        from veridical.probes.analysis.figures import pictures_of
+        from veridical.report.analysis_plots import analysis_plots
 
         try:
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutputError(f"cannot write {out}: {error.strerror or error}", hint="choose another --out") from None
         write_whole(out / f"{found.name}.jsonl", encode_records(found))
-        for name, svg, png in pictures_of(found):
-            write_whole(out / f"{name}.svg", svg + "\n")
-            (out / f"{name}.png").write_bytes(png)
-    show_tables(tables_of(found))
+        for plot in analysis_plots(found):
+            write_whole(out / f"{plot.name}.svg", plot.svg + "\n")
+            write_whole(out / f"{plot.name}.png", plot.png)
+    print_tables(analysis_tables(found))
     return 0
 
 

@@ -135,20 +135,20 @@ def claim_checker(
     """`verify` as the options say; without a model and a checker it checks by word overlap."""
     from veridical.core.errors import InputError
     from veridical.detectors import load_detector
-    from veridical.detectors.claims.citation_policy import Citing
+    from veridical.detectors.claims.citations import CitationPolicy
     from veridical.detectors.claims.llm_checker import ModelChecker
     from veridical.detectors.claims.verify import Verify
 
-    citing = Citing.read(citations)
+    policy = CitationPolicy.parse(citations)
     way = checker or ("yes_no" if model else "overlap")
     if way in ("yes_no", "cot"):
         if model is None:
             raise InputError(f"--checker {way} asks a language model", hint="name one with --model")
         asked = ModelChecker(model, way=way, window=window, claims_per_call=claims_per_call)  # type: ignore[arg-type]
-        return Verify(asked, model=model, splitter=splitter, citations=citing)  # type: ignore[arg-type]
+        return Verify(asked, model=model, splitter=splitter, citations=policy)  # type: ignore[arg-type]
     if window is not None or claims_per_call != 1:
         raise InputError(f"--checker {way} asks no language model", hint="leave --window and --claims-per-call out")
-    return Verify(load_detector(way), model=model, splitter=splitter, citations=citing)  # type: ignore[arg-type]
+    return Verify(load_detector(way), model=model, splitter=splitter, citations=policy)  # type: ignore[arg-type]
 
 
 def print_plan(connection: Connection) -> int:

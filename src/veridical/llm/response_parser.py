@@ -26,22 +26,22 @@ def read_response(
 ) -> Reply | Failure:
     """The reply to `request` in the body of an answer.
 
-        HTML, JSON that breaks off, no choices, no content, a refusal: each is a failure that says so. Log-probabilities
-        that are not what they should be are dropped whole.
+    HTML, JSON that breaks off, no choices, no content, a refusal: each is a failure that says so. Log-probabilities
+    that are not what they should be are dropped whole.
 
-        Args:
-            body: The bytes as they came.
-            request: What was asked.
-            api: "chat" or "completions".
-            cost_of: The cost of so many prompt and completion tokens, None where it is not known.
-            scrub: Removes secrets from what the server says.
+    Args:
+        body: The bytes as they came.
+        request: What was asked.
+        api: "chat" or "completions".
+        cost_of: The cost of so many prompt and completion tokens, None where it is not known.
+        scrub: Removes secrets from what the server says.
 
-        >>> from veridical.llm.protocol import Message
-        >>> request = Request((Message("user", "Is it so?"),))
-        >>> read_response(b'{"choices": [{"message": {"content": "Yes"}, "finish_reason": "stop"}]}', request).text
-        'Yes'
-        >>> read_response(b"<html>", request).reason
-        'the server answered with HTML, not JSON'
+    >>> from veridical.llm.protocol import Message
+    >>> request = Request((Message("user", "Is it so?"),))
+    >>> read_response(b'{"choices": [{"message": {"content": "Yes"}, "finish_reason": "stop"}]}', request).text
+    'Yes'
+    >>> read_response(b"<html>", request).reason
+    'the server answered with HTML, not JSON'
     """
     try:
         document = json.loads(body.decode("utf-8"))
