@@ -178,11 +178,11 @@ def test_special_tokens_in_a_message_are_text(folder: Path, tmp_path: Path, monk
 
 
 def test_a_connection_says_where_and_in_what_precision_it_runs(folder: Path) -> None:
-    connection = Connection(model=str(folder)).having({"device": "cpu", "dtype": "fp32"})
+    connection = Connection(model=str(folder)).with_options({"device": "cpu", "dtype": "fp32"})
     model = connection.chat()
     assert isinstance(model, LocalChat)
     assert (model.device, model.dtype) == ("cpu", "fp32")
-    assert Connection(model=str(folder)).chat().identity != model.identity  # type: ignore[attr-defined]
+    assert LocalChat(folder).fingerprint() != model.fingerprint()
     with pytest.raises(InputError, match="dtype"):
         LocalChat(folder, dtype="int8").chat([ask("x")])
 

@@ -50,14 +50,11 @@ class LocalChat:
         self.dtype = dtype
         self._lock = threading.Lock()
 
-    @property
-    def identity(self) -> str:
-        """The folder and the sizes of its weights: replies of another model in the same place are told apart."""
+    def fingerprint(self) -> dict[str, str]:
+        """The model's name, a hash of its folder and the sizes and dates of its weights, and the precision if named."""
         weights = sorted((f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in self.folder.glob("*.safetensors"))
-        parts: tuple[Any, ...] = (str(self.folder.resolve()), weights)
-        if self.dtype != "auto":
-            parts += (self.dtype,)
-        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+        folder = hashlib.sha256(repr((str(self.folder.resolve()), weights)).encode()).hexdigest()[:16]
+        return {"model": self.name, "folder": folder} | ({} if self.dtype == "auto" else {"dtype": self.dtype})
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
         """Return one reply or failure for each request, in order."""
