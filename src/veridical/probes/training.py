@@ -84,6 +84,7 @@ def train_probe(
         "left_out": len(data.sequences.skipped),
         "seed": config.options.seed,
         "options": options,
+        "token_consensus": config.token_consensus,
         "store_dtype": config.store_dtype if config.store else None,
         "versions": versions(),
     }
