@@ -187,7 +187,7 @@ def test_a_folder_without_it_and_wrong_options_are_refused(tmp_path: Path) -> No
         load_detector("calibrated")
     for option in ("unit=word", "detector=", "x"):
         with pytest.raises(UnknownNameError):
-            Calibrated.from_spec(f"{tmp_path},{option}")
+            load_detector(f"calibrated:{tmp_path},{option}")
 
 
 def test_a_detector_that_drops_a_case_is_caught(tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from veridical.core.detector import Detector
 from veridical.core.errors import InputError, SpanError
 from veridical.core.spans import Span
 from veridical.core.types import (
     Case,
     Checked,
     Claim,
-    Detector,
     Evidence,
     Example,
     Judgement,

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from veridical.core.types import Case, Detector, Judgement, Source, check_judgement
+from veridical.core.detector import Detector
+from veridical.core.types import Case, Judgement, Source, check_judgement
 from veridical.detectors import DETECTORS, load_detector
 
 # name -> the specs under which the contract is run; a detector without options needs no entry. MODEL is a tiny language

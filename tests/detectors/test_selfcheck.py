@@ -118,4 +118,4 @@ def test_bad_arguments() -> None:
         with pytest.raises(InputError, match="sample"):
             SelfCheck(Scripted([]), **bad)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no language model is named"):
-        SelfCheck.from_spec(None)
+        load_detector("selfcheck")

@@ -137,7 +137,7 @@ def test_the_validation_figures_are_the_detector_s(model: LocalModel, tmp_path: 
     for objectives in (("token",), ("response",)):
         plan = Plan(FAST, objectives=objectives, template="tldr")
         about = train_probe(model, examples(), plan, out=tmp_path).artifact.validation[objectives[0]]
-        detector = Probe.from_spec(str(tmp_path))
+        detector = load_detector(f"probe:{str(tmp_path)}")
         assert detector.levels == (("response", "span") if objectives == ("token",) else ("response",))
         assert detector.threshold == about["threshold"]
         valid = split_by_document(examples())["valid"]

@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from veridical.core.types import Example, Judgement, check_judgement
-from veridical.metrics.alignment import GOLD_THRESHOLD
+from veridical.core.types import GOLD_THRESHOLD, Example, Judgement, check_judgement
 from veridical.metrics.arrays import Bools, Floats
 from veridical.metrics.tokens import any_in, highest_in, scores_of_characters, word_units
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from veridical.core.decide import decide
 from veridical.core.spans import Span
 from veridical.core.text import shorten, visible
-from veridical.core.types import Case, Checked, Judgement, Outcome
+from veridical.core.types import Case, Checked, Judgement, Outcome, Thresholds
 from veridical.report.findings import number
 from veridical.report.terminal import LONG_PIECE, MANY, Printer
 
@@ -59,8 +60,8 @@ class Writing(Judged, Protocol):
     """What is shown of a guarded text."""
 
     @property
-    def threshold(self) -> float:
-        """The score from which something is flagged."""
+    def thresholds(self) -> Thresholds:
+        """The thresholds in force."""
         ...
 
     @property
@@ -109,7 +110,8 @@ def print_guarded(writings: Iterable[Writing], console: Console) -> None:
     page = Printer(console)
     for writing in writings:
         judgement = writing.judgement
-        page.case(Checked(writing.case, (judgement,), (writing.threshold,), writing.outcome))
+        decision = decide(writing.case, judgement, writing.thresholds)
+        page.case(Checked(writing.case, (judgement,), (decision,), writing.outcome))
         for n, deed in enumerate(writing.interventions[:MANY], 1):
             page.line(f"{n}. ", *_told(writing.case.response, deed), indent=4)
         if len(writing.interventions) > MANY:

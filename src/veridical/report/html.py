@@ -91,7 +91,7 @@ def _drawn(
             if found is None:
                 continue
             anchor = f"c{i}-d{k + 1}"
-            flagged = [v.span for v in item.judgements[k].verdicts if v.score >= item.thresholds[k]]
+            flagged = [item.judgements[k].verdicts[j].span for j in item.decisions[k].verdicts]
             id = f"{anchor}-map"
             drawn[anchor] = Markup(salience_html(found, item.case, flagged=flagged, id=id, heading=4))
             rules.append(salience_rules(found, id=id, words=left))

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from veridical.bench.evaluation import Trial
 from veridical.bench.settings import Loaded
+from veridical.core.detector import DetectorInfo, info_of
 from veridical.core.spans import Span
-from veridical.core.types import Case, Judgement, Verdict
+from veridical.core.types import Case, Judgement, Level, Verdict
 from veridical.metrics.measure import Metric
 from veridical.metrics.registry import METRICS
 from veridical.models.probe_heads import Probes, from_tensors
@@ -43,7 +44,7 @@ __all__ = [
 
 HALVES = ("attention", "feed-forward")
 _METRICS = {"response": ("f1", "recall", "roc_auc"), "token": ("f1_sp", "token_f1", "word_roc_auc")}
-_LEVEL = {"response": "response", "token": "span"}
+_LEVEL = {"response": Level.RESPONSE, "token": Level.SPAN}
 
 
 def half_of(sublayer: int) -> str:
@@ -165,7 +166,7 @@ class _Said:
     """A detector that says what it said before."""
 
     name: str
-    levels: tuple[str, ...]
+    info: DetectorInfo
     judgements: Mapping[str, Judgement]
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
@@ -178,7 +179,7 @@ def _trial(name: str, material: Material, said: Mapping[str, Judgement], objecti
     split = "test part" if data.split == "all" else f"{data.split}, test part"
     tested = Loaded(data.name, split, examples, [], data.hash, data.levels, data.skipped)
     unread = {e.case.id: Judgement(e.case.id, name, judged=(), notes=("it could not be read",)) for e in examples}
-    detector = _Said(name, (_LEVEL[objective],), {**unread, **said})
+    detector = _Said(name, DetectorInfo((_LEVEL[objective],)), {**unread, **said})
     judgements = detector.judge([e.case for e in examples])
     source = "f1 on the validation part of what was trained on"
     return Trial(detector, tested, judgements, {_LEVEL[objective]: threshold}, source, 0.0)
@@ -202,7 +203,7 @@ def trial_of(view: View, found: Probing, each: Each, threshold: float, on: Mater
 def renamed(trial: Trial, name: str) -> Trial:
     """The same trial under another name."""
     judgements = {e.case.id: j for e, j in zip(trial.data.examples, trial.judgements, strict=True)}
-    return replace(trial, detector=_Said(name, tuple(trial.detector.levels), judgements))  # type: ignore[attr-defined]
+    return replace(trial, detector=_Said(name, info_of(trial.detector), judgements))
 
 
 def flag_all(on: Material, objective: str) -> Trial:
