@@ -222,7 +222,7 @@ from veridical.detectors.baselines import Coin
 class Fragile(Coin):
     """Baseline that dies once, on its third batch."""
     @classmethod
-    def from_spec(cls, argument):
+    def from_spec(cls, spec, context):
         return cls("fragile")
     def judge(self, cases):
         log = pathlib.Path("judged.log")

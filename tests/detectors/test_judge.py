@@ -9,6 +9,7 @@ import pytest
 from veridical.core.decide import Outcome, outcome
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.types import Case, Judgement, Source, check_judgement
+from veridical.detectors import load_detector
 from veridical.detectors.claims.judge import WAYS, Judge
 from veridical.detectors.claims.llm_checker import Shot
 from veridical.llm.prompts import prompt

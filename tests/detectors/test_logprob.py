@@ -11,6 +11,7 @@ import pytest
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.types import Case, Judgement, Source, check_judgement
+from veridical.detectors import load_detector
 from veridical.detectors.local.logprob import Logprob
 
 os.environ["HF_HUB_OFFLINE"] = "1"

@@ -11,6 +11,7 @@ import pytest
 from veridical.core.errors import CannotJudgeError, DataError, InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.types import Case, Judgement, Source, Verdict, check_judgement
+from veridical.detectors import load_detector
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")

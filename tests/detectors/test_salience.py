@@ -16,6 +16,7 @@ from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Source, check_judgement
+from veridical.detectors import load_detector
 from veridical.detectors.local import salience as module
 from veridical.detectors.local.salience import Salience
 

@@ -7,6 +7,7 @@ import pytest
 from veridical.core.decide import Outcome, outcome
 from veridical.core.errors import InputError
 from veridical.core.types import Case, Judgement, Source, Span, Turn, Usage, check_judgement
+from veridical.detectors import load_detector
 from veridical.detectors.claims.selfcheck import SelfCheck
 from veridical.llm.protocol import ChatModel, Failure, Reply, Request
 from veridical.llm.scripted import Scripted

@@ -112,6 +112,56 @@ def test_a_spec_takes_any_detector_as_the_checker() -> None:
     assert [e.span.of(TOWER.text) for e in second.evidence] == ["stands", "Paris"]
 
 
+@pytest.mark.parametrize("checker", ["overlap", "overlap:values", "overlap:rouge"])
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "The tower is 300 m tall.",
+        "The tower was opened in 1888.",
+        "The tower, it is said, stands in London.",
+        "The tower in Paris has twelve floors.",
+        "EPFL opened the tower in Paris in 1889.",
+        "The tower in Paris has an iPhone.",
+    ],
+)
+def test_one_wrong_number_or_name_makes_a_claim_unsupported(checker: str, claim: str) -> None:
+    case, judgement = judge(Verify(load_detector(checker)), claim, TOWER)
+    assert [v.score for v in judgement.verdicts] == [1.0]
+    assert judgement.hallucination == 1.0
+    assert outcome(case, judgement) is Outcome.FLAGGED
+    assert judgement.verdicts[0].evidence  # of the words that the source has
+
+
+@pytest.mark.parametrize(
+    ("claim", "source"),
+    [
+        ("The tower is 1.2 thousand feet tall.", "The tower is 1,200 feet tall."),  # the same value
+        ("Grey is how the tall old tower looks.", "How the tall old tower looks"),  # opens the sentence: maybe no name
+        ("One of the tall old towers stands.", "The tall old towers stand."),
+        ("THE TALL OLD TOWER LOOKS GREY.", "The tall old tower looks nice."),  # all in capitals
+        ("It is tall. Grey is the old tower.", "It is tall. It is the old tower."),
+    ],
+)
+def test_what_is_no_wrong_value_counts_as_one_word_of_many(claim: str, source: str) -> None:
+    _, judgement = judge(Verify(load_detector("overlap")), claim, Source("a", source))
+    for verdict in judgement.verdicts:
+        (alone,) = load_detector("overlap").judge([Case("1", verdict.span.of(claim), (Source("a", source),))])
+        assert verdict.score == alone.hallucination < 1.0
+
+
+def test_the_author_and_year_of_a_source_are_no_wrong_value() -> None:
+    paper = Source("a", "Creatine improved memory.", citation="K. Ling et al., 2009")
+    claim = "Creatine improved memory, says Ling in 2009."
+    assert judge(Verify(load_detector("overlap")), claim, paper)[1].hallucination == 0.5
+    assert judge(Verify(load_detector("overlap")), claim.replace("2009", "2008"), paper)[1].hallucination == 1.0
+
+
+def test_a_source_sentence_is_covered_in_part_where_a_value_is_left_out() -> None:
+    source = Source("a", "The tall tower opened in 1889.", must_cover=True)
+    _, judgement = judge(Verify(load_detector("overlap")), "The tall tower opened.", source)
+    assert judgement.omission == 0.25
+
+
 def test_a_checker_that_reads_no_source_is_refused() -> None:
     with pytest.raises(InputError, match="length reads no sources"):
         load_detector("verify:length")

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.spans import Span
 from veridical.core.types import Case, Example, Judgement, Source, Verdict
+from veridical.detectors import load_detector
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")
@@ -137,7 +138,7 @@ def test_the_validation_figures_are_the_detector_s(model: LocalModel, tmp_path: 
     for objectives in (("token",), ("response",)):
         plan = Plan(FAST, objectives=objectives, template="tldr")
         about = train_probe(model, examples(), plan, out=tmp_path).artifact.validation[objectives[0]]
-        detector = load_detector(f"probe:{str(tmp_path)}")
+        detector = load_detector(f"probe:{tmp_path!s}")
         assert detector.levels == (("response", "span") if objectives == ("token",) else ("response",))
         assert detector.threshold == about["threshold"]
         valid = split_by_document(examples())["valid"]

@@ -137,7 +137,7 @@ class Verify:
     def _asked(self, case: Case, claim: Claim, cited: Cited | None) -> _Asked:
         """What is asked of a claim: nothing, where it cites nothing and such claims are skipped."""
         if cited is None or self.citations is None:
-            return _Asked(claim, Question(case.id, claim.text, case.sources))
+            return _Asked(claim, Question(case.id, claim.text, case.sources, strict_values=True))
         own = cited.cited_by(claim)
         text = claim.text if self.checker.reads_citations else cited.bare(case.response, claim)
         if not text:
@@ -146,7 +146,8 @@ class Verify:
             return _Asked(claim, None, "the cited sources hold no text", cites=True)
         if not own and self.citations.uncited == "skip":
             return _Asked(claim, None, "no source is cited")
-        return _Asked(claim, Question(case.id, text, own or case.sources), cites=bool(own))
+        question = Question(case.id, text, own or case.sources, strict_values=True)
+        return _Asked(claim, question, cites=bool(own))
 
     def _judgement(self, plan: _Plan, findings: Sequence[Finding]) -> Judgement:
         n, m = sum(asked.question is not None for asked in plan.claims), len(plan.alone)
@@ -284,7 +285,7 @@ def _alone(case: Case, asked: _Asked, cited: Cited) -> Iterator[tuple[_Asked, Sp
     own = list(cited_in(cited.of(asked.claim)))
     if asked.question is not None and len({id for _, id in own}) > 1:
         for citation, id in own:
-            yield asked, citation.span, Question(case.id, asked.question.claim, (case.source(id),))
+            yield asked, citation.span, replace(asked.question, sources=(case.source(id),))
 
 
 def _answer(asked: _Asked, answer: Finding) -> Finding:
