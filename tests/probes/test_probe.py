@@ -139,7 +139,7 @@ def test_the_validation_figures_are_the_detector_s(model: LocalModel, tmp_path: 
         plan = Plan(FAST, objectives=objectives, template="tldr")
         about = train_probe(model, examples(), plan, out=tmp_path).artifact.validation[objectives[0]]
         detector = load_detector(f"probe:{tmp_path!s}")
-        assert detector.levels == (("response", "span") if objectives == ("token",) else ("response",))
+        assert detector.info.levels == (("response", "span") if objectives == ("token",) else ("response",))
         assert detector.threshold == about["threshold"]
         valid = split_by_document(examples())["valid"]
         judged = detector.judge([e.case for e in valid])

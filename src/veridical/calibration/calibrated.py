@@ -74,7 +74,7 @@ class Fitted:
     def document(self) -> dict[str, Any]:
         """The object that `detector.json` holds."""
         scales = {
-            level.value: {
+            Level(level).value: {
                 "threshold": scale.threshold,
                 "calibration": None if scale.calibration is None else scale.calibration.parameters(),
             }
@@ -120,12 +120,14 @@ class Calibrated:
         Without `detector` it is the one that the folder names. That spec is not the user's own, so it may not say how a
         chat model is reached (`DetectorContext.artifact`).
         """
-        folder = spec.accept(["detector"], values=1).value
-        if folder is None:
+        own, inner = spec.split(["detector"])
+        if spec.value is None:
             raise InputError(f"{KIND} needs a folder", hint=f"{KIND}:FOLDER, as `veridical train threshold` wrote it")
-        if "detector" in spec.options:
-            detector = context.load(spec.options["detector"])
+        folder = spec.value
+        if "detector" in own.options:  # what follows it are options of that detector
+            detector = context.load(replace(inner, values=(own.options["detector"], *spec.values[1:])).nested(""))
         else:
+            spec.accept(["detector"], values=1)
             detector = replace(context, artifact=folder).load(load_fitted(folder).spec)
         return cls(folder, detector, name=str(spec))
 
@@ -159,9 +161,9 @@ class Calibrated:
         """Compare the detector with the one that was fitted, once, and not before there is something to judge."""
         if self._compared or not cases:
             return
-        current = fingerprint_of(self.detector)
-        for name in {**self.fitted.fingerprint, **current}.keys() - {"server"}:  # the same model may have moved
-            left, right = self.fitted.fingerprint.get(name), current.get(name)
+        fitted, current = _flat(self.fitted.fingerprint), _flat(fingerprint_of(self.detector))
+        for name in {**fitted, **current}:
+            left, right = fitted.get(name), current.get(name)
             if left != right and not (name == "weights" and None in (left, right)):
                 raise InputError(
                     f"what is in {self.path} was fitted for {self.fitted.spec!r} and does not fit "
@@ -209,7 +211,15 @@ class Calibrated:
         return raw.judged
 
 
-_TITLES = {"layers": "number of layers", "config": "configuration", "spec": "detector"}
+_TITLES = {"layers": "number of layers", "config": "configuration", "name": "detector"}
+
+
+def _flat(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
+    """All facts, those of a detector within the detector too; a chat model may be reached under another address."""
+    facts: dict[str, Any] = {}
+    for name, value in fingerprint.items():
+        facts |= _flat(value) if isinstance(value, Mapping) else {name: value}
+    return {name: value for name, value in facts.items() if name != "server"}
 
 
 def _one(scale: Scale | None, score: float | None) -> float | None:
@@ -255,6 +265,7 @@ def load_fitted(folder: str | Path) -> Fitted:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         why = error.message if isinstance(error, InputError) else "a field is missing or of another type"
         raise DataError(why, path=path, hint="detector, fingerprint, scales, training, validation") from None
+    parts["fingerprint"].pop("method", None)  # written before 0.2
     if not isinstance(spec, str) or not scales:
         raise DataError(f"nothing is fitted for the detector {spec!r}", path=path, hint=f"scales: {', '.join(Level)}")
     return Fitted(spec, scales=scales, **parts)

@@ -125,15 +125,15 @@ class Loadable(Protocol):
 
 
 def info_of(detector: object) -> DetectorInfo:
-    """What a detector, or a class of detectors, declares; one that declares nothing may score everything.
+    """What a detector, or a class of detectors, declares; without it, all levels by the sources are assumed.
 
     >>> class Plain:
     ...     name = "plain"
     >>> info_of(Plain()).needs_sources
-    False
+    True
     """
     info = getattr(detector, "info", None)
-    return info if isinstance(info, DetectorInfo) else DetectorInfo()
+    return info if isinstance(info, DetectorInfo) else DetectorInfo(needs_sources=True)
 
 
 def thresholds_of(detector: object) -> Mapping[Level, float]:
