@@ -248,7 +248,7 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_rows(
     data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, code: int
 ) -> None:
     (tmp_path / "fragile.py").write_text(FRAGILE)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]))
     monkeypatch.setenv("BY", by)
 
     def bench(out: str) -> int:
