@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from veridical import check
 from veridical.core.decide import Outcome, outcome
 from veridical.core.errors import InputError
-from veridical.core.segment import sentences, words
+from veridical.core.segment import has_words, sentences, words
 from veridical.core.types import Case, Example, Judgement, Source, Span, Usage, Verdict, check_judgement
 from veridical.datasets import bump, summedits
 from veridical.detectors import load_detector
 from veridical.detectors.baselines import Length
 from veridical.detectors.claims.aggregate import any_false
-from veridical.detectors.claims.citation_policy import DANGLING, MISSING, WRONG, Citing
-from veridical.detectors.claims.claims import has_words, place, statements
+from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG, CitationPolicy, statements
+from veridical.detectors.claims.claims import place
 from veridical.detectors.claims.llm_checker import ModelChecker, Shot
 from veridical.detectors.claims.source_chunks import document, windows
 from veridical.detectors.claims.verify import Verify
@@ -180,10 +180,10 @@ def test_usage_is_summed_and_told_by_stage_with_the_prompts() -> None:
 
     _, judgement = judge(Verify(model=Scripted(answer), splitter="model"), "It opened in 1889. It is red.", TOWER)
     assert judgement.usage == Usage(3, 30, 6, 1.5)
-    (told,) = [note for note in judgement.notes if "prompts" in note]
-    assert "split 1 calls, 10 + 2 tokens; check 2 calls, 20 + 4 tokens" in told
-    for name in ("split_claims", "verify_document", "verify_yes_no"):
-        assert prompt(name).hash in told
+    stages = [("stage check", "2 calls, 20 + 4 tokens"), ("stage split", "1 calls, 10 + 2 tokens")]
+    names = ("split_claims", "verify_document", "verify_yes_no")
+    assert judgement.provenance == (*((f"prompt {name}", prompt(name).hash) for name in names), *stages)
+    assert not any("prompt" in note for note in judgement.notes)
 
 
 # ---- replies ---------------------------------------------------------------------------------------------------
@@ -440,7 +440,7 @@ def test_a_cited_claim_is_checked_against_its_sources_only() -> None:
             asked.extend(cases)
             return load_detector("overlap").judge(cases)
 
-    _, judgement = judge(Verify(Asked(), citations=Citing(missing=True)), CITED, *PAPERS)
+    _, judgement = judge(Verify(Asked(), citations=CitationPolicy(missing=True)), CITED, *PAPERS)
     assert [(c.response, [s.id for s in c.sources]) for c in asked] == [
         ("found that creatine improved memory in vegetarians.", ["l"])
     ]
@@ -456,7 +456,7 @@ def test_a_cited_claim_is_checked_against_its_sources_only() -> None:
 
 
 def test_uncited_claims_can_be_checked_against_all() -> None:
-    _, judgement = judge(Verify(load_detector("overlap"), citations=Citing(uncited="all")), CITED, *PAPERS)
+    _, judgement = judge(Verify(load_detector("overlap"), citations=CitationPolicy(uncited="all")), CITED, *PAPERS)
     assert len([v for v in judgement.verdicts if v.label is None]) == 3
     assert judgement.judged is None
     assert MISSING not in by_label(judgement, CITED)
@@ -464,17 +464,17 @@ def test_uncited_claims_can_be_checked_against_all() -> None:
 
 def test_a_source_that_backs_nothing_among_several_is_found() -> None:
     text = "Creatine improved memory in vegetarians (Ling et al., 2009; Benton et al., 2010)."
-    plain = judge(Verify(load_detector("overlap"), citations=Citing()), text, *PAPERS)[1]
+    plain = judge(Verify(load_detector("overlap"), citations=CitationPolicy()), text, *PAPERS)[1]
     assert plain.hallucination == 0.0
     assert WRONG not in by_label(plain, text)
-    each = judge(Verify(load_detector("overlap"), citations=Citing(each=True)), text, *PAPERS)[1]
+    each = judge(Verify(load_detector("overlap"), citations=CitationPolicy(each=True)), text, *PAPERS)[1]
     assert each.hallucination == 0.0
     assert by_label(each, text)[WRONG] == [("Ling et al., 2009", 0.5), ("Benton et al., 2010", 0.0)]
 
 
 def test_a_model_reads_claims_with_their_citations() -> None:
     model = knows("Ling (2009)")
-    judge(Verify(model=model, citations=Citing()), CITED, *PAPERS)
+    judge(Verify(model=model, citations=CitationPolicy()), CITED, *PAPERS)
     (request,) = model.requests
     assert claim_of(request).startswith("Ling (2009) found")
     assert "[J. Ling et al., 2009]\nCreatine ethyl" in request.messages[-1].content
@@ -482,7 +482,7 @@ def test_a_model_reads_claims_with_their_citations() -> None:
 
 
 def test_a_cited_source_without_text_cannot_be_checked() -> None:
-    _, judgement = judge(Verify(load_detector("overlap"), citations=Citing()), "Empty (2011) agrees.", *PAPERS)
+    _, judgement = judge(Verify(load_detector("overlap"), citations=CitationPolicy()), "Empty (2011) agrees.", *PAPERS)
     assert judgement.judged == ()
     assert any("the cited sources hold no text" in note for note in judgement.notes)
 
@@ -507,6 +507,7 @@ def test_an_unread_sentence_is_not_taken_for_covered() -> None:
     case, judgement = judge(Verify(model=model), "It is cheap.", pro)
     assert judgement.omission is None
     assert judgement.omissions == ()
+    assert judgement.judged_sources == ()
     assert outcome(case, judgement) is Outcome.UNJUDGED
 
 
@@ -638,7 +639,7 @@ def test_it_is_reached_by_the_front_door() -> None:
 
 def test_what_only_looks_like_a_citation_does_not_dangle() -> None:
     text = "Creatine improved memory (World Cup 2010)."
-    _, judgement = judge(Verify(load_detector("overlap"), citations=Citing(uncited="all")), text, *PAPERS)
+    _, judgement = judge(Verify(load_detector("overlap"), citations=CitationPolicy(uncited="all")), text, *PAPERS)
     assert DANGLING not in by_label(judgement, text)
 
 
@@ -648,7 +649,7 @@ def test_two_claims_of_a_sentence_keep_their_own_citations() -> None:
         "- Creatine improved performance (Ling, 2009)\n- creatine improved memory (Benton, 2010)\n- Memory improved."
     )
     model = Scripted(lambda r: listing if r.stage == "split" else yes_no_reply(0.9))
-    judge(Verify(model=model, splitter="model", citations=Citing()), text, *PAPERS)
+    judge(Verify(model=model, splitter="model", citations=CitationPolicy()), text, *PAPERS)
     asked = [request.messages[-1].content for request in model.requests if request.stage == "check"]
     assert [("ethyl ester" in a, "vegetarians" in a) for a in asked] == [(True, False), (False, True), (True, True)]
 

@@ -15,7 +15,6 @@ from veridical.core.edits import apply, compose
 from veridical.core.errors import InputError
 from veridical.core.judging import judge, thresholds_in_force
 from veridical.core.types import Case, Edit, Judgement, Revision, Thresholds, Usage
-from veridical.detectors.claims.claim_checker import add
 from veridical.revise.acceptance import Trial, weigh
 from veridical.revise.rule_revisers import Delete, Draft, Flag, Reviser, Task
 from veridical.revise.statements import Unit, statements_of
@@ -187,5 +186,5 @@ def _result(course: _Course, thresholds: Thresholds) -> Revised:
         thresholds,
         tuple(course.rounds),
         course.reason,
-        add(course.spent),
+        Usage.total(course.spent),
     )

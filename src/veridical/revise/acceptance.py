@@ -13,7 +13,6 @@ from veridical.core.spans import Span, length
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.text import shorten
 from veridical.core.types import Case, Edit, Judgement, Source, Thresholds, Usage
-from veridical.detectors.claims.claim_checker import add
 from veridical.revise.statements import Unit, statements_of
 
 __all__ = ["Trial", "weigh"]
@@ -57,7 +56,7 @@ def weigh(trials: Sequence[Trial], detector: Detector, thresholds: Thresholds) -
     for k, units in enumerate(doubts):
         found = [(unit, next(answers)) for unit in units]
         lost = [unit for unit, answer in found if not _supported(answer, thresholds)]
-        spent.append(add(answer.usage for _, answer in found))
+        spent.append(Usage.total(answer.usage for _, answer in found))
         if lost:
             more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
             reasons[k] = f"a supported claim would be lost: “{shorten(lost[0].text, 120)}”{more}"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from veridical.core.errors import DataError, InputError
+from veridical.core.segment import has_words
 from veridical.core.types import GOLD_THRESHOLD, Example
-from veridical.detectors.claims.claims import has_words
 from veridical.detectors.claims.llm_checker import Shot
 from veridical.detectors.claims.source_chunks import document
 

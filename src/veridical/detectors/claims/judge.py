@@ -13,17 +13,20 @@ from typing import Any, Literal
 
 from veridical.core.detector import DetectorContext, DetectorInfo, digest_of
 from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.segment import has_words
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Example, Judgement, Level
 from veridical.detectors.claims.aggregate import compose
+from veridical.detectors.claims.citations import statements
 from veridical.detectors.claims.claim_checker import Finding
-from veridical.detectors.claims.claims import has_words, place, statements
+from veridical.detectors.claims.claims import place
 from veridical.detectors.claims.few_shot import draw_shots, read_shots
 from veridical.detectors.claims.llm_checker import Shot, quoted, read_cot, read_yes_no, turns
 from veridical.detectors.claims.source_chunks import document
 from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.prompts import Prompt, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
+from veridical.llm.protocol import fingerprint_of as model_fingerprint
 from veridical.llm.reply_parser import json_object, quotes, yes_no
 
 __all__ = ["WAYS", "Judge"]
@@ -71,7 +74,7 @@ class Judge:
         way = reached.accept(OPTIONS, values=1).value or "yes_no"
         if way not in WAYS:
             raise UnknownNameError("way of judging", way, WAYS)
-        model = (context.connection or Connection()).having(reached.options).chat()
+        model = (context.connection or Connection()).with_options(reached.options).chat()
         text = own.options.get("shots", "")
         shots = own.whole("shots") or 0 if text.isdecimal() else read_shots(text) if text else ()
         return cls(model, way=way, shots=shots, least_mass=own.number("least_mass", 0.5))  # type: ignore[arg-type]
@@ -87,7 +90,7 @@ class Judge:
         """What its scores depend on: model, way, prompts, worked examples."""
         shots = [[shot.document, shot.claim, shot.supported, shot.reasoning] for shot in self.shots] or self.wanted
         prompts = [asked.hash for asked in self.prompts]
-        server = digest_of(getattr(self.model, "identity", ""))
+        server = digest_of(model_fingerprint(self.model))
         about = {
             "model": self.model.name,
             "server": server,
@@ -135,14 +138,14 @@ class Judge:
         return f"{shot.reasoning}\nConsistent: {word}" if self.way == "cot" else word
 
     def _read(self, case: Case, reply: Reply | Failure) -> Judgement:
-        prompts = f"prompts {', '.join(f'{p.name} {p.hash}' for p in self.prompts)}"
         if isinstance(reply, Failure):
             found = Judgement(case.id, self.name, judged=(), notes=(f"not judged: {reply.reason}",))
         elif self.way == "list":
             found = self._listed(case, reply)
         else:
             found = self._whole(case, reply)
-        return replace(found, notes=(*found.notes, prompts), usage=reply.usage)
+        provenance = sorted((f"prompt {p.name}", p.hash) for p in self.prompts)
+        return replace(found, usage=reply.usage, provenance=tuple(provenance))
 
     def _whole(self, case: Case, reply: Reply) -> Judgement:
         if self.way == "cot":
@@ -151,9 +154,8 @@ class Judge:
             finding = read_yes_no(reply, "Consistent", self.least_mass)
         if finding.score is None:
             return Judgement(case.id, self.name, judged=(), notes=(f"not judged: {finding.reason}",))
-        notes = ["a bare yes or no: the model gave no log-probabilities"] if finding.bare else []
-        notes += [f"reasoning: {finding.reason}"] if finding.reason else []
-        return Judgement(case.id, self.name, finding.score, notes=tuple(notes))
+        notes = ("a bare yes or no: the model gave no log-probabilities",) if finding.bare else ()
+        return Judgement(case.id, self.name, finding.score, notes=notes, reason=finding.reason)
 
     def _listed(self, case: Case, reply: Reply) -> Judgement:
         """The claims of the reply on the response; what the reply skips is left unjudged."""

@@ -12,17 +12,19 @@ from typing import Any
 
 from veridical.core.detector import Detector, DetectorContext, DetectorInfo, digest_of
 from veridical.core.errors import InputError
+from veridical.core.segment import has_words
 from veridical.core.spec import Spec
-from veridical.core.types import Case, Claim, Judgement, Level, Source
+from veridical.core.types import Case, Claim, Judgement, Level, Source, Usage
 from veridical.detectors.claims.aggregate import compose
-from veridical.detectors.claims.claim_checker import Checker, DetectorChecker, Finding, Question, add
-from veridical.detectors.claims.claims import has_words, sentence_claims
+from veridical.detectors.claims.claim_checker import Checker, DetectorChecker, Finding, Question
+from veridical.detectors.claims.claims import sentence_claims
 from veridical.detectors.claims.llm_checker import WAYS, ModelChecker
 from veridical.detectors.claims.source_chunks import document
 from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
-from veridical.llm.reply_parser import spoken
+from veridical.llm.protocol import fingerprint_of as model_fingerprint
+from veridical.llm.reply_parser import strip_reasoning
 
 __all__ = ["SelfCheck"]
 
@@ -70,7 +72,7 @@ class SelfCheck:
         seed = own.options.get("seed", "0")
         if not seed.isascii() or not seed.isdecimal():
             raise InputError(f"seed of selfcheck is {seed!r}", hint="a whole number from 0")
-        generator = (context.connection or Connection()).having(reached.options).chat()
+        generator = (context.connection or Connection()).with_options(reached.options).chat()
         checker: Detector | str = rest.value if rest.value in WAYS else context.load(rest.nested("overlap"))  # type: ignore[assignment]
         return cls(
             generator,
@@ -85,7 +87,7 @@ class SelfCheck:
         """What its scores depend on: generator, checker, and how samples are drawn."""
         drawn = [self.samples, self.temperature, self.max_tokens, self.seed]
         prompts = [each.hash for each in getattr(self.checker, "prompts", ())]
-        server = digest_of(getattr(self.generator, "identity", ""))
+        server = digest_of(model_fingerprint(self.generator))
         about = {"model": self.generator.name, "server": server, "checker": self.checker.name}
         return {**about, "prompts": prompts, "drawn": drawn}
 
@@ -139,7 +141,7 @@ class SelfCheck:
         answers = [(claim, _share(several)) for claim, several in found]
         judgement = compose(case, self.name, answers, notes=notes, score=lambda scores: sum(scores) / len(scores))
         spent = [*(r.usage for r in replies), *(f.usage for _, several in found for f in several)]
-        return replace(judgement, usage=add(spent))
+        return replace(judgement, usage=Usage.total(spent))
 
 
 def _checker(given: Checker | Detector | str, generator: ChatModel) -> Checker:
@@ -161,7 +163,7 @@ def _messages(case: Case) -> tuple[Message, ...]:
 
 
 def _texts(replies: Sequence[Reply | Failure]) -> list[str]:
-    found = [spoken(reply.text) for reply in replies if isinstance(reply, Reply)]
+    found = [strip_reasoning(reply.text) for reply in replies if isinstance(reply, Reply)]
     return [text for text in found if has_words(text)]
 
 
