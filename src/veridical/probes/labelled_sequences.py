@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.errors import CannotJudgeError, InputError
-from veridical.core.types import Example, Judgement, Verdict, judged_spans
+from veridical.core.types import GOLD_THRESHOLD, Example, Judgement, Verdict, judged_spans
 from veridical.datasets.consensus import majority
 from veridical.detectors.local.forced_decoding import trim
-from veridical.metrics.alignment import GOLD_THRESHOLD
 from veridical.metrics.tokens import any_in, mask
 from veridical.models.encode import Encoded, encode
 from veridical.models.load import LocalModel
