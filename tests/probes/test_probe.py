@@ -182,7 +182,7 @@ def test_the_validation_figures_are_the_detector_s(model: LocalModel, tmp_path: 
         about = train_probe(model, examples(), plan, out=tmp_path).artifact.validation[objectives[0]]
         detector = load_detector(f"probe:{tmp_path!s}")
         assert detector.info.levels == (("response", "span") if objectives == ("token",) else ("response",))
-        assert detector.threshold == about["threshold"]
+        assert set(detector.thresholds.values()) == {about["threshold"]}
         valid = split_by_document(examples())["valid"]
         judged = detector.judge([e.case for e in valid])
         for name in ("f1", "roc_auc", *(("f1_sp",) if objectives == ("token",) else ())):

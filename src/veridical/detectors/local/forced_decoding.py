@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +14,11 @@ from veridical.core.spans import Span, complement
 from veridical.core.types import Case, Judgement, Verdict
 from veridical.models.encode import Encoded, encode
 from veridical.models.load import LocalModel
+from veridical.models.runner import Result, Runner, Want
 
-__all__ = ["encode_cases", "token_verdicts", "trim", "unjudged"]
+__all__ = ["NO_WORDS", "DecodedCase", "decode_cases", "token_verdicts", "trim", "unjudged"]
+
+NO_WORDS = "the response has no words"
 
 
 def unjudged(case: Case, by: str, *notes: str) -> Judgement:
@@ -22,31 +26,45 @@ def unjudged(case: Case, by: str, *notes: str) -> Judgement:
     return Judgement(case.id, by, judged=(), notes=notes)
 
 
-def encode_cases(
+@dataclass(frozen=True, slots=True)
+class DecodedCase:
+    """What a model gives for a case: its windows over the sources with a result each, or why there are none."""
+
+    windows: Sequence[Encoded] = ()
+    results: Sequence[Result] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What encoding and model report about the windows."""
+        pairs = zip(self.windows, self.results, strict=True)
+        return tuple(dict.fromkeys(note for window, result in pairs for note in (*window.notes, *result.notes)))
+
+
+def decode_cases(
     model: LocalModel,
     cases: Sequence[Case],
+    want: Want,
     template: str | None,
     *,
     max_tokens: int | None = None,
     max_windows: int | None = None,
-) -> tuple[list[Encoded], list[slice | str]]:
-    """Encode the windows of all cases for one batched run.
+) -> list[DecodedCase]:
+    """Run a model along the responses of `cases`; all windows of all cases are batched together.
 
     Args:
-        model: The model that decodes.
+        model: The model.
         cases: The cases.
+        want: What the model is to give for each token.
         template: The name of the template; None: the model's default.
         max_tokens: The most tokens in a sequence; None: the model's context.
         max_windows: The most windows over long sources; None: all.
-
-    Returns:
-        The sequences, and for each case which of them are its windows, or why it has none.
     """
     sequences: list[Encoded] = []
     windows_of: list[slice | str] = []
     for case in cases:
         if not words(case.response):
-            windows_of.append("the response has no words")
+            windows_of.append(NO_WORDS)
             continue
         try:
             windows = encode(model, case, template, max_tokens=max_tokens, max_windows=max_windows)
@@ -58,7 +76,15 @@ def encode_cases(
             sequences += windows
         else:
             windows_of.append("the tokenizer has no token for anything in the response")
-    return sequences, windows_of
+    results = list(Runner(model).run(sequences, want))
+    decoded = []
+    for place in windows_of:
+        if isinstance(place, str):
+            decoded.append(DecodedCase(problems=(place,)))
+            continue
+        failures = dict.fromkeys(result.failed for result in results[place] if result.failed)
+        decoded.append(DecodedCase(sequences[place], results[place], tuple(failures)))
+    return decoded
 
 
 def trim(span: Span, text: str) -> Span | None:
