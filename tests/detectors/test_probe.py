@@ -145,8 +145,9 @@ def test_spec(folder: Path, tmp_path: Path) -> None:
     detector = load_detector(f"probe:{folder},model={moved},unit=token,dtype=fp32,max_windows=2,device=cpu")
     assert (detector.model, detector.unit, detector.max_windows) == (str(moved), "token", 2)
     assert detector.judge([CASE])[0].hallucination is not None
+    with pytest.raises(InputError, match="needs a trained probe"):
+        load_detector("probe")
     for argument, error, match in (
-        (None, InputError, "needs a trained probe"),
         (f"{folder},unit=line", UnknownNameError, "unit of probe"),
         (f"{folder},luck=1", UnknownNameError, "option of probe"),
         (f"{folder},max_windows=none", InputError, "whole number"),
