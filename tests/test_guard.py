@@ -46,8 +46,8 @@ from veridical.models.encode import Encoded, encode  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.runner import Runner, Want  # noqa: E402
 from veridical.models.testing import tiny  # noqa: E402
-from veridical.probes.probe_batch import Options  # noqa: E402
-from veridical.probes.training import Plan, train_probe  # noqa: E402
+from veridical.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
+from veridical.probes.training import train_probe  # noqa: E402
 from veridical.report.guarded import print_guarded  # noqa: E402
 
 WARM = Sampling(max_new_tokens=60, temperature=1.0, seed=1)
@@ -68,9 +68,9 @@ def wild(tmp_path_factory: pytest.TempPathFactory) -> LocalModel:
 
 @pytest.fixture(scope="module", params=["linear", "pooling"])
 def probe(request: pytest.FixtureRequest, model: LocalModel, tmp_path_factory: pytest.TempPathFactory) -> Probe:
-    options = Options(request.param, learning_rates=(0.1,), batch_sizes=(16,), max_epochs=5)
+    options = ProbeOptions(request.param, learning_rates=(0.1,), batch_sizes=(16,), max_epochs=5)
     folder = tmp_path_factory.mktemp("probe")
-    train_probe(model, examples(), Plan(options, template="tldr"), out=folder)
+    train_probe(model, examples(), TrainingConfig(options, template="tldr"), out=folder)
     return Probe(folder)
 
 
@@ -381,8 +381,7 @@ def test_going_back_a_little_costs_no_pass(model: LocalModel) -> None:
 @pytest.mark.parametrize("kind", ["bytes", "metaspace", "unigram"])
 def test_the_text_is_what_the_tokenizer_says(kind: Any, tmp_path: Path) -> None:
     local = load(tiny("llama", tmp_path, tokenizer=kind), dtype="fp32", device="cpu")
-    # its byte pieces are special tokens, which no text is made of
-    said = "the cat slept. naive house" if kind == "metaspace" else "the cat slept. 😀 naïve house"
+    said = "the cat slept. 😀 naïve house"
     (encoded,) = encode(local, replace(RACE, response=said), "tldr")
     begin, ids = encoded.response_start, encoded.ids
     writer = Writer(local, Prompt(ids[:begin], blank=True))
@@ -737,7 +736,7 @@ def test_in_a_terminal(mended: Guarded) -> None:
 
     text = shown(mended)
     assert "race [bold]  CLEAR" in text
-    assert "1. backtracked “Peter” 1.00, there stands now “Marta” (character 0)" in text
+    assert "1. backtracked “Peter” 1.00, replaced by “Marta” (character 0)" in text
     assert "Unguarded  hallucination 0." in text
     assert "Ended: the model ended its text" in text
     many = replace(mended, interventions=mended.interventions * 30, notes=("the sources did not fit",))

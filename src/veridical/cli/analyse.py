@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,8 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from veridical.models.load import LocalModel
-    from veridical.probes.analysis.dataset import Plan
-    from veridical.probes.analysis.results import Analysis
+    from veridical.probes.analysis import Analysis, AnalysisConfig
 
 analyse_app = typer.Typer(
     no_args_is_help=True,
@@ -90,10 +90,10 @@ def layers_command(
 
     [bold]veridical analyse layers xsum_token:data/xsum_token --model models/reader --store states --out layers[/bold]
     """
-    from veridical.probes.analysis.layers import layers
+    from veridical.probes.analysis import analyse_layers
 
     loaded, plan = _loaded(model, _plan(locals()), dtype)
-    return _finish(layers(loaded, data, plan), out)
+    return _finish(analyse_layers(loaded, data, plan), out)
 
 
 @analyse_app.command("labels")
@@ -134,11 +134,11 @@ def labels_command(
     [bold]veridical analyse labels bump:data/bump --model models/reader --merge intrinsic=intrinsic --merge
     extrinsic=extrinsic --out kinds[/bold]
     """
-    from veridical.probes.analysis.error_types import labels
+    from veridical.probes.analysis import analyse_error_types
 
     pairs = dict(_pair(text, "merge") for text in merge or ())
     loaded, plan = _loaded(model, _plan(locals()), dtype)
-    return _finish(labels(loaded, data, plan, merge=pairs, by=by), out)
+    return _finish(analyse_error_types(loaded, data, plan, merge=pairs, by=by), out)
 
 
 @analyse_app.command("transfer")
@@ -181,11 +181,11 @@ def transfer_command(
 
     [bold]veridical analyse transfer xsum_token:data/xsum_token bump:data/bump --model models/reader --out matrix[/bold]
     """
-    from veridical.probes.analysis.transfer import transfer
+    from veridical.probes.analysis import analyse_transfer
 
     specs = _named(data)
     loaded, plan = _loaded(model, _plan(locals()), dtype)
-    return _finish(transfer(loaded, specs, plan, mixes=mix or (), equal=equal), out)
+    return _finish(analyse_transfer(loaded, specs, plan, mixtures=mix or (), equal=equal), out)
 
 
 @analyse_app.command("size")
@@ -215,13 +215,20 @@ def size_command(
     [bold]veridical analyse size xsum_token:data/xsum_token --model models/small --model models/large --out size[/bold]
     """
     from veridical.core.errors import InputError
-    from veridical.probes.analysis.ablations import size
+    from veridical.models.load import unload
+    from veridical.probes.analysis import analyse_model_size
 
     if len(set(model)) < 2:
         raise InputError(f"{len(set(model))} model is named", hint="size takes two or more: --model A --model B")
     names = list(dict.fromkeys(model))
-    _, plan = _loaded(names[0], _plan(locals()), dtype)
-    return _finish(size((_loaded(name, plan, dtype)[0] for name in names), data, plan), out)
+    plan = _loaded(names[0], _plan(locals()), dtype)[1]
+
+    def models() -> Iterator[LocalModel]:
+        for name in names:
+            yield _loaded(name, plan, dtype)[0]
+            unload()  # so that only one is in memory at a time
+
+    return _finish(analyse_model_size(models(), data, plan), out)
 
 
 @analyse_app.command("context")
@@ -255,19 +262,19 @@ def context_command(
 
     [bold]veridical analyse context xsum_token:data/xsum_token --model models/reader --tokens 0,128,all[/bold]
     """
-    from veridical.probes.analysis.ablations import context
+    from veridical.probes.analysis import analyse_context_length
 
     counts = [None if part.strip() == "all" else _whole(part, "tokens") for part in tokens.split(",") if part.strip()]
     loaded, plan = _loaded(model, _plan(locals()), dtype)
-    return _finish(context(loaded, data, plan, counts), out)
+    return _finish(analyse_context_length(loaded, data, plan, counts), out)
 
 
-def _plan(given: dict[str, Any]) -> Plan:
+def _plan(given: dict[str, Any]) -> AnalysisConfig:
     """The plan that the options common to all commands come to."""
-    from veridical.probes.analysis.dataset import Plan
-    from veridical.probes.probe_batch import Options
+    from veridical.probes.analysis import AnalysisConfig
+    from veridical.probes.options import ProbeOptions
 
-    options = Options(
+    options = ProbeOptions(
         kind=given["kind"],
         learning_rates=tuple(_number(part, "learning rate") for part in given["learning_rate"].split(",")),
         batch_sizes=tuple(_whole(part, "batch size") for part in given["batch_size"].split(",")),
@@ -276,7 +283,7 @@ def _plan(given: dict[str, Any]) -> Plan:
         seed=given["seed"],
     )
     named = given["objective"]
-    return Plan(
+    return AnalysisConfig(
         options=options,
         objectives=None if named is None else tuple(part.strip() for part in named.split(",") if part.strip()),
         template=given["template"],
@@ -288,7 +295,7 @@ def _plan(given: dict[str, Any]) -> Plan:
         sample=given["sample"],
         resamples=given["resamples"],
         command=shlex.join(["veridical", *sys.argv[1:]]),
-        say=_say,
+        progress=_say,
     )
 
 
@@ -296,7 +303,7 @@ def _say(line: str) -> None:
     sys.stderr.write(line + "\n")
 
 
-def _loaded(name: str, plan: Plan, dtype: str) -> tuple[LocalModel, Plan]:
+def _loaded(name: str, plan: AnalysisConfig, dtype: str) -> tuple[LocalModel, AnalysisConfig]:
     """The model, and the plan with the device that it lies on."""
     from veridical.models.load import READERS, load
 
@@ -306,23 +313,24 @@ def _loaded(name: str, plan: Plan, dtype: str) -> tuple[LocalModel, Plan]:
 
 def _finish(found: Analysis, out: Path | None) -> int:
     """Rows and pictures in `out`, tables on standard output."""
-    from veridical.cli.bench import show_tables
     from veridical.core.errors import OutputError
     from veridical.core.files import write_whole
-    from veridical.probes.analysis.results import encode_records, tables_of
+    from veridical.probes.analysis.results import encode_records
+    from veridical.report.analysis_tables import analysis_tables
+    from veridical.report.terminal_tables import print_tables
 
     if out is not None:
-        from veridical.probes.analysis.figures import pictures_of
+        from veridical.report.analysis_plots import analysis_plots
 
         try:
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutputError(f"cannot write {out}: {error.strerror or error}", hint="choose another --out") from None
         write_whole(out / f"{found.name}.jsonl", encode_records(found))
-        for name, svg, png in pictures_of(found):
-            write_whole(out / f"{name}.svg", svg + "\n")
-            (out / f"{name}.png").write_bytes(png)
-    show_tables(tables_of(found))
+        for plot in analysis_plots(found):
+            write_whole(out / f"{plot.name}.svg", plot.svg + "\n")
+            write_whole(out / f"{plot.name}.png", plot.png)
+    print_tables(analysis_tables(found))
     return 0
 
 

@@ -30,7 +30,6 @@ from veridical.cli.progress import progress_bar
 if TYPE_CHECKING:
     from veridical.bench.results import Row
     from veridical.bench.settings import Settings
-    from veridical.bench.table import Table
 
 
 class _RunByDefault(TyperGroup):
@@ -155,11 +154,12 @@ def run_command(
     )
     if dry_run:
         return _rehearse(settings)
-    from veridical.bench.table import tables
+    from veridical.report.result_tables import result_tables
+    from veridical.report.terminal_tables import print_tables
 
     with progress_bar() as progress:
         rows = _run(replace(settings, progress=progress), out)
-    show_tables(tables(rows, _split(metrics) or None))
+    print_tables(result_tables(rows, _split(metrics) or None))
     return 0
 
 
@@ -194,9 +194,11 @@ def compare_command(
 
     [bold]veridical bench compare overlap overlap:values --data bump:data/bump --fit f1[/bold]
     """
-    from veridical.bench.compare import compare, comparison_table, encode_comparison
+    from veridical.bench.compare import compare, encode_comparison
     from veridical.bench.settings import Settings
     from veridical.core.files import write_whole
+    from veridical.report.result_tables import comparison_table
+    from veridical.report.terminal_tables import print_tables
 
     connection = connect(
         model,
@@ -224,8 +226,7 @@ def compare_command(
     )
     with progress_bar() as progress:
         made = list(compare(replace(settings, progress=progress)))
-    for found in made:
-        show_tables([comparison_table(found)])
+    print_tables(comparison_table(found) for found in made)
     if out:
         write_whole(out, "".join(encode_comparison(c) + "\n" for found in made for c in found))
     return 0
@@ -275,26 +276,6 @@ def _run(settings: Settings, out: Path | None) -> list[Row]:
     return rows
 
 
-def show_tables(tables: list[Table]) -> None:
-    """Tables on standard output; where the terminal is too narrow for a result table, a line a figure."""
-    from rich.console import Console
-    from rich.table import Table as RichTable
-
-    from veridical.bench.table import narrow
-
-    console = Console(highlight=False, markup=False, emoji=False)
-    for table in tables:
-        widths = [max(len(line[i]) for line in [table.head, *table.lines]) for i in range(len(table.head))]
-        wide = sum(widths) + 3 * len(widths) >= console.width
-        fitting = narrow(table) if wide and "not judged" in table.head else table
-        shown = RichTable(title=table.title, caption=table.foot, title_justify="left", caption_justify="left")
-        for name in fitting.head:
-            shown.add_column(name, overflow="fold")
-        for line in fitting.lines:
-            shown.add_row(*line)
-        console.print(shown)
-
-
 @bench_app.command("table")
 def table_command(
     rows: Annotated[list[Path], typer.Argument(help="Files of result rows.", metavar="ROWS…")],
@@ -309,21 +290,23 @@ def table_command(
     [bold]veridical bench table rows.jsonl --format markdown --metrics token_f1,roc_auc[/bold]
     """
     from veridical.bench.results import read_rows
-    from veridical.bench.table import FORMATS, tables
     from veridical.core.errors import UnknownNameError
     from veridical.core.files import write_whole
+    from veridical.report.result_tables import result_tables
+    from veridical.report.tables import FORMATS
+    from veridical.report.terminal_tables import print_tables
 
     found = read_rows(rows)
     chosen = _split(metrics) or None
     if format == "terminal":
-        show_tables(tables(found, chosen))
+        print_tables(result_tables(found, chosen))
         return 0
     if format == "html":
-        from veridical.bench.page import render_tables
+        from veridical.report.result_page import render_results
 
-        text = render_tables(found, chosen)
+        text = render_results(found, chosen)
     elif format in FORMATS:
-        text = FORMATS[format](tables(found, chosen)) + "\n"
+        text = FORMATS[format](result_tables(found, chosen)) + "\n"
     else:
         raise UnknownNameError("format", format, ["terminal", "html", *FORMATS])
     if out:

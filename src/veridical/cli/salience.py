@@ -87,7 +87,6 @@ def _case(response: Path, sources: list[Path], question: str | None, encoding: s
 
 
 def _write(out: Path, found: SalienceMap, case: Case, flagged: list[Span], bars: bool) -> None:
-    from veridical.core.errors import OutputError
     from veridical.core.files import write_whole
     from veridical.report.salience import salience_page
     from veridical.report.salience_plots import salience_map_png, salience_map_svg, word_bars_svg
@@ -97,8 +96,4 @@ def _write(out: Path, found: SalienceMap, case: Case, flagged: list[Span], bars:
     elif out.suffix.lower() == ".svg":
         write_whole(out, (word_bars_svg if bars else salience_map_svg)(found, flagged=flagged) + "\n")
     else:
-        drawn = salience_map_png(found, flagged=flagged)
-        try:
-            out.write_bytes(drawn)
-        except OSError as error:
-            raise OutputError(f"cannot write {out}: {error.strerror or error}", hint="choose another place") from None
+        write_whole(out, salience_map_png(found, flagged=flagged))

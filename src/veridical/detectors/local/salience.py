@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -20,7 +20,7 @@ from veridical.core.salience_map import MapWord, SalienceMap
 from veridical.core.segment import words
 from veridical.core.spans import Span, complement
 from veridical.core.stopwords import STOP_WORDS
-from veridical.core.types import Case, Evidence, Judgement, Omission, Source, Verdict
+from veridical.core.types import Case, Evidence, Judgement, Omission, Source, SourceSpan, Verdict
 from veridical.models.artifact import identity
 from veridical.models.encode import Encoded, default_template, encode
 from veridical.models.gradients import KINDS, salience
@@ -149,19 +149,21 @@ class Salience:
             return Judgement(case.id, self.name, judged=(), notes=(str(error),)), None
         omission, omissions, notes = self._coverage(case, word_map)
         notes = (*word_map.notes, *notes)
+        judged_sources = word_map.judged_sources(case)
         known = [j for j, judged in enumerate(word_map.judged) if judged]
         if not known:
-            return Judgement(case.id, self.name, None, omission, (), omissions, (), notes), None
+            unjudged = Judgement(case.id, self.name, None, omission, (), omissions, (), notes)
+            return replace(unjudged, judged_sources=judged_sources), None
         judged = None
         if len(known) < len(word_map.targets):
-            unjudged = [span for span, sound in zip(word_map.targets, word_map.judged, strict=True) if not sound]
-            judged = tuple(complement(unjudged, len(case.response)))
+            unsound = [span for span, sound in zip(word_map.targets, word_map.judged, strict=True) if not sound]
+            judged = tuple(complement(unsound, len(case.response)))
         verdicts = tuple(
             Verdict(word_map.targets[j], _score(word_map.attribution[j]), evidence=word_map.evidence(j)) for j in known
         )
         score = _score(self._mean(word_map.attribution[known]))
         judgement = Judgement(case.id, self.name, score, omission, verdicts, omissions, judged, notes)
-        return judgement, word_map.map(case)
+        return replace(judgement, judged_sources=judged_sources), word_map.map(case)
 
     def _read(self, case: Case) -> _WordMap:
         """The salience of the case's content words; `CannotJudgeError` saying why if there is none."""
@@ -237,7 +239,7 @@ class Salience:
         for source in case.sources:
             if not source.must_cover:
                 continue
-            of_source = [i for i, (_, source_id) in enumerate(word_map.sources) if source_id == source.id]
+            of_source = word_map.rows_of(source.id)
             rows = [i for i in of_source if word_map.seen[i]]
             if not rows or not word_map.judged.any():
                 why = "has no content words" if not of_source else "could not be read"
@@ -277,6 +279,21 @@ class _WordMap:
     seen: np.ndarray
     judged: np.ndarray
     notes: tuple[str, ...]
+
+    def rows_of(self, source_id: str) -> list[int]:
+        return [i for i, (_, other_id) in enumerate(self.sources) if other_id == source_id]
+
+    def judged_sources(self, case: Case) -> tuple[SourceSpan, ...] | None:
+        """What of the sources with `must_cover` was judged: all but the words that no window held; None for all."""
+        required = [source for source in case.sources if source.must_cover]
+        spans = []
+        for source in required:
+            rows = self.rows_of(source.id)
+            unseen = [self.sources[i][0] for i in rows if not self.seen[i]]
+            if len(unseen) < len(rows) and self.judged.any():
+                spans += [SourceSpan(source.id, span) for span in complement(unseen, len(source.text))]
+        whole = [SourceSpan(source.id, Span(0, len(source.text))) for source in required]
+        return None if spans == whole else tuple(spans)
 
     def evidence(self, column: int) -> tuple[Evidence, ...]:
         """The source words that bear most on a response word; the weight is the share of its salience."""

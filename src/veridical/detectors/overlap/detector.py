@@ -14,7 +14,7 @@ from itertools import accumulate
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.perspectives import by_perspective
 from veridical.core.spans import Span
-from veridical.core.types import Case, Evidence, Judgement, Omission, Source, Verdict
+from veridical.core.types import Case, Evidence, Judgement, Omission, Source, SourceSpan, Verdict
 from veridical.detectors.overlap.matching import WORDS, CompoundMatches, Profile, clipped_overlap, compiled
 
 __all__ = ["WORDS", "Overlap", "precision_recall"]
@@ -100,6 +100,10 @@ def precision_recall(response: str, sources: Sequence[str], *, words: str = "con
 def _judge(case: Case, by: str, response: Profile, profiles: Sequence[Profile]) -> Judgement:
     compounds = [CompoundMatches(response, profile) for profile in profiles]
     omission, omissions, notes = _coverage(case.sources, response, profiles, compounds)
+    judged_sources = None
+    if notes:  # a source without content words was not judged
+        required = [s for s, profile in zip(case.sources, profiles, strict=True) if s.must_cover and profile.total]
+        judged_sources = tuple(SourceSpan(source.id, Span(0, len(source.text))) for source in required)
     unjudged = None
     if not profiles:
         unjudged = "no sources to compare with"
@@ -108,7 +112,8 @@ def _judge(case: Case, by: str, response: Profile, profiles: Sequence[Profile]) 
     elif not any(profile.total for profile in profiles):
         unjudged = "the sources have no content words"
     if unjudged:
-        return Judgement(case.id, by, None, omission, (), omissions, (), (unjudged, *notes))
+        notes = (unjudged, *notes)
+        return Judgement(case.id, by, None, omission, (), omissions, (), notes, judged_sources=judged_sources)
     precision = clipped_overlap([response], profiles, [match.response_forms for match in compounds])
     evidence = {form: _evidence(form, case.sources, profiles, compounds) for form in response.types}
     verdicts = []
@@ -118,7 +123,16 @@ def _judge(case: Case, by: str, response: Profile, profiles: Sequence[Profile]) 
             verdicts.append(Verdict(Span(*match.span()), 0.0, evidence=support))
         elif support is not None:
             verdicts.append(Verdict(Span(*match.span()), 1.0, reason="not in any source"))
-    return Judgement(case.id, by, 1.0 - precision, omission, tuple(verdicts), omissions, notes=notes)
+    return Judgement(
+        case.id,
+        by,
+        1.0 - precision,
+        omission,
+        tuple(verdicts),
+        omissions,
+        notes=notes,
+        judged_sources=judged_sources,
+    )
 
 
 def _evidence(
