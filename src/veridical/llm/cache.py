@@ -18,7 +18,7 @@ from typing import Any
 
 from veridical.core.errors import InputError, OutputError
 from veridical.core.types import Usage
-from veridical.llm.protocol import ChatModel, Failure, Incremental, Reply, Request, TokenLogprob, fingerprint_of
+from veridical.llm.protocol import ChatModel, Failure, Incremental, Reply, Request, TokenLogprob, model_fingerprint
 
 __all__ = ["Cached", "request_key"]
 
@@ -92,7 +92,7 @@ class Cached:
 
     def fingerprint(self) -> dict[str, Any]:
         """That of the model: a kept reply is the reply."""
-        return fingerprint_of(self.model)
+        return model_fingerprint(self.model)
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
         """One reply or failure for each request, in order; raises what the model raises."""
@@ -117,7 +117,7 @@ class Cached:
         return results
 
     def _keys(self, requests: Sequence[Request]) -> list[str]:
-        fingerprint = fingerprint_of(self.model)
+        fingerprint = model_fingerprint(self.model)
         counts: dict[str, int] = {}
         keys = []
         for request in requests:
