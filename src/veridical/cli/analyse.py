@@ -13,8 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from veridical.models.load import LocalModel
-    from veridical.probes.analysis.dataset import Plan
-    from veridical.probes.analysis.results import Analysis
+    from veridical.probes.analysis import Analysis, AnalysisConfig
 
 analyse_app = typer.Typer(
     no_args_is_help=True,
@@ -91,10 +90,10 @@ def layers_command(
 
     [bold]veridical analyse layers xsum_token:data/xsum_token --model models/reader --store states --out layers[/bold]
     """
-    from veridical.probes.analysis.layers import layers
+    from veridical.probes.analysis import analyse_layers
 
     loaded, plan = _loaded(model, _plan(locals()), dtype)
-    return _finish(layers(loaded, data, plan), out)
+    return _finish(analyse_layers(loaded, data, plan), out)
 
 
 @analyse_app.command("labels")
@@ -135,11 +134,11 @@ def labels_command(
     [bold]veridical analyse labels bump:data/bump --model models/reader --merge intrinsic=intrinsic --merge
     extrinsic=extrinsic --out kinds[/bold]
     """
-    from veridical.probes.analysis.error_types import labels
+    from veridical.probes.analysis import analyse_error_types
 
     pairs = dict(_pair(text, "merge") for text in merge or ())
     loaded, plan = _loaded(model, _plan(locals()), dtype)
-    return _finish(labels(loaded, data, plan, merge=pairs, by=by), out)
+    return _finish(analyse_error_types(loaded, data, plan, merge=pairs, by=by), out)
 
 
 @analyse_app.command("transfer")
@@ -182,11 +181,11 @@ def transfer_command(
 
     [bold]veridical analyse transfer xsum_token:data/xsum_token bump:data/bump --model models/reader --out matrix[/bold]
     """
-    from veridical.probes.analysis.transfer import transfer
+    from veridical.probes.analysis import analyse_transfer
 
     specs = _named(data)
     loaded, plan = _loaded(model, _plan(locals()), dtype)
-    return _finish(transfer(loaded, specs, plan, mixes=mix or (), equal=equal), out)
+    return _finish(analyse_transfer(loaded, specs, plan, mixtures=mix or (), equal=equal), out)
 
 
 @analyse_app.command("size")
@@ -217,7 +216,7 @@ def size_command(
     """
     from veridical.core.errors import InputError
     from veridical.models.load import unload
-    from veridical.probes.analysis.ablations import size
+    from veridical.probes.analysis import analyse_model_size
 
     if len(set(model)) < 2:
         raise InputError(f"{len(set(model))} model is named", hint="size takes two or more: --model A --model B")
@@ -229,7 +228,7 @@ def size_command(
             yield _loaded(name, plan, dtype)[0]
             unload()  # so that only one is in memory at a time
 
-    return _finish(size(models(), data, plan), out)
+    return _finish(analyse_model_size(models(), data, plan), out)
 
 
 @analyse_app.command("context")
@@ -263,19 +262,19 @@ def context_command(
 
     [bold]veridical analyse context xsum_token:data/xsum_token --model models/reader --tokens 0,128,all[/bold]
     """
-    from veridical.probes.analysis.ablations import context
+    from veridical.probes.analysis import analyse_context_length
 
     counts = [None if part.strip() == "all" else _whole(part, "tokens") for part in tokens.split(",") if part.strip()]
     loaded, plan = _loaded(model, _plan(locals()), dtype)
-    return _finish(context(loaded, data, plan, counts), out)
+    return _finish(analyse_context_length(loaded, data, plan, counts), out)
 
 
-def _plan(given: dict[str, Any]) -> Plan:
+def _plan(given: dict[str, Any]) -> AnalysisConfig:
     """The plan that the options common to all commands come to."""
-    from veridical.probes.analysis.dataset import Plan
-    from veridical.probes.probe_batch import Options
+    from veridical.probes.analysis import AnalysisConfig
+    from veridical.probes.options import ProbeOptions
 
-    options = Options(
+    options = ProbeOptions(
         kind=given["kind"],
         learning_rates=tuple(_number(part, "learning rate") for part in given["learning_rate"].split(",")),
         batch_sizes=tuple(_whole(part, "batch size") for part in given["batch_size"].split(",")),
@@ -284,7 +283,7 @@ def _plan(given: dict[str, Any]) -> Plan:
         seed=given["seed"],
     )
     named = given["objective"]
-    return Plan(
+    return AnalysisConfig(
         options=options,
         objectives=None if named is None else tuple(part.strip() for part in named.split(",") if part.strip()),
         template=given["template"],
@@ -296,7 +295,7 @@ def _plan(given: dict[str, Any]) -> Plan:
         sample=given["sample"],
         resamples=given["resamples"],
         command=shlex.join(["veridical", *sys.argv[1:]]),
-        say=_say,
+        progress=_say,
     )
 
 
@@ -304,7 +303,7 @@ def _say(line: str) -> None:
     sys.stderr.write(line + "\n")
 
 
-def _loaded(name: str, plan: Plan, dtype: str) -> tuple[LocalModel, Plan]:
+def _loaded(name: str, plan: AnalysisConfig, dtype: str) -> tuple[LocalModel, AnalysisConfig]:
     """The model, and the plan with the device that it lies on."""
     from veridical.models.load import READERS, load
 

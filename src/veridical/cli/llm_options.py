@@ -1,4 +1,4 @@
-"""What the commands that ask a language model share: their options, the model behind them, and a rehearsal.
+"""What the commands that ask a language model share: their options, the model behind them, and the dry run.
 
 A key is never an argument: it comes from the environment or a file, and arguments are seen by everyone on a machine.
 """
@@ -110,7 +110,7 @@ def connect(
         concurrency=concurrency,
         timeout=timeout,
         cache=cache,
-        rehearse=dry_run,
+        dry_run=dry_run,
     )
 
 
@@ -119,7 +119,7 @@ def load_detectors(specs: Sequence[str], connection: Connection) -> list[Detecto
     from veridical.detectors import load_detector
 
     made = [load_detector(spec, connection) for spec in specs]
-    connection.check_used(specs)
+    connection.check_model_used(specs)
     return made
 
 
@@ -152,24 +152,25 @@ def claim_checker(
 
 
 def print_plan(connection: Connection) -> int:
-    """Print what the rehearsed models of `connection` were asked, and give back the exit code 0."""
+    """Print what the dry-run models of `connection` were asked, and give back the exit code 0."""
     from veridical.llm.budget import most_tokens
+    from veridical.llm.dry_run import DryRun
 
-    for model in connection.made.values():
-        requests = getattr(model, "requests", [])
+    for model in connection.models.values():
+        requests = model.requests if isinstance(model, DryRun) else []
         stages: dict[str, int] = {}
         for request in requests:
             stages[request.stage] = stages.get(request.stage, 0) + 1
         bytes_in = sum(most_tokens(request)[0] for request in requests)
         out = sum(request.max_tokens for request in requests)
         each = ", ".join(f"{stage} {n}" for stage, n in stages.items()) or "none"
-        cost = connection.price(bytes_in // 4, out)
+        cost = connection.cost_of(bytes_in // 4, out)
         money = "" if cost is None else f"; at most about {cost:.4f}"
         sys.stdout.write(
             f"{model.name}: {len(requests)} calls ({each}), about {bytes_in // 4} prompt tokens, "
             f"at most {out} completion tokens{money}\n"
         )
-    if not connection.made:
+    if not connection.models:
         sys.stdout.write("No language model is asked.\n")
     sys.stdout.write("Dry run: nothing was sent. Claims that turn out to be supported need no critique or revision.\n")
     return 0

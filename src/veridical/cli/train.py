@@ -73,10 +73,10 @@ def probe_command(
     """
     from veridical.datasets import read
     from veridical.models.load import READERS, load
-    from veridical.probes.probe_batch import Options
-    from veridical.probes.training import Plan, train_probe
+    from veridical.probes.options import ProbeOptions, TrainingConfig
+    from veridical.probes.training import train_probe
 
-    options = Options(
+    options = ProbeOptions(
         kind=kind,
         learning_rates=tuple(_numbers(learning_rate, "learning rate")),
         batch_sizes=tuple(int(n) for n in _numbers(batch_size, "batch size")),
@@ -88,7 +88,7 @@ def probe_command(
     )
     chosen = tuple(int(n) for n in _numbers(sublayers, "sublayer")) if sublayers else None
     loaded = load(model, device=device, dtype=dtype, kinds=READERS)
-    plan = Plan(
+    config = TrainingConfig(
         options=options,
         objectives=tuple(name.strip() for name in objective.split(",") if name.strip()),
         select=select,
@@ -102,9 +102,10 @@ def probe_command(
         memory=int(memory * 1e9),
         calibrate=calibrate,
         device=str(loaded.device),
+        progress=_say,
     )
     examples = [example for spec in data for example in read(spec, split)]
-    train_probe(loaded, examples, plan, out=out, say=_say)
+    train_probe(loaded, examples, config, out=out)
     typer.echo(f"wrote {out}; use it as probe:{out}")
     return 0
 
