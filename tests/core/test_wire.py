@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from veridical.core.decide import decide
 from veridical.core.errors import DataError, UnknownNameError, WireError
 from veridical.core.serialization import (
     KINDS,
@@ -41,6 +42,7 @@ from veridical.core.types import (
     Outcome,
     Revision,
     Source,
+    Thresholds,
     Turn,
     Usage,
     Verdict,
@@ -112,8 +114,9 @@ def examples(draw: st.DrawFn) -> Example:
 def checks(draw: st.DrawFn) -> Checked:
     case = draw(CASE)
     judged = draw(some(judgements(case), 2))
-    thresholds = tuple(draw(SCORE) for _ in judged)
-    return Checked(case, judged, thresholds, draw(st.sampled_from(Outcome)))
+    limits = st.builds(Thresholds, SCORE, SCORE, SCORE, SCORE)
+    decisions = tuple(decide(case, judgement, draw(limits)) for judgement in judged)
+    return Checked(case, judged, decisions, draw(st.sampled_from(Outcome)))
 
 
 REVISION = st.builds(Revision, TEXT, some(st.builds(Edit, span_in("x" * 99), TEXT, TEXT)), TEXT)
@@ -290,7 +293,7 @@ MALFORMED = [
     (judgement('"judged":[{"start":2,"end":1}]'), r"judged\[0\]: span \[2, 1\) is not a span"),
     (judgement('"judged":[[0,1]]'), r"judged\[0\]: should be an object"),
     (
-        '{"veridical":"check/1","case":{"id":"1","response":""},"judgements":[],"thresholds":[],"outcome":"ok"}',
+        '{"veridical":"check/2","case":{"id":"1","response":""},"judgements":[],"decisions":[],"outcome":"ok"}',
         "check.outcome: should be 'clear', 'flagged' or 'unjudged'",
     ),
     (

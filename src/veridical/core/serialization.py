@@ -57,7 +57,7 @@ KINDS: dict[str, Kind] = {
     "case": Kind("veridical.core.types:Case"),
     "judgement": Kind("veridical.core.types:Judgement"),
     "example": Kind("veridical.core.types:Example"),
-    "check": Kind("veridical.core.types:Checked"),
+    "check": Kind("veridical.core.types:Checked", 2),
     "revision": Kind("veridical.core.types:Revision"),
     "revised": Kind("veridical.revise:Revised"),
     "guarded": Kind("veridical.guard.types:Guarded"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from veridical.core.errors import InputError
 from veridical.core.spans import Span
-from veridical.core.types import Case, Judgement, Outcome
+from veridical.core.types import Case, Judgement, Outcome, Thresholds
 
 __all__ = ["Budget", "Guarded", "Intervention", "Sampling", "Unguarded"]
 
@@ -106,7 +106,7 @@ class Guarded:
 
     case: Case
     judgement: Judgement
-    threshold: float
+    thresholds: Thresholds
     outcome: Outcome
     strategy: str
     interventions: tuple[Intervention, ...]
