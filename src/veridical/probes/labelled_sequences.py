@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.types import GOLD_THRESHOLD, Example, Judgement, Verdict, judged_spans
 from veridical.datasets.consensus import majority
-from veridical.detectors.local.forced_decoding import trim
+from veridical.detectors.local.word_scores import trimmed
 from veridical.metrics.tokens import any_in, mask
 from veridical.models.encode import Encoded, encode
 from veridical.models.load import LocalModel
@@ -104,7 +104,7 @@ def with_token_consensus(example: Example, encoded: Encoded) -> Example:
     if len(example.annotations) < 2:
         return example
     text = example.case.response
-    tokens = [trimmed for span in encoded.spans if span is not None and (trimmed := trim(span, text))]
+    tokens = [inner for span in encoded.spans if span is not None and (inner := trimmed(span, text))]
 
     def widened(annotation: Judgement) -> Judgement:
         marks = [v for v in annotation.verdicts if v.score >= GOLD_THRESHOLD]

@@ -1,7 +1,7 @@
 """How likely a local language model finds the response, given its sources: the length-normalised log-probability.
 
-After Seq-Logprob, the model-uncertainty baseline of Chwang et al. 2024 (section 5.2). The response is not generated but
-read (forced decoding). It works without sources, too; then it says how likely the text is in itself. With an
+After Seq-Logprob, the model-uncertainty baseline of Chwang et al. 2024, §5.2. The response is not generated but scored
+by forced decoding. It works without sources, too; then it says how likely the text is in itself. With an
 encoder-decoder that was trained to summarise it is what Yuan et al. 2021 call BARTScore.
 """
 
@@ -19,17 +19,17 @@ from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level
-from veridical.detectors.local.forced_decoding import NO_WORDS, DecodedCase, decode_cases, token_verdicts, unjudged
+from veridical.detectors.local.forced_decoding import NO_WORDS, DecodedCase, decode_cases, unjudged
+from veridical.detectors.local.word_scores import UNITS, word_verdicts
 from veridical.models.artifact import identity
 from veridical.models.encode import default_template
 from veridical.models.load import DTYPES, FORCED, LocalModel, load
 from veridical.models.runner import Want
 from veridical.models.template import get_template
 
-__all__ = ["SCORES", "UNITS", "Logprob"]
+__all__ = ["SCORES", "Logprob", "token_scores"]
 
 SCORES = ("logprob", "entropy", "rank")
-UNITS = ("word", "token")
 _OPTIONS = ("device", "dtype", "max_tokens", "max_windows", "revision", "score", "template", "unit")
 
 
@@ -105,36 +105,40 @@ class Logprob:
         decoded = decode_cases(
             model, cases, want, self.template, max_tokens=self.max_tokens, max_windows=self.max_windows
         )
-        size = model.model.get_output_embeddings().weight.shape[0]
-        return [self._judgement(case, found, size) for case, found in zip(cases, decoded, strict=True)]
+        vocabulary = model.model.get_output_embeddings().weight.shape[0]
+        return [self._judgement(case, found, vocabulary) for case, found in zip(cases, decoded, strict=True)]
 
-    def _judgement(self, case: Case, decoded: DecodedCase, size: int) -> Judgement:
+    def _judgement(self, case: Case, decoded: DecodedCase, vocabulary: int) -> Judgement:
         if decoded.problems:
             return unjudged(case, self.name, *decoded.problems)
         windows, notes = decoded.windows, decoded.notes
-        values = self._best([getattr(result, self.score) for result in decoded.results])
+        stacked = np.stack([getattr(result, self.score) for result in decoded.results]).astype(np.float64)
+        # of several windows, for each token the value of the one that supports it best
+        values = np.minimum(stacked.max(0), 0.0) if self.score == "logprob" else stacked.min(0)
         known = np.array([all(i >= e.scored_from for e in windows) for i in range(len(values))])
         if not known.any():
             return unjudged(case, self.name, "nothing comes before the only token of the response", *notes)
-        scores = self._scores(values, size)
+        scores = token_scores(values, self.score, vocabulary)
         if self.score == "logprob":
-            whole = -math.expm1(float(values[known].mean()))
+            response_score = -math.expm1(float(values[known].mean()))
         else:
-            whole = float(scores[known].mean())
-        verdicts, judged = token_verdicts(case, windows[0].spans, scores, unit=self.unit, is_scored=known)
+            response_score = float(scores[known].mean())
+        verdicts, judged = word_verdicts(case.response, windows[0].spans, scores, unit=self.unit, known=known)
         if not known.all():
             notes = (*notes, "nothing comes before the first token of the response: it was not judged")
-        return Judgement(case.id, self.name, whole, verdicts=verdicts, judged=judged, notes=notes)
+        return Judgement(case.id, self.name, response_score, verdicts=verdicts, judged=judged, notes=notes)
 
-    def _best(self, values: Sequence[np.ndarray]) -> np.ndarray:
-        """Of several windows, for each token the value of the one that supports it best."""
-        stacked = np.stack(values).astype(np.float64)
-        return np.minimum(stacked.max(0), 0.0) if self.score == "logprob" else stacked.min(0)
 
-    def _scores(self, values: np.ndarray, size: int) -> np.ndarray:
-        """Scores in [0, 1] of tokens, from log p, entropy in nats over `size` tokens, or rank."""
-        if self.score == "logprob":
-            return -np.expm1(values)
-        if self.score == "entropy":
-            return np.clip(values / math.log(max(size, 2)), 0.0, 1.0)
-        return 1.0 - 1.0 / np.maximum(values, 1.0)
+def token_scores(values: np.ndarray, score: str, vocabulary: int) -> np.ndarray:
+    """Turn what a model says of tokens into scores in [0, 1].
+
+    Args:
+        values: The tokens' log-probabilities, entropies in nats, or ranks from 1. *Shape:* (tokens,)
+        score: Which of them: one of `SCORES`.
+        vocabulary: How many tokens the model has.
+    """
+    if score == "logprob":
+        return -np.expm1(values)
+    if score == "entropy":
+        return np.clip(values / math.log(max(vocabulary, 2)), 0.0, 1.0)
+    return 1.0 - 1.0 / np.maximum(values, 1.0)

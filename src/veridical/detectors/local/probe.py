@@ -23,8 +23,9 @@ from veridical.core.segment import words
 from veridical.core.spans import Span
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level
-from veridical.detectors.local.forced_decoding import NO_WORDS, DecodedCase, decode_cases, token_verdicts, unjudged
+from veridical.detectors.local.forced_decoding import NO_WORDS, DecodedCase, decode_cases, unjudged
 from veridical.detectors.local.probe_settings import ProbeSettings
+from veridical.detectors.local.word_scores import UNITS, word_verdicts
 from veridical.metrics.calibration import calibrator
 from veridical.models.artifact import DETECTOR, Artifact, check_base, load_artifact
 from veridical.models.load import READERS, LocalModel, load
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["UNITS", "Head", "Probe", "judgement_of", "load_heads"]
 
-UNITS = ("word", "token")
 _OPTIONS = ("device", "dtype", "max_windows", "model", "unit")
 Floats = NDArray[np.float64]
 
@@ -276,7 +276,7 @@ def judgement_of(
     """
     if tokens is None:
         return Judgement(case.id, by, response, notes=notes)
-    verdicts, judged = token_verdicts(case, spans, tokens, unit=unit)
+    verdicts, judged = word_verdicts(case.response, spans, tokens, unit=unit)
     if response is None and verdicts:
         response = max(verdict.score for verdict in verdicts)
     if judged is not None:
