@@ -80,11 +80,12 @@ def decode_text(data: bytes, path: Path, *, encoding: str = "utf-8") -> str:
     return text.removeprefix("\ufeff")
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a UTF-8 text file that appears whole or not at all; `OutputError` leaves what was there before."""
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file, text as UTF-8, that appears whole or not at all; `OutputError` leaves what was there before."""
     try:
+        data = content.encode() if isinstance(content, str) else content
         with _beside(path) as file:
-            file.write(text)
+            file.write(data)
     except UnicodeEncodeError:
         raise OutputError(f"cannot write {path}: half of a surrogate pair stands alone in the text") from None
     except OSError as error:
@@ -92,19 +93,19 @@ def write_whole(path: Path, text: str) -> None:
 
 
 @contextmanager
-def _beside(path: Path) -> Iterator[IO[str]]:
+def _beside(path: Path) -> Iterator[IO[bytes]]:
     """A temporary file beside `path` that takes its place once the block ends well; a device is written directly."""
     if path.is_dir():
         raise IsADirectoryError(21, "it is a folder")
     if path.exists() and not path.is_file():
-        with path.open("w", encoding="utf-8", newline="") as file:
+        with path.open("wb") as file:
             yield file
         return
     path = path.resolve()  # a link stays a link
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+        with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(handle)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from veridical.core.decide import THRESHOLD, check_threshold
+from veridical.core.decide import THRESHOLD, check_threshold, outcome
 from veridical.core.edits import apply, compose
 from veridical.core.errors import CannotJudgeError, InputError
-from veridical.core.types import Case, Detector, Edit, Judgement, Revision, Usage
+from veridical.core.types import Case, Detector, Edit, Judgement, Outcome, Revision, Usage
 from veridical.detectors.claims.claim_checker import add
 from veridical.revise.acceptance import Trial, weigh
 from veridical.revise.rule_revisers import Delete, Draft, Flag, Reviser, Task
@@ -62,6 +62,13 @@ class Revised:
     def changed(self) -> bool:
         """Whether another text stands than the response."""
         return self.revision.text != self.case.response
+
+    @property
+    def outcome(self) -> Outcome:
+        """What is decided of the final text; a text that is only marked keeps the outcome of the response."""
+        if self.after is None:
+            return outcome(self.case, self.before, self.threshold)
+        return outcome(replace(self.case, response=self.revision.text), self.after, self.threshold)
 
 
 @dataclass(slots=True)
