@@ -59,18 +59,20 @@ def results(name: str, metrics: str) -> Callable[[], str]:
 
     def made() -> str:
         from veridical.bench.results import read_rows
-        from veridical.bench.table import markdown, tables
+        from veridical.report.result_tables import result_tables
+        from veridical.report.tables import markdown
 
         rows = [row for row in read_rows([ROOT / "benchmarks" / "rows" / name]) if row.group is None]
-        return markdown(tables(rows, metrics.split()))
+        return markdown(result_tables(rows, metrics.split()))
 
     return made
 
 
 def comparisons() -> str:
     """The committed comparisons as one Markdown table a data set."""
-    from veridical.bench.compare import comparison_table, read_comparisons
-    from veridical.bench.table import markdown
+    from veridical.bench.compare import read_comparisons
+    from veridical.report.result_tables import comparison_table
+    from veridical.report.tables import markdown
 
     files = sorted((ROOT / "benchmarks" / "rows").glob("compare-*.jsonl"))
     return markdown([comparison_table(read_comparisons(file)) for file in files])
@@ -82,12 +84,13 @@ def analyses(name: str, *views: str) -> Callable[[], str]:
     def made() -> str:
         from dataclasses import replace
 
-        from veridical.bench.table import markdown
-        from veridical.probes.analysis.results import read_records, tables_of
+        from veridical.probes.analysis.results import read_records
+        from veridical.report.analysis_tables import analysis_tables
+        from veridical.report.tables import markdown
 
         found = read_records(ROOT / "benchmarks" / "rows" / f"analyses-{name}.jsonl")
         shown = [f for f in found.findings if not views or f.at["view"] in views]
-        return markdown(tables_of(replace(found, findings=shown)))
+        return markdown(analysis_tables(replace(found, findings=shown)))
 
     return made
 
@@ -95,15 +98,17 @@ def analyses(name: str, *views: str) -> Callable[[], str]:
 def published_probes() -> str:
     """What the probes paper prints."""
     from veridical.bench.published import published
-    from veridical.bench.table import markdown
+    from veridical.report.result_tables import published_tables
+    from veridical.report.tables import markdown
 
-    return markdown(published("chwang2024").tables)
+    return markdown(published_tables(published("chwang2024")))
 
 
 def probe_comparisons() -> str:
     """The exact tests of the pooled ensemble of probes against every other detector beside it."""
-    from veridical.bench.compare import comparison_table, read_comparisons
-    from veridical.bench.table import markdown
+    from veridical.bench.compare import read_comparisons
+    from veridical.report.result_tables import comparison_table
+    from veridical.report.tables import markdown
 
     made = []
     for file in sorted((ROOT / "benchmarks" / "rows").glob("probes-compare-*.jsonl")):

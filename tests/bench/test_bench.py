@@ -16,11 +16,12 @@ from veridical.bench.evaluation import rule
 from veridical.bench.results import Row, encode_row, read_rows
 from veridical.bench.run import run
 from veridical.bench.settings import Settings, load
-from veridical.bench.table import cell, latex, markdown, narrow, tables
 from veridical.cli import main
 from veridical.core.errors import DataError, InputError, UnknownNameError
 from veridical.core.serialization import encode
 from veridical.core.types import Case, Example, Judgement, Source, Span, Verdict
+from veridical.report.result_tables import cell, result_tables
+from veridical.report.tables import latex, markdown, narrow
 
 WORDS = ["red", "green", "blue", "black", "white", "grey", "pink", "brown"]
 
@@ -152,7 +153,7 @@ def test_unlabelled_cases_are_not_counted(tmp_path: Path) -> None:
     bare = Example(Case("x", "red"), Judgement("x", "human:a", judged=(), notes=("no label",)))
     path.write_text("".join(encode(e) + "\n" for e in [*(example(i) for i in range(9)), bare]))
     (rows,) = run(Settings(["coin"], [f"jsonl:{path}"], ["accuracy"], resamples=20))
-    assert tables(rows)[0].lines[0][1] == "9 of 10"
+    assert result_tables(rows)[0].lines[0][1] == "9 of 10"
 
 
 def test_rows_read_back_as_they_were(data: str, tmp_path: Path) -> None:
@@ -183,7 +184,7 @@ def test_tables(data: str) -> None:
     made = [
         rows[0] for rows in run(Settings(["overlap", "coin", "length"], [data], ["roc_auc", "token_f1"], resamples=20))
     ]
-    (table,) = tables(made, ["token_f1", "roc_auc"])
+    (table,) = result_tables(made, ["token_f1", "roc_auc"])
     assert table.head == ["detector", "n", "not judged", "token_f1", "roc_auc"]
     assert table.lines[0] == ["overlap", "300", "0", "1.000 [1.000, 1.000]", "1.000 [1.000, 1.000]"]
     assert table.lines[2][3] == "–"
@@ -289,7 +290,7 @@ def test_the_command_and_its_tables(data: str, tmp_path: Path, capsys: pytest.Ca
     page = tmp_path / "page.html"
     assert main(["bench", "table", str(out), "--format", "html", "--out", str(page)]) == 0
     html = page.read_text("utf-8")
-    assert html.count("<svg") >= 3
+    assert html.count("data:image/svg+xml") >= 3
     assert "<script" not in html
     assert main(["bench", "table", str(out), "-f", "markdown", "--metrics", "token_f1"]) == 0
     assert "| overlap | all | 300 | 0 | 1.000" in capsys.readouterr().out

@@ -5,23 +5,25 @@ from __future__ import annotations
 import pytest
 
 from veridical.bench.published import published
-from veridical.bench.table import markdown
 from veridical.core.errors import UnknownNameError
 from veridical.metrics.registry import METRICS
+from veridical.report.result_tables import published_tables
+from veridical.report.tables import markdown
 
 
 def test_the_probes_paper() -> None:
     paper = published("chwang2024")
-    assert [len(table.lines) for table in paper.tables] == [16, 6, 4, 4]
-    assert all(len(line) == len(table.head) == 4 for table in paper.tables for line in table.lines)
-    assert set(paper.metrics) <= METRICS.keys()
-    numbers = [v for rows in paper.values for row in rows.values() for v in row if v is not None]
+    tables = published_tables(paper)
+    assert [len(table.lines) for table in tables] == [16, 6, 4, 4]
+    assert all(len(line) == len(table.head) == 4 for table in tables for line in table.lines)
+    assert {table.metric for table in paper.tables} <= METRICS.keys()
+    numbers = [v for table in paper.tables for row in table.rows.values() for v in row if v is not None]
     assert len(numbers) == 3 * (16 + 6 + 4 + 4) - 12
     assert all(0 < v < 1 for v in numbers)
     # the same experiments in two tables
-    assert paper.values[0]["Pooling E"] == paper.values[2]["organic → organic"]
-    assert paper.values[0]["Pooling E-SYNTH"] == paper.values[2]["synthetic → organic"]
-    text = markdown(paper.tables)
+    assert paper.tables[0].rows["Pooling E"] == paper.tables[2].rows["organic → organic"]
+    assert paper.tables[0].rows["Pooling E-SYNTH"] == paper.tables[2].rows["synthetic → organic"]
+    text = markdown(tables)
     assert text.count("the paper's table") == 4
     assert text.count("not measured here") == 4
     assert {value for _, what, value in paper.statements if "95 %" in what} == {4}

@@ -84,6 +84,31 @@ def test_transfer_and_size(command: Command, model: str, data: str, tmp_path: Pa
     assert "gpt2 (" in text
 
 
+def test_size_holds_one_model_at_a_time(
+    command: Command, model: str, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import weakref
+
+    from veridical.models import load as loading
+    from veridical.models.testing import tiny
+
+    models: list[weakref.ref[object]] = []
+    alive: list[int] = []
+    read = loading._load
+
+    def counted(*arguments: object) -> loading.LocalModel:
+        alive.append(sum(reference() is not None for reference in models))
+        loaded = read(*arguments)  # type: ignore[arg-type]
+        models.append(weakref.ref(loaded.model))
+        return loaded
+
+    loading.unload()
+    monkeypatch.setattr(loading, "_load", counted)
+    other = str(tiny("gpt2", tmp_path / "gpt2"))
+    code, _, _ = command("analyse", "size", data, "--model", model, "--model", other, *FAST)
+    assert (code, alive) == (0, [0, 0])
+
+
 @pytest.mark.parametrize(
     "arguments, line",
     [

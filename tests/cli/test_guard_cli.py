@@ -37,7 +37,7 @@ def test_a_source_and_a_template(command: Command, folder: str) -> None:
     code, out, err = command(*given)
     assert (code, err) == (0, MENDED)
     assert RIGHT in " ".join(out.split())
-    assert "backtracked “Peter” 1.00, there stands now “Marta” (character 0)" in out
+    assert "backtracked “Peter” 1.00, replaced by “Marta” (character 0)" in out
     code, out, err = command(*given, "--text", "--max-interventions", "0")
     assert (code, out, err) == (1, WRONG, "")
 

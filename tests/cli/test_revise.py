@@ -36,6 +36,12 @@ def test_offline(command: Command) -> None:
     assert "not in any source: “purple”" in out
 
 
+def test_a_sentence_with_one_wrong_number_is_left_out(command: Command) -> None:
+    Path("answer.txt").write_text("The tower is grey. The grey tower is 300 m tall.")
+    code, out, _ = command("revise", "answer.txt", "source.txt", "--text")
+    assert (code, out) == (0, "The tower is grey.")
+
+
 def test_with_a_model(command: Command) -> None:
     code, out, _ = command("revise", "answer.txt", "source.txt", "-m", "scripted:model.json", "--json")
     assert code == 0

@@ -33,6 +33,12 @@ def test_offline_by_word_overlap(command: Command) -> None:
     assert checked.judgements[0].by == "verify:overlap"
 
 
+def test_one_wrong_number_is_flagged_as_by_check(command: Command) -> None:
+    Path("answer.txt").write_text("The tower is 300 m tall.")
+    for arguments in (["check"], ["verify"], ["verify", "--checker", "overlap:values"], ["revise"]):
+        assert command(arguments[0], "answer.txt", "source.txt", *arguments[1:])[0] == 1
+
+
 def test_a_model_is_asked_claim_by_claim(command: Command) -> None:
     code, out, _ = command("verify", "answer.txt", "source.txt", "--model", "scripted:model.json", "--json")
     assert code == 1

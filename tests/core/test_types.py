@@ -21,6 +21,7 @@ from veridical.core.types import (
     Omission,
     Outcome,
     Source,
+    SourceSpan,
     Verdict,
     check_judgement,
     judged_spans,
@@ -76,6 +77,7 @@ OUTSIDE = {
     "claim": with_verdict(claim=Claim("c", (Span(0, 1), Span(11, 11)))),
     "evidence": with_verdict(evidence=(Evidence("a", Span(0, 4)),)),
     "omission": Judgement("1", "x", omissions=(Omission("b", Span(0, 5), 1.0),)),
+    "judged source": Judgement("1", "x", judged_sources=(SourceSpan("b", Span(0, 5)),)),
 }
 INSIDE = {
     "verdict": Judgement("1", "x", verdicts=(Verdict(Span(0, 10), 0.5),)),
@@ -83,6 +85,7 @@ INSIDE = {
     "claim": with_verdict(claim=Claim("c", (Span(0, 1), Span(10, 10)))),
     "evidence": with_verdict(evidence=(Evidence("a", Span(0, 3)),)),
     "omission": Judgement("1", "x", omissions=(Omission("b", Span(0, 4), 1.0),)),
+    "judged source": Judgement("1", "x", judged_sources=(SourceSpan("b", Span(0, 4)),)),
 }
 
 

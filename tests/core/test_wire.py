@@ -81,6 +81,8 @@ def judgements(draw: st.DrawFn, case: Case) -> Judgement:
             st.none() | some(span),
             some(TEXT),
             st.none() | USAGE,
+            words,
+            some(st.tuples(TEXT, TEXT)),
         )
     )
 

@@ -37,7 +37,7 @@ def test_yes_no_is_the_probability_of_yes() -> None:
     assert judgement.judged is None
     text = model.requests[0].messages[0].content
     assert text.index(TOWER.text) < text.index(CASE.response)
-    assert any(prompt("judge_yes_no").hash in note for note in judgement.notes)
+    assert ("prompt judge_yes_no", prompt("judge_yes_no").hash) in judgement.provenance
 
 
 def test_yes_no_without_log_probabilities_says_so() -> None:
@@ -49,7 +49,7 @@ def test_yes_no_without_log_probabilities_says_so() -> None:
 def test_reasoning_then_an_answer() -> None:
     judgement = one(Scripted(["Nothing says that it is red.\nConsistent: No"]), "cot")
     assert judgement.hallucination == 1.0
-    assert "reasoning: Nothing says that it is red." in judgement.notes
+    assert judgement.reason == "Nothing says that it is red."
 
 
 def test_a_list_gives_verdicts_with_evidence() -> None:

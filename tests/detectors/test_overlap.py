@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.types import Case, Judgement, Source, check_judgement
+from veridical.core.types import Case, Judgement, Source, Span, check_judgement, judged_source_spans
 from veridical.detectors import load_detector
 from veridical.detectors.overlap.detector import WORDS, Overlap, precision_recall
 
@@ -189,3 +189,13 @@ def test_a_response_that_is_its_own_source_is_supported(words: str, text: str) -
     judgement = judge(text, cover("same", text), words=words)
     assert all(v.score == 0 for v in judgement.verdicts)
     assert not judgement.omissions
+
+
+def test_a_source_without_content_words_was_not_judged() -> None:
+    sources = (Source("a", "Red doors.", must_cover=True), Source("b", "It is so.", must_cover=True))
+    case = Case("1", "A red door.", sources)
+    (judgement,) = Overlap().judge([case])
+    assert judgement.omission == 0.0
+    assert judged_source_spans(case, judgement) == {"a": [Span(0, 10)], "b": []}
+    (whole,) = Overlap().judge([Case("1", "A red door.", sources[:1])])
+    assert whole.judged_sources is None

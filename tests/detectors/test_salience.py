@@ -15,7 +15,7 @@ import pytest
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.spans import Span
-from veridical.core.types import Case, Judgement, Source, check_judgement
+from veridical.core.types import Case, Judgement, Source, check_judgement, judged_source_spans
 from veridical.detectors.local import salience as module
 from veridical.detectors.local.salience import Salience
 
@@ -317,6 +317,10 @@ def test_words_that_no_window_shows_are_no_omissions(folder: Path) -> None:
     whole = Salience(folder, dtype="fp32").judge([case])[0]
     assert 0 < len(some.omissions) < len(whole.omissions)
     assert any("only" in note and "words of source 'l' were read" in note for note in some.notes)
+    assert whole.judged_sources is None
+    judged = judged_source_spans(case, some)["l"]
+    assert all(any(span.contains(o.span) for span in judged) for o in some.omissions)
+    assert not any(o.span.overlaps(span) for o in whole.omissions[len(some.omissions) :] for span in judged)
 
 
 def test_too_little_memory_takes_smaller_windows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from veridical import check
 from veridical.core.decide import Outcome, outcome
 from veridical.core.errors import InputError
-from veridical.core.segment import sentences, words
+from veridical.core.segment import has_words, sentences, words
 from veridical.core.types import Case, Example, Judgement, Source, Span, Usage, Verdict, check_judgement
 from veridical.datasets import bump, summedits
 from veridical.detectors import load_detector
 from veridical.detectors.baselines import Length
 from veridical.detectors.claims.aggregate import any_false
-from veridical.detectors.claims.citation_policy import DANGLING, MISSING, WRONG, Citing
-from veridical.detectors.claims.claims import has_words, place, statements
+from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG, CitationPolicy, statements
+from veridical.detectors.claims.claims import place
 from veridical.detectors.claims.llm_checker import ModelChecker, Shot
 from veridical.detectors.claims.source_chunks import document, windows
 from veridical.detectors.claims.verify import Verify
@@ -112,6 +112,56 @@ def test_a_spec_takes_any_detector_as_the_checker() -> None:
     assert [e.span.of(TOWER.text) for e in second.evidence] == ["stands", "Paris"]
 
 
+@pytest.mark.parametrize("checker", ["overlap", "overlap:values", "overlap:rouge"])
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "The tower is 300 m tall.",
+        "The tower was opened in 1888.",
+        "The tower, it is said, stands in London.",
+        "The tower in Paris has twelve floors.",
+        "EPFL opened the tower in Paris in 1889.",
+        "The tower in Paris has an iPhone.",
+    ],
+)
+def test_one_wrong_number_or_name_makes_a_claim_unsupported(checker: str, claim: str) -> None:
+    case, judgement = judge(Verify(load_detector(checker)), claim, TOWER)
+    assert [v.score for v in judgement.verdicts] == [1.0]
+    assert judgement.hallucination == 1.0
+    assert outcome(case, judgement) is Outcome.FLAGGED
+    assert judgement.verdicts[0].evidence  # of the words that the source has
+
+
+@pytest.mark.parametrize(
+    ("claim", "source"),
+    [
+        ("The tower is 1.2 thousand feet tall.", "The tower is 1,200 feet tall."),  # the same value
+        ("Grey is how the tall old tower looks.", "How the tall old tower looks"),  # opens the sentence: maybe no name
+        ("One of the tall old towers stands.", "The tall old towers stand."),
+        ("THE TALL OLD TOWER LOOKS GREY.", "The tall old tower looks nice."),  # all in capitals
+        ("It is tall. Grey is the old tower.", "It is tall. It is the old tower."),
+    ],
+)
+def test_what_is_no_wrong_value_counts_as_one_word_of_many(claim: str, source: str) -> None:
+    _, judgement = judge(Verify(load_detector("overlap")), claim, Source("a", source))
+    for verdict in judgement.verdicts:
+        (alone,) = load_detector("overlap").judge([Case("1", verdict.span.of(claim), (Source("a", source),))])
+        assert verdict.score == alone.hallucination < 1.0
+
+
+def test_the_author_and_year_of_a_source_are_no_wrong_value() -> None:
+    paper = Source("a", "Creatine improved memory.", citation="K. Ling et al., 2009")
+    claim = "Creatine improved memory, says Ling in 2009."
+    assert judge(Verify(load_detector("overlap")), claim, paper)[1].hallucination == 0.5
+    assert judge(Verify(load_detector("overlap")), claim.replace("2009", "2008"), paper)[1].hallucination == 1.0
+
+
+def test_a_source_sentence_is_covered_in_part_where_a_value_is_left_out() -> None:
+    source = Source("a", "The tall tower opened in 1889.", must_cover=True)
+    _, judgement = judge(Verify(load_detector("overlap")), "The tall tower opened.", source)
+    assert judgement.omission == 0.25
+
+
 def test_a_checker_that_reads_no_source_is_refused() -> None:
     with pytest.raises(InputError, match="length reads no sources"):
         Verify.from_spec("length")
@@ -130,10 +180,10 @@ def test_usage_is_summed_and_told_by_stage_with_the_prompts() -> None:
 
     _, judgement = judge(Verify(model=Scripted(answer), splitter="model"), "It opened in 1889. It is red.", TOWER)
     assert judgement.usage == Usage(3, 30, 6, 1.5)
-    (told,) = [note for note in judgement.notes if "prompts" in note]
-    assert "split 1 calls, 10 + 2 tokens; check 2 calls, 20 + 4 tokens" in told
-    for name in ("split_claims", "verify_document", "verify_yes_no"):
-        assert prompt(name).hash in told
+    stages = [("stage check", "2 calls, 20 + 4 tokens"), ("stage split", "1 calls, 10 + 2 tokens")]
+    names = ("split_claims", "verify_document", "verify_yes_no")
+    assert judgement.provenance == (*((f"prompt {name}", prompt(name).hash) for name in names), *stages)
+    assert not any("prompt" in note for note in judgement.notes)
 
 
 # ---- replies ---------------------------------------------------------------------------------------------------
@@ -390,7 +440,7 @@ def test_a_cited_claim_is_checked_against_its_sources_only() -> None:
             asked.extend(cases)
             return load_detector("overlap").judge(cases)
 
-    _, judgement = judge(Verify(Asked(), citations=Citing(missing=True)), CITED, *PAPERS)
+    _, judgement = judge(Verify(Asked(), citations=CitationPolicy(missing=True)), CITED, *PAPERS)
     assert [(c.response, [s.id for s in c.sources]) for c in asked] == [
         ("found that creatine improved memory in vegetarians.", ["l"])
     ]
@@ -406,7 +456,7 @@ def test_a_cited_claim_is_checked_against_its_sources_only() -> None:
 
 
 def test_uncited_claims_can_be_checked_against_all() -> None:
-    _, judgement = judge(Verify(load_detector("overlap"), citations=Citing(uncited="all")), CITED, *PAPERS)
+    _, judgement = judge(Verify(load_detector("overlap"), citations=CitationPolicy(uncited="all")), CITED, *PAPERS)
     assert len([v for v in judgement.verdicts if v.label is None]) == 3
     assert judgement.judged is None
     assert MISSING not in by_label(judgement, CITED)
@@ -414,17 +464,17 @@ def test_uncited_claims_can_be_checked_against_all() -> None:
 
 def test_a_source_that_backs_nothing_among_several_is_found() -> None:
     text = "Creatine improved memory in vegetarians (Ling et al., 2009; Benton et al., 2010)."
-    plain = judge(Verify(load_detector("overlap"), citations=Citing()), text, *PAPERS)[1]
+    plain = judge(Verify(load_detector("overlap"), citations=CitationPolicy()), text, *PAPERS)[1]
     assert plain.hallucination == 0.0
     assert WRONG not in by_label(plain, text)
-    each = judge(Verify(load_detector("overlap"), citations=Citing(each=True)), text, *PAPERS)[1]
+    each = judge(Verify(load_detector("overlap"), citations=CitationPolicy(each=True)), text, *PAPERS)[1]
     assert each.hallucination == 0.0
     assert by_label(each, text)[WRONG] == [("Ling et al., 2009", 0.5), ("Benton et al., 2010", 0.0)]
 
 
 def test_a_model_reads_claims_with_their_citations() -> None:
     model = knows("Ling (2009)")
-    judge(Verify(model=model, citations=Citing()), CITED, *PAPERS)
+    judge(Verify(model=model, citations=CitationPolicy()), CITED, *PAPERS)
     (request,) = model.requests
     assert claim_of(request).startswith("Ling (2009) found")
     assert "[J. Ling et al., 2009]\nCreatine ethyl" in request.messages[-1].content
@@ -432,7 +482,7 @@ def test_a_model_reads_claims_with_their_citations() -> None:
 
 
 def test_a_cited_source_without_text_cannot_be_checked() -> None:
-    _, judgement = judge(Verify(load_detector("overlap"), citations=Citing()), "Empty (2011) agrees.", *PAPERS)
+    _, judgement = judge(Verify(load_detector("overlap"), citations=CitationPolicy()), "Empty (2011) agrees.", *PAPERS)
     assert judgement.judged == ()
     assert any("the cited sources hold no text" in note for note in judgement.notes)
 
@@ -457,6 +507,7 @@ def test_an_unread_sentence_is_not_taken_for_covered() -> None:
     case, judgement = judge(Verify(model=model), "It is cheap.", pro)
     assert judgement.omission is None
     assert judgement.omissions == ()
+    assert judgement.judged_sources == ()
     assert outcome(case, judgement) is Outcome.UNJUDGED
 
 
@@ -588,7 +639,7 @@ def test_it_is_reached_by_the_front_door() -> None:
 
 def test_what_only_looks_like_a_citation_does_not_dangle() -> None:
     text = "Creatine improved memory (World Cup 2010)."
-    _, judgement = judge(Verify(load_detector("overlap"), citations=Citing(uncited="all")), text, *PAPERS)
+    _, judgement = judge(Verify(load_detector("overlap"), citations=CitationPolicy(uncited="all")), text, *PAPERS)
     assert DANGLING not in by_label(judgement, text)
 
 
@@ -598,7 +649,7 @@ def test_two_claims_of_a_sentence_keep_their_own_citations() -> None:
         "- Creatine improved performance (Ling, 2009)\n- creatine improved memory (Benton, 2010)\n- Memory improved."
     )
     model = Scripted(lambda r: listing if r.stage == "split" else yes_no_reply(0.9))
-    judge(Verify(model=model, splitter="model", citations=Citing()), text, *PAPERS)
+    judge(Verify(model=model, splitter="model", citations=CitationPolicy()), text, *PAPERS)
     asked = [request.messages[-1].content for request in model.requests if request.stage == "check"]
     assert [("ethyl ester" in a, "vegetarians" in a) for a in asked] == [(True, False), (False, True), (True, True)]
 

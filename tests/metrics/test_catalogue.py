@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veridical.core.errors import InputError, SpanError, UnknownNameError
-from veridical.core.types import Case, Example, Judgement, Omission, Source, Span, Verdict
+from veridical.core.types import Case, Example, Judgement, Omission, Source, SourceSpan, Span, Verdict
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics import alignment as records
 from veridical.metrics.coverage import coverage_pair, omitted_sources, source_words
@@ -351,3 +351,21 @@ def test_pairs_have_to_match():
         measure(METRICS["accuracy"], [example()], [], threshold=0.5)
     with pytest.raises(UndefinedMetricError, match="none of 1 cases"):
         measure(METRICS["accuracy"], [example()], [Judgement("1", "me", judged=())], threshold=0.5)
+
+
+def test_what_was_not_read_of_a_source_does_not_count_as_covered():
+    omissions = (Omission("pro", Span(0, 5), 1.0), Omission("con", Span(0, 4), 1.0))
+    gold = example(omission=1.0, omissions=omissions, sources=SOURCES)
+    found = (Omission("pro", Span(0, 5), 0.9),)
+    clean = Judgement("1", "me", omission=0.9, omissions=found)
+    partly = Judgement("1", "me", omission=0.9, omissions=found, judged_sources=(SourceSpan("pro", Span(0, 9)),))
+    recall, words = METRICS["omission_recall"], METRICS["source_word_roc_auc"]
+    assert recall.value(recall.rows(gold, clean, 0.5)) == 0.5  # "con" counts as missed
+    assert recall.value(recall.rows(gold, partly, 0.5)) == 1.0  # "con" was not judged
+    assert words.rows(gold, clean).tolist() == [[1.0, 0.9], [0.0, 0.0], [1.0, 0.0]]  # cheap, quick, ugly
+    assert words.rows(gold, partly).tolist() == [[1.0, 0.9]]
+    nothing = Judgement("1", "me", omission=0.9, omissions=found, judged_sources=())
+    assert recall.rows(gold, nothing, 0.5) is None
+    assert words.rows(gold, nothing) is None
+    listed = example(omissions=omissions[:1], judged_sources=(SourceSpan("pro", Span(0, 15)),), sources=SOURCES)
+    assert recall.rows(listed, clean, 0.5).tolist() == [[1.0, 0.0, 0.0]]  # gold is silent on "con"

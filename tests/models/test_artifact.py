@@ -48,6 +48,14 @@ def test_another_model_is_refused_and_the_difference_named(tiny_model: Get, tmp_
             check_base(base, model)
 
 
+def test_a_model_is_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load(tiny("llama", tmp_path), dtype="fp32")
+    first = base_of(model)
+    for name in ("_fingerprint", "_tokenizer_text"):
+        monkeypatch.setattr(f"veridical.models.artifact.{name}", lambda given: pytest.fail("hashed again"))
+    assert base_of(model) == base_of(replace(model)) == first
+
+
 def test_a_copy_in_bf16_is_the_same_model(tmp_path: Path) -> None:
     folder = tiny("llama", tmp_path)
     full, half = load(folder, dtype="fp32"), load(folder, dtype="bf16")

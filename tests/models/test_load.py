@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 import sys
@@ -11,7 +12,7 @@ import torch
 
 from veridical.core.errors import InputError, MissingExtraError, UnknownNameError
 from veridical.models import load as module
-from veridical.models.load import FORCED, READERS, LocalModel, load
+from veridical.models.load import FORCED, READERS, LocalModel, load, unload
 from veridical.models.testing import from_llama2c, tiny
 
 
@@ -55,6 +56,12 @@ def test_dtype_auto_is_bf16_only_where_the_processor_computes_in_it(monkeypatch:
     for there, expected in ((True, torch.bfloat16), (False, torch.float32)):
         monkeypatch.setattr(module, "_cpu_has_bf16", lambda there=there: there)
         assert module._dtype("auto", torch.device("cpu")) == expected
+
+
+def test_a_model_is_loaded_once_however_its_device_is_named(folder: Path) -> None:
+    model = load(folder)
+    name = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}[model.dtype]
+    assert load(folder, device=str(model.device), dtype=name) is model
 
 
 def test_the_hash_is_of_tokenizer_and_configuration_not_of_the_place(folder: Path, copy: Path) -> None:
@@ -141,6 +148,22 @@ def test_unknown_options(folder: Path, wrong: dict[str, str]) -> None:
 def test_a_device_that_is_not_there(folder: Path) -> None:
     with pytest.raises(InputError, match="no device 'cuda'"):
         load(folder, device="cuda")
+
+
+def test_unloading(folder: Path, tmp_path: Path) -> None:
+    import weakref
+
+    other = load(tiny("gpt2", tmp_path), dtype="fp32")
+    model = load(folder, dtype="fp32", device="cpu")
+    weights = weakref.ref(model.model)
+    unload(model)
+    assert load(tmp_path, dtype="fp32") is other, "only the one that is named"
+    assert load(folder, dtype="fp32", device="cpu") is not model
+    del model
+    gc.collect()
+    assert weights() is None
+    unload()
+    assert load(tmp_path, dtype="fp32") is not other
 
 
 def test_without_torch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.spans import Span
 from veridical.core.types import Case, Source, Turn
-from veridical.models.template import TEMPLATES, Rendered, Template, get_template, render
+from veridical.models.template import TEMPLATES, Rendered, Template, get_template, render, render_chat
 
 CASE = Case(
     "1",
@@ -110,6 +112,53 @@ def test_a_chat_template_that_changes_the_message() -> None:
     made = render(CASE, "chat", tokenizer=Loud())
     assert made.sources == ()
     assert "changed the message" in made.notes[0]
+
+
+def test_a_conversation() -> None:
+    class Turns(Chat):
+        def apply_chat_template(self, messages: list[dict[str, str]], **options: object) -> str:
+            return "".join(f"[{m['role']}] {m['content'].strip()}\n" for m in messages) + "[assistant]"
+
+    messages = [("system", "  Be brief. "), ("user", "[user] content-of-message-0-"), ("assistant", "")]
+    text, places = render_chat(Turns(), messages)
+    assert text == "[system] Be brief.\n[user] [user] content-of-message-0-\n[assistant] \n[assistant]"
+    assert [(i, span.of(text), cut) for i, span, cut in places] == [(0, "Be brief.", 2), (1, messages[1][1], 0)]
+
+
+def test_a_short_message_is_found_where_it_is() -> None:
+    class Wordy(Chat):
+        def apply_chat_template(self, messages: list[dict[str, str]], **options: object) -> str:
+            return f"You are a helpful assistant. <user>{messages[0]['content']}<assistant>"
+
+    case = Case("1", "R", (Source("a", "a"),))
+    (place,) = render(case, "chat", tokenizer=Wordy()).sources
+    assert place.in_text.start == len("You are a helpful assistant. <user>")
+
+
+def test_a_template_that_changes_messages_gets_none_with_special_tokens() -> None:
+    class Token(str):
+        special = True
+
+    class Loud(Chat):
+        added_tokens_decoder: ClassVar = {0: Token("</s>")}
+
+        def apply_chat_template(self, messages: list[dict[str, str]], **options: object) -> str:
+            return messages[0]["content"].upper()
+
+    assert render_chat(Loud(), [("user", "so")]) == ("SO", [])
+    with pytest.raises(InputError, match="holds a special token"):
+        render_chat(Loud(), [("user", "so </s>")])
+
+
+def test_messages_that_the_template_refuses() -> None:
+    from jinja2 import TemplateError
+
+    class Strict(Chat):
+        def apply_chat_template(self, messages: list[dict[str, str]], **options: object) -> str:
+            raise TemplateError("System role not supported")
+
+    with pytest.raises(InputError, match="System role not supported"):
+        render_chat(Strict(), [("system", "Be brief.")])
 
 
 def test_refusals() -> None:

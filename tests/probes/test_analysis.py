@@ -31,10 +31,11 @@ from veridical.probes.analysis.ablations import context, shortened, size  # noqa
 from veridical.probes.analysis.dataset import Plan  # noqa: E402
 from veridical.probes.analysis.error_types import kinds_of, labels, restricted  # noqa: E402
 from veridical.probes.analysis.layers import layers  # noqa: E402
-from veridical.probes.analysis.results import Analysis, Finding, encode_records, read_records, tables_of  # noqa: E402
+from veridical.probes.analysis.results import Analysis, Finding, encode_records, read_records  # noqa: E402
 from veridical.probes.analysis.transfer import transfer  # noqa: E402
 from veridical.probes.labelled_sequences import Forced, labels_of  # noqa: E402
 from veridical.probes.probe_batch import Options  # noqa: E402
+from veridical.report.analysis_tables import analysis_tables  # noqa: E402
 
 FAST = Options("linear", learning_rates=(0.1,), batch_sizes=(16,), patience=4, max_epochs=25)
 PLAN = Plan(FAST, template="tldr", resamples=40)
@@ -465,7 +466,7 @@ def test_records_come_back(model: LocalModel, spec: str, tmp_path: Path, monkeyp
 
 def test_tables_and_pictures(model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
-    from veridical.probes.analysis.figures import pictures_of
+    from veridical.report.analysis_plots import analysis_plots
 
     plant(monkeypatch, only_in(1))
     spec = written(tmp_path / "kinds.jsonl", kinded())
@@ -478,17 +479,17 @@ def test_tables_and_pictures(model: LocalModel, tmp_path: Path, monkeypatch: pyt
         context(model, spec, plan, [0, None]),
     ]
     for found in made:
-        tables = tables_of(found)
+        tables = analysis_tables(found)
         assert tables[0].title.startswith(found.name)
         assert all(len(line) == len(table.head) for table in tables for line in table.lines)
         assert len(tables[0].lines) == len({line[0] for line in tables[0].lines})
-        drawn = {name: (svg, png) for name, svg, png in pictures_of(found)}
+        drawn = {plot.name: (plot.svg, plot.png) for plot in analysis_plots(found)}
         assert set(drawn) == {f"{found.name}-{m}" for m in ("f1", "recall", "roc_auc")}
         for svg, png in drawn.values():
             ElementTree.fromstring(svg)
             assert png.startswith(b"\x89PNG")
-    text = {found.name: pictures_of(found)[0][1] for found in made}
+    text = {found.name: analysis_plots(found)[0].svg for found in made}
     assert "feed-forward" in text["layers"]
     assert "Intrinsic lake" in text["labels"]
     assert "organic" in text["transfer"]
-    assert text["layers"] == pictures_of(made[0])[0][1]
+    assert text["layers"] == analysis_plots(made[0])[0].svg

@@ -25,7 +25,7 @@ from veridical.core.types import (
     Verdict,
 )
 from veridical.report.html import render_html
-from veridical.report.salience import SALIENCE_CSS, salience_html, salience_rules
+from veridical.report.salience import hover_rules, salience_html
 
 VOID = {"meta", "link", "rect", "br", "img", "input"}
 
@@ -249,13 +249,13 @@ def test_a_map_stands_below_its_case_under_the_same_rules() -> None:
     style = re.search(r"<style>(.*?)</style>", shown.html, re.S)
     assert style is not None
     assert b64encode(sha256(style[1].encode()).digest()).decode() in shown.html
-    assert SALIENCE_CSS in style[1]
+    assert ".salience-7 {" in style[1]
     assert not set(shown.html) & set("\x1b\x07\x9b\u202e\ud800")
 
 
 def test_each_word_lights_up_what_it_rests_on_and_the_other_way_round() -> None:
     case, found = tower().case, map_of(tower().case)
-    rules = salience_rules(found, id="m").split("{")[0].split(",\n")
+    rules = hover_rules(found, id="m")
     lit = {a: set(re.findall(r"#m-[rs]\d+", b)) for a, b in (re.split(r" (?=:is)", rule) for rule in rules)}
     for j in range(len(found.response_words)):
         best = {f"#m-s{i}" for i in np.argsort(-found.values[:, j])[:5]}
@@ -264,11 +264,11 @@ def test_each_word_lights_up_what_it_rests_on_and_the_other_way_round() -> None:
     html = salience_html(found, case, id="m")
     assert 'id="m-r0"' in html
     assert 'id="m-s0"' in html
-    assert salience_rules(found, words=0) == ""
+    assert hover_rules(found, words=0) == []
 
 
 def test_rules_of_a_page_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("veridical.report.html.LIT_WORDS", 4)
+    monkeypatch.setattr("veridical.report.html.HIGHLIGHTING_WORDS", 4)
     style = mapped().partition("</style>")[0]
     assert "#c1-d1-map-r3:is" in style
     assert "#c1-d1-map-r4:is" not in style
@@ -327,3 +327,11 @@ def test_a_judgement_that_does_not_fit_is_refused() -> None:
     bad = Judgement("x", "d", verdicts=(Verdict(Span(0, 99), 1.0),))
     with pytest.raises(SpanError, match="runs past the response"):
         render_html([Checked(Case("x", "short"), (bad,), (0.5,), Outcome.FLAGGED)])
+
+
+def test_the_reason_is_no_warning_and_where_a_judgement_comes_from_is_shown() -> None:
+    judgement = Judgement("x", "judge:cot", 0.0, reason="It says <so>.", provenance=(("prompt judge_cot", "0123abcd"),))
+    html = render_html([Checked(Case("x", "Yes."), (judgement,), (0.5,), Outcome.CLEAR)])
+    assert '<p dir="auto">It says &lt;so&gt;.</p>' in html
+    assert "prompt judge_cot 0123abcd" in html
+    assert 'class="warn"' not in html

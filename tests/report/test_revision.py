@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from dataclasses import dataclass
 from hashlib import sha256
 from io import StringIO
 
@@ -21,32 +20,23 @@ from veridical.core.spans import Span
 from veridical.core.text import visible
 from veridical.core.types import Case, Edit, Judgement, Revision
 from veridical.report.revision import parts_of, print_revisions, render_revisions, revision_fragment
+from veridical.revise import Revised, Round
+
+DONE = "nothing is unsupported any more"
 
 
-@dataclass(frozen=True)
-class Try:
-    kept: bool
-    reason: str
-    notes: tuple[str, ...] = ()
+def failed(reason: str, *notes: str) -> Round:
+    return Round((), "", None, False, reason, notes=notes)
 
 
-@dataclass(frozen=True)
-class Shown:
-    case: Case
-    revision: Revision
-    before: Judgement
-    after: Judgement | None
-    rounds: tuple[Try, ...] = ()
-    reason: str = "nothing is unsupported any more"
-
-
-def shown(before: str, after: str, *, why: str = "the source says 330", **other: object) -> Shown:
+def revised(before: str, after: str, *rounds: Round, why: str = "the source says 330", reason: str = DONE) -> Revised:
     edits = diff(before, after, because=why)
-    judged = Judgement("1", "x", 0.2) if edits else None
-    return Shown(Case("1", before), Revision("1", edits, after), Judgement("1", "x", 0.9), judged, **other)  # type: ignore[arg-type]
+    judgement = Judgement("1", "x", 0.2) if edits else None
+    revision = Revision("1", edits, after)
+    return Revised(Case("1", before), revision, Judgement("1", "x", 0.9), judgement, 0.5, rounds, reason)
 
 
-def printed(change: Shown, *, colour: bool = False, width: int = 100) -> str:
+def printed(change: Revised, *, colour: bool = False, width: int = 100) -> str:
     out = StringIO()
     print_revisions(
         [change], Console(file=out, width=width, force_terminal=colour, color_system="truecolor" if colour else None)
@@ -54,7 +44,7 @@ def printed(change: Shown, *, colour: bool = False, width: int = 100) -> str:
     return out.getvalue()
 
 
-TOWER = shown("It is 300 m tall. It is in Paris, they say.", "It is 330 m tall. It is in Paris.")
+TOWER = revised("It is 300 m tall. It is in Paris, they say.", "It is 330 m tall. It is in Paris.")
 
 
 def test_the_terminal_shows_what_goes_what_comes_and_why() -> None:
@@ -69,9 +59,8 @@ def test_the_terminal_shows_what_goes_what_comes_and_why() -> None:
 
 
 def test_what_was_not_changed_says_why() -> None:
-    change = shown(
-        "All is well.", "All is well.", rounds=(Try(False, "it was worse", ("2 edits undone",)),), reason="it was worse"
-    )
+    attempt = failed("it was worse", "2 edits undone")
+    change = revised("All is well.", "All is well.", attempt, reason="it was worse")
     text = printed(change)
     assert "NOT REVISED" in text
     assert "An attempt was not kept: it was worse" in text
@@ -81,7 +70,9 @@ def test_what_was_not_changed_says_why() -> None:
 
 def test_a_marked_text_does_not_look_judged() -> None:
     edits = (Edit(Span(5, 5), " [?]", "x"),)
-    change = Shown(Case("1", "Tall."), Revision("1", edits, "Tall. [?]"), Judgement("1", "x", 0.9), None)
+    change = Revised(
+        Case("1", "Tall."), Revision("1", edits, "Tall. [?]"), Judgement("1", "x", 0.9), None, 0.5, (), DONE
+    )
     assert "hallucination 0.90, not judged again" in printed(change)
 
 
@@ -107,12 +98,13 @@ def test_the_page_has_every_word_and_both_ways_of_links() -> None:
 
 
 def test_hostile_texts_stay_texts() -> None:
-    change = Shown(
+    change = Revised(
         Case(HOSTILE, HOSTILE, question=HOSTILE),
         Revision(HOSTILE, (Edit(Span(0, 5), HOSTILE, HOSTILE),), HOSTILE + HOSTILE[5:]),
         Judgement(HOSTILE, "x", 0.9),
         None,
-        (Try(False, HOSTILE, (HOSTILE,)),),
+        0.5,
+        (failed(HOSTILE, HOSTILE),),
         HOSTILE,
     )
     html = render_revisions([change], title=HOSTILE, generated=HOSTILE)
@@ -132,13 +124,14 @@ def test_an_anchor_is_only_an_anchor() -> None:
 
 
 def test_edits_that_do_not_fit_are_refused() -> None:
-    wrong = Shown(Case("1", "ab"), Revision("1", (Edit(Span(1, 9), "", ""),), "a"), Judgement("1", "x"), None)
+    revision = Revision("1", (Edit(Span(1, 9), "", ""),), "a")
+    wrong = Revised(Case("1", "ab"), revision, Judgement("1", "x"), None, 0.5, (), DONE)
     with pytest.raises(SpanError):
         render_revisions([wrong])
 
 
 def test_a_long_response_is_cut_in_the_terminal_only() -> None:
     long = "Word " * 1000
-    change = shown(f"{long}300.", f"{long}330.")
+    change = revised(f"{long}300.", f"{long}330.")
     assert len(printed(change)) < 3000
     assert len(Page(render_revisions([change])).texts[0]) > 5000

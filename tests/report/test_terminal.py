@@ -114,3 +114,11 @@ def test_a_narrow_console_loses_no_word() -> None:
     words = "".join(shown(tower(), width=24).split())
     assert "Thetoweris[-300-]mtallandwasbuiltin1889.[-Manyvisit-]it,theysay." in words
     assert HOSTILE.split()[0] in shown(hostile(), width=24).replace("[-", "").replace("-]", "")
+
+
+def test_the_reason_is_no_note_and_where_a_judgement_comes_from_is_shown() -> None:
+    judgement = Judgement("x", "judge:cot", 0.0, reason="It says so.", provenance=(("prompt judge_cot", "0123abcd"),))
+    text = shown(Checked(Case("x", "Yes."), (judgement,), (0.5,), Outcome.CLEAR))
+    assert "Reason: It says so." in text
+    assert "prompt judge_cot 0123abcd" in text
+    assert "Note" not in text

@@ -16,7 +16,7 @@ from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Source, Verdict
 from veridical.datasets.fave import read_questions
 from veridical.detectors import load_detector
-from veridical.detectors.claims.citation_policy import Citing, citing
+from veridical.detectors.claims.citations import CitationPolicy, ResponseCitations
 from veridical.detectors.claims.verify import Verify
 from veridical.llm.protocol import Failure, Reply, Request
 from veridical.llm.scripted import Scripted
@@ -75,7 +75,7 @@ def test_summaries_that_were_not_written_are_failures() -> None:
 
 def test_a_matrix_of_generator_critic_and_judge() -> None:
     generator, critic, judge = (Scripted(_script, name=name) for name in ("writer", "critic", "judge"))
-    overlap = Verify(load_detector("overlap"), citations=Citing())
+    overlap = Verify(load_detector("overlap"), citations=CitationPolicy())
     found = study(QUESTIONS, [generator], critics=[critic], judges=[judge, overlap], audits={"judge": Audit(66, 100)})
     assert [(r.generator, r.critic, r.judge) for r in found.rows] == [
         ("writer", None, "judge"),
@@ -199,15 +199,15 @@ def test_papers_that_would_be_cited_alike_have_a_letter(tmp_path: Path) -> None:
     ]
     assert [s.text for s in question.sources[1:]] == ["On 1\n\n We found 1.", "On 2\n\n We found 2.", "On 3"]
     text = "Ziemert (2016a) found 0, and Ziemert (2016b) found 1. Ling et al. (2016) found 2."
-    found = citing(replace(question, response=text))
-    assert [ids for _, ids in found.found] == [("0",), ("1",), ("2",)]
+    found = ResponseCitations.of_case(replace(question, response=text))
+    assert [ids for _, ids in found.citations] == [("0",), ("1",), ("2",)]
 
 
 def test_the_published_questions(shared_data: Path) -> None:
     questions = list(read_questions(shared_data / "fave"))
     assert len(questions) == 120
     writer = Scripted(lambda r: "".join(_first_sentences(r)), name="writer")
-    judge = Verify(load_detector("overlap"), citations=Citing())
+    judge = Verify(load_detector("overlap"), citations=CitationPolicy())
     found = study(list(islice(questions, 12)), [writer], judges=[judge])
     row = found.rows[0].prevalence
     assert row.summaries == 12

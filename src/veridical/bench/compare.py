@@ -16,7 +16,6 @@ import numpy as np
 
 from veridical.bench.evaluation import Trial, load_all, try_on
 from veridical.bench.settings import Settings, load
-from veridical.bench.table import Table
 from veridical.core.errors import DataError, InputError, UnknownNameError
 from veridical.core.files import read_text
 from veridical.metrics import UndefinedMetricError
@@ -24,7 +23,7 @@ from veridical.metrics.permutation import permutation_accuracy, permutation_f1, 
 from veridical.metrics.registry import METRICS
 from veridical.metrics.significance import bonferroni, hanley_mcneil
 
-__all__ = ["TESTS", "Comparison", "compare", "comparison_table", "encode_comparison", "pair_of", "read_comparisons"]
+__all__ = ["TESTS", "Comparison", "compare", "encode_comparison", "pair_of", "read_comparisons"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,26 +148,3 @@ def read_comparisons(path: Path) -> list[Comparison]:
             hint = "they are written by `veridical bench compare --out`"
             raise DataError("not a comparison", path=path, line=number, hint=hint) from None
     return found
-
-
-def comparison_table(made: list[Comparison]) -> Table:
-    """The comparisons on one data set as a table."""
-    lines = [
-        [c.metric, c.a, _three(c.value_a), c.b, _three(c.value_b), _small(c.p), _small(c.p_bonferroni), str(c.n)]
-        for c in made
-    ]
-    head = ["metric", "a", "value", "b", "value", "p", "p (Bonferroni)", "n"]
-    first = made[0]
-    tests = "; ".join(
-        f"{metric}: {test}" for metric, (test, _) in TESTS.items() if any(c.metric == metric for c in made)
-    )
-    title = first.data if first.split == "all" else f"{first.data}, {first.split}"
-    return Table(title, head, lines, f"{tests}; data {first.data_hash[:12]}")
-
-
-def _three(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.3f}"
-
-
-def _small(p: float | None) -> str:
-    return "undefined" if p is None else f"{p:.4f}" if p >= 0.0001 else f"{p:.1e}"

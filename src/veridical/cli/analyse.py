@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -64,13 +64,14 @@ class AnalysisOptions(ProbeOptions):
 
     def deliver(self, analysis: Analysis) -> int:
         """Write results and plots to `--out`, print tables, and return the exit code."""
-        from veridical.cli.bench import show_tables
         from veridical.core.errors import OutputError
         from veridical.core.files import write_whole
-        from veridical.probes.analysis.results import encode_records, tables_of
+        from veridical.probes.analysis.results import encode_records
+        from veridical.report.analysis_tables import analysis_tables
+        from veridical.report.terminal_tables import print_tables
 
         if self.out is not None:
-            from veridical.probes.analysis.figures import pictures_of
+            from veridical.report.analysis_plots import analysis_plots
 
             try:
                 self.out.mkdir(parents=True, exist_ok=True)
@@ -78,10 +79,10 @@ class AnalysisOptions(ProbeOptions):
                 reason = error.strerror or error
                 raise OutputError(f"cannot write {self.out}: {reason}", hint="choose another --out") from None
             write_whole(self.out / f"{analysis.name}.jsonl", encode_records(analysis))
-            for name, svg, png in pictures_of(analysis):
-                write_whole(self.out / f"{name}.svg", svg + "\n")
-                write_whole(self.out / f"{name}.png", png)
-        show_tables(tables_of(analysis))
+            for plot in analysis_plots(analysis):
+                write_whole(self.out / f"{plot.name}.svg", plot.svg + "\n")
+                write_whole(self.out / f"{plot.name}.png", plot.png)
+        print_tables(analysis_tables(analysis))
         return 0
 
 
@@ -179,13 +180,20 @@ def size_command(
     [bold]veridical analyse size xsum_token:data/xsum_token --model models/small --model models/large --out size[/bold]
     """
     from veridical.core.errors import InputError
+    from veridical.models.load import unload
     from veridical.probes.analysis.ablations import size
 
     names = list(dict.fromkeys(model))
     if len(names) < 2:
         raise InputError(f"{len(names)} model is named", hint="name two or more: --model A --model B")
     _, plan = options.prepare(names[0])
-    return options.deliver(size((options.prepare(name)[0] for name in names), data, plan))
+
+    def models() -> Iterator[LocalModel]:
+        for name in names:
+            yield options.prepare(name)[0]
+            unload()  # so that only one is in memory at a time
+
+    return options.deliver(size(models(), data, plan))
 
 
 @analyse_app.command("context")

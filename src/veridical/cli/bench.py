@@ -21,7 +21,6 @@ from veridical.cli.progress import progress_bar
 if TYPE_CHECKING:
     from veridical.bench.results import Row
     from veridical.bench.settings import Settings
-    from veridical.bench.table import Table
 
 
 class _RunByDefault(TyperGroup):
@@ -126,11 +125,12 @@ def run_command(
     )
     if chat.dry_run:
         return _dry_run(settings)
-    from veridical.bench.table import tables
+    from veridical.report.result_tables import result_tables
+    from veridical.report.terminal_tables import print_tables
 
     with progress_bar() as progress:
         rows = _run(replace(settings, progress=progress), out)
-    show_tables(tables(rows, parse_names(metrics) or None))
+    print_tables(result_tables(rows, parse_names(metrics) or None))
     return 0
 
 
@@ -153,15 +153,17 @@ def compare_command(
     [bold]veridical bench compare overlap overlap:values --data bump:data/bump --fit f1[/bold]
     [bold]veridical bench compare overlap length --data xsum_token:data/xsum_token --metrics roc_auc,token_f1[/bold]
     """
-    from veridical.bench.compare import compare, comparison_table, encode_comparison
+    from veridical.bench.compare import compare, encode_comparison
     from veridical.core.files import write_whole
+    from veridical.report.result_tables import comparison_table
+    from veridical.report.terminal_tables import print_tables
 
     settings = measured.settings(metrics=parse_names(metrics) or None, connection=chat.connection())
     if chat.dry_run:
         return _dry_run(settings)
     with progress_bar() as progress:
         by_data = list(compare(replace(settings, progress=progress)))
-    show_tables([comparison_table(comparisons) for comparisons in by_data])
+    print_tables(comparison_table(comparisons) for comparisons in by_data)
     if out:
         write_whole(out, "".join(encode_comparison(c) + "\n" for comparisons in by_data for c in comparisons))
     return 0
@@ -185,21 +187,23 @@ def table_command(
     [bold]veridical bench table rows.jsonl --format html --out results.html[/bold]
     """
     from veridical.bench.results import read_rows
-    from veridical.bench.table import FORMATS, tables
     from veridical.core.errors import UnknownNameError
     from veridical.core.files import write_whole
+    from veridical.report.result_tables import result_tables
+    from veridical.report.tables import FORMATS
+    from veridical.report.terminal_tables import print_tables
 
     results = read_rows(rows)
     columns = parse_names(metrics) or None
     if output_format == "terminal":
-        show_tables(tables(results, columns))
+        print_tables(result_tables(results, columns))
         return 0
     if output_format == "html":
-        from veridical.bench.page import render_tables
+        from veridical.report.result_page import render_results
 
-        text = render_tables(results, columns)
+        text = render_results(results, columns)
     elif output_format in FORMATS:
-        text = FORMATS[output_format](tables(results, columns)) + "\n"
+        text = FORMATS[output_format](result_tables(results, columns)) + "\n"
     else:
         raise UnknownNameError("format", output_format, ["terminal", "html", *FORMATS])
     if out:
@@ -246,23 +250,3 @@ def _run(settings: Settings, out: Path | None) -> list[Row]:
     if settings.journal and settings.journal.is_dir():
         shutil.rmtree(settings.journal)
     return rows
-
-
-def show_tables(tables: list[Table]) -> None:
-    """Tables on standard output; where the terminal is too narrow for a result table, a line a figure."""
-    from rich.console import Console
-    from rich.table import Table as RichTable
-
-    from veridical.bench.table import narrow
-
-    console = Console(highlight=False, markup=False, emoji=False)
-    for table in tables:
-        widths = [max(len(line[i]) for line in [table.head, *table.lines]) for i in range(len(table.head))]
-        wide = sum(widths) + 3 * len(widths) >= console.width
-        fitting = narrow(table) if wide and "not judged" in table.head else table
-        shown = RichTable(title=table.title, caption=table.foot, title_justify="left", caption_justify="left")
-        for name in fitting.head:
-            shown.add_column(name, overflow="fold")
-        for line in fitting.lines:
-            shown.add_row(*line)
-        console.print(shown)

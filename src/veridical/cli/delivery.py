@@ -79,6 +79,8 @@ def deliver(
 
 def write_texts(texts: Iterable[tuple[str, str]]) -> None:
     """Write (id, text) pairs: a single text exactly as it is, several of them each under a line `==> ID <==`."""
+    from veridical.core.text import visible
+
     first: tuple[str, str] | None = None
     several = False
     for pair in texts:
@@ -86,7 +88,7 @@ def write_texts(texts: Iterable[tuple[str, str]]) -> None:
             first = pair
             continue
         for id, text in (pair,) if several else (first, pair):
-            sys.stdout.write(f"==> {id} <==\n{text}\n\n")
+            sys.stdout.write(f"==> {visible(id)} <==\n{text}\n\n")
         several = True
         sys.stdout.flush()
     if first is not None and not several:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -56,3 +57,7 @@ class SalienceMap:
             self.contribution[kept],
             self.attribution[:columns],
         )
+
+    def flags(self, spans: Sequence[Span]) -> list[bool]:
+        """Whether each response word shares a character with one of `spans`."""
+        return [any(word.span.overlaps(span) for span in spans) for word in self.response_words]

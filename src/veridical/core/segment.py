@@ -16,7 +16,7 @@ from functools import cache
 
 from veridical.core.spans import Span
 
-__all__ = ["sentences", "words"]
+__all__ = ["has_words", "sentences", "words"]
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -61,6 +61,18 @@ def words(text: str) -> list[Span]:
     """
     pattern = _ASCII_WORD if text.isascii() else _word_pattern()
     return [Span(*match.span()) for match in pattern.finditer(text)]
+
+
+def has_words(text: str) -> bool:
+    """Whether `words(text)` finds any, without reading further than the first.
+
+    >>> has_words("… _ 7"), has_words("…!")
+    (True, False)
+    """
+    return _LETTER.search(text) is not None
+
+
+_LETTER = re.compile(r"[^\W_]")
 
 
 def _set(names: str) -> frozenset[str]:

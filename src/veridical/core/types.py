@@ -27,11 +27,13 @@ __all__ = [
     "Outcome",
     "Revision",
     "Source",
+    "SourceSpan",
     "Span",
     "Turn",
     "Usage",
     "Verdict",
     "check_judgement",
+    "judged_source_spans",
     "judged_spans",
 ]
 
@@ -144,6 +146,14 @@ class Omission:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceSpan:
+    """Characters of one source."""
+
+    source_id: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """What a judgement cost: calls to a language model, tokens in and out, and money where prices are known."""
 
@@ -159,7 +169,10 @@ class Judgement:
 
     `hallucination` and `omission` are the response-level scores in [0, 1], None where the judge does not say.
     `judged` holds the spans of the response that were really judged, None = all of it, () = nothing; inside
-    them a character with no verdict has score 0. What could not be judged also leaves a line in `notes`.
+    them a character with no verdict has score 0. `judged_sources` does the same for omissions: the spans of the sources
+    with `must_cover` whose coverage was judged, None = all of them. What could not be judged also leaves a line in
+    `notes`. `reason` is why, in the judge's words, where it judged the response as a whole. `provenance` says in sorted
+    pairs how the judgement came about, such as the hash of each prompt and what each stage cost.
     """
 
     case_id: str
@@ -171,6 +184,9 @@ class Judgement:
     judged: tuple[Span, ...] | None = None
     notes: tuple[str, ...] = ()
     usage: Usage | None = None
+    reason: str | None = None
+    provenance: tuple[tuple[str, str], ...] = ()
+    judged_sources: tuple[SourceSpan, ...] | None = None
 
     def __post_init__(self) -> None:
         _check_score(self.hallucination, "the hallucination score")
@@ -274,6 +290,8 @@ def check_judgement(case: Case, judgement: Judgement) -> None:
             _check_source_span(where, sizes, evidence.source_id, evidence.span)
     for omission in judgement.omissions:
         _check_source_span(where, sizes, omission.source_id, omission.span)
+    for judged in judgement.judged_sources or ():
+        _check_source_span(where, sizes, judged.source_id, judged.span)
 
 
 def _check_source_span(where: str, sizes: dict[str, int], source_id: str, span: Span) -> None:
@@ -294,3 +312,17 @@ def judged_spans(case: Case, judgement: Judgement) -> list[Span]:
     if judgement.judged is None:
         return union([Span(0, len(case.response))])
     return union(judgement.judged)
+
+
+def judged_source_spans(case: Case, judgement: Judgement) -> dict[str, list[Span]]:
+    """The spans whose coverage was judged, in normal form, for each source with `must_cover`; [] where none was.
+
+    >>> case = Case("1", "abc", (Source("a", "In Rome", must_cover=True), Source("b", "Tall", must_cover=True)))
+    >>> judged_source_spans(case, Judgement("1", "someone", judged_sources=(SourceSpan("a", Span(0, 2)),)))
+    {'a': [Span(start=0, end=2)], 'b': []}
+    """
+    required = [source for source in case.sources if source.must_cover]
+    if judgement.judged_sources is None:
+        return {source.id: union([Span(0, len(source.text))]) for source in required}
+    places = judgement.judged_sources
+    return {source.id: union(p.span for p in places if p.source_id == source.id) for source in required}

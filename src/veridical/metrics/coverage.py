@@ -1,7 +1,8 @@
 """From an example and a judgement to what of the sources was left out: one pair a case, one a source, one a word.
 
-Only sources that must be covered count. Where a side says nothing about coverage the answer is None: the case does
-not count and is reported as not judged. Gold is positive from 0.5 on.
+Only sources that must be covered count, and of them **only characters that both gold and prediction judged**
+(`Judgement.judged_sources`). Where there are none, or a side says nothing about coverage, the answer is None: the case
+does not count and is reported as not judged. Gold is positive from 0.5 on.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from veridical.core.types import Example, Judgement, check_judgement
+from veridical.core.spans import Span, intersection
+from veridical.core.types import Example, Judgement, Source, check_judgement, judged_source_spans
 from veridical.metrics.alignment import GOLD_THRESHOLD
 from veridical.metrics.arrays import Bools, Floats
-from veridical.metrics.tokens import any_in, highest_in, scores_of_characters, word_units
+from veridical.metrics.tokens import any_in, highest_in, mask, scores_of_characters, word_units
 
 __all__ = ["coverage_pair", "omitted_sources", "source_words"]
 
@@ -39,15 +41,27 @@ def coverage_pair(example: Example, judgement: Judgement) -> tuple[bool, float] 
     return None if gold is None or score is None else (gold >= GOLD_THRESHOLD, score)
 
 
-def _says_which(judgement: Judgement) -> bool:
-    """Whether it says which sources were left out: it lists some, or says that there are none."""
-    return bool(judgement.omissions) or (judgement.omission is not None and judgement.omission < GOLD_THRESHOLD)
+def _locates_omissions(judgement: Judgement) -> bool:
+    """Whether it says which sources were left out: it lists some, says that there are none, or what it looked at."""
+    says_none = judgement.omission is not None and judgement.omission < GOLD_THRESHOLD
+    return bool(judgement.omissions or judgement.judged_sources) or says_none
+
+
+def _shared_sources(example: Example, judgement: Judgement) -> list[tuple[Source, list[Span]]]:
+    """The sources that must be covered, each with the spans that both sides judged; [] where a side does not locate."""
+    check_judgement(example.case, judgement)
+    if not (_locates_omissions(example.gold) and _locates_omissions(judgement)):
+        return []
+    gold, predicted = (judged_source_spans(example.case, j) for j in (example.gold, judgement))
+    shared = ((s, intersection(gold[s.id], predicted[s.id])) for s in example.case.sources if s.must_cover)
+    return [(source, spans) for source, spans in shared if spans]
 
 
 def omitted_sources(example: Example, judgement: Judgement, threshold: float) -> tuple[Bools, Bools] | None:
     """For each source that must be covered, whether gold and the prediction call it (or part of it) omitted.
 
-    None where there is no such source or a side does not say which.
+    A source of which no character was judged by both sides is left out. None where no source is left or a side does
+    not say which.
 
     >>> from veridical.core.types import Case, Omission, Source, Span
     >>> case = Case("1", "a", (Source("pro", "yes", must_cover=True), Source("con", "no", must_cover=True)))
@@ -55,13 +69,23 @@ def omitted_sources(example: Example, judgement: Judgement, threshold: float) ->
     >>> omitted_sources(Example(case, gold), Judgement("1", "me", omission=0.2), 0.5)
     (array([False,  True]), array([False, False]))
     """
-    check_judgement(example.case, judgement)
-    wanted = [source.id for source in example.case.sources if source.must_cover]
-    if not wanted or not (_says_which(example.gold) and _says_which(judgement)):
+    sources = _shared_sources(example, judgement)
+    if not sources:
         return None
-    gold = {o.source_id for o in example.gold.omissions if o.score >= GOLD_THRESHOLD}
-    found = {o.source_id for o in judgement.omissions if o.score >= threshold}
-    return np.array([id in gold for id in wanted]), np.array([id in found for id in wanted])
+    gold, predicted = (
+        np.array(
+            [
+                any(o.source_id == source.id and o.score >= least and _shares(o.span, spans) for o in side.omissions)
+                for source, spans in sources
+            ]
+        )
+        for side, least in ((example.gold, GOLD_THRESHOLD), (judgement, threshold))
+    )
+    return gold, predicted
+
+
+def _shares(span: Span, spans: list[Span]) -> bool:
+    return any(span.overlaps(other) or (not len(span) and other.contains(span)) for other in spans)
 
 
 def source_words(
@@ -75,17 +99,18 @@ def source_words(
     >>> source_words(Example(case, gold), gold)
     (array([False,  True]), array([0., 1.]))
     """
-    check_judgement(example.case, judgement)
-    wanted = [source for source in example.case.sources if source.must_cover]
-    if not wanted or not (_says_which(example.gold) and _says_which(judgement)):
+    sources = _shared_sources(example, judgement)
+    if not sources:
         return None
-    labels, scores = [np.zeros(0, dtype=np.bool_)], [np.zeros(0)]
-    for source in wanted:
+    labels, scores = [], []
+    for source, spans in sources:
+        judged = mask(len(source.text), spans)
         units = word_units(source.text, is_stop_word=is_stop_word)
+        units = units[any_in(judged, units)]
         gold, score = (
             scores_of_characters(len(source.text), ((o.span, o.score) for o in j.omissions if o.source_id == source.id))
             for j in (example.gold, judgement)
         )
-        labels.append(any_in(gold >= GOLD_THRESHOLD, units))
-        scores.append(highest_in(score, units))
+        labels.append(any_in((gold >= GOLD_THRESHOLD) & judged, units))
+        scores.append(highest_in(np.where(judged, score, 0.0), units))
     return np.concatenate(labels), np.concatenate(scores)

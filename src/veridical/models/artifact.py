@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,10 +76,20 @@ class Artifact:
     validation: dict[str, Any] = field(default_factory=dict)
 
 
+_tokenizer_hashes: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+_weight_hashes: WeakKeyDictionary[Any, tuple[list[tuple[int, int]], str | None]] = WeakKeyDictionary()
+
+
 def base_of(model: LocalModel) -> Base:
-    """What identifies `model`."""
+    """Return what identifies `model`; its tokenizer is hashed once, its weights again only where they were changed."""
     config = model.model.config.get_text_config()
-    tokenizer = hashlib.sha256(_tokenizer_text(model.tokenizer).encode()).hexdigest()[:16]
+    if model.tokenizer not in _tokenizer_hashes:
+        text = _tokenizer_text(model.tokenizer)
+        _tokenizer_hashes[model.tokenizer] = hashlib.sha256(text.encode()).hexdigest()[:16]
+    state = [(weight.data_ptr(), weight._version) for weight in model.model.parameters()]
+    known = _weight_hashes.get(model.model)
+    if known is None or known[0] != state:
+        known = _weight_hashes[model.model] = state, _fingerprint(model)
     return Base(
         name=model.name,
         revision=model.revision,
@@ -86,9 +97,9 @@ def base_of(model: LocalModel) -> Base:
         layers=int(config.num_hidden_layers),
         width=int(config.hidden_size),
         vocabulary=int(config.vocab_size),
-        tokenizer=tokenizer,
+        tokenizer=_tokenizer_hashes[model.tokenizer],
         config=model.hash,
-        weights=_fingerprint(model),
+        weights=known[1],
         dtype=str(model.dtype).removeprefix("torch."),
     )
 
@@ -129,7 +140,7 @@ _COMPARED = {
 
 
 def check_base(wanted: Base, model: LocalModel, what: str = "the detector") -> None:
-    """Nothing, if `model` is the one that `wanted` describes; `InputError` with the first difference named."""
+    """Raise `InputError`, naming the first difference, unless `model` is the one that `wanted` describes."""
     found = base_of(model)
     for name, title in _COMPARED.items():
         left, right = getattr(wanted, name), getattr(found, name)
@@ -142,7 +153,7 @@ def check_base(wanted: Base, model: LocalModel, what: str = "the detector") -> N
 
 
 def identity(model: LocalModel) -> dict[str, Any]:
-    """What has to be the same for two models to give the same numbers; "weights" is None where that cannot be said."""
+    """Return what two models that give the same numbers have in common; "weights" is None where it is not known."""
     base = base_of(model)
     return {name: getattr(base, name) for name in _COMPARED}
 
@@ -159,7 +170,7 @@ def versions() -> dict[str, str]:
 
 
 def save_artifact(artifact: Artifact, folder: str | Path) -> Path:
-    """`folder`, which now holds the artifact; the weights are written first, each file whole or not at all."""
+    """Write the artifact to `folder` and return it: weights first, each file whole or not at all."""
     from safetensors.numpy import save
 
     folder = Path(folder)

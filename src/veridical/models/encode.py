@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -20,7 +21,7 @@ from veridical.core.types import Case
 from veridical.models.load import LocalModel
 from veridical.models.template import Piece, Placed, Rendered, Template, render
 
-__all__ = ["Encoded", "SourceSpan", "default_template", "encode"]
+__all__ = ["Encoded", "SourceSpan", "Tokens", "default_template", "encode", "tokenize"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LEAST_ROOM = 16  # tokens; a window that shows less of a source is not worth a pass
@@ -66,7 +67,7 @@ class Encoded:
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
+class _SpecialTokens:
     """Special tokens before and behind a text; `decoder`: what an encoder-decoder's decoder reads first, else None."""
 
     before: tuple[int, ...]
@@ -75,7 +76,7 @@ class _Around:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tokens:
+class Tokens:
     """Token ids and their (start, end) characters in the text."""
 
     ids: list[int]
@@ -109,7 +110,9 @@ def encode(
     budget = min(max_tokens or model.max_positions, model.max_positions)
     whole = render(case, template, tokenizer=model.tokenizer)
     if whole.markup and around.before and model.kind != "encoder":
-        around = _unless_written(model, whole.text, around)
+        begins = model.tokenizer.decode(list(around.before))
+        if whole.text.startswith(begins) and not any(span.start < len(begins) for span in whole.literal):
+            around = replace(around, before=())  # the prompt has them itself
     room = budget - len(around.before) - len(around.after)
     tokens, start = _tokenise(model, whole)
     count = len(tokens.ids) - start
@@ -128,7 +131,7 @@ def encode(
     return [_encoded(r, t, s, around, (*whole.notes, note)) for r, t, s in made]
 
 
-def _check_length(model: LocalModel, case: Case, count: int, budget: int, room: int, around: _Around) -> None:
+def _check_length(model: LocalModel, case: Case, count: int, budget: int, room: int, around: _SpecialTokens) -> None:
     """`CannotJudgeError` if the response's `count` tokens are more than the model (its decoder) reads."""
     if around.decoder is not None:
         budget = model.response_positions
@@ -140,14 +143,14 @@ def _check_length(model: LocalModel, case: Case, count: int, budget: int, room: 
         )
 
 
-def _around(model: LocalModel) -> _Around:
+def _around(model: LocalModel) -> _SpecialTokens:
     before, after = _special(model)
     if model.kind != "seq2seq":
-        return _Around(before, after)
+        return _SpecialTokens(before, after)
     end = model.tokenizer.eos_token_id
     if not before and not after and end is not None:
         after = (end,)  # an encoder reads something even where there is no prompt
-    return _Around(before, after, _decoder_start(model, before))
+    return _SpecialTokens(before, after, _decoder_start(model, before))
 
 
 _specials: WeakKeyDictionary[Any, tuple[tuple[int, ...], tuple[int, ...]]] = WeakKeyDictionary()
@@ -156,9 +159,9 @@ _specials: WeakKeyDictionary[Any, tuple[tuple[int, ...], tuple[int, ...]]] = Wea
 def _special(model: LocalModel) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The token ids that the model expects before and after a text.
 
-    They are those that the tokenizer adds. A decoder whose tokenizer adds none gets its begin-of-text token, else its
-    end-of-text token (which parts documents), so that the first word is predicted from something; and nothing behind
-    the text, which has not ended for it. Of an encoder-decoder they stand around what its encoder reads.
+    They are those that the tokenizer adds. A decoder whose tokenizer adds none gets its begin-of-text token if it has
+    one, and nothing after the text, which has not ended for it. Of an encoder-decoder they stand around the encoder's
+    input.
     """
     tokenizer = model.tokenizer
     if model.model in _specials:
@@ -168,8 +171,7 @@ def _special(model: LocalModel) -> tuple[tuple[int, ...], tuple[int, ...]]:
     at = next((i for i in range(len(full)) if full[i : i + len(bare)] == bare), 0)
     before, after = tuple(full[:at]), tuple(full[at + len(bare) :])
     if model.kind == "causal":
-        first = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
-        before = before or (() if first is None else (first,))
+        before = before or (() if tokenizer.bos_token_id is None else (tokenizer.bos_token_id,))
         after = ()
     _specials[model.model] = before, after
     return before, after
@@ -193,36 +195,41 @@ def _decoder_start(model: LocalModel, before: tuple[int, ...]) -> tuple[int, ...
     return (start,) if first == (start,) else (start, *first)
 
 
-def _unless_written(model: LocalModel, text: str, around: _Around) -> _Around:
-    """Without the special tokens that the prompt itself begins with."""
-    return replace(around, before=()) if text.startswith(model.tokenizer.decode(list(around.before))) else around
-
-
-def _tokenise(model: LocalModel, rendered: Rendered) -> tuple[_Tokens, int]:
+def _tokenise(model: LocalModel, rendered: Rendered) -> tuple[Tokens, int]:
     """The tokens of the whole text, and the index of the response's first."""
     text, edge = _SURROGATE.sub("\ufffd", rendered.text), rendered.response.start
     if model.kind == "seq2seq":  # white space that only parts prompt from response is no part of what is summarised
-        return _apart(model, text[:edge].rstrip(), text[edge:], edge, (rendered.markup, False))
-    tokens = _ids(model, text, markup=rendered.markup)
+        return _apart(model, text[:edge].rstrip(), text[edge:], rendered)
+    tokens = tokenize(model.tokenizer, text, markup=rendered.markup, literal=rendered.literal)
     start = next((i for i, (_, end) in enumerate(tokens.offsets) if end > edge), len(tokens.ids))
     if start < len(tokens.ids):
         begin = tokens.offsets[start][0]
         shared = sum(offset[0] < edge < offset[1] for offset in tokens.offsets)
         if begin < edge and (text[begin:edge].strip() or shared > 1):
-            return _apart(model, text[:edge], text[edge:], edge, (rendered.markup, rendered.markup))
+            return _apart(model, text[:edge], text[edge:], rendered)
     return tokens, start
 
 
-def _apart(model: LocalModel, prompt: str, response: str, edge: int, markup: tuple[bool, bool]) -> tuple[_Tokens, int]:
-    """The tokens of `prompt`, then those of `response`, which begins at character `edge`; and the prompt's number."""
-    first, second = _ids(model, prompt, markup=markup[0]), _ids(model, response, markup=markup[1])
+def _apart(model: LocalModel, prompt: str, response: str, rendered: Rendered) -> tuple[Tokens, int]:
+    """The tokens of `prompt`, then those of `response`, of which `rendered` consists; and the prompt's number."""
+    edge = rendered.response.start
+    literal = [Span(span.start, min(span.end, len(prompt))) for span in rendered.literal if span.start < len(prompt)]
+    first = tokenize(model.tokenizer, prompt, markup=rendered.markup, literal=literal)
+    second = tokenize(model.tokenizer, response)
     offsets = first.offsets + [(s + edge, e + edge) for s, e in second.offsets]
-    return _Tokens(first.ids + second.ids, offsets), len(first.ids)
+    return Tokens(first.ids + second.ids, offsets), len(first.ids)
 
 
-def _ids(model: LocalModel, text: str, *, markup: bool) -> _Tokens:
-    # Without markup, "</s>" in a text is four characters of it and ends nothing.
-    made = model.tokenizer(
+def tokenize(tokenizer: Any, text: str, *, markup: bool = False, literal: Sequence[Span] = ()) -> Tokens:
+    """Return the tokens of `text` with their characters, without special tokens around it.
+
+    Args:
+        tokenizer: A fast tokenizer.
+        text: The text.
+        markup: Whether special tokens written out in it stand for themselves; "</s>" is four characters otherwise.
+        literal: With `markup`, the stretches in which they are plain characters, too; in order, not overlapping.
+    """
+    encoding = tokenizer(
         text,
         add_special_tokens=False,
         return_offsets_mapping=True,
@@ -232,14 +239,28 @@ def _ids(model: LocalModel, text: str, *, markup: bool) -> _Tokens:
         padding=False,
         verbose=False,
     )
-    return _Tokens(made["input_ids"], made["offset_mapping"])
+    tokens = Tokens(encoding["input_ids"], encoding["offset_mapping"])
+    if not markup or not literal:
+        return tokens
+    special = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
+    found = [offset for i, offset in zip(tokens.ids, tokens.offsets, strict=True) if i in special]
+    if not any(start < span.end and span.start < end for start, end in found for span in literal):
+        return tokens
+    ids: list[int] = []
+    offsets: list[tuple[int, int]] = []
+    edges = [0, *(edge for span in literal for edge in (span.start, span.end)), len(text)]
+    for n, (begin, end) in enumerate(pairwise(edges)):
+        part = tokenize(tokenizer, text[begin:end], markup=n % 2 == 0)
+        ids += part.ids
+        offsets += [(s + begin, e + begin) for s, e in part.offsets]
+    return Tokens(ids, offsets)
 
 
 def _encoded(
     rendered: Rendered,
-    tokens: _Tokens,
+    tokens: Tokens,
     start: int,
-    around: _Around,
+    around: _SpecialTokens,
     notes: tuple[str, ...],
 ) -> Encoded:
     spans = _response_spans(rendered, tokens.offsets[start:])
@@ -290,21 +311,21 @@ def _source_spans(placed: Sequence[Placed], offsets: Sequence[tuple[int, int]], 
 
 def _cut_left(
     rendered: Rendered,
-    tokens: _Tokens,
+    tokens: Tokens,
     start: int,
     room: int,
-    around: _Around,
+    around: _SpecialTokens,
 ) -> Encoded:
     """The end of the prompt that fits, and the response."""
     lost = len(tokens.ids) - room
-    kept = _Tokens(tokens.ids[lost:], tokens.offsets[lost:])
+    kept = Tokens(tokens.ids[lost:], tokens.offsets[lost:])
     note = f"the prompt did not fit: its first {lost} of {start} tokens were not read"
     return _encoded(rendered, kept, start - lost, around, (*rendered.notes, note))
 
 
 def _windows(
     model: LocalModel, case: Case, template: Template | str, whole: Rendered, room: int, most: int | None
-) -> list[tuple[Rendered, _Tokens, int]]:
+) -> list[tuple[Rendered, Tokens, int]]:
     """The case rendered with one stretch of its sources after another, each of at most `room` tokens; `most` of them.
 
     Empty if, beside the response and what surrounds the sources, too little room is left for them.
@@ -336,7 +357,7 @@ def _token_pieces(model: LocalModel, case: Case, order: Sequence[Piece]) -> list
     pieces: list[Piece] = []
     for source_id, _ in order:
         text = _SURROGATE.sub("\ufffd", case.source(source_id).text)
-        ends = sorted({end for _, end in _ids(model, text, markup=False).offsets if end})
+        ends = sorted({end for _, end in tokenize(model.tokenizer, text).offsets if end})
         at = 0
         for end in ends:
             if end > at:
@@ -347,7 +368,7 @@ def _token_pieces(model: LocalModel, case: Case, order: Sequence[Piece]) -> list
 
 def _fit(
     model: LocalModel, case: Case, template: Template | str, pieces: Sequence[Piece], room: int
-) -> tuple[tuple[Rendered, _Tokens, int], int] | None:
+) -> tuple[tuple[Rendered, Tokens, int], int] | None:
     """The longest start of `pieces` that fits, rendered; and how many pieces that is."""
     count = len(pieces)
     while count > 0:

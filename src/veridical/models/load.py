@@ -1,7 +1,7 @@
 """A Hugging Face model and its tokenizer, ready to read with: from a local folder, or from the hub by name.
 
 Weights come from safetensors only; no code of the model's repository runs unless that is asked for. Loaded models are
-kept for the life of the process.
+kept until `unload` or the end of the process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from veridical.core.errors import InputError, MissingExtraError, UnknownNameErro
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DTYPES", "FORCED", "READERS", "Kind", "LocalModel", "load", "quiet", "require_models"]
+__all__ = ["DTYPES", "FORCED", "READERS", "Kind", "LocalModel", "load", "quiet", "require_models", "unload"]
 
 Kind = Literal["causal", "encoder", "seq2seq"]
 _KINDS: dict[Kind, str] = {
@@ -95,7 +95,7 @@ def load(
 
     `device` is "auto" (a GPU where there is one), "cpu", "cuda", "cuda:N" or "mps"; `dtype` is "auto" (bf16 where the
     device computes in it, else fp32), "fp32", "bf16" or "fp16". `kinds` are those that the caller can work with.
-    A hub model's commit is looked up once and pinned; name one with `revision` to get the same weights for ever.
+    A hub model's commit is looked up once and pinned; name one with `revision` to get the same weights every time.
 
     Raises `InputError` for a folder without configuration or safetensors, a tokenizer without offsets, or a model of
     another kind; `MissingExtraError` without torch or transformers.
@@ -114,13 +114,32 @@ def load(
             hint="name a folder with config.json and model.safetensors, or a hub model as owner/name",
         )
     require_models()
-    key = (place, revision, device, dtype, trust_remote_code)
+    where = _device(device)
+    what = _dtype(dtype, where)
+    key = (place, revision, where, what, trust_remote_code)
     with _lock:
         if key not in _loaded:
-            _loaded[key] = _load(place, folder.is_dir(), revision, device, dtype, trust_remote_code, kinds)
+            _loaded[key] = _load(place, folder.is_dir(), revision, where, what, trust_remote_code, kinds)
         model = _loaded[key]
     _check_kind(place, model.kind, model.model.config.model_type, kinds)
     return model
+
+
+def unload(model: LocalModel | None = None) -> None:
+    """Forget `model`, or every loaded model, so that its memory is free once nobody else holds it.
+
+    The next `load` of the same name reads the weights again.
+    """
+    import gc
+    import sys
+
+    with _lock:
+        for key in [key for key, loaded in _loaded.items() if model is None or loaded is model]:
+            del _loaded[key]
+    gc.collect()  # hooks and closures make cycles
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def _check_kind(place: str, kind: Kind, model_type: str, kinds: tuple[Kind, ...]) -> None:
@@ -149,8 +168,8 @@ def _load(
     place: str,
     local: bool,
     revision: str | None,
-    device: str,
-    dtype: str,
+    where: torch.device,
+    what: torch.dtype,
     trust_remote_code: bool,
     kinds: tuple[Kind, ...],
 ) -> LocalModel:
@@ -166,8 +185,6 @@ def _load(
             common["revision"] = commit
         kind = _kind(config)
         _check_kind(place, kind, config.model_type, kinds)
-        where = _device(device)
-        what = _dtype(dtype, where)
         classes = {"causal": "AutoModelForCausalLM", "encoder": "AutoModel", "seq2seq": "AutoModelForSeq2SeqLM"}
         tokenizer = transformers.AutoTokenizer.from_pretrained(place, **common)
         with quiet():

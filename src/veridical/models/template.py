@@ -19,7 +19,7 @@ from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.spans import Span
 from veridical.core.types import Case
 
-__all__ = ["TEMPLATES", "Piece", "Placed", "Rendered", "Template", "get_template", "render"]
+__all__ = ["TEMPLATES", "Piece", "Placed", "Rendered", "Template", "get_template", "render", "render_chat"]
 
 _FIELD = re.compile(r"\{(source|question|history|response)\}")
 
@@ -91,9 +91,10 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """The whole text that a model reads, where the response stands in it (always at its end), and where each source.
+    """The whole text of a model's input, where the response is in it (always at its end), and where each source is.
 
-    `markup` says that `text` holds special tokens written out, which are to be read as such.
+    `markup`: special tokens written out in `text` ("</s>") stand for themselves; without it they are plain characters.
+    `literal`: with `markup`, the stretches of data (sources, response, a chat message), where they are plain, too.
     """
 
     text: str
@@ -101,6 +102,7 @@ class Rendered:
     sources: tuple[Placed, ...]
     notes: tuple[str, ...] = ()
     markup: bool = False
+    literal: tuple[Span, ...] = ()
 
 
 def get_template(name: str) -> Template:
@@ -166,25 +168,74 @@ def _fill(case: Case, template: Template, pieces: Sequence[Piece]) -> tuple[str,
 def _chat(case: Case, template: Template, tokenizer: Any, pieces: Sequence[Piece]) -> Rendered:
     if tokenizer is None or not getattr(tokenizer, "chat_template", None):
         raise InputError("the tokenizer has no chat template", hint=f"use another: {', '.join(sorted(TEMPLATES))}")
-    content, sources = _fill(case, template, pieces)
+    content, in_content = _fill(case, template, pieces)
     content = content.rstrip("\n")
-    messages = [{"role": "user", "content": content}]
-    text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    notes: tuple[str, ...] = ()
-    shown = content if content in text else content.strip()  # chat templates often strip a message
-    begins = text.find(shown)
-    ends = begins + len(shown)
-    if begins < 0:
-        sources, notes = [], ("the chat template changed the message; sources have no place in it",)
-    by = begins - content.index(shown)
-    placed = []
-    for place in sources:
-        start, end = max(place.in_text.start + by, begins), min(place.in_text.end + by, ends)
-        if start < end:
-            first = place.in_source.start + start - (place.in_text.start + by)
-            placed.append(Placed(place.source_id, Span(start, end), Span(first, first + end - start)))
+    text, places = render_chat(tokenizer, [("user", content)])
     response = Span(len(text), len(text) + len(case.response))
-    return Rendered(text + case.response, response, tuple(placed), notes, markup=True)
+    if not places:
+        note = "the chat template changed the message; sources have no place in it"
+        return Rendered(text + case.response, response, (), (note,), markup=True, literal=(response,))
+    (_, message, cut) = places[0]  # chat templates often strip a message
+    sources = []
+    for source in in_content:
+        start = max(source.in_text.start - cut + message.start, message.start)
+        end = min(source.in_text.end - cut + message.start, message.end)
+        if start < end:
+            first = source.in_source.start + start - message.start + cut - source.in_text.start
+            sources.append(Placed(source.source_id, Span(start, end), Span(first, first + end - start)))
+    return Rendered(text + case.response, response, tuple(sources), markup=True, literal=(message, response))
+
+
+def render_chat(tokenizer: Any, messages: Sequence[tuple[str, str]]) -> tuple[str, list[tuple[int, Span, int]]]:
+    """Render a conversation with the tokenizer's chat template, up to where the model's answer begins.
+
+    The template is given placeholders, so that nothing written in a message can change what it does.
+
+    Args:
+        tokenizer: One that has a chat template.
+        messages: (role, content) of each turn.
+
+    Returns:
+        The text, and for each message in it: its index, where its content is, and how many characters of white space
+        the template stripped from its beginning. There are no places where the template changes what it is given.
+
+    Raises:
+        InputError: If the template refuses the roles, or changes a message that holds a special token.
+    """
+    from jinja2 import TemplateError
+
+    def apply(contents: Sequence[str]) -> str:
+        turns = [{"role": role, "content": text} for (role, _), text in zip(messages, contents, strict=True)]
+        try:
+            return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
+        except TemplateError as error:
+            raise InputError(
+                f"the tokenizer's chat template does not take these messages: {error}",
+                hint="another order of roles, or a model whose template takes it",
+            ) from None
+
+    # the white space around a placeholder shows whether the template strips its messages
+    pad = "\t\x0b\t"
+    text = apply([f"{pad}content-of-message-{i}-{pad}" if content else "" for i, (_, content) in enumerate(messages)])
+    rendered, at = "", 0
+    places = []
+    for mark in re.finditer(f"({pad})?content-of-message-([0-9]+)-({pad})?", text):
+        index = int(mark[2])
+        content = messages[index][1]
+        shown = content if mark[1] else content.lstrip()
+        cut = len(content) - len(shown)
+        shown = shown if mark[3] else shown.rstrip()
+        rendered += text[at : mark.start()]
+        places.append((index, Span(len(rendered), len(rendered) + len(shown)), cut))
+        rendered += shown
+        at = mark.end()
+    if {index for index, _, _ in places} == {i for i, (_, content) in enumerate(messages) if content}:
+        return rendered + text[at:], places
+    contents = [content for _, content in messages]
+    special = [str(token) for token in getattr(tokenizer, "added_tokens_decoder", {}).values() if token.special]
+    if any(token in content for token in special for content in contents):
+        raise InputError("the chat template changes messages, and one of them holds a special token")
+    return apply(contents), []
 
 
 def _raw(case: Case, pieces: Sequence[Piece] | None) -> Rendered:
@@ -197,7 +248,8 @@ def _raw(case: Case, pieces: Sequence[Piece] | None) -> Rendered:
     if pieces is not None:
         text, found = _only(text, found, pieces)
     response = Span(len(text), len(text) + len(case.response))
-    return Rendered(text + case.response, response, tuple(found), tuple(notes), markup=True)
+    literal = (*(place.in_text for place in found), response)
+    return Rendered(text + case.response, response, tuple(found), tuple(notes), markup=True, literal=literal)
 
 
 def _find_sources(case: Case, prompt: str) -> tuple[list[Placed], list[str]]:

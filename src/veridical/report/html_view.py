@@ -71,6 +71,8 @@ class DetectorView:
     supported: tuple[Note, ...]
     notes: tuple[str, ...]
     usage: str
+    reason: str
+    provenance: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,8 @@ def _detector(case: Case, reading: Reading, id: str, pointers: _Pointers) -> Det
         ),
         notes=tuple(visible(note) for note in judgement.notes),
         usage=_usage(judgement.usage),
+        reason=visible(judgement.reason or ""),
+        provenance=visible("; ".join(f"{key} {value}" for key, value in judgement.provenance)),
     )
 
 

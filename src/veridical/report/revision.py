@@ -6,78 +6,24 @@ the page has no script and loads nothing.
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from veridical.core.edits import check_edits
 from veridical.core.text import shorten, visible
-from veridical.core.types import Case, Edit, Judgement, Revision
+from veridical.core.types import Edit
 from veridical.report.findings import number
-from veridical.report.html import page_environment
+from veridical.report.pages import render, render_page
 from veridical.report.terminal import LONG_PIECE, MANY, Printer
+from veridical.revise import Revised
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Attempt", "Change", "print_revisions", "render_revisions", "revision_fragment"]
+__all__ = ["print_revisions", "render_revisions", "revision_fragment"]
 
 LONG_KEPT = 400  # characters of unchanged text shown in one piece in a terminal
-
-
-class Attempt(Protocol):
-    """One round of a revision: whether it was kept, why or why not, and what else is to be said of it."""
-
-    @property
-    def kept(self) -> bool:
-        """Whether its text stands."""
-        ...
-
-    @property
-    def reason(self) -> str:
-        """Why it was kept or not."""
-        ...
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What else is to be said of it."""
-        ...
-
-
-class Change(Protocol):
-    """What is shown of a revised case; `after` is None where the new text was not judged."""
-
-    @property
-    def case(self) -> Case:
-        """The case as it was."""
-        ...
-
-    @property
-    def revision(self) -> Revision:
-        """The edits of its response, and the text that stands."""
-        ...
-
-    @property
-    def before(self) -> Judgement:
-        """The judgement of the response."""
-        ...
-
-    @property
-    def after(self) -> Judgement | None:
-        """The judgement of the text that stands."""
-        ...
-
-    @property
-    def rounds(self) -> Sequence[Attempt]:
-        """The attempts, in order."""
-        ...
-
-    @property
-    def reason(self) -> str:
-        """Why no more was changed."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,41 +50,39 @@ def parts_of(text: str, edits: Sequence[Edit]) -> list[Part]:
     return [part for part in parts if part.text]
 
 
-def print_revisions(changes: Iterable[Change], console: Console) -> None:
-    """Print each change to `console`: its scores, the diff, each edit's critique, and why no more was changed."""
+def print_revisions(results: Iterable[Revised], console: Console) -> None:
+    """Print each result to `console`: its scores, the diff, each edit's critique, and why no more was changed."""
+    from rich.text import Text
+
     page = Printer(console)
-    for change in changes:
-        _print_change(page, change)
+    for result in results:
+        edits = result.revision.edits
+        heading, style = ("REVISED", "bold green") if edits else ("NOT REVISED", "bold yellow")
+        page.line((visible(shorten(result.case.id, 200)), "bold"), "  ", (heading, style), f"  {_scores(result)}")
+        text = Text()
+        for part in parts_of(result.case.response, edits):
+            before, after, colour = _SIGNS[part.kind]
+            words = part.text
+            if part.kind == "kept" and len(words) > LONG_KEPT:
+                words = f"{words[: LONG_KEPT // 2]} … {words[-LONG_KEPT // 2 :]}"
+            # a change of white space alone would not be seen by its colour
+            signs = page.plain or not words.strip()
+            text.append(page.encodable(before + words + after if signs else words), "" if page.plain else colour)
+        page.line(text, indent=4)
+        for n, edit in enumerate(edits[:MANY], 1):
+            page.line(f"{n}. ", *_change(result.case.response, edit), indent=4)
+            page.line((visible(shorten(edit.because, LONG_PIECE)), "dim"), indent=7)
+        if len(edits) > MANY:
+            page.line(f"… and {len(edits) - MANY} more edits", indent=4)
+        for line in _remarks(result):
+            page.line((visible(shorten(line, LONG_PIECE)), "yellow"), indent=4)
+        page.console.print()
 
 
 _SIGNS = {"gone": ("[-", "-]", "red strike"), "new": ("{+", "+}", "green"), "kept": ("", "", "")}
 
 
-def _print_change(page: Printer, change: Change) -> None:
-    from rich.text import Text
-
-    edits = change.revision.edits
-    heading, style = ("REVISED", "bold green") if edits else ("NOT REVISED", "bold yellow")
-    page.line((visible(shorten(change.case.id, 200)), "bold"), "  ", (heading, style), f"  {_scores(change)}")
-    shown = Text()
-    for part in parts_of(change.case.response, edits):
-        before, after, colour = _SIGNS[part.kind]
-        words = _cut(part.text) if part.kind == "kept" else part.text
-        # a change of white space alone would not be seen by its colour
-        signs = page.plain or not words.strip()
-        shown.append(page._fit(before + words + after if signs else words), "" if page.plain else colour)
-    page.line(shown, indent=4)
-    for n, edit in enumerate(edits[:MANY], 1):
-        page.line(f"{n}. ", *_said(change.case.response, edit), indent=4)
-        page.line((visible(shorten(edit.because, LONG_PIECE)), "dim"), indent=7)
-    if len(edits) > MANY:
-        page.line(f"… and {len(edits) - MANY} more edits", indent=4)
-    for line in _remarks(change):
-        page.line((visible(shorten(line, LONG_PIECE)), "yellow"), indent=4)
-    page.console.print()
-
-
-def _said(text: str, edit: Edit) -> list[str | tuple[str, str]]:
+def _change(text: str, edit: Edit) -> list[str | tuple[str, str]]:
     gone, new = (visible(shorten(words, 240)) for words in (edit.span.of(text), edit.replacement))
     if not new:
         return ["leave out ", (f"“{gone}”", "red")]
@@ -147,73 +91,77 @@ def _said(text: str, edit: Edit) -> list[str | tuple[str, str]]:
     return [(f"“{gone}”", "red"), " becomes ", (f"“{new}”", "green")]
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= LONG_KEPT else f"{text[: LONG_KEPT // 2]} … {text[-LONG_KEPT // 2 :]}"
-
-
-def _scores(change: Change) -> str:
+def _scores(result: Revised) -> str:
     """The hallucination scores before and after, in words where there are none."""
-    old = change.before.hallucination
-    shown = f"hallucination {'not scored' if old is None else number(old)}"
-    if not change.revision.edits:
-        return shown
-    if change.after is None:
-        return f"{shown}, not judged again"
-    new = change.after.hallucination
-    return f"{shown} → {'not scored' if new is None else number(new)}"
+    before = result.before.hallucination
+    text = f"hallucination {'not scored' if before is None else number(before)}"
+    if not result.revision.edits:
+        return text
+    if result.after is None:
+        return f"{text}, not judged again"
+    after = result.after.hallucination
+    return f"{text} → {'not scored' if after is None else number(after)}"
 
 
-def _remarks(change: Change) -> list[str]:
+def _remarks(result: Revised) -> list[str]:
     """Why attempts failed, what was noted on them, and why it ended, each once."""
-    lines = [f"An attempt was not kept: {attempt.reason}" for attempt in change.rounds if not attempt.kept]
-    lines += [f"Note: {note}" for attempt in change.rounds for note in attempt.notes]
-    if all(attempt.reason != change.reason for attempt in change.rounds if not attempt.kept):
-        lines.append(f"Ended: {change.reason}")
+    lines = [f"An attempt was not kept: {attempt.reason}" for attempt in result.rounds if not attempt.kept]
+    lines += [f"Note: {note}" for attempt in result.rounds for note in attempt.notes]
+    if all(attempt.reason != result.reason for attempt in result.rounds if not attempt.kept):
+        lines.append(f"Ended: {result.reason}")
     return list(dict.fromkeys(lines))
 
 
-def revision_fragment(change: Change, anchor: str = "r1") -> str:
-    """One change as an HTML article, escaped, for a page that has the styles of `render_revisions`.
+@dataclass(frozen=True, slots=True)
+class RevisionView:
+    """What a page shows of one result; `edits` are (what goes, what comes, why)."""
+
+    id: str
+    name: str
+    question: str
+    scores: str
+    parts: list[Part]
+    edits: list[tuple[str, str, str]]
+    remarks: list[str]
+
+
+def _view(result: Revised, anchor: str) -> RevisionView:
+    text, edits = result.case.response, result.revision.edits
+    return RevisionView(
+        id=anchor,
+        name=visible(result.case.id),
+        question=visible(result.case.question or ""),
+        scores=_scores(result),
+        parts=parts_of(text, edits),
+        edits=[
+            (visible(shorten(e.span.of(text), 300)), visible(shorten(e.replacement, 300)), visible(e.because))
+            for e in edits
+        ],
+        remarks=[visible(line) for line in _remarks(result)],
+    )
+
+
+def revision_fragment(result: Revised, anchor: str = "r1") -> str:
+    """One result as an HTML article, escaped, for a page that has the styles of `render_revisions`.
 
     `anchor` is the id that its anchors begin with; only letters, digits and "-" of it are kept.
     """
     safe = "".join(c for c in anchor if c.isascii() and (c.isalnum() or c == "-")) or "r"
-    edits = change.revision.edits
-    return page_environment().get_template("revision.html").render(
-        id=safe,
-        name=visible(change.case.id),
-        question=visible(change.case.question or ""),
-        changed=bool(edits),
-        scores=_scores(change),
-        parts=parts_of(change.case.response, edits),
-        edits=[_view(change.case.response, edit) for edit in edits],
-        remarks=[visible(line) for line in _remarks(change)],
-    )  # fmt: skip
-
-
-def _view(text: str, edit: Edit) -> dict[str, str]:
-    return {
-        "gone": visible(shorten(edit.span.of(text), 300)),
-        "new": visible(shorten(edit.replacement, 300)),
-        "because": visible(edit.because),
-    }
+    return render("revision.html", revision=_view(result, safe))
 
 
 def render_revisions(
-    changes: Sequence[Change], *, title: str = "Veridical revisions", generated: str | None = None
+    results: Sequence[Revised], *, title: str = "Veridical revisions", generated: str | None = None
 ) -> str:
-    """The page of all changes: one HTML document without a script, readable without a network.
+    """The page of all results: one HTML document without a script, readable without a network.
 
     Raises `SpanError` for edits that do not fit their response.
     """
-    environment = page_environment()
-    style = environment.get_template("report.css").render(cut=[]).strip()
-    style += "\n" + environment.get_template("revision.css").render().strip()
-    return environment.get_template("revisions.html").render(
-        title=visible(title),
+    return render_page(
+        "revisions.html",
+        render("revision.css"),
+        title=title,
         generated=None if generated is None else visible(generated),
-        style=style,
-        style_hash=b64encode(sha256(style.encode()).digest()).decode(),
-        articles=[revision_fragment(change, f"r{i}") for i, change in enumerate(changes, 1)],
-        revised=sum(bool(change.revision.edits) for change in changes),
+        revisions=[_view(result, f"r{i}") for i, result in enumerate(results, 1)],
+        revised=sum(bool(result.revision.edits) for result in results),
     )

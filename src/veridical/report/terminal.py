@@ -62,14 +62,15 @@ class Printer:
                 text.append_text(part)
             else:
                 words, style = part if isinstance(part, tuple) else (part, "")
-                text.append(self._fit(words), "" if self.plain else style)
+                text.append(self.encodable(words), "" if self.plain else style)
         for row in text.wrap(self.console, max(20, self.console.width - indent)):
             row.rstrip()
             row.pad_left(indent)
             # a Text is never read as markup; what is wrapped already must not be wrapped or cut again
             self.console.print(row, soft_wrap=True, highlight=False)
 
-    def _fit(self, words: str) -> str:
+    def encodable(self, words: str) -> str:
+        """`words`, with what the console's encoding cannot hold written as escapes."""
         encoding = self.console.encoding
         return words if encoding.startswith("utf") else words.encode(encoding, "backslashreplace").decode(encoding)
 
@@ -127,11 +128,11 @@ class Printer:
         segments = segment(len(text), marks, cuts=cuts)
         for piece in within(text, segments, windows[:MANY]):
             if piece is None:
-                shown.append(self._fit(" … " if shown else "… "))
+                shown.append(self.encodable(" … " if shown else "… "))
             else:
                 self._append(shown, text, piece.start, piece.end, piece.marks)
         if len(windows) > MANY:
-            shown.append(self._fit(f"and {len(windows) - MANY} more passages"))
+            shown.append(self.encodable(f"and {len(windows) - MANY} more passages"))
         return shown
 
     def _append(self, shown: Text, text: str, start: int, end: int, marks: Sequence[str]) -> None:
@@ -140,13 +141,13 @@ class Printer:
             words = f"{words[: LONG_PIECE // 2]} … {words[-LONG_PIECE // 2 :]}"
         mark = next((m for m in ("flagged", "omitted", "unjudged") if m in marks), None)
         if mark is None:
-            shown.append(self._fit(words))
+            shown.append(self.encodable(words))
             return
         self.used.add(mark)
         before, after = _BRACKETS[mark]
         # brackets stay where colour might be all there is to see, and around an empty place
         shown.append(
-            self._fit(before + words + after if self.plain or start == end else words),
+            self.encodable(before + words + after if self.plain or start == end else words),
             "" if self.plain else _STYLES[mark],
         )
 
@@ -205,7 +206,9 @@ class Printer:
             self.line((f"{who}: {visible(shorten(reason, LONG_PIECE))}", "dim"), indent=6)
 
     def not_judged(self, case: Case, reading: Reading) -> None:
-        """Its notes, and what of the case it did not judge."""
+        """Its reason, what of the case it did not judge, its notes, and how the judgement came about."""
+        if reading.judgement.reason:
+            self.line((f"Reason: {visible(shorten(reading.judgement.reason, LONG_PIECE))}", ""), indent=4)
         notes = [f"Note: {visible(shorten(note, LONG_PIECE))}" for note in reading.judgement.notes]
         if reading.coverage_unknown:
             notes.insert(0, "Not judged: whether the sources that had to be covered are covered")
@@ -217,6 +220,8 @@ class Printer:
         if notes:
             self.console.print()
             self._many(notes, lambda _, note: self.line((note, "yellow"), indent=4))
+        if reading.judgement.provenance:
+            self.line((visible("; ".join(f"{k} {v}" for k, v in reading.judgement.provenance)), "dim"), indent=4)
 
     def _many(self, items: Sequence[T], show: Callable[[int, T], None]) -> None:
         for i, item in enumerate(items[:MANY], 1):

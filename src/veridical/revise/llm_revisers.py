@@ -14,7 +14,7 @@ from veridical.core.edits import diff
 from veridical.core.segment import words
 from veridical.core.spans import Span
 from veridical.core.types import Case, Claim, Edit, Source, Usage
-from veridical.detectors.claims.citation_policy import citing
+from veridical.detectors.claims.citations import ResponseCitations
 from veridical.detectors.claims.claim_checker import add
 from veridical.detectors.claims.llm_checker import turns
 from veridical.detectors.claims.source_chunks import document
@@ -128,7 +128,7 @@ class SelfCorrection:
 def _critique_request(case: Case, unit: Unit) -> Request:
     # the same head as verification, so that a server's prefix cache serves both
     head, tail = prompt("verify_document"), prompt("critique_claim")
-    own = citing(case).cited_by(Claim(unit.text, (unit.span,))) if case.sources else ()
+    own = ResponseCitations.of_case(case).cited_by(Claim(unit.text, (unit.span,))) if case.sources else ()
     sources = [source for source in own if words(source.text)] or case.sources
     return Request(
         turns(head, tail, (), document(sources), claim=unit.text),

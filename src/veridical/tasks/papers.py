@@ -14,7 +14,7 @@ from typing import Literal
 from veridical.core.decide import THRESHOLD, check_threshold
 from veridical.core.segment import words
 from veridical.core.types import Case, Detector, Judgement, Usage
-from veridical.detectors.claims.citation_policy import Citing
+from veridical.detectors.claims.citations import CitationPolicy
 from veridical.detectors.claims.claim_checker import add
 from veridical.detectors.claims.llm_checker import ModelChecker
 from veridical.detectors.claims.verify import Verify
@@ -67,7 +67,7 @@ def _written(question: Case, request: Request, outcome: Reply | Failure) -> Case
 
 def cited_claims(model: ChatModel, *, way: Literal["yes_no", "cot"] = "cot") -> Verify:
     """The judge of C §3.2: each sentence that cites is checked, by `model`, against the abstracts that it cites."""
-    return Verify(ModelChecker(model, way=way), citations=Citing(uncited="skip"))
+    return Verify(ModelChecker(model, way=way), citations=CitationPolicy(uncited="skip"))
 
 
 @dataclass(frozen=True, slots=True)

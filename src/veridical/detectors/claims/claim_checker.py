@@ -7,23 +7,29 @@ score and says why. The checker that asks a chat model is in `veridical.detector
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from veridical.core.decide import merge, unjudged
 from veridical.core.spans import Span
 from veridical.core.types import Case, Detector, Evidence, Judgement, Source, Usage
+from veridical.detectors.overlap.detector import Overlap
+from veridical.detectors.overlap.quantities import is_value
 
 __all__ = ["Checker", "DetectorChecker", "Finding", "Question", "add"]
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Is `claim`, made in the case `case_id`, backed by `sources`?"""
+    """Is `claim`, made in the case `case_id`, backed by `sources`?
+
+    `strict_values`: a checker that counts words takes one unsupported number, date or name for an unsupported claim.
+    """
 
     case_id: str
     claim: str
     sources: tuple[Source, ...]
+    strict_values: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +75,11 @@ def add(usages: Iterable[Usage | None]) -> Usage | None:
 
 
 class DetectorChecker:
-    """Checks a claim by judging it as a response of its own: its score is the response's, or its worst span's."""
+    """Checks a claim by judging it as a response of its own: its score is the response's, or its worst span's.
+
+    Word overlap scores a claim by the share of its words that no source has. That hides a single wrong number, so with
+    `strict_values` a claim with a number, date, quantity or name that no source has gets 1.
+    """
 
     reads_citations = False
 
@@ -80,7 +90,58 @@ class DetectorChecker:
     def check(self, questions: Sequence[Question]) -> list[Finding]:
         """One finding for each claim."""
         cases = [Case(f"{q.case_id}#{i}", q.claim, q.sources) for i, q in enumerate(questions)]
-        return [_finding(c, j) for c, j in zip(cases, self.detector.judge(cases) if cases else [], strict=True)]
+        judgements = self.detector.judge(cases) if cases else []
+        findings = [_finding(case, judgement) for case, judgement in zip(cases, judgements, strict=True)]
+        if isinstance(self.detector, Overlap):
+            strict = [i for i, question in enumerate(questions) if question.strict_values]
+            wrong = _has_unsupported_value([cases[i] for i in strict], [judgements[i] for i in strict])
+            for i in (i for i, is_wrong in zip(strict, wrong, strict=True) if is_wrong):
+                findings[i] = replace(findings[i], score=1.0)
+        return findings
+
+
+def _has_unsupported_value(cases: Sequence[Case], judgements: Sequence[Judgement]) -> list[bool]:
+    """Whether each claim has a number, date, quantity or name that no source has.
+
+    It has to be unsupported in the judgement given, and by `overlap:values`, where "1.2 thousand" is "1,200". The
+    author and year by which a source is cited count as its words.
+    """
+    unsupported = [
+        [v.span for v in j.verdicts if v.score == 1.0 and _is_value_or_name(c.response, v.span)]
+        for c, j in zip(cases, judgements, strict=True)
+    ]
+    doubtful = [
+        replace(c, sources=tuple(replace(s, text=f"{s.text}\n{s.citation or ''}") for s in c.sources))
+        for c, spans in zip(cases, unsupported, strict=True)
+        if spans
+    ]
+    by_value = iter(Overlap(words="values").judge(doubtful))
+    return [
+        any(
+            verdict.score == 1.0 and any(verdict.span.overlaps(span) for span in spans)
+            for verdict in next(by_value).verdicts
+        )
+        if spans
+        else False
+        for spans in unsupported
+    ]
+
+
+_NOT_COUNTING = frozenset({"one", "first", "second"})  # mostly pronouns and adverbs: "one of them", "he first went"
+_BEFORE_A_CAPITAL = frozenset('.!?…:;\n•*"“”„«»‘—–')  # what a capital letter may stand after without making a name
+
+
+def _is_value_or_name(claim: str, span: Span) -> bool:
+    """Whether the word at `span` is a number or date, or a name: in capitals, but not because it opens a sentence."""
+    word = span.of(claim)
+    if is_value(word.lower()):
+        return word.lower() not in _NOT_COUNTING
+    if claim.isupper():
+        return False
+    if any(char.isupper() for char in word[1:]):  # an acronym, or "iPhone"
+        return True
+    before = claim[max(0, span.start - 8) : span.start].rstrip(" \t")
+    return word[:1].isupper() and before != "" and before[-1] not in _BEFORE_A_CAPITAL
 
 
 def _finding(case: Case, judgement: Judgement) -> Finding:

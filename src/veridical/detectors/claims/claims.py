@@ -6,22 +6,21 @@ shares. What no claim speaks of was not checked, and is said to be left.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from veridical.core.errors import MissingExtraError
 from veridical.core.quotes import find
-from veridical.core.segment import sentences, words
-from veridical.core.spans import Span, subtract
+from veridical.core.segment import has_words, words
+from veridical.core.spans import Span
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case, Claim, Usage
-from veridical.detectors.claims.citation_parser import definitions, footnotes
+from veridical.detectors.claims.citations import statements
 from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
 from veridical.llm.reply_parser import listed
 
-__all__ = ["MIN_SIMILARITY", "Claims", "has_words", "place", "sentence_claims", "split_by_model", "statements"]
+__all__ = ["MIN_SIMILARITY", "Claims", "place", "sentence_claims", "split_by_model"]
 
 MIN_SIMILARITY = 0.8
 """How alike a listed claim and its place must be: a claim may drop or exchange a few words of its sentence."""
@@ -35,36 +34,6 @@ class Claims:
     left: tuple[Span, ...] = ()
     notes: tuple[str, ...] = ()
     usage: Usage | None = None
-
-
-def statements(text: str, *, cited: bool = False) -> list[Span]:
-    """The sentences of `text` that hold a word; with `cited`, a footnote mark belongs to the sentence before it.
-
-    The lines that define footnotes are then none.
-
-    >>> [s.of("It rains.\\n\\n***\\n\\nIt pours.") for s in statements("It rains.\\n\\n***\\n\\nIt pours.")]
-    ['It rains.', 'It pours.']
-    """
-    read, defined = text, []
-    if cited:
-        defined = [place for place, _, _ in definitions(text)]
-        for mark in footnotes(text):
-            # to the segmenter a mark is a closing bracket, and as long as it was
-            read = read[: mark.start] + ")" * len(mark) + read[mark.end :]
-    found = (part for span in sentences(read) for part in subtract([span], defined))
-    return [span for span in found if has_words(span.of(text))]
-
-
-_LETTER = re.compile(r"[^\W_]")
-
-
-def has_words(text: str) -> bool:
-    """Whether `words(text)` finds any, without reading further than the first.
-
-    >>> has_words("… _ 7"), has_words("…!")
-    (True, False)
-    """
-    return _LETTER.search(text) is not None
 
 
 def sentence_claims(text: str, *, cited: bool = False) -> Claims:

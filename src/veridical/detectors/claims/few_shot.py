@@ -7,8 +7,8 @@ from pathlib import Path
 
 from veridical.core.decide import THRESHOLD
 from veridical.core.errors import DataError, InputError
+from veridical.core.segment import has_words
 from veridical.core.types import Example
-from veridical.detectors.claims.claims import has_words
 from veridical.detectors.claims.llm_checker import Shot
 from veridical.detectors.claims.source_chunks import document
 

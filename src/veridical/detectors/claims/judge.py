@@ -12,11 +12,13 @@ from functools import cached_property
 from typing import Any, Literal
 
 from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.segment import has_words
 from veridical.core.spec import count, digest_of, refuse_rest, share, split_options
 from veridical.core.types import Case, Example, Judgement
 from veridical.detectors.claims.aggregate import compose
+from veridical.detectors.claims.citations import statements
 from veridical.detectors.claims.claim_checker import Finding
-from veridical.detectors.claims.claims import has_words, place, statements
+from veridical.detectors.claims.claims import place
 from veridical.detectors.claims.few_shot import draw_shots, read_shots
 from veridical.detectors.claims.llm_checker import Shot, quoted, read_cot, read_yes_no, turns
 from veridical.detectors.claims.source_chunks import document
@@ -131,14 +133,14 @@ class Judge:
         return f"{shot.reasoning}\nConsistent: {word}" if self.way == "cot" else word
 
     def _read(self, case: Case, reply: Reply | Failure) -> Judgement:
-        prompts = f"prompts {', '.join(f'{p.name} {p.hash}' for p in self.prompts)}"
         if isinstance(reply, Failure):
             found = Judgement(case.id, self.name, judged=(), notes=(f"not judged: {reply.reason}",))
         elif self.way == "list":
             found = self._listed(case, reply)
         else:
             found = self._whole(case, reply)
-        return replace(found, notes=(*found.notes, prompts), usage=reply.usage)
+        provenance = sorted((f"prompt {p.name}", p.hash) for p in self.prompts)
+        return replace(found, usage=reply.usage, provenance=tuple(provenance))
 
     def _whole(self, case: Case, reply: Reply) -> Judgement:
         if self.way == "cot":
@@ -147,9 +149,8 @@ class Judge:
             finding = read_yes_no(reply, "Consistent", self.least_mass)
         if finding.score is None:
             return Judgement(case.id, self.name, judged=(), notes=(f"not judged: {finding.reason}",))
-        notes = ["a bare yes or no: the model gave no log-probabilities"] if finding.bare else []
-        notes += [f"reasoning: {finding.reason}"] if finding.reason else []
-        return Judgement(case.id, self.name, finding.score, notes=tuple(notes))
+        notes = ("a bare yes or no: the model gave no log-probabilities",) if finding.bare else ()
+        return Judgement(case.id, self.name, finding.score, notes=notes, reason=finding.reason)
 
     def _listed(self, case: Case, reply: Reply) -> Judgement:
         """The claims of the reply on the response; what the reply skips is left unjudged."""

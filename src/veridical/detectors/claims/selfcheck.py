@@ -11,11 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from veridical.core.errors import InputError
+from veridical.core.segment import has_words
 from veridical.core.spec import count, digest_of, split_options
 from veridical.core.types import Case, Claim, Detector, Judgement, Source
 from veridical.detectors.claims.aggregate import compose
 from veridical.detectors.claims.claim_checker import Checker, DetectorChecker, Finding, Question, add
-from veridical.detectors.claims.claims import has_words, sentence_claims
+from veridical.detectors.claims.claims import sentence_claims
 from veridical.detectors.claims.llm_checker import WAYS, ModelChecker
 from veridical.detectors.claims.source_chunks import document
 from veridical.llm.connection import OPTIONS, Connection

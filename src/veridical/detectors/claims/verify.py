@@ -12,14 +12,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from veridical.core.errors import InputError
+from veridical.core.segment import has_words
 from veridical.core.spans import Span
 from veridical.core.spec import count, digest_of, flag, refuse_rest, share, split_options
 from veridical.core.types import Case, Claim, Detector, Judgement, Source, Verdict
 from veridical.detectors.claims.aggregate import compose
-from veridical.detectors.claims.citation_policy import DANGLING, MISSING, WRONG, Cited, Citing, cited_in, citing
+from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG, CitationPolicy, ResponseCitations
 from veridical.detectors.claims.claim_checker import Checker, DetectorChecker, Finding, Question, add
 from veridical.detectors.claims.claim_coverage import coverage, to_cover
-from veridical.detectors.claims.claims import Claims, has_words, sentence_claims, split_by_model
+from veridical.detectors.claims.claims import Claims, sentence_claims, split_by_model
 from veridical.detectors.claims.few_shot import read_shots
 from veridical.detectors.claims.llm_checker import WAYS, ModelChecker
 from veridical.llm.connection import OPTIONS, Connection
@@ -55,7 +56,7 @@ class Verify:
         *,
         model: ChatModel | None = None,
         splitter: Literal["sentences", "model"] = "sentences",
-        citations: Citing | None = None,
+        citations: CitationPolicy | None = None,
         coverage: bool = True,
     ) -> None:
         if splitter not in ("sentences", "model"):
@@ -78,7 +79,7 @@ class Verify:
 
         CHECKER is the spec of any detector that reads sources, or yes_no or cot, which ask a model and also take
         window, claims_per_call, shots=FILE, least_mass, and how the model is reached. Without one it is yes_no where a
-        model is named, else overlap. `citations` are as in `Citing.read`.
+        model is named, else overlap. `citations` are as in `CitationPolicy.parse`.
         """
         from veridical.detectors import load_detector
 
@@ -133,7 +134,7 @@ class Verify:
     def _plan(self, case: Case, claims: Claims | None, why: str | None) -> _Plan:
         plan = _Plan(case, claims, why)
         if claims is not None:
-            cited = citing(case) if self.citations else None
+            cited = ResponseCitations.of_case(case) if self.citations else None
             plan.cited = cited
             plan.claims = [self._asked(case, claim, cited) for claim in claims.claims]
             if cited is not None and self.citations and self.citations.each:
@@ -142,29 +143,39 @@ class Verify:
             plan.covers = list(to_cover(case))
         return plan
 
-    def _asked(self, case: Case, claim: Claim, cited: Cited | None) -> _Asked:
+    def _asked(self, case: Case, claim: Claim, cited: ResponseCitations | None) -> _Asked:
         """What is asked of a claim: nothing, where it cites nothing and such claims are skipped."""
         if cited is None or self.citations is None:
-            return _Asked(claim, Question(case.id, claim.text, case.sources))
+            return _Asked(claim, Question(case.id, claim.text, case.sources, strict_values=True))
         own = cited.cited_by(claim)
-        text = claim.text if self.checker.reads_citations else cited.bare(case.response, claim)
+        text = claim.text if self.checker.reads_citations else cited.without_citations(claim)
         if not text:
             return _Asked(claim, None, "nothing is claimed besides a citation", cites=bool(own))
         if own and not any(has_words(source.text) for source in own):
             return _Asked(claim, None, "the cited sources hold no text", cites=True)
         if not own and self.citations.uncited == "skip":
             return _Asked(claim, None, "no source is cited")
-        return _Asked(claim, Question(case.id, text, own or case.sources), cites=bool(own))
+        question = Question(case.id, text, own or case.sources, strict_values=True)
+        return _Asked(claim, question, cites=bool(own))
 
     def _judgement(self, plan: _Plan, findings: Sequence[Finding]) -> Judgement:
         n, m = sum(asked.question is not None for asked in plan.claims), len(plan.alone)
-        omission, omissions, unread = coverage(plan.case, plan.covers, findings[n + m :])
+        omission, omissions, judged_sources, unread = coverage(plan.case, plan.covers, findings[n + m :])
         split = plan.split or Claims(())
         usage = add([split.usage, *(finding.usage for finding in findings)])
         notes = [*([plan.why] if plan.why else []), *split.notes]
         if plan.why is not None:
-            tail = (*unread, *self._spent(split, findings))
-            return Judgement(plan.case.id, self.name, None, omission, (), omissions, (), (*notes, *tail), usage)
+            return Judgement(
+                plan.case.id,
+                self.name,
+                omission=omission,
+                omissions=omissions,
+                judged=(),
+                notes=(*notes, *unread),
+                usage=usage,
+                provenance=self._provenance(split, findings),
+                judged_sources=judged_sources,
+            )
         answered = iter(findings[:n])
         answers = [_answer(a, next(answered) if a.question else Finding(None, a.why)) for a in plan.claims]
         further = self._citation_verdicts(plan, answers, findings[n : n + m])
@@ -176,8 +187,10 @@ class Verify:
             hallucination=1.0 if invented else judgement.hallucination,
             omission=omission,
             omissions=omissions,
-            notes=(*judgement.notes, *unread, *self._spent(split, findings)),
+            judged_sources=judged_sources,
+            notes=(*judgement.notes, *unread),
             usage=usage,
+            provenance=self._provenance(split, findings),
         )
 
     def _citation_verdicts(self, plan: _Plan, answers: Sequence[Finding], alone: Sequence[Finding]) -> list[Verdict]:
@@ -186,27 +199,32 @@ class Verify:
             return []
         found = list(plan.cited.dangling())
         for asked, answer in zip(plan.claims, answers, strict=True):
-            if not asked.cites and self.citations.missing and not plan.cited.of(asked.claim):
+            if not asked.cites and self.citations.missing and not plan.cited.in_claim(asked.claim):
                 found.append(Verdict(asked.claim.spans[0], 1.0, MISSING, reason="no source is cited"))
-            own = list(cited_in(plan.cited.of(asked.claim))) if answer.score is not None else []
+            own = plan.cited.links(asked.claim) if answer.score is not None else []
             if len({id for _, id in own}) == 1:
-                found += [_wrong(citation.span, asked.claim, answer) for citation, _ in own]
+                found += [_wrong(citation, asked.claim, answer) for citation, _ in own]
         for (asked, citation, _), answer in zip(plan.alone, alone, strict=True):
             if answer.score is not None:
                 found.append(_wrong(citation, asked.claim, answer))
         return found
 
-    def _spent(self, split: Claims, findings: Sequence[Finding]) -> Iterator[str]:
-        """What the model was asked, with the hash of each prompt, and what that cost by stage."""
-        stages = [("split", split.usage), ("check", add(finding.usage for finding in findings))]
-        parts = [
-            f"{stage} {u.calls} calls, {u.prompt_tokens} + {u.completion_tokens} tokens" for stage, u in stages if u
-        ]
-        asked = [prompt("split_claims")] if split.usage else []
+    def _provenance(self, split: Claims, findings: Sequence[Finding]) -> tuple[tuple[str, str], ...]:
+        """The hash of each prompt that a model was asked with, and what each stage cost."""
+        stages = {"split": split.usage, "check": add(finding.usage for finding in findings)}
+        prompts = [prompt("split_claims")] if split.usage else []
         if isinstance(self.checker, ModelChecker) and any(finding.usage for finding in findings):
-            asked += self.checker.prompts
-        if asked:
-            yield f"{'; '.join(parts)}; prompts {', '.join(f'{p.name} {p.hash}' for p in asked)}"
+            prompts += self.checker.prompts
+        if not prompts:
+            return ()
+        return (
+            *((f"prompt {name}", hash) for name, hash in sorted({p.name: p.hash for p in prompts}.items())),
+            *(
+                (f"stage {stage}", f"{u.calls} calls, {u.prompt_tokens} + {u.completion_tokens} tokens")
+                for stage, u in sorted(stages.items())
+                if u
+            ),
+        )
 
 
 @dataclass(slots=True)
@@ -226,7 +244,7 @@ class _Plan:
     case: Case
     split: Claims | None
     why: str | None
-    cited: Cited | None = None
+    cited: ResponseCitations | None = None
     claims: list[_Asked] = field(default_factory=list)
     alone: list[tuple[_Asked, Span, Question]] = field(default_factory=list)
     covers: list[tuple[Source, Span]] = field(default_factory=list)
@@ -261,7 +279,7 @@ def _read(options: Mapping[str, str], reached: Connection) -> dict[str, Any]:
     made: dict[str, Any] = {"splitter": options.get("splitter", "sentences")}
     if made["splitter"] == "model":
         made["model"] = reached.chat()
-    made["citations"] = Citing.read(options.get("citations", "off"))
+    made["citations"] = CitationPolicy.parse(options.get("citations", "off"))
     made["coverage"] = flag("coverage", options.get("coverage", "yes"))
     return made
 
@@ -286,12 +304,12 @@ def _nothing(case: Case) -> str | None:
     return None if any(has_words(source.text) for source in case.sources) else "the sources hold no text"
 
 
-def _alone(case: Case, asked: _Asked, cited: Cited) -> Iterator[tuple[_Asked, Span, Question]]:
+def _alone(case: Case, asked: _Asked, cited: ResponseCitations) -> Iterator[tuple[_Asked, Span, Question]]:
     """The claim against each of several sources that it cites."""
-    own = list(cited_in(cited.of(asked.claim)))
+    own = cited.links(asked.claim)
     if asked.question is not None and len({id for _, id in own}) > 1:
         for citation, id in own:
-            yield asked, citation.span, Question(case.id, asked.question.claim, (case.source(id),))
+            yield asked, citation, replace(asked.question, sources=(case.source(id),))
 
 
 def _answer(asked: _Asked, answer: Finding) -> Finding:

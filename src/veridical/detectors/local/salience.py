@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -19,7 +19,7 @@ from veridical.core.salience_map import MapWord, SalienceMap
 from veridical.core.segment import words
 from veridical.core.spans import Span, complement
 from veridical.core.stopwords import STOP_WORDS
-from veridical.core.types import Case, Evidence, Judgement, Omission, Verdict
+from veridical.core.types import Case, Evidence, Judgement, Omission, SourceSpan, Verdict
 from veridical.models.artifact import identity
 from veridical.models.encode import Encoded, default_template, encode
 from veridical.models.gradients import KINDS, salience
@@ -149,9 +149,11 @@ class Salience:
             return Judgement(case.id, self.name, judged=(), notes=(found,)), None
         notes = list(found.notes)
         omission, omissions = self._coverage(case, found, notes)
+        sources = found.judged_sources(case)
         known = [j for j in range(len(found.targets)) if found.judged[j]]
         if not known:
-            return Judgement(case.id, self.name, None, omission, (), omissions, (), tuple(notes)), None
+            unjudged = Judgement(case.id, self.name, None, omission, (), omissions, (), tuple(notes))
+            return replace(unjudged, judged_sources=sources), None
         judged = None
         if len(known) < len(found.targets):
             lost = [found.targets[j] for j in range(len(found.targets)) if not found.judged[j]]
@@ -161,7 +163,7 @@ class Salience:
             Verdict(found.targets[j], _score(found.attribution[j]), evidence=_evidence(found, j)) for j in known
         )
         made = Judgement(case.id, self.name, score, omission, verdicts, omissions, judged, tuple(notes))
-        return made, found.map(case)
+        return replace(made, judged_sources=sources), found.map(case)
 
     def _read(self, case: Case) -> _Found | str:
         """What the gradients say of the case's content words, or why they say nothing."""
@@ -290,6 +292,18 @@ class _Found:
 
     def rows_of(self, source_id: str) -> list[int]:
         return [i for i, (_, id_) in enumerate(self.sources) if id_ == source_id]
+
+    def judged_sources(self, case: Case) -> tuple[SourceSpan, ...] | None:
+        """What of the sources with `must_cover` was judged: all but the words that no window held; None for all."""
+        required = [source for source in case.sources if source.must_cover]
+        spans = []
+        for source in required:
+            rows = self.rows_of(source.id)
+            unread = [self.sources[i][0] for i in rows if not self.read[i]]
+            if len(unread) < len(rows) and self.judged.any():
+                spans += [SourceSpan(source.id, span) for span in complement(unread, len(source.text))]
+        whole = [SourceSpan(source.id, Span(0, len(source.text))) for source in required]
+        return None if spans == whole else tuple(spans)
 
     def map(self, case: Case) -> SalienceMap:
         texts = {source.id: source.text for source in case.sources}

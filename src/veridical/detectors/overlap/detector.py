@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.spans import Span
-from veridical.core.types import Case, Evidence, Judgement, Omission, Source, Verdict
+from veridical.core.types import Case, Evidence, Judgement, Omission, Source, SourceSpan, Verdict
 from veridical.detectors.overlap.matching import WORDS, Kin, Profile, compiled, share
 
 __all__ = ["WORDS", "Overlap", "precision_recall"]
@@ -93,12 +93,21 @@ def _judge(case: Case, by: str, response: Profile, profiles: Sequence[Profile]) 
     kin = [Kin(response, profile) for profile in profiles]
     notes: list[str] = []
     omission, omissions = _coverage(case.sources, response, profiles, kin, notes)
+    judged_sources = None
+    if notes:  # a source without content words was not judged
+        required = [s for s, profile in zip(case.sources, profiles, strict=True) if s.must_cover and profile.total]
+        judged_sources = tuple(SourceSpan(source.id, Span(0, len(source.text))) for source in required)
     if not profiles or not response.total:
         what = "no sources to compare with" if not profiles else "the response has no content words"
-        return Judgement(case.id, by, None, omission, (), omissions, (), (what, *notes))
+        note = (what, *notes)
+        return Judgement(case.id, by, None, omission, (), omissions, (), note, judged_sources=judged_sources)
     precision = share([response], profiles, [k.ours for k in kin])
     verdicts = _verdicts(case.sources, response, profiles, kin)
-    return Judgement(case.id, by, 1.0 - precision, omission, verdicts, omissions, notes=tuple(notes))
+    return Judgement(
+        *(case.id, by, 1.0 - precision, omission, verdicts, omissions),
+        notes=tuple(notes),
+        judged_sources=judged_sources,
+    )
 
 
 def _verdicts(

@@ -17,7 +17,7 @@ from itertools import pairwise
 from veridical.core.stopwords import STOP_WORDS
 from veridical.detectors.overlap.stemmer import stem
 
-__all__ = ["PATTERN", "implies", "keys", "neighbours", "parted"]
+__all__ = ["PATTERN", "implies", "is_value", "keys", "neighbours", "parted"]
 
 Value = tuple[tuple[str, ...], tuple[str, ...]]  # the keys of which one must be implied, and what is implied
 
@@ -161,6 +161,15 @@ def keys(word: str) -> tuple[str, ...]:
 def implies(word: str) -> tuple[str, ...]:
     """What `word` supports in another text; () for a stop word."""
     return _read(word)[1]
+
+
+def is_value(word: str) -> bool:
+    """Whether `word` (in lower case) is a number, date, time or quantity, or holds a digit ("b12").
+
+    >>> is_value("300 m"), is_value("twelve"), is_value("tower")
+    (True, True, False)
+    """
+    return any(char.isdigit() for char in word) or any(":" in key for key in keys(word))
 
 
 @lru_cache(maxsize=1 << 16)

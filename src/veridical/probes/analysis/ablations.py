@@ -57,6 +57,7 @@ def size(models: Iterable[LocalModel], spec: str, plan: Plan) -> Analysis:
         for objective in objectives_of(material, plan):
             ensemble = _measured(made, model, material, objective, plan, where)
             ensembles.setdefault(objective, []).append(renamed(ensemble, f"ensemble on {name_of(model)}"))
+        del model  # or two would be in memory while the next one is read
     if len({str(f.model["weights"]) + str(f.at["model"]) for f in made.findings}) < 2:
         raise InputError("one model is named", hint="size takes two or more: --model A --model B")
     for objective, trials in ensembles.items():

@@ -1,21 +1,19 @@
-"""What an analysis leaves: findings (a result row and its place on the plot), peaks, comparisons; and their tables."""
+"""What an analysis leaves: findings (a result row and its place on the plot), peaks, comparisons."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from veridical.bench.compare import Comparison, comparison_table, encode_comparison
+from veridical.bench.compare import Comparison, encode_comparison
 from veridical.bench.evaluation import Trial
 from veridical.bench.results import Row
 from veridical.bench.run import row_of
-from veridical.bench.table import Table, cell
 from veridical.core.errors import DataError
 from veridical.core.files import read_text
 from veridical.models.artifact import base_of
@@ -31,7 +29,6 @@ __all__ = [
     "finding_of",
     "name_of",
     "read_records",
-    "tables_of",
     "weights_of",
 ]
 
@@ -154,88 +151,3 @@ def read_records(path: Path) -> Analysis:
     findings: list[Finding] = made["finding/1"]
     name = findings[0].analysis if findings else ""
     return Analysis(name, findings, made["peak/1"], made["comparison/1"])
-
-
-# --- as tables --------------------------------------------------------------------------------------------------------
-
-
-def tables_of(found: Analysis) -> list[Table]:
-    """A table for each objective, one of peaks and one of comparisons, where there are any."""
-    made = []
-    for level in dict.fromkeys(_level(f) for f in found.findings):
-        made.append(_table(found.name, [f for f in found.findings if _level(f) == level]))
-    if found.peaks:
-        made.append(_peaks(found.peaks))
-    if found.comparisons:
-        made.append(comparison_table(found.comparisons))
-    return made
-
-
-def _level(finding: Finding) -> str:
-    return str(finding.at["objective"])
-
-
-def _table(name: str, findings: Sequence[Finding]) -> Table:
-    metrics = list(dict.fromkeys(m for f in findings for m in f.row.metrics))
-    lines = [
-        [_place(f.at), str(f.row.n), str(f.row.not_judged), *(cell(f.row.metrics.get(metric)) for metric in metrics)]
-        for f in findings
-    ]
-    first = findings[0]
-    data = ", ".join(dict.fromkeys(f"{f.row.data} {f.row.data_hash[:12]}" for f in findings))
-    foot = (
-        f"{first.row.level:.0%} intervals by bootstrap over documents ({first.row.resamples} samples, seed "
-        f"{first.row.seed}); data {data}; {', '.join(sorted({f.row.date for f in findings}))}"
-    )
-    head = ["detector", "n", "not judged", *metrics]
-    return Table(f"{name}, {_level(first)}-level probes, test part", head, lines, foot)
-
-
-def _place(at: At) -> str:
-    """Where a finding stands, in words."""
-    text = str(at["view"])
-    if text.startswith("sublayer"):
-        text += f" ({at['half']} of block {int(at['sublayer'] or 0) // 2})"
-    elif at.get("sublayer") is not None:
-        text += f" ({at['sublayer']})"
-    if "train" in at:
-        return f"{at['train']} → {at['test']}: {text}" if text != "flag all" else f"→ {at['test']}: {text}"
-    if "kind" in at:
-        return f"{at['kind']} ({at['errors']} errors): {text}"
-    if "tokens" in at:
-        return f"{at['tokens']} tokens ({at['tokens_read']} read): {text}"
-    return f"{at['model']} ({at['parameters']:,} weights): {text}" if "model" in at else text
-
-
-def _peaks(peaks: Iterable[Peak]) -> Table:
-    found = list(peaks)
-    keys = list(dict.fromkeys(key for p in found for key in p.at))
-    lines = [
-        [
-            p.metric,
-            *(str(p.at.get(key)) for key in keys),
-            p.half,
-            f"{p.peak:.3f} at {p.peak_sublayer}",
-            f"{p.first}" + ("" if p.low is None else f" [{p.low}, {p.high}]"),
-            "–" if p.chosen_value is None else f"{p.chosen_value:.3f} at {p.chosen}",
-            "–" if p.floor is None else f"{p.floor:.3f}",
-            "–" if p.first_above_floor is None else str(p.first_above_floor),
-        ]
-        for p in found
-    ]
-    share = f"{found[0].share:.0%}"
-    head = [
-        "metric",
-        *keys,
-        "half",
-        "peak",
-        f"first at {share}",
-        "best on validation",
-        "floor",
-        f"first at {share} above",
-    ]
-    foot = (
-        "sublayers from 0: 2l is the attention of block l, 2l + 1 its feed-forward half; the peak is that of the test "
-        f"part; floor: flagging everything; above: {share} of the way from the floor to the peak"
-    )
-    return Table("peaks over sublayers", head, lines, foot)

@@ -1,0 +1,430 @@
+"""Citations in a response: where they are, which sources they mean, and what is wrong with them.
+
+After George and Stuhlmüller 2023, §3.2: a claim that cites is checked against the sources that it cites. Rules, not
+models; linear; never fails on any text. Recognised: `Author (year)`, `Author et al. (2009, 2011a)`,
+`(see Author & Other, 2009; Third, 2010, p. 5)`, `[3]`, `[3, 5-7]`, `【3】`, footnote marks (`[^3]`, ³), a source's id
+or citation in square brackets, and `Author et al., 2009` without brackets where a source is cited so. No reference
+lists.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, Self
+
+from veridical.core.errors import InputError
+from veridical.core.segment import has_words, sentences
+from veridical.core.spans import Span, subtract
+from veridical.core.stopwords import STOP_WORDS
+from veridical.core.types import Case, Claim, Source, Verdict
+
+__all__ = [
+    "DANGLING",
+    "MISSING",
+    "WRONG",
+    "Citation",
+    "CitationPolicy",
+    "ResponseCitations",
+    "find_citations",
+    "footnote_definitions",
+    "footnote_marks",
+    "remove_spans",
+    "resolve_citation",
+    "statements",
+]
+
+DANGLING, MISSING, WRONG = "dangling citation", "missing citation", "wrong citation"
+
+
+# ------------------------------------------------------------------------------------------- finding citations
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """One cited work at one position; a group such as "[3, 5-7]" or "(Ling, 2009; Benton, 2010)" gives several.
+
+    Attributes:
+        span: Where the work is cited.
+        group: The span of the whole group, brackets included, with the author's name only if it is inside them.
+        mark: The number, footnote name or bracketed label; None for author and year.
+        authors: The names as written, first author first, without "et al."; () for a mark.
+        year: As written ("2009a"); None for a mark.
+        has_coauthors: Whether there is more than one author, named or not.
+        certain: False for what may be no citation at all, such as "(World Cup 2010)".
+    """
+
+    span: Span
+    group: Span
+    mark: str | None = None
+    authors: tuple[str, ...] = ()
+    year: str | None = None
+    has_coauthors: bool = False
+    certain: bool = True
+
+
+_PARTICLE = r"(?:(?:van|von|de|der|den|del|della|di|da|du|la|le|al|el|bin|ibn|ter|ten|zu|dos|das)\s+)"
+_CAPITAL = "A-ZÀ-ÖØ-ÞĀ-Ž\u0370-\u03ff\u0410-\u042f"
+_NAME = rf"(?:(?:[{_CAPITAL}]\.[ -]?){{1,3}}\s?)?(?:d['’]|O['’])?[{_CAPITAL}][^\W\d_]*+(?:[-‐–'’](?!s\b)[^\W\d_]++)*+"
+_AUTHOR = rf"{_PARTICLE}{{0,2}}{_NAME}(?:\s{_PARTICLE}{{0,2}}{_NAME}){{0,3}}"
+_AND = r"(?:\s*,)?\s*(?:&|\band\b|\bund\b|\bet\b(?!\s+al)|,)\s*"
+_OTHERS = r"(?:\s*,)?\s+(?:(?:et|and)\s+al\b\.?|(?:and|&)\s+(?:colleagues|others|coworkers|co-workers))"
+_AUTHORS = rf"(?P<authors>{_AUTHOR}(?:{_AND}{_AUTHOR}){{0,7}})(?:{_OTHERS})?"
+_YEAR = r"(?:(?:1[5-9]|20)\d\d[a-z]?|n\.\s?d\.|in press|forthcoming)"
+_PAGES = r"(?:\s*[,:]\s*(?:pp?\.|ch\.|sec\.|§|fig\.|p)?\s?\d+(?:\s?[-–]\s?\d+)?)?"
+_YEARS = rf"(?P<years>{_YEAR}(?:\s*(?:,|;|and|&)\s*{_YEAR})*)"
+_NARRATIVE = re.compile(rf"(?<![\w.'’‐–-]){_AUTHORS}(?:['’]s?)?\s*[(\[]\s*{_YEARS}{_PAGES}\s*[)\]]")
+_WITHOUT_BRACKETS = re.compile(rf"(?<![\w.'’‐–-]){_AUTHORS}(?:['’]s?)?(?:\s*,)?\s*(?<=[\s,]){_YEARS}(?![\w–-])")
+_GROUP = re.compile(r"[(\[](?=[^()\[\]]{0,600}\d\d|[^()\[\]]{0,600}(?:n\.|press|forth))[^()\[\]]{4,600}[)\]]")
+_ENTRY = re.compile(rf"(?:^|(?<=[\s,.]))(?P<cited>{_AUTHORS}(?:['’]s?)?\s*,?\s*{_YEARS})(?![\w-]){_PAGES}\s*$")
+_LEAD = re.compile(r"\s*(?:(?:see|cf\.?|e\.g\.|i\.e\.|also|for example|compare|but|and|as in|in|by|after|from)[\s,]+)*")
+
+_NUMBERS = re.compile(r"(?:\[|【)(?P<items>\s*\d{1,3}(?:\s*[,;–-]\s*\d{1,3}){0,40}\s*)(?:\]|】)")
+_ITEM = re.compile(r"(\d{1,3})(?:\s*[–-]\s*(\d{1,3}))?")
+_FOOTNOTE = re.compile(r"\[\^(?P<mark>[^\]\s^]{1,64})\]")
+_RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+# a raised number is a mark after a full stop or a word; "km²", "10³" and "x²" are not
+_SUPERSCRIPT = re.compile(rf"(?:(?<=[.,;:!?)\]\"”’])|(?<=[^\W\d_]{{4}}))[{_RAISED}]++(?:[⁻˒,–-][{_RAISED}]++)*+")
+_LABEL = re.compile(r"[\[【]([^\[\]【】\n]{1,200})[\]】]")
+_DEFINITION = re.compile(r"^[ \t]{0,3}\[\^?(?P<mark>[^\]\s^]{1,64})\]:[ \t]+(?P<body>\S.*)$", re.MULTILINE)
+
+_SENTENCE_OPENERS = """
+according accordingly additionally also although article besides conversely consequently finally furthermore hence
+however indeed later likewise meanwhile moreover nevertheless notably overall paper recently see similarly since
+specifically study subsequently though thus whereas yet
+"""
+_NO_NAMES = STOP_WORDS | frozenset(_SENTENCE_OPENERS.split())
+
+
+def find_citations(text: str, sources: Sequence[Source] = ()) -> list[Citation]:
+    """The citations in `text`, in order.
+
+    An id or citation of one of `sources` in brackets is a citation, too, and so are an author and a year without
+    brackets that mean one of them.
+
+    >>> [(c.authors, c.year, c.mark) for c in find_citations("Ling et al. (2009) agree [3], unlike (Benton, 2010).")]
+    [(('Ling',), '2009', None), ((), None, '3'), (('Benton',), '2010', None)]
+    >>> [c.year for c in find_citations("Ling, 2009 agrees.", [Source("a", "…", citation="K. Ling et al., 2009")])]
+    ['2009']
+    """
+    found: list[Citation] = []
+    taken = [span for span, _, _ in footnote_definitions(text)]
+    readers = (_labels(text, sources), _numbers(text), _narrative(text), _groups(text), _unbracketed(text, sources))
+    for reader in readers:
+        new = [c for c in reader if not any(c.group.overlaps(other) for other in taken)]
+        found += new
+        taken += [c.group for c in new] + [c.span for c in new]
+    return sorted(found, key=lambda c: (c.span, c.mark or "", c.year or ""))
+
+
+def footnote_definitions(text: str) -> list[tuple[Span, str, str]]:
+    """The lines that define a footnote (`[^3]: Ling 2009`): span, mark, and the text after the mark."""
+    return [(Span(*m.span()), m["mark"], m["body"]) for m in _DEFINITION.finditer(text)]
+
+
+def footnote_marks(text: str) -> list[Span]:
+    """The spans of the footnote marks (`[^3]`, ³), which follow the full stop of the sentence that they belong to."""
+    return [Span(*m.span()) for m in (*_FOOTNOTE.finditer(text), *_SUPERSCRIPT.finditer(text))]
+
+
+def statements(text: str, *, cited: bool = False) -> list[Span]:
+    """The sentences of `text` that hold a word; with `cited`, a footnote mark belongs to the sentence before it.
+
+    Lines that define footnotes are then left out.
+
+    >>> [s.of("It rains.\\n\\n***\\n\\nIt pours.") for s in statements("It rains.\\n\\n***\\n\\nIt pours.")]
+    ['It rains.', 'It pours.']
+    """
+    segmented, definitions = text, []
+    if cited:
+        definitions = [span for span, _, _ in footnote_definitions(text)]
+        for mark in footnote_marks(text):
+            # the segmenter takes it for a closing bracket of the same length
+            segmented = segmented[: mark.start] + ")" * len(mark) + segmented[mark.end :]
+    parts = (part for span in sentences(segmented) for part in subtract([span], definitions))
+    return [span for span in parts if has_words(span.of(text))]
+
+
+def _labels(text: str, sources: Sequence[Source]) -> Iterator[Citation]:
+    """Ids and citations of sources in brackets, then the footnote marks."""
+    known = {_folded(label): label for s in sources for label in (s.id, s.citation) if label}
+    for match in _LABEL.finditer(text) if known else ():
+        label = known.get(_folded(match[1]))
+        if label is not None and not re.fullmatch(r"\s*\d{1,3}\s*", match[1]):
+            yield Citation(Span(*match.span()), Span(*match.span()), label)
+    for match in _FOOTNOTE.finditer(text):
+        yield Citation(Span(*match.span()), Span(*match.span()), match["mark"])
+
+
+def _numbers(text: str) -> Iterator[Citation]:
+    """Raised numbers and numbers in brackets."""
+    for match in _SUPERSCRIPT.finditer(text):
+        digits = unicodedata.normalize("NFKC", match[0])
+        plain = "".join(c if c.isdigit() else "," if c in "˒," else "-" for c in digits)
+        yield from _number_group(plain, match.start(), Span(*match.span()))
+    for match in _NUMBERS.finditer(text):
+        yield from _number_group(match["items"], match.start("items"), Span(*match.span()))
+
+
+def _number_group(items: str, start: int, group: Span) -> list[Citation]:
+    """The numbers of a group, ranges written out; [] where one is 0 or a range runs backwards: it is an interval."""
+    citations: list[Citation] = []
+    for match in _ITEM.finditer(items):
+        first, last = int(match[1]), int(match[2] or match[1])
+        if first < 1 or last < first or last - first > 100:
+            return []
+        span = Span(start + match.start(), start + match.end())
+        citations += [Citation(span, group, str(n)) for n in range(first, last + 1)]
+    return citations if len(citations) != 1 else [Citation(group, group, citations[0].mark)]
+
+
+def _narrative(text: str) -> Iterator[Citation]:
+    for match in _NARRATIVE.finditer(text):
+        bracket = text.rindex("(" if match[0][-1] == ")" else "[", match.start(), match.end())
+        yield from _by_year(match, match.start() + _opener(match["authors"]), Span(bracket, match.end()))
+
+
+def _groups(text: str) -> Iterator[Citation]:
+    """Authors and years inside brackets."""
+    for group in _GROUP.finditer(text):
+        start = group.start() + 1
+        for part in group[0][1:-1].split(";"):
+            lead = _LEAD.match(part)
+            body = lead.end() if lead else 0
+            match = _ENTRY.search(part[body:])
+            if match is not None:
+                span = Span(start + body + match.start("cited"), start + len(part.rstrip()))
+                certain = re.search(rf"[,&]|\band\b|{_OTHERS}", match["cited"]) is not None
+                yield from _by_year(match, span.start, Span(*group.span()), span.end, certain)
+            start += len(part) + 1
+
+
+def _unbracketed(text: str, sources: Sequence[Source]) -> Iterator[Citation]:
+    """Authors and years without brackets ("Ling et al., 2009 showed") that mean one of the sources."""
+    for match in _WITHOUT_BRACKETS.finditer(text) if any(source.citation for source in sources) else ():
+        span = Span(match.start() + _opener(match["authors"]), match.end())
+        yield from (c for c in _by_year(match, span.start, span) if resolve_citation(c, sources))
+
+
+def _opener(authors: str) -> int:
+    """How many characters before the names only open the sentence: "However, Ling" is not an author's name."""
+    end = 0
+    for match in re.finditer(r"([^\W\d_]+),?\s+(?=\S)", authors):
+        if match.start() != end or match[1].lower() not in _NO_NAMES or not match[1][0].isupper():
+            break
+        end = match.end()
+    return end
+
+
+def _by_year(
+    match: re.Match[str], start: int, group: Span, end: int | None = None, certain: bool = True
+) -> Iterator[Citation]:
+    """One citation per year that `match` names, from `start` to `end` (None: the end of the group)."""
+    written = match["authors"][_opener(match["authors"]) :]
+    authors = tuple(name for part in re.split(_AND, written) if (name := part.strip(" ,")))
+    has_coauthors = len(authors) > 1 or re.search(_OTHERS, match[0]) is not None
+    for year in re.findall(_YEAR, match["years"]):
+        yield Citation(Span(start, end or group.end), group, None, authors, year, has_coauthors, certain)
+
+
+# ------------------------------------------------------------------------------------ which source is meant
+
+
+def resolve_citation(
+    citation: Citation, sources: Sequence[Source], definitions: Sequence[tuple[Span, str, str]] = ()
+) -> list[str]:
+    """The ids of the sources that `citation` can mean, in the order of `sources`; [] where none is cited so.
+
+    A mark is a source's citation or id, or what its footnote definition cites; where no source has a number of its own,
+    [n] is the n-th. Author and year mean a source whose citation has that year, and the first author's last name among
+    the words of its first author (accents and case do not matter); other authors ("et al." too) and the letter of the
+    year decide only between several.
+
+    Args:
+        citation: One of `find_citations`.
+        sources: The sources of the case.
+        definitions: The `footnote_definitions` of the response.
+
+    >>> (citation,) = find_citations("Ling (2009)")
+    >>> resolve_citation(citation, [Source("a", "…", citation="K. Ling et al., 2009"), Source("b", "…")])
+    ['a']
+    """
+    if citation.mark is None:
+        return _by_author(citation, sources)
+    wanted = _folded(citation.mark)
+    own = [s.id for s in sources if wanted in {_folded(s.id), _folded((s.citation or "").strip("[]^ "))}]
+    if own:
+        return own
+    reference = next((body for _, mark, body in definitions if _folded(mark) == wanted), None)
+    if reference is not None:
+        words = set(_name_words(reference))
+        works = [(s.id, _cited_work(s.citation)) for s in sources if s.citation]
+        return [
+            id
+            for id, work in works
+            if work.first and max(work.first, key=len) in words and (work.year is None or work.year in reference)
+        ]
+    numbered = any(re.fullmatch(r"\W*\d{1,3}\W*", name) for s in sources for name in (s.id, s.citation or ""))
+    number = int(wanted) if wanted.isascii() and wanted.isdigit() else 0
+    return [sources[number - 1].id] if not numbered and 1 <= number <= len(sources) else []
+
+
+def _by_author(citation: Citation, sources: Sequence[Source]) -> list[str]:
+    if not citation.authors or citation.year is None:
+        return []
+    surname = _folded(citation.authors[0]).split()[-1]
+    year = _without_letter(citation.year)
+    works = [(s.id, _cited_work(s.citation)) for s in sources if s.citation]
+    works = [(id, w) for id, w in works if surname in w.first and (w.year is None or _without_letter(w.year) == year)]
+    coauthors = {_folded(name).split()[-1] for name in citation.authors[1:]}
+    for better in (
+        [(id, w) for id, w in works if w.year is not None],
+        [(id, w) for id, w in works if w.year == citation.year],
+        [(id, w) for id, w in works if coauthors and coauthors <= w.everyone],
+        [(id, w) for id, w in works if w.has_coauthors == citation.has_coauthors],
+    ):
+        works = [pair for pair in works if pair in better] or works
+    return [id for id, _ in works]
+
+
+def _without_letter(year: str) -> str:
+    return re.sub(r"(?<=\d)[a-z]$", "", _folded(year).replace(" ", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class _CitedWork:
+    """What a source's citation says: the words of its first author and of all, the year, whether there are several."""
+
+    first: frozenset[str]
+    everyone: frozenset[str]
+    year: str | None
+    has_coauthors: bool
+
+
+@lru_cache(maxsize=4096)
+def _cited_work(citation: str) -> _CitedWork:
+    years = re.findall(rf"(?<!\w){_YEAR}(?!\w)", citation)
+    people = citation[: citation.rindex(years[-1])] if years else citation
+    first = re.split(r"\bet\s+al\b|&|\band\b|,|;|\(", people.lstrip(" ,;(["), maxsplit=1)[0]
+    has_coauthors = re.search(r"\bet\s+al\b|&|\band\b|;", people) is not None
+    words = frozenset(_name_words(first)), frozenset(_name_words(people))
+    return _CitedWork(*words, years[-1] if years else None, has_coauthors)
+
+
+def _name_words(text: str) -> list[str]:
+    return [word for word in re.findall(r"[^\W\d_]+(?:[-'][^\W\d_]+)*", _folded(text)) if len(word) > 1]
+
+
+@lru_cache(maxsize=4096)
+def _folded(text: str) -> str:
+    """`text` as names are compared: without accents, case, kinds of dash and apostrophe, doubled or outer spaces."""
+    plain = "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
+    return " ".join(plain.replace("’", "'").replace("‐", "-").replace("–", "-").split())
+
+
+def remove_spans(text: str, spans: Sequence[Span]) -> str:
+    """`text` without what `spans` cover, spaces closed up: a claim for a checker that knows no citations.
+
+    >>> remove_spans("Ling (2009) agrees [3].", [Span(5, 11), Span(19, 22)])
+    'Ling agrees.'
+    """
+    rest = "".join(c for i, c in enumerate(text) if not any(s.start <= i < s.end for s in spans))
+    return re.sub(r"\s+([.,;:!?])", r"\1", re.sub(r"[^\S\n]+", " ", rest)).strip()
+
+
+# ------------------------------------------------------------------------------------ citations and claims
+
+
+@dataclass(frozen=True, slots=True)
+class CitationPolicy:
+    """How citations are used: a claim that cites is checked against the sources that it cites, and no others.
+
+    Attributes:
+        uncited: Claims without a citation are not judged ("skip", George and Stuhlmüller 2023, §3.2) or checked against
+            all sources ("all").
+        missing: A claim without a citation is an error of its own (`MISSING`).
+        each: Where a claim cites several sources, each is also checked alone, so that one that does not back it is
+            found (`WRONG`); a claim that only all of them back together then has such errors, too.
+    """
+
+    uncited: Literal["skip", "all"] = "skip"
+    missing: bool = False
+    each: bool = False
+
+    def __post_init__(self) -> None:
+        if self.uncited not in ("skip", "all"):
+            raise InputError(f"uncited is {self.uncited!r}", hint="skip or all")
+
+    def __str__(self) -> str:
+        """As options write it, such as "skip+missing"."""
+        return self.uncited + ("+missing" if self.missing else "") + ("+each" if self.each else "")
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """The policy written as "skip" or "all", then "+missing", "+each" or both; None for "off".
+
+        >>> CitationPolicy.parse("all+each"), CitationPolicy.parse("off")
+        (CitationPolicy(uncited='all', missing=False, each=True), None)
+        """
+        uncited, *more = (part.strip() for part in text.replace(",", "+").split("+"))
+        wrong = uncited not in ("off", "skip", "all") or not set(more) <= {"missing", "each"}
+        if wrong or (uncited == "off" and more) or len(set(more)) < len(more):
+            hint = "off, skip (uncited claims) or all (check them, too); then +missing, +each, such as skip+missing"
+            raise InputError(f"citations are {text!r}", hint=hint)
+        return None if uncited == "off" else cls(uncited, "missing" in more, "each" in more)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseCitations:
+    """The citations of one response, each with the ids of the sources that it means; () where it dangles."""
+
+    case: Case
+    citations: tuple[tuple[Citation, tuple[str, ...]], ...]
+    sentences: tuple[Span, ...]
+
+    @classmethod
+    def of_case(cls, case: Case) -> Self:
+        """The citations of the case's response; what merely looks like one and means no source is left out."""
+        definitions = footnote_definitions(case.response)
+        found = find_citations(case.response, case.sources)
+        pairs = ((c, tuple(resolve_citation(c, case.sources, definitions))) for c in found)
+        citations = tuple((c, ids) for c, ids in pairs if ids or c.certain)
+        return cls(case, citations, tuple(statements(case.response, cited=True)))
+
+    def in_claim(self, claim: Claim) -> list[tuple[Citation, tuple[str, ...]]]:
+        """The citations inside the claim's spans, else those in the sentences that it overlaps."""
+        own_sentences = [s for s in self.sentences if any(s.overlaps(span) for span in claim.spans)]
+        for spans in (claim.spans, own_sentences):
+            inside = [(c, ids) for c, ids in self.citations if any(c.span.overlaps(span) for span in spans)]
+            if inside:
+                return inside
+        return []
+
+    def cited_by(self, claim: Claim) -> tuple[Source, ...]:
+        """The sources that the claim cites, in the case's order."""
+        cited = {id for _, ids in self.in_claim(claim) for id in ids}
+        return tuple(source for source in self.case.sources if source.id in cited)
+
+    def links(self, claim: Claim) -> list[tuple[Span, str]]:
+        """Each citation in the claim with the id of each source that it means, without repetitions."""
+        return list(dict.fromkeys((citation.span, id) for citation, ids in self.in_claim(claim) for id in ids))
+
+    def dangling(self) -> list[Verdict]:
+        """A verdict of 1 on each citation that means no source."""
+        reason = "no source is cited so"
+        return [Verdict(citation.span, 1.0, DANGLING, reason=reason) for citation, ids in self.citations if not ids]
+
+    def without_citations(self, claim: Claim) -> str:
+        """The text of the claim without its citations; "" where no word is left."""
+        citations = [citation for citation, _ in self.in_claim(claim)]
+        (span,) = claim.spans
+        if claim.text != span.of(self.case.response):  # in other words than the response
+            citations = find_citations(claim.text, self.case.sources)
+            span = Span(0, len(claim.text))
+        marks = (mark for citation in citations for mark in (citation.span, citation.group) if mark.overlaps(span))
+        inside = [Span(max(m.start, span.start), min(m.end, span.end)).shift(-span.start) for m in marks]
+        rest = remove_spans(claim.text, inside)
+        return rest if has_words(rest) else ""

@@ -1,0 +1,48 @@
+"""The templates of all pages, and the one way to make a page of them: no script, nothing loaded, every text escaped.
+
+A page allows itself nothing but its own style sheet, by hash (Content-Security-Policy), so that text which comes from
+strangers stays text even if escaping had a hole.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from functools import cache
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from veridical.core.text import visible
+from veridical.report.findings import number
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["render", "render_page"]
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("veridical.report"),
+        autoescape=lambda name: name is not None and name.endswith(".html"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["number"] = number
+    environment.filters["visible"] = visible
+    return environment
+
+
+def render(template: str, **values: Any) -> str:
+    """The text of a template (a part of a page, or a style sheet), everything filled into HTML escaped."""
+    return _environment().get_template(template).render(values).strip()
+
+
+def render_page(template: str, *styles: str, title: str, **values: Any) -> str:
+    """The page of a template that extends `page.html`, with `styles` as its only style sheet after `page.css`."""
+    style = "\n".join([render("page.css"), *(style for style in styles if style)])
+    style_hash = b64encode(sha256(style.encode()).digest()).decode()
+    return render(template, title=visible(title), style=style, style_hash=style_hash, **values) + "\n"

@@ -1,0 +1,46 @@
+"""Result rows as one page: tables, and plots of the curves and groups that the rows keep. Needs the `plots` extra."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from veridical.bench.results import Row
+from veridical.report.pages import render, render_page
+from veridical.report.result_plots import group_bars, reliability_plot, roc_plot
+from veridical.report.result_tables import by_data, result_tables
+from veridical.report.tables import Table
+
+__all__ = ["render_results"]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What the page shows of one data set: its table, (caption, SVG in base 64) of each plot, and the commands."""
+
+    table: Table
+    plots: list[tuple[str, str]]
+    commands: list[str]
+
+
+def render_results(rows: Iterable[Row], metrics: Sequence[str] | None = None, *, title: str = "Results") -> str:
+    """The page as one HTML document that loads nothing from elsewhere; `MissingExtraError` without matplotlib."""
+    sections = [
+        Section(table, _plots(group, metrics), list(dict.fromkeys(row.command for row in group)))
+        for group in by_data(rows)
+        for table in result_tables(group, metrics)
+    ]
+    return render_page("results.html", render("results.css"), title=title, sections=sections)
+
+
+def _plots(rows: Sequence[Row], metrics: Sequence[str] | None) -> list[tuple[str, str]]:
+    ungrouped = [row for row in rows if row.group is None]
+    plots = {
+        "ROC curves, response level": roc_plot(ungrouped),
+        "Reliability, response level": reliability_plot(ungrouped),
+    }
+    for name in metrics or [name for name in ("token_f1", "f1", "roc_auc") if any(name in r.metrics for r in rows)]:
+        plots[f"{name} by group"] = group_bars(rows, name)
+    # as images: the style attributes of an inline SVG would need a weaker Content-Security-Policy
+    return [(caption, b64encode(svg.encode()).decode()) for caption, svg in plots.items() if svg]

@@ -1,0 +1,116 @@
+"""Result rows, comparisons and published figures as tables: one table per data set, one line per detector or pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from veridical.bench.compare import TESTS, Comparison
+from veridical.bench.published import Published
+from veridical.bench.results import Figure, Row
+from veridical.report.tables import Table
+
+__all__ = ["by_data", "cell", "comparison_table", "published_tables", "result_tables"]
+
+
+def by_data(rows: Iterable[Row]) -> list[list[Row]]:
+    """The rows of each data set, split and version of the data together, in their order."""
+    groups: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.data, row.split, row.data_hash), []).append(row)
+    return list(groups.values())
+
+
+def result_tables(rows: Iterable[Row], metrics: Sequence[str] | None = None) -> list[Table]:
+    """One table for each data set, split and version of the data, in the rows' order.
+
+    `metrics` chooses and orders the columns; without it all that any row has, in their order.
+    """
+    return [_table(group, metrics) for group in by_data(rows)]
+
+
+def _table(rows: list[Row], metrics: Sequence[str] | None) -> Table:
+    first = rows[0]
+    present = list(dict.fromkeys(name for row in rows for name in row.metrics))
+    names = [name for name in metrics if name in present] if metrics else present
+    grouped = any(row.group for row in rows)
+    lines = []
+    for row in rows:
+        counted = max((figure.n for figure in row.metrics.values()), default=row.n)  # cases that the data label
+        lines.append(
+            [
+                row.detector,
+                *([row.group or "all"] if grouped else []),
+                str(row.n) if counted == row.n else f"{counted} of {row.n}",
+                str(row.not_judged),
+                *(cell(row.metrics.get(name)) for name in names),
+            ]
+        )
+    skipped = f"; {first.skipped} rows skipped" if first.skipped else ""
+    dates = ", ".join(sorted({row.date for row in rows}))
+    foot = (
+        f"{first.level:.0%} intervals by bootstrap over {first.documents} documents ({first.resamples} samples, seed "
+        f"{first.seed}); data {first.data_hash[:12]}{skipped}; {dates}{_usage(rows)}"
+    )
+    head = ["detector", *(["group"] if grouped else []), "n", "not judged", *names]
+    return Table(_title(first.data, first.split), head, lines, foot)
+
+
+def _title(data: str, split: str) -> str:
+    return data if split == "all" else f"{data}, {split}"
+
+
+def _usage(rows: Sequence[Row]) -> str:
+    """What language models were asked, and what that cost, for each detector that asks one."""
+    parts = []
+    for row in rows:
+        if row.usage is not None and row.group is None:
+            cost = "" if row.usage.cost is None else f", cost {row.usage.cost:.4f}"
+            tokens = f"{row.usage.prompt_tokens} + {row.usage.completion_tokens} tokens"
+            parts.append(f"; {row.detector}: {row.usage.calls} calls, {tokens}{cost}")
+    return "".join(parts)
+
+
+def cell(figure: Figure | None) -> str:
+    """`0.459 [0.441, 0.478]`; a dash where the metric does not apply, "undefined" where it has no value."""
+    if figure is None:
+        return "–"
+    if figure.value is None:
+        return "undefined"
+    if figure.low is None or figure.high is None:
+        return f"{figure.value:.3f}"
+    return f"{figure.value:.3f} [{figure.low:.3f}, {figure.high:.3f}]"
+
+
+def comparison_table(comparisons: Sequence[Comparison]) -> Table:
+    """The comparisons on one data set as a table."""
+    lines = [
+        [c.metric, c.a, _value(c.value_a), c.b, _value(c.value_b), _p(c.p), _p(c.p_bonferroni), str(c.n)]
+        for c in comparisons
+    ]
+    first = comparisons[0]
+    tests = "; ".join(
+        f"{metric}: {test}" for metric, (test, _) in TESTS.items() if any(c.metric == metric for c in comparisons)
+    )
+    head = ["metric", "a", "value", "b", "value", "p", "p (Bonferroni)", "n"]
+    return Table(_title(first.data, first.split), head, lines, f"{tests}; data {first.data_hash[:12]}")
+
+
+def _value(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.3f}"
+
+
+def _p(p: float | None) -> str:
+    return "undefined" if p is None else f"{p:.4f}" if p >= 0.0001 else f"{p:.1e}"
+
+
+def published_tables(paper: Published) -> list[Table]:
+    """The tables that a paper prints, marked as the paper's own figures."""
+    return [
+        Table(
+            f"the paper's {table.name}: {table.metric}, {table.about}",
+            ["theirs", *table.columns],
+            [[name, *("–" if v is None else f"{v:.2f}" for v in values)] for name, values in table.rows.items()],
+            f"not measured here; {paper.model}",
+        )
+        for table in paper.tables
+    ]

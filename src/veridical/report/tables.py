@@ -1,0 +1,74 @@
+"""A table as plain data, and its text as Markdown and LaTeX; for a terminal see `report.terminal_tables`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["FORMATS", "Table", "latex", "markdown", "narrow"]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A title, column heads, lines of cells, and what must be known to read them."""
+
+    title: str
+    head: list[str]
+    lines: list[list[str]]
+    foot: str
+
+
+def narrow(table: Table) -> Table:
+    """The same figures with one line each: detector (and group), metric, figure."""
+    first = table.head.index("not judged") + 1
+    keys = [i for i, name in enumerate(table.head[:first]) if name in ("detector", "group")]
+    lines = [
+        [*(line[i] for i in keys), name, line[first + column]]
+        for line in table.lines
+        for column, name in enumerate(table.head[first:])
+        if line[first + column] != "–"
+    ]
+    return Table(table.title, [*(table.head[i] for i in keys), "metric", "figure"], lines, table.foot)
+
+
+def markdown(tables: Sequence[Table]) -> str:
+    """The tables as Markdown."""
+    parts = []
+    for table in tables:
+        align = ["---"] + ["---:" if name in ("n", "not judged") else "---" for name in table.head[1:]]
+        body = "\n".join("| " + " | ".join(c.replace("|", "\\|") for c in line) + " |" for line in table.lines)
+        head = "| " + " | ".join(table.head) + " |\n|" + "|".join(align) + "|"
+        parts.append(f"**{table.title}**\n\n{head}\n{body}\n\n{table.foot}")
+    return "\n\n".join(parts)
+
+
+_LATEX = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"} | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--"}
+)
+
+
+def latex(tables: Sequence[Table]) -> str:
+    """The tables as LaTeX (booktabs)."""
+    parts = []
+    for table in tables:
+        head, *lines = [" & ".join(c.translate(_LATEX) for c in line) + r" \\" for line in [table.head, *table.lines]]
+        parts.append(
+            "\n".join(
+                [
+                    r"\begin{table}",
+                    rf"\caption{{{table.title.translate(_LATEX)}. {table.foot.translate(_LATEX)}.}}",
+                    rf"\begin{{tabular}}{{{'l' * len(table.head)}}}",
+                    r"\toprule",
+                    head,
+                    r"\midrule",
+                    *lines,
+                    r"\bottomrule",
+                    r"\end{tabular}",
+                    r"\end{table}",
+                ]
+            )
+        )
+    return "\n\n".join(parts)
+
+
+FORMATS = {"markdown": markdown, "latex": latex}

@@ -1,0 +1,31 @@
+"""Tables in a terminal, with one line per figure where the terminal is too narrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from veridical.report.tables import Table, narrow
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["print_tables"]
+
+
+def print_tables(tables: Iterable[Table], console: Console | None = None) -> None:
+    """Print each table to `console` (standard output); a result table that is too wide gets one line per figure."""
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    console = console or Console(highlight=False, markup=False, emoji=False)
+    for table in tables:
+        widths = [max(len(line[i]) for line in [table.head, *table.lines]) for i in range(len(table.head))]
+        wide = sum(widths) + 3 * len(widths) >= console.width
+        fitting = narrow(table) if wide and "not judged" in table.head else table
+        grid = RichTable(title=table.title, caption=table.foot, title_justify="left", caption_justify="left")
+        for name in fitting.head:
+            grid.add_column(name, overflow="fold")
+        for line in fitting.lines:
+            grid.add_row(*line)
+        console.print(grid)
