@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from veridical.core.errors import DataError, InputError, MissingExtraError, WireError
-from veridical.core.files import MAX_BYTES, decode_text, open_bytes, read_bytes, read_text
+from veridical.core.files import MAX_BYTES, read_bytes, read_text
+from veridical.core.jsonl import read_lines
 from veridical.core.serialization import decode_case
 from veridical.core.types import Case
 
@@ -157,33 +158,13 @@ def read_cases(path: Path, *, max_bytes: int = MAX_BYTES) -> Iterator[Case]:
 
 
 def _numbered_cases(path: Path, max_bytes: int) -> Iterator[tuple[int, Case]]:
-    with open_bytes(path) as file:
-        lines = _lines(file, path, max_bytes)
-        head: list[tuple[int, str]] = []
-        for number, line in lines:
-            head.append((number, line))
-            break
-        if head and _spans_lines(head[0][1]):
-            text = head[0][1] + "".join(line for _, line in lines)
-            yield from _whole(text, path)
-            return
-        for number, line in chain(head, lines):
-            yield number, _case(line, path, number)
-
-
-def _lines(file: Any, path: Path, max_bytes: int) -> Iterator[tuple[int, str]]:
-    """The lines that hold something, with their numbers."""
-    number = 0
-    while raw := file.readline(max_bytes + 1):
-        number += 1
-        if len(raw) > max_bytes:
-            raise DataError(f"a line of more than {max_bytes:,} bytes", path=path, line=number, hint="see --max-mb")
-        if raw.strip():
-            try:
-                yield number, decode_text(raw, path)
-            except DataError as error:
-                message = error.message.removeprefix(f"{path}: ")
-                raise DataError(message, path=path, line=number, hint="JSON is UTF-8 text") from None
+    lines = read_lines(path, max_bytes=max_bytes)
+    first = next(lines, None)
+    if first is not None and _spans_lines(first.text):
+        yield from _whole("\n".join(line.text for line in chain([first], lines)), path)
+        return
+    for line in chain([first] if first else [], lines):
+        yield line.number, _case(line.text, path, line.number)
 
 
 def _spans_lines(line: str) -> bool:

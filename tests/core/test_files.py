@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from veridical.core.errors import DataError, OutputError
-from veridical.core.files import read_bytes, read_text, write_whole
+from veridical.core.files import read_bytes, read_text, replacing, write_whole
 
 
 def test_a_text_comes_in_as_it_is(tmp_path: Path) -> None:
@@ -52,6 +53,36 @@ def test_a_new_file_has_ordinary_permissions(tmp_path: Path) -> None:
     (tmp_path / "other").touch()
     write_whole(tmp_path / "a", "x")
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_the_umask_of_the_process_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = os.umask(0o027)
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "umask", lambda mask: pytest.fail("another thread would create files with this mask"))
+            write_whole(tmp_path / "a", "x")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
+
+
+def test_bytes_are_written_as_they_are(tmp_path: Path) -> None:
+    write_whole(tmp_path / "a.png", b"\x89PNG\r\n")
+    assert (tmp_path / "a.png").read_bytes() == b"\x89PNG\r\n"
+
+
+def test_what_a_block_leaves_behind_takes_the_place_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("old")
+    with suppress(ZeroDivisionError), replacing(path) as part:
+        part.write_text("half")
+        1 / 0  # noqa: B018
+    assert path.read_text() == "old"
+    with replacing(path) as part:
+        part.write_text("new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, BinaryIO
+from secrets import token_hex
+from typing import BinaryIO
 
 from veridical.core.errors import DataError, OutputError
 
-__all__ = ["MAX_BYTES", "STDIN", "decode_text", "open_bytes", "read_bytes", "read_text", "write_whole"]
+__all__ = ["MAX_BYTES", "STDIN", "decode_text", "open_bytes", "read_bytes", "read_text", "replacing", "write_whole"]
 
 MAX_BYTES = 256 * 1024 * 1024
 STDIN = Path("-")
@@ -81,42 +81,42 @@ def decode_text(data: bytes, path: Path, *, encoding: str = "utf-8") -> str:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file, text as UTF-8, that appears whole or not at all; `OutputError` leaves what was there before."""
+    """Write a file (a text as UTF-8) that appears whole or not at all; `OutputError` leaves what was there before."""
     try:
         data = content.encode() if isinstance(content, str) else content
-        with _beside(path) as file:
-            file.write(data)
     except UnicodeEncodeError:
         raise OutputError(f"cannot write {path}: half of a surrogate pair stands alone in the text") from None
+    try:
+        with replacing(path) as part:
+            part.write_bytes(data)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}", hint="choose another place") from None
 
 
 @contextmanager
-def _beside(path: Path) -> Iterator[IO[bytes]]:
-    """A temporary file beside `path` that takes its place once the block ends well; a device is written directly."""
+def replacing(path: Path) -> Iterator[Path]:
+    """A new file next to `path` for the block to fill, which replaces `path` once the block ends without an error.
+
+    What was at `path` stays as it is until then, and keeps its permissions; a new file gets the usual ones. A device is
+    given as it is, to be written to directly. Raises `OSError` like any writing.
+    """
     if path.is_dir():
         raise IsADirectoryError(21, "it is a folder")
     if path.exists() and not path.is_file():
-        with path.open("wb") as file:
-            yield file
+        yield path
         return
     path = path.resolve()  # a link stays a link
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part")
+    mode = path.stat().st_mode & 0o777 if path.exists() else None
+    part = path.with_name(f".{path.name[:40]}.{token_hex(6)}.part")
+    # the system subtracts the umask: to read it, a process would have to change it for all of its threads
+    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if mode is None else mode))
     try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(handle)
-        os.chmod(name, mode)
-        os.replace(name, path)
+        yield part
+        with part.open("r+b") as file:
+            os.fsync(file.fileno())
+        if mode is not None:
+            part.chmod(mode)
+        os.replace(part, path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -10,18 +10,17 @@ row without any label for the response. A module whose `REMOTE` is true reads mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, cast
 
 from veridical.core.errors import DataError, InputError
+from veridical.core.jsonl import OnBad
 from veridical.core.registry import Registry
 from veridical.core.types import Example
 
 __all__ = ["DATASETS", "Info", "OnBad", "Reader", "load_reader", "read", "table"]
-
-OnBad = Callable[[DataError], None] | None
 
 
 @dataclass(frozen=True, slots=True)

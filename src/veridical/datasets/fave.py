@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from veridical.core.errors import DataError, InputError
+from veridical.core.jsonl import refuse
 from veridical.core.types import Case, Example, Source
 from veridical.datasets import Info, OnBad
 from veridical.datasets.files import one_file
-from veridical.datasets.reading import Row, json_rows, refuse
+from veridical.datasets.reading import Row, json_rows
 
 __all__ = ["INFO", "read", "read_questions"]
 

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from veridical.core.errors import DataError
+from veridical.core.jsonl import refuse
 from veridical.core.quotes import find
 from veridical.core.spans import Span
 from veridical.core.types import Case, Example, Judgement, Omission, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.files import check_split
 from veridical.datasets.marks import locate
-from veridical.datasets.reading import Row, group, jsonl_rows, read_rows, refuse
+from veridical.datasets.reading import Row, group, jsonl_rows, read_rows
 
 __all__ = ["INFO", "read", "read_questions"]
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from veridical.core.errors import DataError, InputError
-from veridical.core.files import decode_text, open_bytes, read_text
+from veridical.core.files import read_text
+from veridical.core.jsonl import OnBad, json_error, read_json, refuse
 from veridical.core.types import Example
-from veridical.datasets import OnBad
 
 __all__ = [
     "Row",
@@ -30,7 +30,6 @@ __all__ = [
     "json_rows",
     "jsonl_rows",
     "read_rows",
-    "refuse",
     "text_id",
 ]
 
@@ -140,13 +139,6 @@ def group(**pairs: object) -> tuple[tuple[str, str], ...]:
 # Rows
 
 
-def refuse(error: DataError, on_bad: OnBad) -> None:
-    """Raise `error`, or hand it to `on_bad` where that is given."""
-    if on_bad is None:
-        raise error
-    on_bad(error)
-
-
 def read_rows(rows: Iterable[Row], make: Callable[[Row], Iterable[Example]], on_bad: OnBad = None) -> Iterator[Example]:
     """The examples that `make` gives for each row, in order; all of a bad row is refused.
 
@@ -173,17 +165,15 @@ def read_rows(rows: Iterable[Row], make: Callable[[Row], Iterable[Example]], on_
 def jsonl_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
     """The objects of a JSON Lines file, read as a stream; blank lines are passed over."""
     number = 0
-    with open_bytes(path) as file:
-        for line, raw in enumerate(file, 1):
-            if not raw.strip():
-                continue
-            number += 1
-            try:
-                value = json.loads(decode_text(raw, path))
-            except (ValueError, RecursionError) as error:
-                refuse(_not_json(error, path, line), on_bad)
-                continue
-            yield from _object(path, line, number, value, on_bad, escapes=b"\\u" in raw)
+
+    def count_bad(error: DataError) -> None:
+        nonlocal number
+        number += 1
+        refuse(error, on_bad)
+
+    for line, value in read_json(path, on_bad=count_bad):
+        number += 1
+        yield from _object(path, line.number, number, value, on_bad, escapes="\\u" in line.text)
     if number == 0:
         raise DataError("the file is empty", path=path)
 
@@ -205,7 +195,7 @@ def json_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
         try:
             value, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
-            raise _not_json(error, path, getattr(error, "lineno", line)) from None
+            raise json_error(error, path, getattr(error, "lineno", line)) from None
         yield from _object(path, line, number, value, on_bad, escapes=escapes)
         at = _next(text, end)
         if text[at : at + 1] == ",":
@@ -220,14 +210,6 @@ def json_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
         raise DataError("the file holds an empty array", path=path)
 
 
-def _not_json(error: ValueError | RecursionError, path: Path, line: int) -> DataError:
-    if isinstance(error, DataError):  # not text at all
-        return DataError(error.message.removeprefix(f"{path}: "), path=path, line=line, hint=error.hint)
-    if isinstance(error, json.JSONDecodeError):
-        return DataError(f"not JSON: {error.msg} at column {error.colno}", path=path, line=line)
-    return DataError("JSON that is nested too deeply or holds too long a number", path=path, line=line)
-
-
 def json_object(path: Path) -> Row:
     """The one object that a JSON file holds."""
     text = read_text(path)
@@ -236,7 +218,7 @@ def json_object(path: Path) -> Row:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _not_json(error, path, getattr(error, "lineno", 1)) from None
+        raise json_error(error, path, getattr(error, "lineno", 1)) from None
     return next(_object(path, 1, 1, value, None, escapes="\\u" in text))
 
 

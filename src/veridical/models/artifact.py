@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
@@ -187,11 +186,9 @@ def save_artifact(artifact: Artifact, folder: str | Path) -> Path:
     document["weights"] = hashlib.sha256(data).hexdigest()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        part = folder / f".{WEIGHTS}.part"
-        part.write_bytes(data)
-        os.replace(part, folder / WEIGHTS)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror or error}", hint="choose another place") from None
+    write_whole(folder / WEIGHTS, data)
     write_whole(folder / DETECTOR, json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
     return folder
 

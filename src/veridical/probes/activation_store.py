@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from veridical.core.errors import DataError, OutputError, UnknownNameError, WireError
-from veridical.core.files import read_text, write_whole
+from veridical.core.files import read_text, replacing, write_whole
 from veridical.core.serialization import parse
 from veridical.models.artifact import base_of
 from veridical.models.load import LocalModel
@@ -130,9 +129,8 @@ def _write_shard(path: Path, states: torch.Tensor, dtype: str) -> None:
     kinds = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
     made = states.to(kinds[dtype]).contiguous()
     check_finite(made, f"the activations (as {dtype})")
-    part = path.with_suffix(".part")
-    save_file({"states": made}, part)
-    os.replace(part, path)
+    with replacing(path) as part:
+        save_file({"states": made}, part)
 
 
 def _read_index(folder: Path) -> _Index:

@@ -1,0 +1,123 @@
+"""JSON Lines: read line by line with line numbers, appended to, and recovered after a crash.
+
+Lines end with a line feed and nothing else: a text may hold other line separators of Unicode.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from veridical.core.errors import DataError, OutputError
+from veridical.core.files import decode_text, open_bytes
+
+__all__ = ["Line", "OnBad", "append_lines", "json_error", "read_json", "read_lines", "recover", "refuse"]
+
+OnBad: TypeAlias = Callable[[DataError], None] | None
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a file, without its end; `number` counts from 1."""
+
+    path: Path
+    number: int
+    text: str
+
+    def error(self, message: str, *, hint: str | None = None) -> DataError:
+        """The error that says `message` of this line."""
+        return DataError(message, path=self.path, line=self.number, hint=hint)
+
+
+def refuse(error: DataError, on_bad: OnBad) -> None:
+    """Raise `error`, or hand it to `on_bad` where that is given."""
+    if on_bad is None:
+        raise error
+    on_bad(error)
+
+
+def read_lines(path: Path, *, max_bytes: int | None = None, on_bad: OnBad = None) -> Iterator[Line]:
+    """The lines of a file ("-" is standard input) that hold anything, read as a stream.
+
+    Args:
+        path: A file of UTF-8 text.
+        max_bytes: How long a line may be; a longer one raises `DataError` before all of it is read.
+        on_bad: Gets the `DataError` of a line that is not text, which is then skipped; None raises it.
+    """
+    with open_bytes(path) as file:
+        number = 0
+        while raw := file.readline(-1 if max_bytes is None else max_bytes + 1):
+            number += 1
+            if max_bytes is not None and len(raw) > max_bytes:
+                message = f"a line of more than {max_bytes:,} bytes"
+                raise DataError(message, path=path, line=number, hint="split it, or raise the limit (--max-mb)")
+            if not raw.strip():
+                continue
+            try:
+                line = Line(path, number, decode_text(raw, path).removesuffix("\n"))
+            except DataError as error:
+                message = error.message.removeprefix(f"{path}: ")
+                refuse(DataError(message, path=path, line=number, hint="JSON is UTF-8 text"), on_bad)
+                continue
+            yield line
+
+
+def read_json(path: Path, *, max_bytes: int | None = None, on_bad: OnBad = None) -> Iterator[tuple[Line, object]]:
+    """Each line of a JSON Lines file with its value; what is not JSON is refused as in `read_lines`."""
+    for line in read_lines(path, max_bytes=max_bytes, on_bad=on_bad):
+        try:
+            value = json.loads(line.text)
+        except (ValueError, RecursionError) as error:
+            refuse(json_error(error, path, line.number), on_bad)
+            continue
+        yield line, value
+
+
+def json_error(error: ValueError | RecursionError, path: Path, line: int) -> DataError:
+    """What `json` raised, with its file and line."""
+    if isinstance(error, json.JSONDecodeError):
+        return DataError(f"not JSON: {error.msg} at column {error.colno}", path=path, line=line)
+    return DataError("JSON that is nested too deeply or holds too long a number", path=path, line=line)
+
+
+def append_lines(path: Path, documents: Iterable[str]) -> None:
+    """Append documents, one per line, and hand them to the disk; one counts once its line end is written.
+
+    Raises `OutputError` where the file cannot be written.
+    """
+    try:
+        with path.open("a", encoding="utf-8", newline="") as file:
+            file.write("".join(document + "\n" for document in documents))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}", hint="choose another place") from None
+
+
+def recover(path: Path, read: Callable[[Line], T | None]) -> list[T]:
+    """What `read` makes of each line that an interrupted run appended; a torn last line is cut off the file.
+
+    The file is also cut at the first line for which `read` gives None. [] where there is no such file. Raises what
+    `read` raises, and `OutputError` where the file cannot be used.
+    """
+    if not path.exists():
+        return []
+    records: list[T] = []
+    complete = 0
+    try:
+        with path.open("rb") as file:
+            for number, raw in enumerate(file, 1):
+                record = read(Line(path, number, decode_text(raw, path)[:-1])) if raw.endswith(b"\n") else None
+                if record is None:
+                    break
+                records.append(record)
+                complete += len(raw)
+        os.truncate(path, complete)
+    except OSError as error:
+        raise OutputError(f"cannot use {path}: {error.strerror or error}", hint="choose another --out") from None
+    return records
