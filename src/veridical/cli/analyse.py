@@ -186,7 +186,7 @@ def size_command(
     names = list(dict.fromkeys(model))
     if len(names) < 2:
         raise InputError(f"{len(names)} model is named", hint="name two or more: --model A --model B")
-    _, plan = options.prepare(names[0])
+    plan = options.prepare(names[0])[1]
 
     def models() -> Iterator[LocalModel]:
         for name in names:
