@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from veridical.metrics import alignment as records
 from veridical.metrics.coverage import coverage_pair, omitted_sources, source_words
 from veridical.metrics.measure import interval, measure
 from veridical.metrics.registry import METRICS, metric, source_word_roc_auc, word_roc_auc
+from veridical.metrics.significance import bootstrap
 
 TEXT = "Rome is the capital of France, and has 3 rivers."
 NAMES = [
@@ -22,12 +25,16 @@ NAMES = [
     "precision",
     "recall",
     "f1",
+    "negative_precision",
+    "negative_recall",
+    "negative_f1",
     "g_mean",
     "brier",
     "bss",
     "roc_auc",
     "pr_auc",
     "ece",
+    "pair_accuracy",
     "token_precision",
     "token_recall",
     "token_f1",
@@ -89,6 +96,13 @@ def test_a_perfect_judgement_reaches_the_best_value(name):
         ),
         example(hallucination=0.0, omission=0.0, sources=SOURCES),
     ]
+    if name == "pair_accuracy":
+        pairs = [
+            replace(
+                e, case=replace(e.case, id=f"1/{v}"), gold=replace(e.gold, case_id=f"1/{v}"), group=(("version", v),)
+            )
+            for v, e in zip(("edited", "right"), pairs, strict=True)
+        ]
     rows = [chosen.rows(e, e.gold, 0.5 if chosen.needs_threshold else None) for e in pairs]
     value = chosen.value(np.concatenate(rows))
     best = chosen.high if chosen.higher_is_better else chosen.low
@@ -317,7 +331,7 @@ def test_measure_counts_what_was_not_judged_and_draws_documents():
         unread = Judgement(str(i), "me", judged=(), notes=("no reply",))
         judgements.append(unread if i % 8 == 7 else Judgement(str(i), "me", hallucination=score))
     found = measure(METRICS["accuracy"], examples, judgements, threshold=0.5, resamples=200, seed=3)
-    assert (found.counted, found.not_judged) == (35, 5)
+    assert found.n == 35
     right = [i % 5 > 0 for i in range(40) if i % 8 != 7]
     assert found.value == pytest.approx(np.mean(right))
     assert 0 <= found.low < found.value < found.high <= 1
@@ -339,7 +353,7 @@ def test_cases_without_a_document_are_their_own():
     added = [np.array([[1.0, float(i % 2)]]) for i in range(10)]
     apart = interval(METRICS["accuracy"], added, [None] * 10)
     assert apart == interval(METRICS["accuracy"], added, list(range(10)))
-    assert apart != interval(METRICS["accuracy"], added, ["same"] * 10)
+    assert apart != interval(METRICS["accuracy"], added, [i // 2 for i in range(10)])
     with pytest.raises(InputError, match="10 cases, 1 documents"):
         interval(METRICS["accuracy"], added, ["a"])
     with pytest.raises(UndefinedMetricError, match="no case counts"):
@@ -349,8 +363,9 @@ def test_cases_without_a_document_are_their_own():
 def test_pairs_have_to_match():
     with pytest.raises(InputError, match="1 examples, 0 judgements"):
         measure(METRICS["accuracy"], [example()], [], threshold=0.5)
-    with pytest.raises(UndefinedMetricError, match="none of 1 cases"):
-        measure(METRICS["accuracy"], [example()], [Judgement("1", "me", judged=())], threshold=0.5)
+    nothing = measure(METRICS["accuracy"], [example()], [Judgement("1", "me", judged=())], threshold=0.5)
+    assert (nothing.value, nothing.n) == (None, 0)
+    assert nothing.note == "no case counts: not judged, or not labelled for it"
 
 
 def test_what_was_not_read_of_a_source_does_not_count_as_covered():
@@ -369,3 +384,76 @@ def test_what_was_not_read_of_a_source_does_not_count_as_covered():
     assert words.rows(gold, nothing) is None
     listed = example(omissions=omissions[:1], judged_sources=(SourceSpan("pro", Span(0, 15)),), sources=SOURCES)
     assert recall.rows(listed, clean, 0.5).tolist() == [[1.0, 0.0, 0.0]]  # gold is silent on "con"
+
+
+def test_one_document_gives_no_interval():
+    added = [np.array([[1.0, float(i % 2)]]) for i in range(10)]
+    with pytest.raises(UndefinedMetricError, match="one document only"):
+        interval(METRICS["accuracy"], added, ["same"] * 10)
+    gold = [Example(Case(str(i), "a"), Judgement(str(i), "human:a", float(i % 2)), document="same") for i in range(4)]
+    found = measure(METRICS["accuracy"], gold, [example.gold for example in gold], threshold=0.5)
+    assert (found.value, found.low, found.high) == (1.0, None, None)
+    assert found.note == "no interval: one document only"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_resampling_all_at_once_is_resampling_one_by_one(name):
+    generator = np.random.default_rng(3)
+    examples, judgements = [], []
+    for i in range(30):
+        version = "right" if i % 2 == 0 else "edited"
+        words = [(word, 1.0) for word in ("Rome", "France", "3") if generator.random() < 0.4 and i % 2]
+        scored = [(word, round(generator.random(), 1)) for word in ("Rome", "capital", "3")]
+        left_out = (Omission("con", Span(0, 4), 1.0),) if generator.random() < 0.5 else ()
+        omitted = (Omission("con", Span(0, 4), 0.7), Omission("pro", Span(0, 5), 0.6))[: generator.integers(0, 3)]
+        gold = replace(
+            judgement(*words, by="human:a", hallucination=float(bool(words)), omission=float(bool(left_out))),
+            omissions=left_out,
+            case_id=f"{i // 2}/{version}",
+        )
+        mine = judgement(*scored, hallucination=round(generator.random(), 1), omission=0.4, omissions=omitted)
+        case = Case(gold.case_id, TEXT, SOURCES)
+        examples.append(Example(case, gold, document=str(i // 4), group=(("version", version),)))
+        judgements.append(replace(mine, case_id=case.id))
+    chosen = metric(name)
+    rows = [chosen.rows(e, j, 0.5) for e, j in zip(examples, judgements, strict=True)]
+    counted = [(r, e.document) for r, e in zip(rows, examples, strict=True) if r is not None and len(r)]
+    table = np.concatenate([r for r, _ in counted])
+    at_once = interval(chosen, rows, [e.document for e in examples], resamples=100, seed=5)
+    one_by_one = bootstrap(
+        lambda weight: chosen.value(table, weight), [d for r, d in counted for _ in r], resamples=100, seed=5
+    )
+    assert at_once == pytest.approx(one_by_one, abs=1e-9)
+
+
+def paired(scores, versions=("right", "edited"), ids="{i}/{version}"):
+    """Examples of pairs, right and edited by turns, with a judgement of each score."""
+    examples, judgements = [], []
+    for i, score in enumerate(scores):
+        version = versions[i % 2]
+        id = ids.format(i=i // 2, version=version)
+        gold = Judgement(id, "human:a", hallucination=float(i % 2))
+        examples.append(Example(Case(id, "text"), gold, document=str(i // 2), group=(("version", version),)))
+        judgements.append(Judgement(id, "me", hallucination=score))
+    return examples, judgements
+
+
+def test_pair_accuracy():
+    found = measure(METRICS["pair_accuracy"], *paired([0.1, 0.9, 0.4, 0.4, 0.7, 0.2, 0.3, 0.31]), resamples=200)
+    assert found.value == (1 + 0.5 + 0 + 1) / 4
+    assert found.low < found.value < found.high
+    alone = measure(METRICS["pair_accuracy"], *paired([0.1, 0.9, 0.4]))
+    assert alone.value == 1.0  # the third has lost its partner
+    apart = measure(METRICS["pair_accuracy"], *paired([0.1, 0.9], ids="{i}{version}"))
+    assert apart.value is None  # the ids name no pair
+    assert METRICS["pair_accuracy"].fits(["response"], ["response", "pair"])
+    assert not METRICS["pair_accuracy"].fits(["response"], ["response"])
+
+
+def test_the_class_of_what_is_not_hallucinated():
+    scores = [0.1, 0.9, 0.4, 0.4, 0.7, 0.2]  # labels 0 1 0 1 0 1, flagged from 0.5: 0 1 0 0 1 0
+    values = {
+        name: measure(METRICS[f"negative_{name}"], *paired(scores), threshold=0.5).value
+        for name in ("precision", "recall", "f1")
+    }
+    assert values == pytest.approx({"precision": 2 / 4, "recall": 2 / 3, "f1": 4 / 7})

@@ -161,7 +161,7 @@ def test_an_error_of_the_callers_own_passes_through():
         raise InputError("mine")
 
     with pytest.raises(InputError, match="mine"):
-        significance.bootstrap(broken, ["a"])
+        significance.bootstrap(broken, ["a", "b"])
 
 
 def test_bonferroni():

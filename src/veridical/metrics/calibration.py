@@ -21,8 +21,10 @@ __all__ = [
     "Bin",
     "Isotonic",
     "Platt",
+    "bin_terms",
     "calibrator",
     "ece",
+    "ece_of_sums",
     "fit_isotonic",
     "fit_platt",
     "reliability",
@@ -95,6 +97,28 @@ def ece(
     """
     bars = reliability(labels, scores, weight, bins=bins, equal_mass=equal_mass)
     return sum(bar.weight * abs(bar.score - bar.rate) for bar in bars) / sum(bar.weight for bar in bars)
+
+
+def bin_terms(labels: ArrayLike, scores: ArrayLike) -> Floats:
+    """What each item adds to the sums that `ece` (10 bins of equal width) is made of, *shape* (items, 30).
+
+    The sums are, for each bin: the weight, the scores, the positives.
+    """
+    gold, score, _ = labels_and_scores(labels, as_probabilities(scores))
+    terms = np.zeros((gold.size, 3, BINS))
+    bin_of = np.searchsorted(np.linspace(0, 1, BINS + 1)[1:-1], score)
+    terms[np.arange(gold.size), :, bin_of] = np.column_stack([np.ones(gold.size), score, gold])
+    return terms.reshape(gold.size, -1)
+
+
+def ece_of_sums(sums: Floats) -> float:
+    """`ece` of the sums of `bin_terms`.
+
+    >>> round(ece_of_sums(bin_terms([0, 1, 1], [0.05, 0.9, 1.0]).sum(axis=0)), 4)
+    0.05
+    """
+    mass, scores, positives = sums.reshape(3, -1)
+    return float(np.abs(scores - positives).sum() / mass.sum())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,35 +1,36 @@
-"""One form for every metric, and how any of them is measured: rows of a case, the value of all rows with weights.
+"""One form for every metric, and how any of them is measured: rows per case, then one value of all rows.
 
-So one loop measures anything, and a bootstrap by document only changes weights. `rows` is None where a case does not
-count (`records`, `coverage` say when). Whether a detector and a data set speak of a metric's level at all is not seen
-from one judgement: ask `Metric.fits` with the levels that both declare, before any rows.
+So one loop measures anything, and a bootstrap by document only changes how often rows count. `rows` is None where a
+case does not count (`alignment` and `coverage` say when). Whether a detector and a data set speak of a metric's level
+at all is not seen from one judgement: ask `Metric.fits` with the levels that both declare, before any rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from veridical.core.decide import THRESHOLD, check_threshold
 from veridical.core.errors import InputError
 from veridical.core.types import Example, Judgement
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats, as_weight
-from veridical.metrics.significance import bootstrap
+from veridical.metrics.significance import draw_documents, percentile_interval
 
-__all__ = ["Measured", "Metric", "Project", "Statistic", "interval", "measure"]
+__all__ = ["FunctionOfSums", "Measured", "Metric", "Project", "RankingArea", "Statistic", "interval", "measure"]
 
 Project: TypeAlias = Callable[[Example, Judgement, float], "Floats | None"]
-Statistic: TypeAlias = Callable[[Floats, Floats], float]
+
+_DRAWN_WEIGHTS = 4_000_000  # weights of rows held at once while a ranking metric is resampled, about 32 MB
 
 # What a detector has to score, and a data set to label, for a level to mean anything; either of a set is enough.
 _NEEDS = {
     "response": ({"response", "span"}, {"response", "span", "token", "claim", "pair"}),
+    "pair": ({"response", "span"}, {"pair"}),
     "token": ({"span"}, {"span", "token"}),
     "character": ({"span"}, {"span", "token"}),
     "span": ({"span"}, {"span", "token"}),
@@ -37,11 +38,81 @@ _NEEDS = {
 }
 
 
+class Statistic(Protocol):
+    """From rows to a metric's value, once and under resampling of documents."""
+
+    def value(self, rows: Floats, weight: Floats) -> float:
+        """The value of rows *(n, columns)*, each counted `weight` times; `UndefinedMetricError` where it has none."""
+        ...
+
+    def resampled(self, rows: Floats, document: NDArray[np.int64], times: Floats) -> Floats:
+        """The value in each sample, *shape* (samples,), NaN where it has none.
+
+        Row i belongs to document `document[i]`, which counts `times[s, document[i]]` times in sample s.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionOfSums:
+    """A statistic that depends on the rows through sums alone.
+
+    `terms` turns rows *(n, columns)* into what each of them adds to the sums, *(n, k)*; `formula` turns the k sums
+    into the value and raises `UndefinedMetricError` where there is none.
+    """
+
+    terms: Callable[[Floats], Floats]
+    formula: Callable[[Floats], float]
+
+    def value(self, rows: Floats, weight: Floats) -> float:
+        """The value of weighted rows."""
+        return float(self.formula(weight @ self.terms(rows)))
+
+    def resampled(self, rows: Floats, document: NDArray[np.int64], times: Floats) -> Floats:
+        """The value in each sample of documents."""
+        columns = self.terms(rows).T
+        per_document = np.stack([np.bincount(document, column, minlength=times.shape[1]) for column in columns], axis=1)
+        return self.values(times @ per_document)
+
+    def values(self, sums: Floats) -> Floats:
+        """The value of each row of `sums` *(m, k)*, *shape* (m,); NaN where it has none."""
+        values = np.full(len(sums), np.nan)
+        for i, row in enumerate(sums):
+            try:
+                values[i] = self.formula(row)
+            except UndefinedMetricError:
+                continue
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class RankingArea:
+    """An area under a curve over (label, score) rows.
+
+    `area` gives it for labels, scores and one weight per row; `areas` for weights of *shape* (samples, n), NaN where a
+    sample holds one class only.
+    """
+
+    area: Callable[[ArrayLike, ArrayLike, ArrayLike], float]
+    areas: Callable[[ArrayLike, ArrayLike, Floats], Floats]
+
+    def value(self, rows: Floats, weight: Floats) -> float:
+        """The value of weighted rows."""
+        return self.area(rows[:, 0] > 0, rows[:, 1], weight)
+
+    def resampled(self, rows: Floats, document: NDArray[np.int64], times: Floats) -> Floats:
+        """The value in each sample of documents."""
+        step = max(1, _DRAWN_WEIGHTS // len(rows))
+        chunks = (times[at : at + step][:, document] for at in range(0, len(times), step))
+        return np.concatenate([self.areas(rows[:, 0] > 0, rows[:, 1], weights) for weights in chunks])
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric: what it is called, says and means, and its two functions (`project` for rows, `statistic` for value).
+    """One metric: its name, what it means, and its two steps (`project` for rows, `statistic` for the value).
 
-    `level` is "response", "token", "character", "span" or "coverage"; `low` and `high` are its range.
+    `level` is "response", "pair", "token", "character", "span" or "coverage": the units that are counted, and the key
+    of the threshold that applies to them. `low` and `high` are its range.
     """
 
     name: str
@@ -79,7 +150,7 @@ class Metric:
         table = np.asarray(rows, dtype=np.float64)
         if table.ndim != 2 or not len(table):
             raise UndefinedMetricError(f"{self.name} is not defined: no case counts")
-        return self.statistic(table, as_weight(weight, len(table)))
+        return self.statistic.value(table, as_weight(weight, len(table)))
 
     def fits(self, detector: Collection[str], data: Collection[str]) -> bool:
         """Whether it can be measured, given the `levels` that a detector scores and those that a data set labels.
@@ -94,13 +165,16 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A metric's value, its interval, how many cases counted, and how many were not judged (by either side)."""
+    """A value with its interval, of `n` counted cases.
 
-    value: float
-    low: float
-    high: float
-    counted: int
-    not_judged: int
+    `value` is None where it is undefined, `low` and `high` where there is no interval; `note` then says why.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    note: str | None = None
 
 
 def interval(
@@ -114,8 +188,19 @@ def interval(
 ) -> tuple[float, float]:
     """The percentile bootstrap interval of `metric` under resampling of documents (`significance.bootstrap`).
 
-    `documents[i]` names the document of case i, None = the case is its own. Only documents with a case that counts
-    are drawn from.
+    Args:
+        metric: The metric.
+        rows_per_case: What each case adds (`Metric.rows`), None where it does not count.
+        documents: The document of each case; None = the case is its own.
+        resamples: The number of bootstrap samples, 1 or more.
+        seed: The seed of the samples; the same seed gives the same interval.
+        level: The level of the interval, in (0, 1).
+
+    Returns:
+        The lower and the upper bound. Only documents with a case that counts are drawn from.
+
+    Raises:
+        UndefinedMetricError: No case counts, there is one document only, or too many samples have no value.
 
     >>> from veridical.metrics.registry import METRICS
     >>> interval(METRICS["accuracy"], [np.array([[1.0, 1.0]]), None, np.array([[1.0, 0.0]])], ["a", "a", "b"])
@@ -123,14 +208,15 @@ def interval(
     """
     if len(rows_per_case) != len(documents):
         raise InputError(f"{len(rows_per_case)} cases, {len(documents)} documents")
-    own = (("case", i) if name is None else ("document", name) for i, name in enumerate(documents))
-    kept = [(rows, name) for rows, name in zip(rows_per_case, own, strict=True) if rows is not None]
-    if not kept:
+    names = [("case", i) if name is None else ("document", name) for i, name in enumerate(documents)]
+    counted = [(rows, name) for rows, name in zip(rows_per_case, names, strict=True) if rows is not None]
+    if not counted:
         raise UndefinedMetricError(f"{metric.name} is not defined: no case counts")
-    table = np.concatenate([rows for rows, _ in kept])
-    names = [name for rows, name in kept for _ in range(len(rows))]
-    value = partial(metric.value, table)
-    return bootstrap(value, names, resamples=resamples, seed=seed, level=level)
+    index = {name: i for i, name in enumerate(dict.fromkeys(name for rows, name in counted if len(rows)))}
+    document = np.array([index[name] for rows, name in counted for _ in range(len(rows))], dtype=np.int64)
+    times = draw_documents(len(index), resamples=resamples, seed=seed, level=level)
+    table = np.concatenate([rows for rows, _ in counted])
+    return percentile_interval(metric.statistic.resampled(table, document, times), len(index), level)
 
 
 def measure(
@@ -139,24 +225,46 @@ def measure(
     judgements: Sequence[Judgement],
     *,
     threshold: float | None = None,
+    documents: Sequence[Hashable] | None = None,
     resamples: int = 1000,
     seed: int = 0,
+    level: float = 0.95,
 ) -> Measured:
-    """`metric` over paired examples and judgements, with its 95 % interval by document.
+    """Measure `metric` over paired examples and judgements, with its interval by document.
+
+    Args:
+        metric: The metric.
+        examples: The labelled cases.
+        judgements: The judgement of each case, in the same order.
+        threshold: What counts as flagged, where the metric needs that.
+        documents: The document of each example; None = `Example.document`.
+        resamples: The number of bootstrap samples, 1 or more.
+        seed: The seed of the samples.
+        level: The level of the interval, in (0, 1).
+
+    Returns:
+        The value, its interval, and how many cases counted; an undefined value or interval is None, with a note.
 
     >>> from veridical.core.types import Case
     >>> from veridical.metrics.registry import METRICS
     >>> examples = [Example(Case(i, "a"), Judgement(i, "human:a", hallucination=float(i))) for i in "01"]
     >>> judgements = [Judgement("0", "me", hallucination=0.2), Judgement("1", "me", judged=())]
     >>> measure(METRICS["accuracy"], examples, judgements, threshold=0.5)
-    Measured(value=1.0, low=1.0, high=1.0, counted=1, not_judged=1)
+    Measured(value=1.0, low=None, high=None, n=1, note='no interval: one document only')
     """
     if len(examples) != len(judgements):
         raise InputError(f"{len(examples)} examples, {len(judgements)} judgements")
     rows = [metric.rows(e, j, threshold) for e, j in zip(examples, judgements, strict=True)]
-    kept = [found for found in rows if found is not None]
-    if not kept:
-        raise UndefinedMetricError(f"{metric.name} is not defined: none of {len(rows)} cases counts")
-    value = metric.value(np.concatenate(kept))
-    low, high = interval(metric, rows, [e.document for e in examples], resamples=resamples, seed=seed)
-    return Measured(value, low, high, len(kept), len(rows) - len(kept))
+    counted = [found for found in rows if found is not None]
+    if not counted:
+        return Measured(None, note="no case counts: not judged, or not labelled for it")
+    names = [example.document for example in examples] if documents is None else documents
+    try:
+        value = float(metric.value(np.concatenate(counted)))
+    except UndefinedMetricError as error:
+        return Measured(None, n=len(counted), note=error.message)
+    try:
+        low, high = interval(metric, rows, names, resamples=resamples, seed=seed, level=level)
+    except UndefinedMetricError as error:
+        return Measured(value, n=len(counted), note=f"no interval: {error.message}")
+    return Measured(value, low, high, len(counted))

@@ -1,12 +1,15 @@
-"""Whether two systems differ on the same cases: the exact paired-permutation test, no sampling.
+"""Whether two systems differ on the same cases: the paired-permutation test, exact wherever that is feasible.
 
 Under the null hypothesis each case's two outcomes may be swapped. There are 2^n assignments, but accuracy and F1 see
 them only through integer sums, so the distribution of the sums is built up by dynamic programming over the *kinds* of
-difference, each kind adding a binomial number of swaps (Zmigrod, Vieira & Cotterell 2022; D §5.4).
+difference, each kind adding a binomial number of swaps (Zmigrod, Vieira and Cotterell 2022; Chwang et al. 2024, §5.4).
+F1-Sp sums fractions, for which `permutation_of_sums` goes through all assignments where they are few, or draws some.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from math import comb
 
 import numpy as np
@@ -16,9 +19,17 @@ from veridical.core.errors import InputError
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Bools, Floats, as_labels
 
-__all__ = ["permutation_accuracy", "permutation_f1", "permutation_f1_counts"]
+__all__ = [
+    "PermutationTest",
+    "permutation_accuracy",
+    "permutation_f1",
+    "permutation_f1_counts",
+    "permutation_of_sums",
+    "permutation_sum",
+]
 
 STATES = 20_000_000
+_CHUNK = 1000
 TOLERANCE = 1e-12  # floats that stand for equal fractions differ by less; they count as at least as extreme
 
 Integers = NDArray[np.int64]
@@ -34,12 +45,88 @@ def permutation_accuracy(labels: ArrayLike, predicted_a: ArrayLike, predicted_b:
     0.25
     """
     gold, a, b = _three(labels, predicted_a, predicted_b)
-    right_a, right_b = (gold == a).astype(np.int64), (gold == b).astype(np.int64)
-    grid, _ = _distribution(right_a - right_b, np.zeros_like(right_a))
-    # the grid counts from all swapped to b's side: k of d differing cases fall to a, and the difference is 2 k - d
+    return permutation_sum(gold == a, gold == b)
+
+
+def permutation_sum(values_a: ArrayLike, values_b: ArrayLike) -> float:
+    """The exact two-sided p-value that the sums (or means) of two systems' whole-number values differ: (0, 1].
+
+    `values_*` hold what each case adds under each system, *shape* (cases,), such as twice the outcome of each pair.
+
+    >>> permutation_sum([2, 2, 1, 0], [0, 0, 1, 0])  # 2 cases differ, both one way: 2 of 4
+    0.5
+    """
+    a, b = (np.asarray(values).astype(np.int64) for values in (values_a, values_b))
+    if a.shape != b.shape or a.ndim != 1:
+        raise InputError(f"values of shape {a.shape} for values of shape {b.shape}", hint="one value per case for each")
+    if not a.size:
+        raise UndefinedMetricError("there are no cases to compare on")
+    grid, _ = _distribution(a - b, np.zeros_like(a))
+    # the grid counts from all swapped to b's side: if k of d in all falls to a, the difference is 2 k - d
     difference = np.abs(2 * np.arange(len(grid)) - (len(grid) - 1))
-    observed = abs(int(right_a.sum() - right_b.sum()))
-    return min(1.0, float(grid[:, 0][difference >= observed].sum()))
+    return min(1.0, float(grid[:, 0][difference >= abs(int((a - b).sum()))].sum()))
+
+
+@dataclass(frozen=True, slots=True)
+class PermutationTest:
+    """A two-sided p-value, and by how many assignments: all of them (`exact`), or that many drawn at random."""
+
+    p: float
+    exact: bool
+    assignments: int
+
+
+def permutation_of_sums(
+    sums_a: ArrayLike,
+    sums_b: ArrayLike,
+    values: Callable[[Floats], Floats],
+    *,
+    draws: int = 9_999,
+    seed: int = 0,
+) -> PermutationTest:
+    """The paired-permutation test for any value that depends on sums over cases, such as F1-Sp.
+
+    Exact where the cases that differ have at most `draws` assignments; otherwise assignments are drawn at random, and
+    p is (1 + those at least as extreme) / (1 + draws), which is never 0 (Phipson and Smyth 2010).
+
+    Args:
+        sums_a: What each case adds under the first system, *shape* (cases, k).
+        sums_b: What each case adds under the second, *shape* (cases, k).
+        values: The value of each row of sums *(m, k)*, *shape* (m,), NaN where undefined.
+        draws: The number of random assignments, 1 or more.
+        seed: The seed of the draws.
+
+    Raises:
+        UndefinedMetricError: The value of one system is undefined, or there are no cases.
+
+    >>> mean = lambda sums: sums[:, 0] / sums[:, 1]
+    >>> permutation_of_sums([[0.9, 1], [0.8, 1]], [[0.1, 1], [0.3, 1]], mean)
+    PermutationTest(p=0.5, exact=True, assignments=4)
+    """
+    a, b = (np.asarray(sums, dtype=np.float64) for sums in (sums_a, sums_b))
+    if a.shape != b.shape or a.ndim != 2:
+        raise InputError(f"sums of shape {a.shape} for sums of shape {b.shape}", hint="one row per case for each")
+    total_a, total_b = a.sum(axis=0), b.sum(axis=0)
+    observed = float(np.abs(np.diff(values(np.stack([total_a, total_b]))))[0]) if len(a) else np.nan
+    if np.isnan(observed):
+        raise UndefinedMetricError("a value to compare is undefined")
+    step = (b - a)[(a != b).any(axis=1)]
+    differing = len(step)
+    exact = differing < 63 and 2**differing <= draws
+    random = np.random.default_rng(seed)
+    assignments = 2**differing if exact else draws
+    extreme = 0
+    for at in range(0, assignments, _CHUNK):
+        size = min(_CHUNK, assignments - at)
+        if exact:
+            swapped = (np.arange(at, at + size)[:, None] >> np.arange(differing)) & 1
+        else:
+            swapped = random.integers(0, 2, (size, differing))
+        moved = swapped @ step
+        difference = np.abs(values(total_a + moved) - values(total_b - moved))
+        extreme += int(np.count_nonzero(~(difference < observed - TOLERANCE)))  # undefined ones count as extreme
+    p = extreme / assignments if exact else (1 + extreme) / (1 + assignments)
+    return PermutationTest(p, exact, assignments)
 
 
 def permutation_f1(labels: ArrayLike, predicted_a: ArrayLike, predicted_b: ArrayLike) -> float:

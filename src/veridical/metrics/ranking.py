@@ -5,6 +5,8 @@ All depend on the order of the scores only; equal scores share their place.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -12,54 +14,84 @@ from veridical.core.errors import InputError
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Bools, Floats, as_scores, labels_and_scores
 
-__all__ = ["average_precision", "ranks", "roc_auc", "spearman"]
+__all__ = ["average_precision", "average_precisions", "ranks", "roc_auc", "roc_aucs", "spearman"]
 
 
 def roc_auc(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
     """The chance that a random positive scores above a random negative, ties half: [0, 1], 0.5 = no order, 1 = perfect,
-    below 0.5 = the wrong way round. Area under the ROC curve (A §5.1, B §5; Hanley & McNeil 1982).
+    below 0.5 = the wrong way round. Area under the ROC curve (Chang et al. 2024, §5.1; Liu et al. 2022, §5; Hanley and
+    McNeil 1982).
 
     Raises `UndefinedMetricError` with one class only.
 
     >>> roc_auc([1, 0, 1, 0], [0.9, 0.1, 0.4, 0.4])
     0.875
     """
-    gold, score, w = labels_and_scores(labels, scores, weight)
-    positive, negative = _tied(gold, score, w, "ROC AUC")
-    above = positive.sum() - np.cumsum(positive) + positive / 2  # positives above each place, its own half
-    return float(above @ negative / (positive.sum() * negative.sum()))
+    return _single(roc_aucs, "ROC AUC", *labels_and_scores(labels, scores, weight))
 
 
 def average_precision(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
     """The mean over positives of the precision at their score: [base rate on average at random, 1], 1 = perfect.
 
     Area under the precision-recall curve **as a step function** (average precision, as scikit-learn has it), not by
-    trapezoids, which are too kind (Davis & Goadrich 2006). Needs a positive and a negative.
+    trapezoids, which overestimate it (Davis and Goadrich 2006). Needs a positive and a negative.
 
     >>> average_precision([1, 0, 1, 0], [0.9, 0.8, 0.7, 0.1]) == (1 / 1 + 2 / 3) / 2
     True
     """
-    gold, score, w = labels_and_scores(labels, scores, weight)
-    positive, negative = _tied(gold, score, w, "PR AUC")
-    found = np.cumsum(positive[::-1])
-    flagged = found + np.cumsum(negative[::-1])
-    return float(positive[::-1] @ (found / flagged) / found[-1])
+    return _single(average_precisions, "PR AUC", *labels_and_scores(labels, scores, weight))
 
 
-def _tied(gold: Bools, score: Floats, weight: Floats, what: str) -> tuple[Floats, Floats]:
-    """The weight of positives and of negatives at each distinct score, ascending; raises with one class only."""
-    kept = weight > 0
-    gold, score, weight = gold[kept], score[kept], weight[kept]
+def _single(
+    areas: Callable[[ArrayLike, ArrayLike, Floats], Floats], name: str, gold: Bools, score: Floats, weight: Floats
+) -> float:
+    (area,) = areas(gold, score, weight[None, :]).tolist()
+    if np.isnan(area):
+        one = "positive" if weight @ gold else "negative"
+        raise UndefinedMetricError(f"{name} needs both classes; all {int((weight > 0).sum())} labels are {one}")
+    return float(area)
+
+
+def roc_aucs(labels: ArrayLike, scores: ArrayLike, weights: Floats) -> Floats:
+    """`roc_auc` under each of several weightings *(samples, n)*, *shape* (samples,); NaN with one class only.
+
+    >>> roc_aucs([1, 0, 1, 0], [0.9, 0.1, 0.4, 0.4], np.array([[1.0, 1, 1, 1], [1, 1, 0, 0], [1, 0, 1, 0]]))
+    array([0.875, 1.   ,   nan])
+    """
+    positive, negative = _per_distinct_score(labels, scores, weights)
+    above = positive.sum(axis=1, keepdims=True) - np.cumsum(positive, axis=1) + positive / 2  # its own half
+    pairs = positive.sum(axis=1) * negative.sum(axis=1)
+    return _divided((above * negative).sum(axis=1), pairs)
+
+
+def average_precisions(labels: ArrayLike, scores: ArrayLike, weights: Floats) -> Floats:
+    """`average_precision` under each of several weightings *(samples, n)*, *shape* (samples,); NaN with one class only.
+
+    >>> average_precisions([1, 0], [0.9, 0.1], np.array([[1.0, 1.0], [1.0, 0.0]]))
+    array([ 1., nan])
+    """
+    positive, negative = (each[:, ::-1] for each in _per_distinct_score(labels, scores, weights))
+    found = np.cumsum(positive, axis=1)
+    flagged = found + np.cumsum(negative, axis=1)
+    precision = np.divide(found, flagged, out=np.zeros_like(found), where=flagged > 0)
+    total = positive.sum(axis=1)
+    return _divided((positive * precision).sum(axis=1), np.where(negative.sum(axis=1) > 0, total, 0.0))
+
+
+def _per_distinct_score(labels: ArrayLike, scores: ArrayLike, weights: Floats) -> tuple[Floats, Floats]:
+    """The weight of positives and of negatives at each distinct score, ascending, each *shape* (samples, scores)."""
+    gold, score = np.asarray(labels) > 0, np.asarray(scores)
     order = np.argsort(score, kind="stable")
     ordered = score[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    each = weight[order]
-    positive = np.add.reduceat(each * gold[order], starts)
-    negative = np.add.reduceat(each * ~gold[order], starts)
-    if not positive.any() or not negative.any():
-        one = "positive" if positive.any() else "negative"
-        raise UndefinedMetricError(f"{what} needs both classes; all {gold.size} labels are {one}")
+    sorted_weights = weights[:, order]
+    positive = np.add.reduceat(sorted_weights * gold[order], starts, axis=1)
+    negative = np.add.reduceat(sorted_weights * ~gold[order], starts, axis=1)
     return positive, negative
+
+
+def _divided(part: Floats, whole: Floats) -> Floats:
+    return np.divide(part, whole, out=np.full_like(part, np.nan), where=whole > 0)
 
 
 def ranks(values: ArrayLike) -> Floats:

@@ -1,7 +1,7 @@
-"""Every metric under its name: what a case adds to it, and what all rows come to.
+"""Every metric by name: what a case adds to it, and the value of all rows.
 
-`METRICS` is the table; `word_roc_auc` and `source_word_roc_auc` make the two that a list of stop words belongs to,
-with other stop words than NLTK's.
+`METRICS` is the table; `word_roc_auc` and `source_word_roc_auc` make the two metrics that depend on a list of stop
+words with other stop words than NLTK's.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from veridical.core.errors import UnknownNameError
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Example, Judgement
-from veridical.metrics import UndefinedMetricError, calibration, ranking, response, spans
+from veridical.metrics import UndefinedMetricError, calibration, ranking, spans
 from veridical.metrics.alignment import Characters, characters, response_pair
-from veridical.metrics.arrays import Bools, Floats
+from veridical.metrics.arrays import Bools, Floats, as_probabilities
 from veridical.metrics.confusion import Confusion
 from veridical.metrics.coverage import coverage_pair, omitted_sources, source_words
-from veridical.metrics.measure import Metric, Project, Statistic
+from veridical.metrics.measure import FunctionOfSums, Metric, Project, RankingArea, Statistic
+from veridical.metrics.pairs import pair_name, pair_number, pair_outcomes
 from veridical.metrics.tokens import runs, white_space_tokens, word_units
 
 __all__ = ["METRICS", "metric", "source_word_roc_auc", "word_roc_auc"]
@@ -108,34 +108,68 @@ def _omitted(example: Example, judgement: Judgement, threshold: float) -> Floats
     return None if pair is None else _counts(*pair)
 
 
-# --- what all rows come to ----------------------------------------------------------------------------------------
+def _pair_member(example: Example, judgement: Judgement, _: float) -> Floats | None:
+    name, pair = pair_name(example), response_pair(example, judgement)
+    return None if name is None or pair is None else np.array([[pair_number(name), *pair]], dtype=np.float64)
 
 
-def _decided(of: Callable[[ArrayLike, ArrayLike, ArrayLike], float]) -> Statistic:
-    return lambda rows, weight: of(rows[:, 0] > 0, rows[:, 1] > 0, weight)
+# --- the value of all rows ----------------------------------------------------------------------------------------
 
 
-def _scored(of: Callable[[ArrayLike, ArrayLike, ArrayLike], float]) -> Statistic:
-    return lambda rows, weight: of(rows[:, 0] > 0, rows[:, 1], weight)
+def _confusion(formula: Callable[[Confusion], float], terms: Callable[[Floats], Floats]) -> Statistic:
+    return FunctionOfSums(terms, lambda sums: formula(Confusion(*sums.tolist())))
 
 
-def _counted(of: Callable[[Confusion], float]) -> Statistic:
-    return lambda rows, weight: of(Confusion(*(weight @ rows).tolist()))
+def _decided(formula: Callable[[Confusion], float]) -> Statistic:
+    """Of (label, flagged) rows."""
+
+    def terms(rows: Floats) -> Floats:
+        gold, flagged = rows[:, 0] > 0, rows[:, 1] > 0
+        return np.column_stack([gold & flagged, ~gold & flagged, gold & ~flagged, ~gold & ~flagged]).astype(float)
+
+    return _confusion(formula, terms)
 
 
-def _mean(rows: Floats, weight: Floats) -> float:
-    if not weight.any():
+def _counted(formula: Callable[[Confusion], float]) -> Statistic:
+    """Of (tp, fp, fn) rows."""
+    return _confusion(formula, lambda rows: rows)
+
+
+def _mean(sums: Floats) -> float:
+    if not sums[1]:
         raise UndefinedMetricError("a mean over no cases is not defined")
-    return float(weight @ rows[:, 0] / weight.sum())
+    return float(sums[0] / sums[1])
+
+
+def _brier_skill(sums: Floats) -> float:
+    rate = sums[1] / sums[2]
+    if rate in (0.0, 1.0):
+        raise UndefinedMetricError(f"the Brier skill score needs both classes; all labels are {bool(rate)}")
+    return float(1.0 - sums[0] / sums[2] / (rate * (1.0 - rate)))
+
+
+def _squared_errors(rows: Floats) -> Floats:
+    gold, score = rows[:, 0] > 0, as_probabilities(rows[:, 1])
+    return np.column_stack([(score - gold) ** 2, gold, np.ones(len(rows))])
+
+
+_MEAN = FunctionOfSums(lambda rows: np.column_stack([rows[:, 0], np.ones(len(rows))]), _mean)
+_BRIER = FunctionOfSums(lambda rows: _squared_errors(rows)[:, [0, 2]], _mean)
+_BRIER_SKILL = FunctionOfSums(_squared_errors, _brier_skill)
+_ECE = FunctionOfSums(lambda rows: calibration.bin_terms(rows[:, 0] > 0, rows[:, 1]), calibration.ece_of_sums)
+_F1_SP = FunctionOfSums(spans.coverage_terms, spans.f1_of_coverage_sums)
+_PAIRS = FunctionOfSums(pair_outcomes, _mean)
+_ROC_AUC = RankingArea(ranking.roc_auc, ranking.roc_aucs)
+_PR_AUC = RankingArea(ranking.average_precision, ranking.average_precisions)
 
 
 # --- the table ----------------------------------------------------------------------------------------------------
 
-_D, _B, _A = "D §4.3", "B §5", "A §5.1"
+_CHANG, _LIU, _CHWANG = "Chang et al. 2024, §5.1", "Liu et al. 2022, §5", "CH-Wang et al. 2024, §4.3"
 _response = partial(Metric, level="response", project=_decision)
 _probability = partial(Metric, level="response", project=_score, needs_threshold=False)
 _token = partial(Metric, level="token", project=_tokens, source="Zhou et al. 2021")
-_character = partial(Metric, level="character", project=_characters)
+_character = partial(Metric, level="character", project=_characters, source="Zhou et al. 2021, by character")
 _of_spans = partial(Metric, level="span")
 
 
@@ -153,15 +187,18 @@ def _word_scores(is_stop_word: Callable[[str], bool] | None) -> Project:
 def word_roc_auc(
     is_stop_word: Callable[[str], bool] | None = STOP_WORDS.__contains__, *, name: str = "word_roc_auc"
 ) -> Metric:
-    """ROC AUC over the words of responses that are not stop words (A §5.3; English ones of NLTK unless another
-    list is given, None = no word is one).
+    """ROC AUC over the words of responses that are not stop words (Chang et al. 2024, §5.3).
+
+    Args:
+        is_stop_word: Whether a lower-cased word is a stop word; default: NLTK's English ones, None = no word is one.
+        name: The name of the metric.
 
     >>> word_roc_auc(lambda word: word in {"the", "of"}).level
     'token'
     """
     text = "Chance that a hallucinated word of a response scores above another word"
-    value = _scored(ranking.roc_auc)
-    return Metric(name, "token", text, "A §5.3", _word_scores(is_stop_word), value, needs_threshold=False)
+    project = _word_scores(is_stop_word)
+    return Metric(name, "token", text, "Chang et al. 2024, §5.3", project, _ROC_AUC, needs_threshold=False)
 
 
 def source_word_roc_auc(
@@ -178,59 +215,80 @@ def source_word_roc_auc(
         return np.column_stack(pair) if pair is not None and pair[0].size else None
 
     text = "Chance that an omitted word of a source scores above another word"
-    value = _scored(ranking.roc_auc)
-    return Metric(name, "coverage", text, "A §5.3", project, value, needs_threshold=False)
+    return Metric(name, "coverage", text, "Chang et al. 2024, §5.3", project, _ROC_AUC, needs_threshold=False)
 
 
 _TABLE = [
-    _response("accuracy", definition="Share of right decisions", source=_B, statistic=_decided(response.accuracy)),
+    _response("accuracy", definition="Share of right decisions", source=_LIU, statistic=_decided(Confusion.accuracy)),
     _response(
         "balanced_accuracy",
         definition="Mean of the recalls of both classes; 0.5 = a coin",
         source="Brodersen et al. 2010",
-        statistic=_decided(response.balanced_accuracy),
+        statistic=_decided(Confusion.balanced_accuracy),
     ),
-    _response("precision", definition="tp / (tp + fp)", source=_D, statistic=_decided(response.precision)),
-    _response("recall", definition="tp / (tp + fn)", source=_D, statistic=_decided(response.recall)),
-    _response("f1", definition="F1-R: 2 tp / (2 tp + fp + fn)", source=_D, statistic=_decided(response.f1)),
+    _response("precision", definition="tp / (tp + fp)", source=_CHWANG, statistic=_decided(Confusion.precision)),
+    _response("recall", definition="tp / (tp + fn)", source=_CHWANG, statistic=_decided(Confusion.recall)),
+    _response("f1", definition="F1-R: 2 tp / (2 tp + fp + fn)", source=_CHWANG, statistic=_decided(Confusion.f1)),
+    *(
+        _response(
+            f"negative_{name}",
+            definition=f'{text} of the class "not hallucinated"',
+            source="Liu et al. 2022, Tables 2 and 3",
+            statistic=_decided(formula),
+        )
+        for name, text, formula in (
+            ("precision", "Precision", lambda c: c.swapped().precision()),
+            ("recall", "Recall", lambda c: c.swapped().recall()),
+            ("f1", "F1", lambda c: c.swapped().f1()),
+        )
+    ),
     _response(
         "g_mean",
         definition="Geometric mean of the recalls of both classes",
-        source=_B,
-        statistic=_decided(response.g_mean),
+        source=_LIU,
+        statistic=_decided(Confusion.g_mean),
     ),
     _probability(
         "brier",
-        definition="Mean squared distance of score and label (what B prints as BSS)",
-        source=_B,
-        statistic=_scored(response.brier),
+        definition="Mean squared distance of score and label (what Liu et al. 2022 print as BSS)",
+        source=_LIU,
+        statistic=_BRIER,
         higher_is_better=False,
     ),
     _probability(
         "bss",
         definition="1 - Brier / Brier of the base rate; 0 = the base rate, negative = worse",
-        source="Brier 1950; not B's BSS",
-        statistic=_scored(response.brier_skill),
+        source="Brier 1950; not the BSS of Liu et al. 2022",
+        statistic=_BRIER_SKILL,
         low=float("-inf"),
     ),
     _probability(
         "roc_auc",
         definition="Chance that a hallucinated response scores above another, ties half; 0.5 = no order",
-        source=f"{_A}, {_B}",
-        statistic=_scored(ranking.roc_auc),
+        source=f"{_CHANG}; {_LIU}",
+        statistic=_ROC_AUC,
     ),
     _probability(
         "pr_auc",
         definition="Average precision: area under precision-recall steps",
-        source="Davis & Goadrich 2006",
-        statistic=_scored(ranking.average_precision),
+        source="Davis and Goadrich 2006",
+        statistic=_PR_AUC,
     ),
     _probability(
         "ece",
         definition="Mean gap of score and share of positives over 10 bins of equal width",
         source="Naeini et al. 2015",
-        statistic=_scored(calibration.ece),
+        statistic=_ECE,
         higher_is_better=False,
+    ),
+    Metric(
+        "pair_accuracy",
+        "pair",
+        "Share of pairs whose hallucinated member scores higher, ties half; 0.5 = no order",
+        "Ma et al. 2023",
+        _pair_member,
+        _PAIRS,
+        needs_threshold=False,
     ),
     _token("token_precision", definition="Over white-space tokens", statistic=_counted(Confusion.precision)),
     _token("token_recall", definition="Over white-space tokens", statistic=_counted(Confusion.recall)),
@@ -243,33 +301,18 @@ _TABLE = [
             f"{text}, over the words of word_roc_auc",
             source,
             _word_scores(STOP_WORDS.__contains__),
-            _scored(value),
+            statistic,
             higher_is_better=False,
             needs_threshold=False,
         )
-        for name, text, source, value in (
-            ("ece", "Mean gap of score and share of positives over 10 bins", "Naeini et al. 2015", calibration.ece),
-            ("brier", "Mean squared distance of score and label", "Brier 1950", response.brier),
+        for name, text, source, statistic in (
+            ("ece", "Mean gap of score and share of positives over 10 bins", "Naeini et al. 2015", _ECE),
+            ("brier", "Mean squared distance of score and label", "Brier 1950", _BRIER),
         )
     ),
-    _character(
-        "char_precision",
-        definition="Over characters",
-        source="Zhou et al. 2021, by character",
-        statistic=_counted(Confusion.precision),
-    ),
-    _character(
-        "char_recall",
-        definition="Over characters",
-        source="Zhou et al. 2021, by character",
-        statistic=_counted(Confusion.recall),
-    ),
-    _character(
-        "char_f1",
-        definition="Over characters",
-        source="Zhou et al. 2021, by character",
-        statistic=_counted(Confusion.f1),
-    ),
+    _character("char_precision", definition="Over characters", statistic=_counted(Confusion.precision)),
+    _character("char_recall", definition="Over characters", statistic=_counted(Confusion.recall)),
+    _character("char_f1", definition="Over characters", statistic=_counted(Confusion.f1)),
     _character(
         "char_iou",
         definition="Shared over marked characters, of all texts together",
@@ -279,21 +322,21 @@ _TABLE = [
     _of_spans(
         "f1_sp",
         definition="F1-Sp: partial credit by white-space tokens; mean over spans",
-        source=_D,
+        source=_CHWANG,
         project=_partial_tokens,
-        statistic=spans.f1_of_coverages,
+        statistic=_F1_SP,
     ),
     _of_spans(
         "f1_sp_char",
         definition="F1-Sp: partial credit by characters; mean over spans",
-        source=_D,
+        source=_CHWANG,
         project=_partial_characters,
-        statistic=spans.f1_of_coverages,
+        statistic=_F1_SP,
     ),
     _of_spans(
         "span_exact_f1",
         definition="F1 of spans hit to the character",
-        source="Tjong Kim Sang & De Meulder 2003",
+        source="Tjong Kim Sang and De Meulder 2003",
         project=_exact,
         statistic=_counted(Confusion.f1),
     ),
@@ -302,21 +345,21 @@ _TABLE = [
         definition="F1 of spans that share a character with the other side",
         source="Breck et al. 2007",
         project=_overlap,
-        statistic=spans.f1_of_coverages,
+        statistic=_F1_SP,
     ),
     _of_spans(
         "mushroom_iou",
         definition="Mean over responses of shared over marked characters; 1 where both mark nothing",
         source="SemEval-2025 task 3",
         project=_mushroom_iou,
-        statistic=_mean,
+        statistic=_MEAN,
     ),
     _of_spans(
         "mushroom_cor",
         definition="Mean over responses of Spearman's correlation of soft labels; constant: 1 if both, else 0",
         source="SemEval-2025 task 3",
         project=_mushroom_cor,
-        statistic=_mean,
+        statistic=_MEAN,
         low=-1.0,
         needs_threshold=False,
     ),
@@ -324,16 +367,16 @@ _TABLE = [
         "coverage_roc_auc",
         "coverage",
         "Chance that a response with an omission scores above another, ties half; 0.5 = no order",
-        _A,
+        _CHANG,
         _coverage,
-        _scored(ranking.roc_auc),
+        _ROC_AUC,
         needs_threshold=False,
     ),
     Metric(
         "omission_recall",
         "coverage",
         "Share of omitted sources (arguments) that were found",
-        "A §3 (errors by argument)",
+        "Chang et al. 2024, §3 (errors by argument)",
         _omitted,
         _counted(Confusion.recall),
     ),
@@ -341,7 +384,7 @@ _TABLE = [
         "omission_f1",
         "coverage",
         "F1 over sources (arguments)",
-        "A §3 (errors by argument)",
+        "Chang et al. 2024, §3 (errors by argument)",
         _omitted,
         _counted(Confusion.f1),
     ),

@@ -18,7 +18,16 @@ from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Bools, Floats, labels_and_scores
 from veridical.metrics.ranking import ranks, roc_auc
 
-__all__ = ["AreaTest", "area_correlation", "bonferroni", "bootstrap", "delong", "hanley_mcneil"]
+__all__ = [
+    "AreaTest",
+    "area_correlation",
+    "bonferroni",
+    "bootstrap",
+    "delong",
+    "draw_documents",
+    "hanley_mcneil",
+    "percentile_interval",
+]
 
 UNDEFINED_SHARE = 0.1
 
@@ -33,35 +42,63 @@ def bootstrap(
 ) -> tuple[float, float]:
     """The percentile interval of `value` under resampling of whole documents (Efron & Tibshirani 1993 §13.3).
 
-    `documents[i]` names the document of item i; `value` gets how often each item counts, *shape* (items,), so nothing
-    is copied. Samples in which `value` is undefined are left out; if they are more than a tenth,
-    `UndefinedMetricError`. The same seed gives the same interval.
+    Args:
+        value: The value, given how often each item counts, *shape* (items,); may raise `UndefinedMetricError`.
+        documents: The document of each item.
+        resamples: The number of samples, 1 or more.
+        seed: The seed of the samples; the same seed gives the same interval.
+        level: The level of the interval, in (0, 1).
+
+    Raises:
+        UndefinedMetricError: There is one document only, or more than a tenth of the samples have no value.
 
     >>> from veridical.metrics.response import accuracy
     >>> bootstrap(lambda weight: accuracy([1, 0, 1], [1, 0, 0], weight), ["a", "a", "b"], resamples=200)
     (0.0, 1.0)
     """
-    if resamples < 1 or not 0.0 < level < 1.0:
-        raise InputError(f"{resamples} resamples at level {level}", hint="1 or more, at a level between 0 and 1")
-    place = {name: i for i, name in enumerate(dict.fromkeys(documents))}
-    if not place:
-        raise UndefinedMetricError("there are no documents to draw from")
-    item_place = np.array([place[name] for name in documents])
-    generator = np.random.default_rng(seed)
-    even = np.full(len(place), 1 / len(place))
-    values: list[float] = []
-    for _ in range(resamples):
-        times = generator.multinomial(len(place), even).astype(np.float64)
+    index = {name: i for i, name in enumerate(dict.fromkeys(documents))}
+    document = np.array([index[name] for name in documents], dtype=np.int64)
+    values = np.full(resamples, np.nan)
+    for i, times in enumerate(draw_documents(len(index), resamples=resamples, seed=seed, level=level)):
         try:
-            values.append(value(times[item_place]))
+            values[i] = value(times[document])
         except UndefinedMetricError:
             continue
-    if resamples - len(values) > UNDEFINED_SHARE * resamples:
+    return percentile_interval(values, len(index), level)
+
+
+def draw_documents(count: int, *, resamples: int, seed: int, level: float = 0.95) -> Floats:
+    """How often each of `count` documents is drawn in each bootstrap sample, *shape* (resamples, count).
+
+    Raises `UndefinedMetricError` for fewer than two documents: an interval cannot be told from one.
+
+    >>> draw_documents(3, resamples=2, seed=0).sum(axis=1)
+    array([3., 3.])
+    """
+    if resamples < 1 or not 0.0 < level < 1.0:
+        raise InputError(f"{resamples} resamples at level {level}", hint="1 or more, at a level between 0 and 1")
+    if count < 2:
+        raise UndefinedMetricError("one document only" if count else "there are no documents to draw from")
+    even = np.full(count, 1 / count)
+    return np.random.default_rng(seed).multinomial(count, even, size=resamples).astype(np.float64)
+
+
+def percentile_interval(values: Floats, documents: int, level: float = 0.95) -> tuple[float, float]:
+    """The percentile interval of the `values` in bootstrap samples of so many documents; NaN = undefined there.
+
+    Raises `UndefinedMetricError` if more than a tenth of them are undefined.
+
+    >>> percentile_interval(np.arange(101.0), 10, level=0.5)
+    (25.0, 75.0)
+    """
+    defined = values[~np.isnan(values)]
+    missing = len(values) - len(defined)
+    if missing > UNDEFINED_SHARE * len(values):
         raise UndefinedMetricError(
-            f"undefined in {resamples - len(values)} of {resamples} bootstrap samples of {len(place)} documents",
+            f"undefined in {missing} of {len(values)} bootstrap samples of {documents} documents",
             hint="an interval needs more documents",
         )
-    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
 

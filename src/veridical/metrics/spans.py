@@ -22,7 +22,9 @@ from veridical.metrics.tokens import Units, any_in, mask
 __all__ = [
     "character_counts",
     "coverage_rows",
+    "coverage_terms",
     "exact_counts",
+    "f1_of_coverage_sums",
     "f1_of_coverages",
     "f1_sp",
     "mushroom_cor",
@@ -80,7 +82,8 @@ def _covered(spans: Sequence[Span], others: Sequence[Span], units: Units | None)
 
 
 def f1_of_coverages(rows: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """F1-Sp of rows from `coverage_rows`: [0, 1], 0 = no overlap anywhere, 1 = each side covers the other. D §4.3.
+    """F1-Sp of rows from `coverage_rows`: [0, 1], 0 = no overlap anywhere, 1 = each side covers the other
+    (Chwang et al. 2024, §4.3).
 
     Recall is the mean over gold spans, precision over predicted ones, over all texts alike. With spans on one side
     only it is 0; with none at all it is undefined.
@@ -89,10 +92,25 @@ def f1_of_coverages(rows: ArrayLike, weight: ArrayLike | None = None) -> float:
     0.5
     """
     table = np.asarray(rows, dtype=np.float64).reshape(-1, 2)
-    w = as_weight(weight, len(table))
-    is_predicted = table[:, 0] == 1
-    both = [(w[side].sum(), float(w[side] @ table[side, 1])) for side in (~is_predicted, is_predicted)]
-    (n_gold, gold), (n_predicted, predicted) = both
+    return f1_of_coverage_sums(as_weight(weight, len(table)) @ coverage_terms(table))
+
+
+def coverage_terms(rows: Floats) -> Floats:
+    """What each row of `coverage_rows` adds to the sums that F1-Sp is made of, *shape* (spans, 4).
+
+    The sums are: number of gold spans, their covered shares, number of predicted spans, their covered shares.
+    """
+    predicted = rows[:, 0] == 1
+    return np.column_stack([~predicted, ~predicted * rows[:, 1], predicted, predicted * rows[:, 1]])
+
+
+def f1_of_coverage_sums(sums: Floats) -> float:
+    """F1-Sp of the four sums of `coverage_terms`; `UndefinedMetricError` where there is no span on either side.
+
+    >>> f1_of_coverage_sums(np.array([1, 0.5, 2, 1.0]))
+    0.5
+    """
+    n_gold, gold, n_predicted, predicted = sums.tolist()
     if n_gold == 0 and n_predicted == 0:
         raise UndefinedMetricError("span F1 is not defined: there are no spans, gold or predicted")
     if gold == 0 or predicted == 0:

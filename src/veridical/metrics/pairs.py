@@ -1,0 +1,53 @@
+"""Pairs of a right and a hallucinated response to the same input, as BUMP and HaluEval have them.
+
+The two members of a pair share their case id up to the last slash; what follows it is the example's group "version".
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from veridical.core.types import Example
+from veridical.metrics.arrays import Floats
+
+__all__ = ["pair_name", "pair_number", "pair_outcomes"]
+
+
+def pair_name(example: Example) -> str | None:
+    """The name of the pair that an example belongs to; None where it belongs to none.
+
+    >>> from veridical.core.types import Case, Judgement
+    >>> case = Case("qa/7/right", "In Rome")
+    >>> pair_name(Example(case, Judgement(case.id, "human:a"), group=(("version", "right"),)))
+    'qa/7'
+    """
+    version = dict(example.group).get("version")
+    name, slash, last = example.case.id.rpartition("/")
+    return name if slash and last == version else None
+
+
+def pair_number(name: str) -> int:
+    """A number for the pair of that name, below 2**48 so that a float holds it exactly."""
+    return int.from_bytes(hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=6).digest(), "big")
+
+
+def pair_outcomes(rows: Floats) -> Floats:
+    """What each of (pair, label, score) rows adds to the sums that pair accuracy is made of, *shape* (rows, 2).
+
+    A hallucinated member adds its outcomes against the right members of its pair (1 = it scores higher, 0.5 = a tie,
+    0 = it scores lower) and their number; a right member adds nothing.
+
+    >>> pair_outcomes(np.array([[7, 0, 0.2], [7, 1, 0.9], [8, 1, 0.5], [8, 0, 0.5], [9, 1, 0.4]])).tolist()
+    [[0.0, 0.0], [1.0, 1.0], [0.5, 1.0], [0.0, 0.0], [0.0, 0.0]]
+    """
+    terms = np.zeros((len(rows), 2))
+    right: dict[float, list[float]] = {}
+    for pair, label, score in rows.tolist():
+        if not label:
+            right.setdefault(pair, []).append(score)
+    for i, (pair, label, score) in enumerate(rows.tolist()):
+        others = right.get(pair, ()) if label else ()
+        terms[i] = sum((score > other) + (score == other) / 2 for other in others), len(others)
+    return terms
