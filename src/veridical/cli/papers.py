@@ -203,5 +203,7 @@ def _interval(estimate: Estimate | None, *, percent: bool = False) -> str:
     if estimate is None:
         return "–"
     scale, digits, unit = (100, 1, " %") if percent else (1, 2, "")
-    value, low, high = (scale * number for number in (estimate.value, estimate.low, estimate.high))
-    return f"{value:.{digits}f}{unit} ({low:.{digits}f}–{high:.{digits}f})"
+    value = f"{scale * estimate.value:.{digits}f}{unit}"
+    if estimate.low is None or estimate.high is None:
+        return value
+    return f"{value} ({scale * estimate.low:.{digits}f}–{scale * estimate.high:.{digits}f})"
