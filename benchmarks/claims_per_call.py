@@ -27,8 +27,9 @@ from veridical.bench.settings import Loaded, Settings, load
 from veridical.cli.delivery import print_dry_run
 from veridical.core.decide import THRESHOLD
 from veridical.core.errors import CannotJudgeError, VeridicalError
+from veridical.core.types import Usage
 from veridical.datasets.split import document_of
-from veridical.detectors.claims.claim_checker import Finding, Question, add
+from veridical.detectors.claims.claim_checker import Finding, Question
 from veridical.detectors.claims.claims import sentence_claims
 from veridical.detectors.claims.llm_checker import ModelChecker
 from veridical.llm.connection import Connection, read_prices
@@ -76,7 +77,7 @@ def row(claims: Claims, one: list[Finding], several: list[Finding], per_call: in
     both = [i for i, (a, b) in enumerate(zip(one, several, strict=True)) if a.score is not None and b.score is not None]
     wrong, documents = np.array([claims.wrong[i] for i in both]), [claims.documents[i] for i in both]
     said = [np.array([(side[i].score or 0.0) >= THRESHOLD for i in both]) for side in (one, several)]
-    usage = add(finding.usage for finding in several)
+    usage = Usage.total(finding.usage for finding in several)
     found: dict[str, Any] = {
         "claims_per_call": per_call,
         "claims": len(claims.wrong),
@@ -106,10 +107,10 @@ def measure(connection: Connection, spec: str, sample: int | None, counts: Seque
     for per_call in (1, *counts):
         checker = ModelChecker(connection.chat(), claims_per_call=per_call)
         findings = checker.check(claims.questions)
-        if connection.refused():
+        if connection.refused_requests:
             raise CannotJudgeError("the budget is spent", hint="run again with more; with --cache it goes on")
         one = one or findings
-        if not connection.rehearse:
+        if not connection.dry_run:
             about = {"benchmark": "claims per call", "model": checker.model.name, "data": data.name}
             about |= {"split": data.split, "data_hash": data.hash, "prompts": [p.hash for p in checker.prompts]}
             made = {"command": shlex.join(["python", *sys.argv]), "python": platform.python_version()}
@@ -134,14 +135,14 @@ def main() -> int:
     parser.add_argument("--dry-run", action="store_true")
     given = vars(parser.parse_args())
     data, counts = given.pop("data"), [int(count) for count in given.pop("per_call").split(",")]
-    sample, seed, rehearse = given.pop("sample"), given.pop("seed"), given.pop("dry_run")
-    connection = Connection(**given, rehearse=rehearse)
+    sample, seed, dry_run = given.pop("sample"), given.pop("seed"), given.pop("dry_run")
+    connection = Connection(**given, dry_run=dry_run)
     try:
         measure(connection, data, sample, counts, seed)
     except VeridicalError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    return print_dry_run(connection) if rehearse else 0
+    return print_dry_run(connection) if dry_run else 0
 
 
 if __name__ == "__main__":

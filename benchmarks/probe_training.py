@@ -47,13 +47,13 @@ from veridical.metrics.response import f1
 from veridical.models.load import load
 from veridical.models.probe_heads import Probes
 from veridical.models.testing import tiny
-from veridical.probes.activation_store import INDEX, Store, write_store
+from veridical.probes.activation_store import INDEX, ActivationStore, write_store
 from veridical.probes.fitting import fit, scores_of
-from veridical.probes.labelled_sequences import Labels, force, labels_of
-from veridical.probes.probe_batch import Options
+from veridical.probes.labelled_sequences import Labels, encode_examples, labels_of
+from veridical.probes.options import ProbeOptions
 
 
-def synthetic(folder: Path, sublayers: int, width: int, responses: int, tokens: int) -> tuple[Store, Labels]:
+def synthetic(folder: Path, sublayers: int, width: int, responses: int, tokens: int) -> tuple[ActivationStore, Labels]:
     """A store on disk, and labels whose direction grows clearer with depth."""
     from safetensors.torch import save_file
 
@@ -77,26 +77,26 @@ def synthetic(folder: Path, sublayers: int, width: int, responses: int, tokens: 
     split = np.split(gold, np.cumsum(lengths)[:-1])
     weights = [np.ones_like(part) for part in split]
     whole = np.array([part.max() for part in split], dtype=np.float32)
-    return Store(folder, memory=1 << 40), Labels(split, weights, whole, np.ones(responses, dtype=np.float32))
+    return ActivationStore(folder, memory=1 << 40), Labels(split, weights, whole, np.ones(responses, dtype=np.float32))
 
 
-def real(given: argparse.Namespace) -> tuple[Store, Labels, Any, Any]:
+def real(given: argparse.Namespace) -> tuple[ActivationStore, Labels, Any, Any]:
     """A store of a model's activations, labels, and which sequences are for training and validation."""
     model = load(given.model, dtype="bf16")
     parts = split_by_document(read(given.data))
     used = [*parts["train"], *parts["valid"]]
-    forced = force(model, used, "tldr", max_tokens=given.max_tokens)
-    write_store(given.store, model, forced)
+    encoded = encode_examples(model, used, "tldr", max_tokens=given.max_tokens)
+    write_store(given.store, model, encoded)
     count = len(parts["train"])
-    train, valid = forced.sequences_of(range(count)), forced.sequences_of(range(count, len(used)))
-    return Store(given.store, memory=1 << 40), labels_of(forced), train, valid
+    train, valid = encoded.sequences_of(range(count)), encoded.sequences_of(range(count, len(used)))
+    return ActivationStore(given.store, memory=1 << 40), labels_of(encoded), train, valid
 
 
-def at_once(store: Store, labels: Labels, train: Any, valid: Any, options: Options) -> Probes:
+def at_once(store: ActivationStore, labels: Labels, train: Any, valid: Any, options: ProbeOptions) -> Probes:
     return fit(store, labels, train, valid, options).probes
 
 
-def loop(store: Store, labels: Labels, train: Any, valid: Any, options: Options) -> Probes:
+def loop(store: ActivationStore, labels: Labels, train: Any, valid: Any, options: ProbeOptions) -> Probes:
     projections, offsets = [], []
     for s in store.sublayers:
         x = store.read(train, [s])[0]
@@ -132,7 +132,9 @@ def loop(store: Store, labels: Labels, train: Any, valid: Any, options: Options)
     return Probes(options.kind, "token", store.sublayers, np.stack(projections), np.stack(offsets))
 
 
-def sklearn(store: Store, labels: Labels, train: Any, valid: Any, options: Options, penalty: float = np.inf) -> Probes:
+def sklearn(
+    store: ActivationStore, labels: Labels, train: Any, valid: Any, options: ProbeOptions, penalty: float = np.inf
+) -> Probes:
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
 
@@ -148,7 +150,7 @@ def sklearn(store: Store, labels: Labels, train: Any, valid: Any, options: Optio
     return Probes("linear", "token", store.sublayers, np.stack(projections), np.stack(offsets))
 
 
-def mean_f1(store: Store, labels: Labels, valid: Any, probes: Probes) -> float:
+def mean_f1(store: ActivationStore, labels: Labels, valid: Any, probes: Probes) -> float:
     gold = np.concatenate([labels.tokens[i] for i in valid]) > 0
     each = scores_of(store, valid, probes)
     scores = np.concatenate([each[int(i)] for i in valid], 1)
@@ -158,7 +160,7 @@ def mean_f1(store: Store, labels: Labels, valid: Any, probes: Probes) -> float:
 
 
 def train_rows(given: argparse.Namespace) -> list[dict[str, Any]]:
-    options = Options(
+    options = ProbeOptions(
         given.kind, "token", (given.learning_rate,), (given.batch_size,), max_epochs=given.epochs, patience=given.epochs
     )
     ways: dict[str, Callable[..., Probes]] = {"all-at-once": at_once, "torch-loop": loop}

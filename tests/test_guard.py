@@ -46,8 +46,8 @@ from veridical.models.encode import Encoded, encode  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.runner import Runner, Want  # noqa: E402
 from veridical.models.testing import tiny  # noqa: E402
-from veridical.probes.probe_batch import Options  # noqa: E402
-from veridical.probes.training import Plan, train_probe  # noqa: E402
+from veridical.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
+from veridical.probes.training import train_probe  # noqa: E402
 from veridical.report.guarded import print_guarded  # noqa: E402
 
 WARM = Sampling(max_new_tokens=60, temperature=1.0, seed=1)
@@ -68,9 +68,9 @@ def wild(tmp_path_factory: pytest.TempPathFactory) -> LocalModel:
 
 @pytest.fixture(scope="module", params=["linear", "pooling"])
 def probe(request: pytest.FixtureRequest, model: LocalModel, tmp_path_factory: pytest.TempPathFactory) -> Probe:
-    options = Options(request.param, learning_rates=(0.1,), batch_sizes=(16,), max_epochs=5)
+    options = ProbeOptions(request.param, learning_rates=(0.1,), batch_sizes=(16,), max_epochs=5)
     folder = tmp_path_factory.mktemp("probe")
-    train_probe(model, examples(), Plan(options, template="tldr"), out=folder)
+    train_probe(model, examples(), TrainingConfig(options, template="tldr"), out=folder)
     return Probe(folder)
 
 

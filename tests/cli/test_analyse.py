@@ -118,7 +118,7 @@ def test_size_holds_one_model_at_a_time(
         (("layers", "{data}", "--batch-size", "1.5"), "--batch-size is '1.5'"),
         (("layers", "{data}", "--sample", "3"), "are too few"),
         (("layers", "zzz:nowhere"), "unknown data set 'zzz'"),
-        (("labels", "{data}"), "no error in the data is labelled by kind"),
+        (("labels", "{data}"), "no error in the data is labelled by type"),
         (("labels", "{data}", "--merge", "intrinsic"), "--merge is 'intrinsic'"),
         (("transfer", "{data}"), "1 data set is named"),
         (("transfer", "{data}", "{data}"), "the name 'jsonl' is given twice"),

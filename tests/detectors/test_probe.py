@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,16 +23,17 @@ from tests.probes.samples import WRONG, example, examples  # noqa: E402
 from veridical.detectors.local.probe import Probe  # noqa: E402
 from veridical.detectors.local.probe_streaming import Watch  # noqa: E402
 from veridical.models import template  # noqa: E402
+from veridical.models.artifact import save_artifact  # noqa: E402
 from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.runner import Result, Runner, Want  # noqa: E402
 from veridical.models.testing import tiny  # noqa: E402
-from veridical.probes.probe_batch import Options  # noqa: E402
-from veridical.probes.training import Plan, train_probe  # noqa: E402
+from veridical.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
+from veridical.probes.training import train_probe  # noqa: E402
 
 SOURCE = Source("a", "The cat sat on the mat, and the dogs slept in the house.")
 CASE = Case("1", "the cat and dogs 😀 slept\n\nin Paris near house.", (SOURCE,))
-FAST = Options("linear", learning_rates=(0.1, 0.03), batch_sizes=(16,), max_epochs=25)
+FAST = ProbeOptions("linear", learning_rates=(0.1, 0.03), batch_sizes=(16,), max_epochs=25)
 
 
 @pytest.fixture(scope="module", params=["linear", "pooling"])
@@ -37,7 +41,9 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     torch.set_num_threads(1)
     where = tmp_path_factory.mktemp("probe")
     model = load(tiny("llama", where / "model"), dtype="fp32")
-    train_probe(model, examples(), Plan(replace(FAST, kind=request.param), template="tldr"), out=where / "probe")
+    train_probe(
+        model, examples(), TrainingConfig(replace(FAST, kind=request.param), template="tldr"), out=where / "probe"
+    )
     return where / "probe"
 
 
@@ -158,15 +164,98 @@ def test_another_base_model_is_refused(folder: Path, tmp_path: Path) -> None:
 
 def test_a_template_that_reads_otherwise_now(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(template.TEMPLATES, "tldr", template.Template("tldr", "{source}\nShort: {response}"))
-    with pytest.raises(InputError, match=r"template 'tldr' reads otherwise"):
+    with pytest.raises(InputError, match=r"template 'tldr' is not the one"):
         Probe(folder).judge([CASE])
 
 
 def test_a_base_model_that_moved(folder: Path, probe: Probe) -> None:
     artifact = probe.artifact
-    probe._artifact = replace(artifact, base=replace(artifact.base, name="/no/such/folder"))
+    moved = replace(artifact, base=replace(artifact.base, name="/no/such/folder"))
+    probe.__dict__["_loaded"] = (moved, probe.settings, probe.heads)
     with pytest.raises(InputError, match=r"is not in '/no/such/folder' any more \(say where it is: .*model=FOLDER"):
         probe.judge([CASE])
+
+
+# --- damaged artifacts ------------------------------------------------------------------------------------------------
+
+
+def changed(folder: Path, tmp_path: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """A copy of an artifact whose `detector.json` was changed."""
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    document = json.loads((copy / "detector.json").read_text("utf-8"))
+    change(document)
+    (copy / "detector.json").write_text(json.dumps(document), "utf-8")
+    return copy
+
+
+@pytest.mark.parametrize(
+    "change, match",
+    [
+        (lambda d: d.pop("settings"), "a field is missing"),
+        (lambda d: d["settings"].pop("heads"), r"settings\.heads: Field required"),
+        (lambda d: d["settings"].pop("max_windows"), r"settings\.max_windows: Field required"),
+        (lambda d: d["settings"].update(max_tokens="many"), r"settings\.max_tokens: Input should be a valid integer"),
+        (lambda d: d["settings"].update(max_tokens=0), r"settings\.max_tokens is 0"),
+        (lambda d: d["settings"].update(template="nosuch"), r"settings\.template is 'nosuch'.*tldr"),
+        (lambda d: d["settings"].update(heads={}), r"settings\.heads is \[\]"),
+        (lambda d: d["settings"].update(heads=[]), r"settings\.heads: Input should be an object"),
+        (lambda d: d["settings"]["heads"].update(word=d["settings"]["heads"]["token"]), r"settings\.heads is .*'word'"),
+        (
+            lambda d: d["settings"]["heads"]["token"].pop("threshold"),
+            r"heads\.token\.threshold: Field required",
+        ),
+        (lambda d: d["settings"]["heads"]["token"].update(threshold=7), r"heads\.token\.threshold is 7"),
+        (lambda d: d["settings"]["heads"]["token"].update(kind="cubic"), r"heads\.token\.kind is 'cubic'"),
+        (lambda d: d["settings"]["heads"]["token"].update(sublayers=[0, 1]), "the token-level probes: .* do not fit"),
+        (lambda d: d["settings"]["heads"]["token"].update(sublayers=[0, 1, 2, 9]), r"sublayer 9; .* 2 layers"),
+        (lambda d: d["settings"]["heads"]["token"].update(sublayers="0"), r"token\.sublayers: Input should be"),
+        (lambda d: d["settings"]["heads"]["token"].update(calibration={"kind": "platt"}), r"token\.calibration is"),
+        (lambda d: d["base"].update(width=8), "the token-level probes need states of width 32"),
+        (lambda d: d["base"].pop("width"), "a field is missing"),
+    ],
+)
+def test_a_damaged_description_is_one_line(
+    folder: Path, tmp_path: Path, change: Callable[[dict[str, Any]], None], match: str
+) -> None:
+    with pytest.raises(DataError, match=match) as caught:
+        Probe(changed(folder, tmp_path, change)).judge([CASE])
+    assert str(tmp_path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_damaged_files_are_one_line(folder: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    text = (copy / "detector.json").read_text("utf-8")
+    (copy / "detector.json").write_text(text[: len(text) // 2], "utf-8")
+    with pytest.raises(DataError, match="JSON"):
+        Probe(copy).judge([CASE])
+    (copy / "detector.json").write_text(text, "utf-8")
+    weights = (copy / "weights.safetensors").read_bytes()
+    (copy / "weights.safetensors").write_bytes(weights[:-9])
+    with pytest.raises(DataError, match="not the weights"):
+        Probe(copy).judge([CASE])
+    (copy / "weights.safetensors").unlink()
+    with pytest.raises(DataError, match="no such file"):
+        Probe(copy).judge([CASE])
+
+
+@pytest.mark.parametrize(
+    "change, match",
+    [
+        (lambda t: t.pop("token.offset"), "the token-level probes: .* lack its projection or offset"),
+        (lambda t: t.update({"token.extra": t["token.offset"]}), "the token-level probes: unexpected tensors"),
+        (lambda t: t.update({"token.projection": t["token.offset"]}), "the token-level probes: "),
+        (lambda t: t.update({"token.offset": t["token.offset"] * np.nan}), "token-level probes .* not finite"),
+    ],
+)
+def test_damaged_weights_are_one_line(
+    probe: Probe, tmp_path: Path, change: Callable[[dict[str, np.ndarray]], None], match: str
+) -> None:
+    tensors = dict(probe.artifact.tensors)
+    change(tensors)
+    save_artifact(replace(probe.artifact, tensors=tensors), tmp_path)
+    with pytest.raises(DataError, match=match):
+        Probe(tmp_path).judge([CASE])
 
 
 # --- live -------------------------------------------------------------------------------------------------------------

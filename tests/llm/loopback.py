@@ -1,4 +1,4 @@
-"""A chat-completions server on 127.0.0.1 that answers, or fails, as a test tells it to."""
+"""A server on 127.0.0.1, for chat completions and completions, that answers or fails as a test tells it to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from veridical.llm.protocol import Message, Request
-from veridical.llm.rate_limit import Pace
+from veridical.llm.rate_limit import RateLimiter
 
 
 @dataclass
@@ -40,18 +40,28 @@ def completion(
     return Answer(json.dumps(document).encode())
 
 
+def plain_completion(
+    text: str, logprobs: dict[str, Any] | None = None, *, finish: str = "stop", usage: tuple[int, int] = (10, 1)
+) -> Answer:
+    """What /completions answers."""
+    choice = {"index": 0, "text": text, "finish_reason": finish, "logprobs": logprobs}
+    counts = {"prompt_tokens": usage[0], "completion_tokens": usage[1]}
+    return Answer(json.dumps({"choices": [choice], "usage": counts}).encode())
+
+
 def failing(status: int, message: str = "no", **headers: str) -> Answer:
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
     return Answer(json.dumps({"error": {"message": message}}).encode(), status, headers)
 
 
 class Loopback:
-    """`script` gets the request's JSON and gives an `Answer`; `asked` and `headers` keep what came."""
+    """`script` gets the request's JSON and gives an `Answer`; `asked`, `paths` and `headers` keep what came."""
 
     def __init__(self, script: Callable[[dict[str, Any]], Answer]) -> None:
         self.script = script
         self.asked: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
+        self.paths: list[str] = []
         self.lock = threading.Lock()
         self.under_way = self.most_under_way = 0
         self.over = threading.Event()
@@ -63,7 +73,13 @@ class Loopback:
             wbufsize = -1
 
             def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                length = int(self.headers["content-length"])
+                raw = self.rfile.read(length)
+                if len(raw) < length:  # the client gave up
+                    return
+                body = json.loads(raw)
+                with loopback.lock:
+                    loopback.paths.append(self.path)
                 answer = loopback.answer(body, {name.lower(): value for name, value in self.headers.items()})
                 if answer.hang:
                     loopback.over.wait(5)
@@ -149,8 +165,8 @@ class FakeTime:
             self.time += seconds
             self.slept.append(seconds)
 
-    def pace(self, **options: Any) -> Pace:
-        return Pace(now=self.now, sleep=self.sleep, chance=lambda: 1.0, **options)
+    def rate_limiter(self, **options: Any) -> RateLimiter:
+        return RateLimiter(now=self.now, sleep=self.sleep, jitter=lambda: 1.0, **options)
 
 
 def ask(text: str, **options: Any) -> Request:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,10 +17,9 @@ from typing import Any
 import pytest
 
 from tests.llm.loopback import ask
-from veridical.core.errors import InputError, OutputError
+from veridical.core.errors import CannotJudgeError, InputError, OutputError, VeridicalError
 from veridical.core.types import Usage
 from veridical.llm.cache import Cached, request_key
-from veridical.llm.cache_locks import Leases
 from veridical.llm.protocol import Failure, Message, Reply, Request, TokenLogprob
 from veridical.llm.scripted import Scripted
 
@@ -60,16 +59,33 @@ OTHER: list[Request] = [
     ask("x", stop=("a",)),
     ask("x", seed=0),
     ask("x", prompt="v2"),
+    ask("x", continuation=" Yes"),
     Request((Message("system", "x"),)),
     Request((Message("user", "x"), Message("user", ""))),
 ]
 
 
 def test_everything_that_decides_a_reply_is_in_the_key() -> None:
-    keys = [request_key(r, model="m") for r in [ask("x"), *OTHER]]
-    keys += [request_key(ask("x"), model="n"), request_key(ask("x"), model="m", identity="http://b")]
+    keys = [request_key(r, {"model": "m"}) for r in [ask("x"), *OTHER]]
+    keys += [request_key(ask("x"), about) for about in ({"model": "n"}, {"model": "m", "server": "http://b"})]
     assert len(set(keys)) == len(keys)
-    assert request_key(ask("x", stage="another"), model="m") == keys[0]
+    assert request_key(ask("x", stage="another"), {"model": "m"}) == keys[0]
+
+
+def test_replies_of_the_same_name_on_another_server_are_kept_apart(tmp_path: Path) -> None:
+    class OnServer(Scripted):
+        def __init__(self, server: str) -> None:
+            super().__init__(lambda request: server)
+            self.server = server
+
+        def fingerprint(self) -> dict[str, str]:
+            return {"model": self.name, "server": self.server}
+
+    for _ in range(2):
+        replies = [Cached(OnServer(server), tmp_path / "c.db").chat([ask("x")])[0] for server in "ab"]
+        assert [r.text for r in replies if isinstance(r, Reply)] == ["a", "b"]
+    assert Cached(OnServer("a"), tmp_path / "c.db").fingerprint() == {"model": "scripted", "server": "a"}
+    assert Cached(Scripted([]), tmp_path / "c.db").fingerprint() == {"model": "scripted"}
 
 
 def test_samples_of_one_request_are_kept_apart_and_come_back(tmp_path: Path) -> None:
@@ -139,7 +155,7 @@ def test_a_damaged_file_says_so(damage: str, tmp_path: Path) -> None:
             with sqlite3.connect(path) as file:
                 file.execute(what)
             file.close()
-    with pytest.raises(InputError, match=r"c\.db is no reply cache, or it is damaged"):
+    with pytest.raises(InputError, match=r"c\.db is not a reply cache, or it is damaged"):
         cached.chat([ask(str(i)) for i in range(100)])
 
 
@@ -149,16 +165,6 @@ def test_a_place_that_cannot_be_written_says_so(tmp_path: Path) -> None:
         Cached(Scripted(["a"]), tmp_path / "file" / "c.db").chat([ask("x")])
     with pytest.raises(OutputError):
         Cached(Scripted(["a"]), tmp_path).chat([ask("x")])
-
-
-def test_what_a_model_says_of_itself_comes_through(tmp_path: Path) -> None:
-    class Telling(Scripted):
-        logprobs = False
-
-    cached = Cached(Telling([]), tmp_path / "c.db")
-    assert cached.logprobs is False
-    assert not hasattr(cached, "nothing")
-    assert not hasattr(cached, "notes")
 
 
 class Counting(Scripted):
@@ -194,9 +200,6 @@ def test_two_at_the_same_moment_pay_once(tmp_path: Path) -> None:
     assert [r.messages[0].content for r in first.model.requests] == list("abc")
     assert [r.messages[0].content for r in second.model.requests] == ["d"]
     assert [r.cached for r in b if isinstance(r, Reply)] == [True, True, False]
-    with sqlite3.connect(tmp_path / "c.db") as file:
-        assert file.execute("SELECT count(*) FROM leases").fetchone() == (0,)
-    file.close()
 
 
 def test_who_waits_for_a_failure_asks_itself(tmp_path: Path) -> None:
@@ -217,31 +220,41 @@ def test_two_that_wait_for_each_other_both_end(tmp_path: Path) -> None:
     assert sum(len(cached.model.requests) for cached in made) == 200
 
 
-def test_the_lease_of_a_dead_process_runs_out(tmp_path: Path) -> None:
-    code = """
-import os, sys
-from veridical.llm import Message, Request
-from veridical.llm.cache import Cached
-from veridical.llm.scripted import Scripted
-Cached(Scripted(lambda r: os._exit(7)), sys.argv[1], lease=0.2).chat([Request((Message("user", "a"),))])
-"""
-    assert subprocess.run([sys.executable, "-c", code, str(tmp_path / "c.db")], timeout=60).returncode == 7
-    with sqlite3.connect(tmp_path / "c.db") as file:
-        assert file.execute("SELECT count(*) FROM leases").fetchone() == (1,)
-    file.close()
+def test_a_request_that_raises_is_free_for_others_at_once(tmp_path: Path) -> None:
+    class Broken(Scripted):
+        def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
+            raise CannotJudgeError("no key")
+
+    with pytest.raises(CannotJudgeError):
+        Cached(Broken([]), tmp_path / "c.db").chat([ask("a")])
     [reply] = Cached(Scripted(["A"]), tmp_path / "c.db").chat([ask("a")])
     assert isinstance(reply, Reply)
 
 
-def test_a_lease_is_renewed_while_its_holder_works(tmp_path: Path) -> None:
-    with Cached(Scripted([]), tmp_path / "c.db")._open() as file:
-        mine, other = (Leases(Cached(Scripted([]), tmp_path / "c.db")._open, seconds=0.6) for _ in range(2))
-        with mine.held(file):
-            assert mine.claim(file, ["k"]) == ["k"]
-            [(first,)] = file.execute("SELECT until FROM leases").fetchall()
-            until, limit = first, time.monotonic() + 20
-            while until == first and time.monotonic() < limit:
-                (until,) = file.execute("SELECT until FROM leases").fetchone()
-            assert until > first
-            assert other.claim(file, ["k"]) == []
-        assert other.claim(file, ["k"]) == ["k"]
+def open_together(folder: Path, barrier: Any, rounds: int, problems: Any) -> None:
+    """In a process of its own: open new caches at the same moments as the others do."""
+    for i in range(rounds):
+        barrier.wait(60)
+        try:
+            Cached(Scripted(lambda request: "A"), folder / f"{i}.db").chat([ask("a")])
+        except VeridicalError as error:
+            problems.put(f"{i}: {error!r}")
+
+
+def test_processes_that_open_a_new_cache_at_once_all_succeed(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    rounds, barrier, problems = 40, context.Barrier(4), context.Queue()
+    processes = [
+        context.Process(target=open_together, args=(tmp_path, barrier, rounds, problems), daemon=True) for _ in range(4)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(90)
+    assert [process.exitcode for process in processes] == [0] * 4
+    assert problems.empty(), problems.get()
+    for i in range(rounds):
+        with sqlite3.connect(tmp_path / f"{i}.db") as file:
+            assert file.execute("SELECT count(*) FROM replies").fetchone() == (1,)
+            assert file.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        file.close()

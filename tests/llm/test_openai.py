@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import threading
 from collections import Counter
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from veridical.core.errors import CannotJudgeError, InputError
 from veridical.llm.cache import Cached
 from veridical.llm.openai import OpenAIChat
 from veridical.llm.protocol import Failure, Reply, TokenLogprob
+from veridical.llm.reply_parser import yes_probability
 
 pytest.importorskip("openai")
 
@@ -29,7 +32,7 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def model(server: Loopback, **options: Any) -> OpenAIChat:
-    options.setdefault("pace", FakeTime().pace())
+    options.setdefault("rate_limiter", FakeTime().rate_limiter())
     return OpenAIChat("tiny", base_url=server.url, timeout=options.pop("timeout", 5.0), **options)
 
 
@@ -76,20 +79,20 @@ FAILING: dict[str, tuple[Answer, str, str]] = {
     "html": (Answer(b"<html><body>Bad gateway</body></html>"), "malformed", "HTML"),
     "truncated": (Answer(completion("Yes").body[:-20]), "malformed", "breaks off"),
     "no body": (Answer(b""), "malformed", "no body"),
-    "an array": (Answer(b"[]"), "malformed", "no object"),
+    "an array": (Answer(b"[]"), "malformed", "not an object"),
     "deep": (Answer(b"[" * 100_000), "malformed", "breaks off"),
     "cut": (Answer(completion("Yes").body, cut=True), "connection", "cut off"),
-    "hang": (Answer(b"", hang=True), "timeout", "0.05 s"),
-    "drip": (Answer(b" " * 100 + completion("Yes").body, drip="body"), "timeout", "within 0.1 s"),
-    "drip of the head": (Answer(completion("Yes").body, drip="head"), "timeout", "within 0.1 s"),
+    "hang": (Answer(b"", hang=True), "timeout", "after 0.05 s"),
+    "drip": (Answer(b" " * 100 + completion("Yes").body, drip="body"), "timeout", "after 0.1 s"),
+    "drip of the head": (Answer(completion("Yes").body, drip="head"), "timeout", "after 0.1 s"),
     "no choices": (Answer(b'{"choices": []}'), "empty", "no choices"),
     "null choices": (Answer(b'{"choices": null}'), "empty", "no choices"),
     "no message": (Answer(b'{"choices": [{}]}'), "malformed", "no message"),
     "null content": (completion(None), "empty", "empty"),
     "blank content": (completion("  \n"), "empty", "empty"),
     "cut before an answer": (completion("", finish="length"), "empty", "max_tokens"),
-    "odd content": (completion(7), "malformed", "no text"),  # type: ignore[arg-type]
-    "half a surrogate": (completion("\ud800"), "malformed", "no text"),
+    "odd content": (completion(7), "malformed", "not a text"),  # type: ignore[arg-type]
+    "half a surrogate": (completion("\ud800"), "malformed", "not a text"),
     "refusal": (completion(None, refusal="I cannot help with that."), "refusal", "cannot help"),
     "filtered": (completion("Y", finish="content_filter"), "refusal", "filter"),
     "error in 200": (Answer(b'{"error": {"message": "overloaded"}}'), "server", "overloaded"),
@@ -113,6 +116,47 @@ def test_a_strange_answer_is_a_failure_that_says_why(name: str) -> None:
     assert "\n" not in outcome.reason
 
 
+@pytest.mark.parametrize("operations", range(6))
+def test_time_that_is_up_between_two_operations_is_an_ordinary_failure(operations: int) -> None:
+    times = iter([0.0] * (1 + operations))  # the start; then the connection, writes and reads, until it is late
+    with serving(echo) as server:
+        chat = model(server, retries=0, timeout=7.0)
+        chat._deadline._now = lambda: next(times, 8.0)
+        [outcome] = chat.chat([ask("x")])
+    if isinstance(outcome, Failure) or operations < 3:
+        assert isinstance(outcome, Failure)
+        assert (outcome.kind, outcome.reason) == ("timeout", "timed out after 7 s")
+
+
+def test_a_client_that_takes_no_deadline_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    import openai
+
+    monkeypatch.setattr(openai, "DefaultHttpxClient", type("Other", (), {}))
+    with serving(echo) as server, pytest.raises(CannotJudgeError, match="cannot be given a time limit"):
+        model(server).chat([ask("x")])
+    assert not server.asked
+
+
+def test_the_proxy_of_the_environment_is_used_and_keeps_to_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    drip = Answer(completion("Yes").body, drip="head")
+    for name in ("http_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    with serving(lambda body: drip if said(body) == "slow" else echo(body)) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1"))
+        chat = OpenAIChat("tiny", base_url="http://elsewhere.invalid/v1", timeout=5.0)
+        [reply] = chat.chat([ask("x")])
+        slow = OpenAIChat("tiny", base_url="http://elsewhere.invalid/v1", timeout=0.1, retries=0)
+        [late] = slow.chat([ask("slow")])
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        assert isinstance(model(proxy).chat([ask("x")])[0], Reply)
+    assert isinstance(reply, Reply)
+    assert reply.text == "re: x"
+    assert isinstance(late, Failure)
+    assert late.kind == "timeout"
+    assert proxy.paths == [*["http://elsewhere.invalid/v1/chat/completions"] * 2, "/v1/chat/completions"]
+
+
 def test_an_answer_cut_at_max_tokens_says_so() -> None:
     outcome = one(lambda body: completion("Ye", finish="length"))
     assert isinstance(outcome, Reply)
@@ -128,7 +172,7 @@ def test_content_in_parts_is_one_text() -> None:
 def test_what_may_pass_is_tried_again_with_growing_waits() -> None:
     time, left = FakeTime(), [failing(500), Answer(b"<html>"), failing(503)]
     with serving(lambda body: left.pop(0) if left else echo(body)) as server:
-        [outcome] = model(server, pace=time.pace(base=0.5)).chat([ask("x")])
+        [outcome] = model(server, rate_limiter=time.rate_limiter(base_wait=0.5)).chat([ask("x")])
     assert isinstance(outcome, Reply)
     assert time.slept == [0.5, 1.0, 2.0]
 
@@ -153,7 +197,7 @@ def test_one_that_is_told_to_wait_holds_the_others_back() -> None:
         return failing(429, Retry_After="17") if len(seen) == 2 else echo(body)
 
     with serving(script) as server:
-        chat = model(server, pace=time.pace(), concurrency=1, retries=0)
+        chat = model(server, rate_limiter=time.rate_limiter(), concurrency=1, retries=0)
         kinds = [getattr(r, "kind", "reply") for r in chat.chat([ask(str(i)) for i in range(3)])]
     assert kinds == ["reply", "rate_limit", "reply"]
     assert seen[2] >= 17
@@ -170,7 +214,7 @@ def test_tries_end() -> None:
 def test_retry_after_is_honoured() -> None:
     time, left = FakeTime(), [failing(429, Retry_After="17")]
     with serving(lambda body: left.pop() if left else echo(body)) as server:
-        [outcome] = model(server, pace=time.pace()).chat([ask("x")])
+        [outcome] = model(server, rate_limiter=time.rate_limiter()).chat([ask("x")])
     assert isinstance(outcome, Reply)
     assert sum(time.slept) == pytest.approx(17)
 
@@ -178,7 +222,7 @@ def test_retry_after_is_honoured() -> None:
 def test_a_wait_beyond_all_patience_is_a_failure_at_once() -> None:
     time = FakeTime()
     with serving(lambda body: failing(429, Retry_After="86400")) as server:
-        [outcome] = model(server, pace=time.pace(longest=60)).chat([ask("x")])
+        [outcome] = model(server, rate_limiter=time.rate_limiter(max_wait=60)).chat([ask("x")])
     assert isinstance(outcome, Failure)
     assert "86400 s" in outcome.reason
     assert not time.slept
@@ -188,7 +232,9 @@ def test_a_wait_beyond_all_patience_is_a_failure_at_once() -> None:
 def test_requests_a_minute_are_limited() -> None:
     time = FakeTime()
     with serving(echo) as server:
-        model(server, pace=time.pace(per_minute=60), concurrency=4).chat([ask(str(i)) for i in range(13)])
+        model(server, rate_limiter=time.rate_limiter(per_minute=60), concurrency=4).chat(
+            [ask(str(i)) for i in range(13)]
+        )
     assert time.time >= 12
 
 
@@ -303,7 +349,36 @@ def test_a_server_that_rejects_log_probabilities_is_asked_without_and_that_is_re
         replies = chat.chat([ask(str(i), top_logprobs=2) for i in range(5)])
     assert all(isinstance(r, Reply) and r.tokens is None for r in replies)
     assert chat.logprobs is False
-    assert len(server.asked) == 6, "it was rejected once only"
+    assert [body.get("top_logprobs") for body in server.asked[:4]] == [2, 1, None, None]
+    assert len(server.asked) == 8, "it was rejected in the first request only"
+
+
+@pytest.mark.parametrize("message", ["top_logprobs must be at most 5", "bad request", "logprobs of 10 is too many"])
+def test_a_server_that_gives_fewer_alternatives_is_asked_for_fewer_and_that_is_remembered(message: str) -> None:
+    def script(body: dict[str, Any]) -> Answer:
+        if body["top_logprobs"] > 5:
+            return failing(400, message)
+        return completion("Yes", logprobs=logprobs_of(("Yes", -0.1), ("No", -2.5)))
+
+    with serving(script) as server:
+        chat = model(server)
+        replies = chat.chat([ask(str(i), top_logprobs=10) for i in range(3)])
+    assert all(isinstance(r, Reply) and r.tokens is not None and len(r.tokens[0].top) == 2 for r in replies)
+    assert [body["top_logprobs"] for body in server.asked] == [10, 5, 5, 5]
+    assert chat.logprobs is True
+    assert chat.notes == ("tiny: the server gives at most 5 alternatives per token",)
+
+
+def test_a_server_that_knows_no_alternatives_still_gives_log_probabilities() -> None:
+    def script(body: dict[str, Any]) -> Answer:
+        if "top_logprobs" in body:
+            return failing(400, "unknown field top_logprobs")
+        return completion("Yes", logprobs={"content": [{"token": "Yes", "logprob": log(0.6)}]})
+
+    with serving(script) as server:
+        [reply] = model(server).chat([ask("x", top_logprobs=10)])
+    assert isinstance(reply, Reply)
+    assert yes_probability(reply) == pytest.approx(0.6)
 
 
 def test_a_request_that_is_wrong_anyway_does_not_cost_the_log_probabilities() -> None:
@@ -351,7 +426,7 @@ def test_no_server_is_one_line() -> None:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
         with pytest.raises(CannotJudgeError, match="no server answers"):
-            OpenAIChat("tiny", base_url=url, pace=FakeTime().pace()).chat([ask("x")])
+            OpenAIChat("tiny", base_url=url, rate_limiter=FakeTime().rate_limiter()).chat([ask("x")])
 
 
 def test_no_key_is_one_line_and_nothing_is_sent() -> None:
@@ -388,6 +463,25 @@ def test_the_key_opens_the_server_and_shows_nowhere(
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
     assert len(server.asked) == 3
     assert KEY not in "".join(shown) + caplog.text
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(json.dumps({"error": {"message": f"bad key {KEY}"}}).encode()),
+        Answer(json.dumps({"error": "x" * 190 + KEY}).encode()),  # shortened only after the key is out
+        completion(None, refusal=f"not with {KEY}"),
+        completion(f"You sent {KEY}"),
+        completion("Yes", finish=KEY),
+        failing(400, "x" * 290 + KEY),
+        failing(429, KEY),
+    ],
+)
+def test_the_key_is_removed_from_whatever_the_server_says(answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    outcome = one(lambda body: answer, key_env="MY_KEY")
+    assert KEY[:9] not in repr(outcome)
+    assert "***" in repr(outcome) or "x" * 190 in repr(outcome)
 
 
 @pytest.mark.parametrize("key", ["", "two words", "näh", "a\nb"])

@@ -21,24 +21,29 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from tests.probes.samples import example, examples  # noqa: E402
-from veridical.bench.settings import Loaded  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.testing import tiny  # noqa: E402
 from veridical.probes import activation_store as store_module  # noqa: E402
+from veridical.probes import dataset as dataset_module  # noqa: E402
 from veridical.probes.activations import States, in_memory  # noqa: E402
-from veridical.probes.analysis import dataset as material  # noqa: E402
-from veridical.probes.analysis.ablations import context, shortened, size  # noqa: E402
-from veridical.probes.analysis.dataset import Plan  # noqa: E402
-from veridical.probes.analysis.error_types import kinds_of, labels, restricted  # noqa: E402
-from veridical.probes.analysis.layers import layers  # noqa: E402
-from veridical.probes.analysis.results import Analysis, Finding, encode_records, read_records  # noqa: E402
-from veridical.probes.analysis.transfer import transfer  # noqa: E402
-from veridical.probes.labelled_sequences import Forced, labels_of  # noqa: E402
-from veridical.probes.probe_batch import Options  # noqa: E402
+from veridical.probes.analysis import (  # noqa: E402
+    Analysis,
+    AnalysisConfig,
+    analyse_context_length,
+    analyse_error_types,
+    analyse_layers,
+    analyse_model_size,
+    analyse_transfer,
+)
+from veridical.probes.analysis.context_length import truncate_sources  # noqa: E402
+from veridical.probes.analysis.error_types import error_types_of, with_errors_of  # noqa: E402
+from veridical.probes.analysis.results import Finding, encode_records, read_records  # noqa: E402
+from veridical.probes.labelled_sequences import EncodedExamples, labels_of  # noqa: E402
+from veridical.probes.options import ProbeConfig, ProbeOptions  # noqa: E402
 from veridical.report.analysis_tables import analysis_tables  # noqa: E402
 
-FAST = Options("linear", learning_rates=(0.1,), batch_sizes=(16,), patience=4, max_epochs=25)
-PLAN = Plan(FAST, template="tldr", resamples=40)
+FAST = ProbeOptions("linear", learning_rates=(0.1,), batch_sizes=(16,), patience=4, max_epochs=25)
+CONFIG = AnalysisConfig(FAST, template="tldr", resamples=40)
 COUNT = 140
 
 Strength = Callable[[str, int], float]  # of the signal, by data set and sublayer
@@ -70,19 +75,20 @@ def plant(
 ) -> None:
     """Activations are noise with the labels of tokens and of responses in them, in directions 0 and 1."""
 
-    def states(model: LocalModel, forced: Forced, data: Loaded, plan: Plan) -> States:
-        random = np.random.default_rng(len(data.examples))
-        found = labels_of(forced)
-        made = random.standard_normal((4, int(forced.lengths.sum()), 8)).astype(np.float32)
+    def states(model: LocalModel, encoded: EncodedExamples, config: ProbeConfig, store: Path | None) -> States:
+        random = np.random.default_rng(len(encoded.examples))
+        name = "synthetic" if str(encoded.examples[0].document).startswith("o") else "organic"
+        found = labels_of(encoded)
+        made = random.standard_normal((4, int(encoded.lengths.sum()), 8)).astype(np.float32)
         token = np.concatenate(found.tokens)
-        response = np.repeat(found.responses, forced.lengths)
-        seen = np.repeat([shows(forced.examples[of]) for of in forced.example_of.tolist()], forced.lengths)
+        response = np.repeat(found.responses, encoded.lengths)
+        seen = np.repeat([shows(encoded.examples[of]) for of in encoded.example_of.tolist()], encoded.lengths)
         for s in range(4):
-            made[s, :, 0] += strength(data.name, s) * token * seen
-            made[s, :, 1] += strength(data.name, s) * response * seen
-        return in_memory(made, forced.lengths, range(4))
+            made[s, :, 0] += strength(name, s) * token * seen
+            made[s, :, 1] += strength(name, s) * response * seen
+        return in_memory(made, encoded.lengths, range(4))
 
-    monkeypatch.setattr(material, "_states", states)
+    monkeypatch.setattr(dataset_module, "_load_states", states)
 
 
 def only_in(*sublayers: int) -> Strength:
@@ -104,7 +110,7 @@ def test_the_curve_peaks_where_the_signal_is(
     model: LocalModel, spec: str, monkeypatch: pytest.MonkeyPatch, kind: str, sublayer: int
 ) -> None:
     plant(monkeypatch, only_in(sublayer))
-    found = layers(model, spec, replace(PLAN, options=replace(FAST, kind=kind)))
+    found = analyse_layers(model, spec, replace(CONFIG, options=replace(FAST, kind=kind)))
     for metric in ("f1", "f1_sp", "roc_auc", "word_roc_auc"):
         (peak,) = [p for p in found.peaks if p.metric == metric and p.half == "all"]
         assert (peak.peak_sublayer, peak.first, peak.chosen) == (sublayer,) * 3, metric
@@ -130,7 +136,7 @@ def test_the_curve_peaks_where_the_signal_is(
 def test_the_first_is_not_the_highest(model: LocalModel, spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sublayer 1 is nearly as good as 3, which is perfect: 95 % of the peak is reached there."""
     plant(monkeypatch, lambda name, s: {1: 0.8, 3: 12.0}.get(s, 0.0))
-    found = layers(model, spec, replace(PLAN, objectives=("response",)))
+    found = analyse_layers(model, spec, replace(CONFIG, objectives=("response",)))
     (peak,) = [p for p in found.peaks if p.metric == "roc_auc" and p.half == "feed-forward"]
     assert (peak.peak_sublayer, peak.first) in {(3, 1), (1, 1)}
     assert figure(found, "roc_auc", sublayer=1) < 1.0
@@ -139,7 +145,7 @@ def test_the_first_is_not_the_highest(model: LocalModel, spec: str, monkeypatch:
 
 def test_rows_say_how_they_were_made(model: LocalModel, spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, only_in(1))
-    found = layers(model, spec, replace(PLAN, command="veridical analyse layers …"))
+    found = analyse_layers(model, spec, replace(CONFIG, command="veridical analyse layers …"))
     assert {f.at["sublayer"] for f in found.findings} == {0, 1, 2, 3, None}
     one = next(f for f in found.findings if f.at["sublayer"] == 1 and f.at["objective"] == "response")
     assert (one.at["layer"], one.at["half"]) == (1, "feed-forward")
@@ -161,8 +167,8 @@ def test_what_cannot_be_read_is_not_clean(model: LocalModel, tmp_path: Path, mon
     long = [example(i, text="dogs " * 400) for i in range(COUNT, COUNT + 30)]
     plant(monkeypatch, only_in(1))
     said: list[str] = []
-    plan = replace(PLAN, objectives=("response",), say=said.append)
-    found = layers(model, written(tmp_path / "a.jsonl", [*examples(COUNT), *long]), plan)
+    config = replace(CONFIG, objectives=("response",), progress=said.append)
+    found = analyse_layers(model, written(tmp_path / "a.jsonl", [*examples(COUNT), *long]), config)
     row = found.findings[0].row
     assert row.not_judged > 0
     assert row.metrics["f1"].n == row.n - row.not_judged
@@ -173,8 +179,8 @@ def test_the_same_again(model: LocalModel, spec: str) -> None:
     def bare(found: Analysis) -> list[object]:
         return [(f.at, f.row.metrics, f.row.thresholds, f.row.unit) for f in found.findings]
 
-    plan = replace(PLAN, objectives=("token",), options=replace(FAST, max_epochs=4))
-    first, second = layers(model, spec, plan), layers(model, spec, plan)
+    config = replace(CONFIG, objectives=("token",), options=replace(FAST, max_epochs=4))
+    first, second = analyse_layers(model, spec, config), analyse_layers(model, spec, config)
     assert bare(first) == bare(second)
     assert first.peaks == second.peaks
 
@@ -197,7 +203,9 @@ def kinded(count: int = COUNT) -> list[Example]:
 def test_the_kind_that_shows_is_found(model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     extrinsic = lambda e: any((v.label or "").startswith("Ext") for v in e.gold.verdicts)  # noqa: E731
     plant(monkeypatch, only_in(2), extrinsic)
-    found = labels(model, written(tmp_path / "a.jsonl", kinded()), PLAN, merge={"ext": "extrinsic", "int": "INTRINSIC"})
+    found = analyse_error_types(
+        model, written(tmp_path / "a.jsonl", kinded()), CONFIG, merge={"ext": "extrinsic", "int": "INTRINSIC"}
+    )
     assert figure(found, "roc_auc", kind="ext", sublayer=2) > 0.95
     assert abs(figure(found, "roc_auc", kind="int", sublayer=2) - 0.5) < 0.35
     assert figure(found, "f1_sp", kind="ext", sublayer=2) > figure(found, "f1_sp", kind="int", sublayer=2) + 0.3
@@ -212,9 +220,11 @@ def test_the_kind_that_shows_is_found(model: LocalModel, tmp_path: Path, monkeyp
 def test_groups_take_the_place_of_labels(model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, only_in(2))
     data = [replace(e, group=(("system", "ab"[i % 2]),)) for i, e in enumerate(examples(COUNT))]
-    found = labels(model, written(tmp_path / "a.jsonl", data), replace(PLAN, objectives=("response",)), by="system")
+    found = analyse_error_types(
+        model, written(tmp_path / "a.jsonl", data), replace(CONFIG, objectives=("response",)), by="system"
+    )
     assert {f.row.group for f in found.findings} == {"system=a", "system=b"}
-    whole = layers(model, written(tmp_path / "a.jsonl", data), replace(PLAN, objectives=("response",)))
+    whole = analyse_layers(model, written(tmp_path / "a.jsonl", data), replace(CONFIG, objectives=("response",)))
     assert sum(f.row.n for f in found.findings if f.at["view"] == "flag all") == whole.findings[0].row.n
 
 
@@ -222,29 +232,29 @@ def test_errors_of_another_kind_are_not_judged() -> None:
     case = Case("1", "aa bb cc dd")
     verdicts = (Verdict(Span(0, 2), 1.0, "x"), Verdict(Span(3, 5), 1.0, "y"), Verdict(Span(6, 8), 0.0, "y"))
     sample = Example(case, Judgement("1", "human", 1.0, verdicts=verdicts))
-    mine = restricted(sample, {"x"})
+    mine = with_errors_of(sample, {"x"})
     assert mine is not None
     assert mine.gold.verdicts == verdicts[:1]
     assert mine.gold.judged == (Span(0, 3), Span(5, 11))
-    assert restricted(sample, {"z"}) is None
+    assert with_errors_of(sample, {"z"}) is None
     clean = replace(sample, gold=Judgement("1", "human", 0.0))
-    assert restricted(clean, {"x"}) is clean
-    whole = restricted(sample, {"x", "y"})
+    assert with_errors_of(clean, {"x"}) is clean
+    whole = with_errors_of(sample, {"x", "y"})
     assert whole is not None
     assert whole.gold.judged is None
 
 
 def test_kinds() -> None:
     data = kinded(6)
-    assert kinds_of(data, {}) == {"Extrinsic dogs": {"Extrinsic dogs"}, "Intrinsic lake": {"Intrinsic lake"}}
-    assert kinds_of(data, {"all": "trinsic"}) == {"all": {"Extrinsic dogs", "Intrinsic lake"}}
-    assert list(kinds_of(data, {}, "word")) == ["cat", "dogs", "lake"]
+    assert error_types_of(data, {}) == {"Extrinsic dogs": {"Extrinsic dogs"}, "Intrinsic lake": {"Intrinsic lake"}}
+    assert error_types_of(data, {"all": "trinsic"}) == {"all": {"Extrinsic dogs", "Intrinsic lake"}}
+    assert list(error_types_of(data, {}, "word")) == ["cat", "dogs", "lake"]
     with pytest.raises(InputError, match=r"no label holds 'zzz' \(labels: Extrinsic dogs"):
-        kinds_of(data, {"a": "zzz"})
+        error_types_of(data, {"a": "zzz"})
     with pytest.raises(InputError, match=r"no group 'zzz' in the data \(there are: word\)"):
-        kinds_of(data, {}, "zzz")
-    with pytest.raises(InputError, match="no error in the data is labelled by kind"):
-        kinds_of(examples(5), {})
+        error_types_of(data, {}, "zzz")
+    with pytest.raises(InputError, match="no error in the data is labelled by type"):
+        error_types_of(examples(5), {})
 
 
 # --- transfer ---------------------------------------------------------------------------------------------------------
@@ -260,7 +270,7 @@ def two(tmp_path: Path) -> dict[str, str]:
 
 def test_opposite_signals_do_not_carry_over(model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, lambda name, s: (12.0 if name == "organic" else -12.0) if s == 1 else 0.0)
-    found = transfer(model, two(tmp_path), PLAN)
+    found = analyse_transfer(model, two(tmp_path), CONFIG)
     for metric, view in (("f1", "best sublayer"), ("f1_sp", "best sublayer")):
         for name, other in (("organic", "synthetic"), ("synthetic", "organic")):
             assert figure(found, metric, train=name, test=name, view=view) > 0.75
@@ -278,8 +288,8 @@ def test_opposite_signals_do_not_carry_over(model: LocalModel, tmp_path: Path, m
 
 def test_the_same_signal_does(model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, only_in(1))
-    plan = replace(PLAN, objectives=("response",))
-    found = transfer(model, two(tmp_path), plan, mixes=["organic+synthetic"])
+    config = replace(CONFIG, objectives=("response",))
+    found = analyse_transfer(model, two(tmp_path), config, mixtures=["organic+synthetic"])
     for train in ("organic", "synthetic", "organic+synthetic"):
         for test in ("organic", "synthetic"):
             assert figure(found, "roc_auc", train=train, test=test, view="best sublayer") > 0.95
@@ -287,7 +297,7 @@ def test_the_same_signal_does(model: LocalModel, tmp_path: Path, monkeypatch: py
     sizes = {name: training["sequences"]["train"] for name, training in about.items()}
     assert sizes["synthetic"] <= sizes["organic"] + 0  # the larger is cut down to the smaller
     assert sizes["organic"] - 2 <= sizes["organic+synthetic"] <= sizes["organic"]
-    full = transfer(model, two(tmp_path), plan, equal=False)
+    full = analyse_transfer(model, two(tmp_path), config, equal=False)
     more = {str(f.at["train"]): f.training["sequences"]["train"] for f in full.findings if f.training}
     assert more["synthetic"] > sizes["synthetic"]
 
@@ -295,8 +305,8 @@ def test_the_same_signal_does(model: LocalModel, tmp_path: Path, monkeypatch: py
 def test_a_mixture_learns_both(model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One set shows in sublayer 1, the other in 2: only the mixture's ensemble sees both."""
     plant(monkeypatch, lambda name, s: 12.0 if s == (1 if name == "organic" else 2) else 0.0)
-    plan = replace(PLAN, objectives=("response",))
-    found = transfer(model, two(tmp_path), plan, mixes=["organic+synthetic"])
+    config = replace(CONFIG, objectives=("response",))
+    found = analyse_transfer(model, two(tmp_path), config, mixtures=["organic+synthetic"])
     for test in ("organic", "synthetic"):
         assert figure(found, "roc_auc", train="organic+synthetic", test=test, view="ensemble of all") > 0.85
     assert figure(found, "roc_auc", train="organic", test="synthetic", view="best sublayer") < 0.85
@@ -309,7 +319,7 @@ def test_a_set_without_spans_is_left_out_of_span_figures(
     specs = {**two(tmp_path), "whole": written(tmp_path / "c.jsonl", bare)}
     plant(monkeypatch, only_in(1))
     said: list[str] = []
-    found = transfer(model, specs, replace(PLAN, say=said.append))
+    found = analyse_transfer(model, specs, replace(CONFIG, progress=said.append))
     tested = {(f.at["objective"], f.at["test"]) for f in found.findings}
     assert ("response", "whole") in tested
     assert ("token", "whole") not in tested
@@ -322,7 +332,7 @@ def test_a_set_without_spans_is_left_out_of_span_figures(
 def test_size(folder: Path, model: LocalModel, spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = load(tiny("gpt2", tmp_path / "gpt2"), dtype="fp32")
     plant(monkeypatch, only_in(1))
-    found = size([model, other], spec, replace(PLAN, objectives=("response",)))
+    found = analyse_model_size([model, other], spec, replace(CONFIG, objectives=("response",)))
     weights = {str(f.at["model"]): f.at["parameters"] for f in found.findings}
     assert len(weights) == 2
     assert weights[Path(other.name).name] == sum(p.numel() for p in other.model.parameters())
@@ -332,7 +342,7 @@ def test_size(folder: Path, model: LocalModel, spec: str, tmp_path: Path, monkey
     assert test.p == 1.0
     assert test.p_bonferroni == 1.0
     with pytest.raises(InputError, match="one model is named"):
-        size([model], spec, replace(PLAN, objectives=("response",)))
+        analyse_model_size([model], spec, replace(CONFIG, objectives=("response",)))
 
 
 def test_sources_are_cut_to_so_many_tokens(model: LocalModel) -> None:
@@ -344,16 +354,16 @@ def test_sources_are_cut_to_so_many_tokens(model: LocalModel) -> None:
 
     first = count(sources[0].text)
     for most in (1, 3, first, first + 2, 1000):
-        cut = shortened(model, sample, most).case.sources
+        cut = truncate_sources(model, sample, most).case.sources
         assert all(s.text.startswith(c.text) for s, c in zip(sources, cut, strict=False))
         assert sum(count(c.text) for c in cut) == min(most, first + count(sources[1].text))
-    assert shortened(model, sample, 0).case.sources == ()
-    assert shortened(model, sample, 1000).case.sources == sources
+    assert truncate_sources(model, sample, 0).case.sources == ()
+    assert truncate_sources(model, sample, 1000).case.sources == sources
 
 
 def test_context(model: LocalModel, spec: str) -> None:
-    plan = replace(PLAN, objectives=("response",), options=replace(FAST, max_epochs=3))
-    found = context(model, spec, plan, [0, 4, None])
+    config = replace(CONFIG, objectives=("response",), options=replace(FAST, max_epochs=3))
+    found = analyse_context_length(model, spec, config, [0, 4, None])
     read = {f.at["tokens"]: f.at["tokens_read"] for f in found.findings}
     assert list(read) == [0, 4, "all"]
     assert (read[0], read[4]) == (0.0, 4.0)
@@ -362,7 +372,7 @@ def test_context(model: LocalModel, spec: str) -> None:
     assert len({f.row.n for f in found.findings}) == 1  # the same cases
     for wrong in ([], [-1]):
         with pytest.raises(InputError, match="tokens of the sources"):
-            context(model, spec, plan, wrong)
+            analyse_context_length(model, spec, config, wrong)
 
 
 # --- activations are made once ----------------------------------------------------------------------------------------
@@ -372,33 +382,35 @@ def test_a_store_is_found_by_the_next_analysis(
     model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = written(tmp_path / "a.jsonl", kinded())
-    plan = replace(PLAN, objectives=("response",), options=replace(FAST, max_epochs=3))
-    held = layers(model, spec, plan)
-    stored = layers(model, spec, replace(plan, store=tmp_path / "states"))
+    config = replace(CONFIG, objectives=("response",), options=replace(FAST, max_epochs=3))
+    held = analyse_layers(model, spec, config)
+    stored = analyse_layers(model, spec, replace(config, store=tmp_path / "states"))
     assert [f.row.metrics for f in stored.findings] == [f.row.metrics for f in held.findings]
 
     def refuse(*_: object) -> None:
         raise AssertionError("the model ran again")
 
-    monkeypatch.setattr(store_module, "run_states", refuse)
-    again = layers(model, spec, replace(plan, store=tmp_path / "states", options=replace(plan.options, seed=1)))
+    monkeypatch.setattr(store_module, "compute_states", refuse)
+    again = analyse_layers(
+        model, spec, replace(config, store=tmp_path / "states", options=replace(config.options, seed=1))
+    )
     assert again.findings
-    assert labels(model, spec, replace(plan, store=tmp_path / "states")).findings
-    assert transfer(model, {"a": spec, "b": spec}, replace(plan, store=tmp_path / "states")).findings, (
+    assert analyse_error_types(model, spec, replace(config, store=tmp_path / "states")).findings
+    assert analyse_transfer(model, {"a": spec, "b": spec}, replace(config, store=tmp_path / "states")).findings, (
         "a store is known by its data, not by the name"
     )
     with pytest.raises(AssertionError, match="ran again"):
-        layers(model, spec, replace(plan, store=tmp_path / "states", template="short"))
+        analyse_layers(model, spec, replace(config, store=tmp_path / "states", template="short"))
 
 
 def test_what_is_too_large_to_hold(model: LocalModel, spec: str) -> None:
     with pytest.raises(InputError, match=r"more than the 1\.0 kB allowed"):
-        layers(model, spec, replace(PLAN, memory=1000))
+        analyse_layers(model, spec, replace(CONFIG, memory=1000))
 
 
 def test_a_sample_is_divided_like_the_whole(model: LocalModel, spec: str) -> None:
-    plan = replace(PLAN, sample=60, objectives=("response",), options=replace(FAST, max_epochs=2))
-    found = layers(model, spec, plan)
+    config = replace(CONFIG, sample=60, objectives=("response",), options=replace(FAST, max_epochs=2))
+    found = analyse_layers(model, spec, config)
     assert 3 <= found.findings[0].row.n <= 30
     assert found.findings[0].row.split == "60 documents, test part"
 
@@ -409,41 +421,41 @@ def test_a_sample_is_divided_like_the_whole(model: LocalModel, spec: str) -> Non
 def test_labels_of_one_class(model: LocalModel, tmp_path: Path) -> None:
     clean = [replace(e, gold=Judgement(e.case.id, "human", 0.0)) for e in examples(60)]
     with pytest.raises(InputError, match="no responses of jsonl are labelled as hallucinated"):
-        layers(model, written(tmp_path / "a.jsonl", clean), PLAN)
+        analyse_layers(model, written(tmp_path / "a.jsonl", clean), CONFIG)
     wrong = [replace(e, gold=Judgement(e.case.id, "human", 1.0)) for e in examples(60)]
     with pytest.raises(InputError, match="only hallucinated ones by response"):
-        layers(model, written(tmp_path / "b.jsonl", wrong), PLAN)
+        analyse_layers(model, written(tmp_path / "b.jsonl", wrong), CONFIG)
 
 
 def test_too_few_documents(model: LocalModel, tmp_path: Path) -> None:
     few = [replace(e, document="one") for e in examples(60)]
     with pytest.raises(InputError, match="1 documents in jsonl are too few"):
-        layers(model, written(tmp_path / "a.jsonl", few), PLAN)
+        analyse_layers(model, written(tmp_path / "a.jsonl", few), CONFIG)
 
 
 def test_no_spans_for_span_figures(model: LocalModel, tmp_path: Path) -> None:
     bare = [replace(e, gold=replace(e.gold, verdicts=())) for e in examples(60)]
     spec = written(tmp_path / "a.jsonl", bare)
     with pytest.raises(InputError, match="no spans of jsonl are labelled"):
-        layers(model, spec, replace(PLAN, objectives=("token",)))
-    assert {f.at["objective"] for f in layers(model, spec, PLAN).findings} == {"response"}
+        analyse_layers(model, spec, replace(CONFIG, objectives=("token",)))
+    assert {f.at["objective"] for f in analyse_layers(model, spec, CONFIG).findings} == {"response"}
 
 
 def test_transfer_needs_two(model: LocalModel, spec: str) -> None:
     with pytest.raises(InputError, match="1 data set is named"):
-        transfer(model, {"a": spec}, PLAN)
+        analyse_transfer(model, {"a": spec}, CONFIG)
     for mix in ("a+c", "a", "a+a"):
         with pytest.raises(InputError, match="does not name data sets"):
-            transfer(model, {"a": spec, "b": spec}, PLAN, mixes=[mix])
+            analyse_transfer(model, {"a": spec, "b": spec}, CONFIG, mixtures=[mix])
 
 
 def test_plans() -> None:
     with pytest.raises(InputError, match="no objective"):
-        Plan(objectives=())
+        AnalysisConfig(objectives=())
     with pytest.raises(InputError, match="unknown objective 'span'"):
-        Plan(objectives=("span",))
+        AnalysisConfig(objectives=("span",))
     with pytest.raises(InputError, match="template"):
-        Plan(template="zzz")
+        AnalysisConfig(template="zzz")
 
 
 # --- records, tables, pictures ----------------------------------------------------------------------------------------
@@ -451,7 +463,7 @@ def test_plans() -> None:
 
 def test_records_come_back(model: LocalModel, spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, only_in(1))
-    found = layers(model, spec, PLAN)
+    found = analyse_layers(model, spec, CONFIG)
     path = tmp_path / "layers.jsonl"
     path.write_text(encode_records(found), "utf-8")
     back = read_records(path)
@@ -470,13 +482,13 @@ def test_tables_and_pictures(model: LocalModel, tmp_path: Path, monkeypatch: pyt
 
     plant(monkeypatch, only_in(1))
     spec = written(tmp_path / "kinds.jsonl", kinded())
-    plan = replace(PLAN, objectives=("response",), resamples=10, options=replace(FAST, max_epochs=3))
+    config = replace(CONFIG, objectives=("response",), resamples=10, options=replace(FAST, max_epochs=3))
     made = [
-        layers(model, spec, plan),
-        labels(model, spec, plan),
-        transfer(model, two(tmp_path), plan),
-        size([model, load(tiny("gpt2", tmp_path / "gpt2"), dtype="fp32")], spec, plan),
-        context(model, spec, plan, [0, None]),
+        analyse_layers(model, spec, config),
+        analyse_error_types(model, spec, config),
+        analyse_transfer(model, two(tmp_path), config),
+        analyse_model_size([model, load(tiny("gpt2", tmp_path / "gpt2"), dtype="fp32")], spec, config),
+        analyse_context_length(model, spec, config, [0, None]),
     ]
     for found in made:
         tables = analysis_tables(found)

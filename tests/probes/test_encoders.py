@@ -22,8 +22,8 @@ from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import READERS, load  # noqa: E402
 from veridical.models.runner import Runner, Want  # noqa: E402
 from veridical.models.testing import tiny  # noqa: E402
-from veridical.probes.probe_batch import Options  # noqa: E402
-from veridical.probes.training import Plan, train_probe  # noqa: E402
+from veridical.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
+from veridical.probes.training import train_probe  # noqa: E402
 
 
 @pytest.fixture(scope="module", params=["bert", "modernbert"])
@@ -31,8 +31,8 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp(request.param)
     model = load(tiny(request.param, folder / "model"), dtype="fp32", kinds=READERS)
-    options = Options("linear", learning_rates=(0.1, 0.03), batch_sizes=(16,), max_epochs=40)
-    train_probe(model, examples(200), Plan(options=options, template="tldr"), out=folder / "probe")
+    options = ProbeOptions("linear", learning_rates=(0.1, 0.03), batch_sizes=(16,), max_epochs=40)
+    train_probe(model, examples(200), TrainingConfig(options=options, template="tldr"), out=folder / "probe")
     return folder / "probe"
 
 

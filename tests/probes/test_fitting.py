@@ -14,7 +14,7 @@ from veridical.probes import fitting as module  # noqa: E402
 from veridical.probes.activations import Ids, States, in_memory  # noqa: E402
 from veridical.probes.fitting import fit, scores_of  # noqa: E402
 from veridical.probes.labelled_sequences import Labels  # noqa: E402
-from veridical.probes.probe_batch import Options  # noqa: E402
+from veridical.probes.options import ProbeOptions  # noqa: E402
 
 SUBLAYERS, WIDTH, COUNT = 3, 8, 80
 TRAIN, VALID = np.arange(60), np.arange(60, 80)
@@ -62,7 +62,7 @@ class Grouped:
 @pytest.mark.parametrize("groups", [1, 4])
 def test_together_equals_alone(data: tuple[States, Labels], kind: str, objective: str, groups: int) -> None:
     states: States = Grouped(data[0], groups) if groups > 1 else data[0]
-    options = Options(kind, objective, learning_rates=(0.1, 0.01), batch_sizes=(20,), max_epochs=20, patience=3)
+    options = ProbeOptions(kind, objective, learning_rates=(0.1, 0.01), batch_sizes=(20,), max_epochs=20, patience=3)
     together = fit(states, data[1], TRAIN, VALID, options)
     if (kind, objective, groups) == ("linear", "token", 1):
         assert len(set(together.epochs.tolist())) > 1, "sublayers stop at different times"
@@ -75,10 +75,10 @@ def test_together_equals_alone(data: tuple[States, Labels], kind: str, objective
 
 
 def test_the_grid_equals_each_of_it_alone(data: tuple[States, Labels]) -> None:
-    grid = Options("pooling", learning_rates=(0.1, 0.01), batch_sizes=(10, 30), max_epochs=8, seed=3)
+    grid = ProbeOptions("pooling", learning_rates=(0.1, 0.01), batch_sizes=(10, 30), max_epochs=8, seed=3)
     best = fit(*data, TRAIN, VALID, grid).loss
     losses = [
-        fit(*data, TRAIN, VALID, Options("pooling", "token", (rate,), (size,), max_epochs=8, seed=3)).loss
+        fit(*data, TRAIN, VALID, ProbeOptions("pooling", "token", (rate,), (size,), max_epochs=8, seed=3)).loss
         for rate in (0.1, 0.01)
         for size in (10, 30)
     ]
@@ -89,7 +89,7 @@ def test_the_grid_equals_each_of_it_alone(data: tuple[States, Labels]) -> None:
 def test_a_linear_probe_at_its_optimum_is_a_logistic_regression(data: tuple[States, Labels], balanced: bool) -> None:
     linear_model = pytest.importorskip("sklearn.linear_model")
     states, labels = data
-    options = Options("linear", "token", (0.03,), (1000,), patience=10**6, max_epochs=1500, balanced=balanced)
+    options = ProbeOptions("linear", "token", (0.03,), (1000,), patience=10**6, max_epochs=1500, balanced=balanced)
     found = fit(states, labels, TRAIN, TRAIN, options)
     y = np.concatenate([labels.tokens[i] for i in TRAIN])
     for s in range(SUBLAYERS):
@@ -108,7 +108,7 @@ def test_a_linear_probe_at_its_optimum_is_a_logistic_regression(data: tuple[Stat
 def test_the_loss_is_that_of_the_scores(data: tuple[States, Labels], kind: str, objective: str) -> None:
     """So that what is trained is what is detected with."""
     states, labels = data
-    options = Options(kind, objective, (0.05,), (20,), max_epochs=5)
+    options = ProbeOptions(kind, objective, (0.05,), (20,), max_epochs=5)
     found = fit(states, labels, TRAIN, VALID, options)
     scores = scores_of(states, VALID, found.probes)
     whole = objective == "response"
@@ -119,14 +119,14 @@ def test_the_loss_is_that_of_the_scores(data: tuple[States, Labels], kind: str, 
 
 
 def test_the_right_sublayer_learns(data: tuple[States, Labels]) -> None:
-    found = fit(*data, TRAIN, VALID, Options("linear", batch_sizes=(20,)))
+    found = fit(*data, TRAIN, VALID, ProbeOptions("linear", batch_sizes=(20,)))
     assert found.loss.argmin() == 1
     assert found.loss[1] < 0.55
 
 
 def test_what_is_not_labelled_counts_for_nothing(data: tuple[States, Labels]) -> None:
     states, labels = data
-    options = Options("linear", learning_rates=(0.01,), batch_sizes=(20,), max_epochs=3)
+    options = ProbeOptions("linear", learning_rates=(0.01,), batch_sizes=(20,), max_epochs=3)
     weights = [np.where(np.arange(len(w)) % 2, w, 0).astype(np.float32) for w in labels.token_weights]
     flipped = [np.where(w > 0, t, 1 - t) for t, w in zip(labels.tokens, weights, strict=True)]
     one, other = (
@@ -139,21 +139,21 @@ def test_what_is_not_labelled_counts_for_nothing(data: tuple[States, Labels]) ->
 
 def test_groups_bound_what_is_read_at_once(data: tuple[States, Labels]) -> None:
     grouped = Grouped(data[0], 8)
-    fit(grouped, data[1], TRAIN, VALID, Options("pooling", max_epochs=2))
+    fit(grouped, data[1], TRAIN, VALID, ProbeOptions("pooling", max_epochs=2))
     assert 0 < grouped.most <= max(data[0].lengths[g].sum() for g in grouped.groups)
 
 
 def test_the_same_seed_the_same_numbers(data: tuple[States, Labels]) -> None:
-    options = Options("mlp", max_epochs=4, seed=5)
+    options = ProbeOptions("mlp", max_epochs=4, seed=5)
     one, other = (fit(*data, TRAIN, VALID, options).probes.projection for _ in range(2))
     np.testing.assert_array_equal(one, other)
-    third = fit(*data, TRAIN, VALID, Options("mlp", max_epochs=4, seed=6)).probes.projection
+    third = fit(*data, TRAIN, VALID, ProbeOptions("mlp", max_epochs=4, seed=6)).probes.projection
     assert not np.array_equal(one, third)
 
 
 def test_attention_far_apart_is_still_finite(data: tuple[States, Labels]) -> None:
     states, labels = data
-    options = Options("pooling", "token", (50.0,), (20,), max_epochs=6)
+    options = ProbeOptions("pooling", "token", (50.0,), (20,), max_epochs=6)
     assert np.isfinite(fit(states, labels, TRAIN, VALID, options).probes.projection).all()
 
 
@@ -164,9 +164,9 @@ def test_labels_of_one_class_are_refused(data: tuple[States, Labels], objective:
         [np.zeros_like(t) for t in labels.tokens], labels.token_weights, 0 * labels.responses, labels.response_weights
     )
     with pytest.raises(InputError, match=f"training part has only clean ones by {objective}"):
-        fit(states, clean, TRAIN, VALID, Options(objective=objective))
+        fit(states, clean, TRAIN, VALID, ProbeOptions(objective=objective))
     with pytest.raises(InputError, match="validation part has no labels"):
-        fit(states, labels, TRAIN, VALID[:0], Options(objective=objective))
+        fit(states, labels, TRAIN, VALID[:0], ProbeOptions(objective=objective))
 
 
 def test_activations_that_are_not_finite_are_refused(data: tuple[States, Labels]) -> None:
@@ -178,13 +178,13 @@ def test_activations_that_are_not_finite_are_refused(data: tuple[States, Labels]
     grouped = Grouped(states, 2)
     grouped.states = type("Broken", (), {"read": lambda self, i, s: states.read(i, s) * float("inf")})()
     with pytest.raises(InputError, match="not finite"):
-        fit(grouped, labels, TRAIN, VALID, Options(max_epochs=1))
+        fit(grouped, labels, TRAIN, VALID, ProbeOptions(max_epochs=1))
 
 
 def test_one_step_by_hand(data: tuple[States, Labels]) -> None:
     """Adam's first step is the rate times the gradient's sign, in standardised states, from the base rate on."""
     states, labels = data
-    found = fit(states, labels, TRAIN, VALID, Options("linear", "token", (0.01,), (1000,), max_epochs=1))
+    found = fit(states, labels, TRAIN, VALID, ProbeOptions("linear", "token", (0.01,), (1000,), max_epochs=1))
     y = np.concatenate([labels.tokens[i] for i in TRAIN])
     for s in range(SUBLAYERS):
         x = states.read(TRAIN, [s])[0].double().numpy()
@@ -199,17 +199,17 @@ def test_a_probe_out_of_patience_is_not_taken_up_again(data: tuple[States, Label
     curves = {0.5: [3.0, 1.0, 2.0, 2.0, 0.1, 0.1], 0.01: [9.0, 8.0, 7.0, 6.0, 5.0, 4.0]}
     losses = iter(zip(*curves.values(), strict=True))
 
-    def scripted(run: module._Run, epoch: int) -> None:
+    def scripted(run: module._Run, valid: Ids, epoch: int) -> None:
         original = module.losses_of
         both = torch.tensor(next(losses)) * float(len(np.concatenate([data[1].tokens[i] for i in VALID])))
         module.losses_of = lambda logits, items: both  # type: ignore[assignment]
-        validate(run, epoch)
+        validate(run, valid, epoch)
         module.losses_of = original
 
     validate = module._Run._validate
     module._Run._validate = scripted  # type: ignore[method-assign]
     try:
-        options = Options("linear", "token", tuple(curves), (1000,), patience=2, max_epochs=6)
+        options = ProbeOptions("linear", "token", tuple(curves), (1000,), patience=2, max_epochs=6)
         found = fit(*data, TRAIN, VALID, options, sublayers=[0])
     finally:
         module._Run._validate = validate  # type: ignore[method-assign]
@@ -218,11 +218,11 @@ def test_a_probe_out_of_patience_is_not_taken_up_again(data: tuple[States, Label
 
 def test_options_that_make_no_sense() -> None:
     with pytest.raises(UnknownNameError, match="kind of probe"):
-        Options("linaer")
+        ProbeOptions("linaer")
     with pytest.raises(UnknownNameError, match="objective of probe"):
-        Options("linear", "word")
+        ProbeOptions("linear", "word")
     for wrong in ({"learning_rates": ()}, {"batch_sizes": (0,)}, {"learning_rates": (-1.0,)}, {"patience": 0}):
         with pytest.raises(InputError, match="cannot be trained with"):
-            Options(**wrong)  # type: ignore[arg-type]
+            ProbeOptions(**wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="states of shape"):
         in_memory(np.zeros((2, 3, 4)), [2], [0, 1])

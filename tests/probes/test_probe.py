@@ -25,15 +25,15 @@ from veridical.detectors.local.probe import Probe  # noqa: E402
 from veridical.metrics.registry import METRICS  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.testing import tiny  # noqa: E402
-from veridical.probes import evaluation as judging  # noqa: E402
+from veridical.probes import fitting as fitting_module  # noqa: E402
 from veridical.probes import training as module  # noqa: E402
 from veridical.probes.activations import States  # noqa: E402
-from veridical.probes.fitting import Fitted  # noqa: E402
-from veridical.probes.labelled_sequences import Labels, force, labels_of  # noqa: E402
-from veridical.probes.probe_batch import Options  # noqa: E402
-from veridical.probes.training import Plan, train_probe  # noqa: E402
+from veridical.probes.fitting import FittedProbes  # noqa: E402
+from veridical.probes.labelled_sequences import Labels, encode_examples, labels_of  # noqa: E402
+from veridical.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
+from veridical.probes.training import train_probe  # noqa: E402
 
-FAST = Options("linear", learning_rates=(0.1, 0.03), batch_sizes=(16,), max_epochs=25)
+FAST = ProbeOptions("linear", learning_rates=(0.1, 0.03), batch_sizes=(16,), max_epochs=25)
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +56,9 @@ def marked(text: str, *spans: Span, **fields: object) -> Example:
 
 
 def labels(model: LocalModel, example: Example) -> tuple[list[str], np.ndarray, np.ndarray, tuple[float, float]]:
-    forced = force(model, [example])
-    made = labels_of(forced)
-    text = [span.of(example.case.response) if span else "" for span in forced.encoded[0].spans]
+    encoded = encode_examples(model, [example])
+    made = labels_of(encoded)
+    text = [span.of(example.case.response) if span else "" for span in encoded.encoded[0].spans]
     return text, made.tokens[0], made.token_weights[0], (made.responses[0], made.response_weights[0])
 
 
@@ -95,22 +95,22 @@ def test_a_gold_that_does_not_say_where(model: LocalModel) -> None:
 def test_windows_share_their_weight(model: LocalModel) -> None:
     long = Source("a", " ".join(f"Day {i}: the dogs slept." for i in range(60)))
     sample = replace(example(0), case=replace(example(0).case, sources=(long,)))
-    forced = force(model, [sample, example(1)], "tldr", max_windows=None)
-    count = int((forced.example_of == 0).sum())
+    encoded = encode_examples(model, [sample, example(1)], "tldr", max_windows=None)
+    count = int((encoded.example_of == 0).sum())
     assert count > 2
-    made = labels_of(forced)
+    made = labels_of(encoded)
     assert [w.max() for w in made.token_weights] == pytest.approx([1 / count] * count + [1.0])
     assert made.response_weights == pytest.approx([1 / count] * count + [1.0])
-    assert forced.sequences_of([1]).tolist() == [count]
+    assert encoded.sequences_of([1]).tolist() == [count]
 
 
 def test_what_cannot_be_read_is_left_out_and_told(model: LocalModel) -> None:
-    forced = force(model, [example(0, text="cat " * 400), example(1), example(2, text="")])
-    assert forced.example_of.tolist() == [1]
-    assert len(forced.left_out) == 2
-    assert "the model reads 256 at once" in forced.left_out[0]
+    encoded = encode_examples(model, [example(0, text="cat " * 400), example(1), example(2, text="")])
+    assert encoded.example_of.tolist() == [1]
+    assert len(encoded.skipped) == 2
+    assert "the model reads 256 at once" in encoded.skipped[0]
     with pytest.raises(InputError, match="none of 1 examples can be read"):
-        force(model, [example(0, text="")])
+        encode_examples(model, [example(0, text="")])
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def test_what_cannot_be_read_is_left_out_and_told(model: LocalModel) -> None:
 @pytest.mark.parametrize("kind", ["linear", "pooling", "mlp"])
 @pytest.mark.parametrize("select", ["ensemble", "best"])
 def test_it_learns_what_is_there_to_learn(model: LocalModel, tmp_path: Path, kind: str, select: str) -> None:
-    plan = Plan(replace(FAST, kind=kind), select=select, template="tldr", calibrate=kind == "linear")
+    plan = TrainingConfig(replace(FAST, kind=kind), select=select, template="tldr", calibrate=kind == "linear")
     trained = train_probe(model, examples(), plan, out=tmp_path)
     heads = trained.artifact.settings["heads"]
     assert [len(heads[o]["sublayers"]) for o in ("token", "response")] == ([1, 1] if select == "best" else [4, 4])
@@ -135,7 +135,7 @@ def test_it_learns_what_is_there_to_learn(model: LocalModel, tmp_path: Path, kin
 def test_the_validation_figures_are_the_detector_s(model: LocalModel, tmp_path: Path) -> None:
     """Trained, saved, loaded and run again: the same threshold gives the same F1."""
     for objectives in (("token",), ("response",)):
-        plan = Plan(FAST, objectives=objectives, template="tldr")
+        plan = TrainingConfig(FAST, objectives=objectives, template="tldr")
         about = train_probe(model, examples(), plan, out=tmp_path).artifact.validation[objectives[0]]
         detector = Probe.from_spec(str(tmp_path))
         assert detector.levels == (("response", "span") if objectives == ("token",) else ("response",))
@@ -153,13 +153,15 @@ def test_the_ensemble_is_fitted_on_the_training_part(model: LocalModel, monkeypa
     parts: list[tuple[int, int, int]] = []
     whole = module.fit
 
-    def keep(states: States, labels: Labels, train: np.ndarray, valid: np.ndarray, *rest: Any, **named: Any) -> Fitted:
+    def keep(
+        states: States, labels: Labels, train: np.ndarray, valid: np.ndarray, *rest: Any, **named: Any
+    ) -> FittedProbes:
         parts.append((states.width, len(train), len(valid)))
         return whole(states, labels, train, valid, *rest, **named)
 
-    for place in (module, judging):
+    for place in (module, fitting_module):
         monkeypatch.setattr(place, "fit", keep)
-    made = train_probe(model, examples(), Plan(FAST, objectives=("token",), template="tldr"))
+    made = train_probe(model, examples(), TrainingConfig(FAST, objectives=("token",), template="tldr"))
     split = made.artifact.training["examples"]
     assert parts == [(32, split["train"], split["valid"]), (4, split["train"], split["valid"])]
     assert split["train"] > 2 * split["valid"]
@@ -172,7 +174,7 @@ def test_the_ensemble_is_fitted_on_the_training_part(model: LocalModel, monkeypa
 def test_thresholds_see_a_token_supported_by_any_window(model: LocalModel, tmp_path: Path) -> None:
     long = Source("a", " ".join(f"Day {i}: the dogs slept." for i in range(24)))
     data = [replace(e, case=replace(e.case, sources=(long,))) for e in examples(40)]
-    plan = Plan(replace(FAST, max_epochs=4), template="tldr", max_windows=2)
+    plan = TrainingConfig(replace(FAST, max_epochs=4), template="tldr", max_windows=2)
     about = train_probe(model, data, plan, out=tmp_path).artifact.validation
     valid = split_by_document(data)["valid"]
     judged = Probe(tmp_path).judge([e.case for e in valid])
@@ -184,7 +186,7 @@ def test_thresholds_see_a_token_supported_by_any_window(model: LocalModel, tmp_p
 
 
 def test_memory_store_and_stream_train_the_same(model: LocalModel, tmp_path: Path) -> None:
-    plan = Plan(FAST, objectives=("token",), template="tldr")
+    plan = TrainingConfig(FAST, objectives=("token",), template="tldr")
     held = train_probe(model, examples(), plan)
     stored = train_probe(model, examples(), replace(plan, store=tmp_path / "s"))
     again = train_probe(model, examples(), replace(plan, store=tmp_path / "s"))
@@ -198,7 +200,7 @@ def test_memory_store_and_stream_train_the_same(model: LocalModel, tmp_path: Pat
 
 
 def test_the_artifact_says_where_it_comes_from(model: LocalModel, folder: Path, tmp_path: Path) -> None:
-    train_probe(model, examples(), Plan(FAST, template="tldr", sublayers=(1, 2)), out=tmp_path)
+    train_probe(model, examples(), TrainingConfig(FAST, template="tldr", sublayers=(1, 2)), out=tmp_path)
     document = json.loads((tmp_path / "detector.json").read_text())
     assert document["base"]["name"] == str(folder.resolve())
     assert document["settings"]["heads"]["token"]["sublayers"] == [1, 2]
@@ -212,20 +214,20 @@ def test_the_artifact_says_where_it_comes_from(model: LocalModel, folder: Path, 
 
 def test_too_few_documents_too_much_memory(model: LocalModel) -> None:
     few = [example(i, document=i % 2) for i in range(30)]
-    with pytest.raises(InputError, match="2 documents are too few"):
-        train_probe(model, few, Plan(FAST))
+    with pytest.raises(InputError, match="2 documents in the data are too few"):
+        train_probe(model, few, TrainingConfig(FAST))
     with pytest.raises(InputError, match=r"more than the 1\.0 kB allowed.*--store"):
-        train_probe(model, examples(), Plan(FAST, memory=1000))
+        train_probe(model, examples(), TrainingConfig(FAST, memory=1000))
     with pytest.raises(UnknownNameError, match="selection"):
-        Plan(select="worst")
+        TrainingConfig(select="worst")
     with pytest.raises(UnknownNameError, match="objective"):
-        Plan(objectives=("word",))
+        TrainingConfig(objectives=("word",))
 
 
 def test_labels_of_one_class(model: LocalModel) -> None:
     clean = [replace(e, gold=Judgement(e.case.id, "human", 0.0)) for e in examples()]
     with pytest.raises(InputError, match="only clean ones"):
-        train_probe(model, clean, Plan(FAST))
+        train_probe(model, clean, TrainingConfig(FAST))
 
 
 def test_the_command(folder: Path, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def load_all(settings: Settings) -> list[Detector]:
     """The detectors that the settings name; `InputError` if one is named twice."""
     detectors = [load_detector(spec, settings.connection) for spec in settings.detectors]
     if settings.connection is not None:
-        settings.connection.check_used(settings.detectors)
+        settings.connection.check_model_used(settings.detectors)
     names = [detector.name for detector in detectors]
     if len(set(names)) < len(names):
         raise InputError(f"a detector is named twice: {', '.join(names)}")
@@ -80,7 +80,7 @@ def _judge(detector: Detector, data: Loaded, settings: Settings) -> tuple[list[J
         begun = time.perf_counter()
         made = detector.judge(batch)
         spent = time.perf_counter() - begun
-        if settings.connection is not None and settings.connection.refused():
+        if settings.connection is not None and settings.connection.refused_requests:
             raise _broke(label, at, len(cases))
         if len(made) != len(batch):
             raise CannotJudgeError(f"detector {detector.name!r} gave {len(made)} judgements for {len(batch)} cases")

@@ -20,9 +20,8 @@ from veridical.bench.results import Asked, Figure, Row
 from veridical.bench.settings import Loaded, Settings, load
 from veridical.core.decide import unjudged
 from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.types import Detector, Example, Judgement
+from veridical.core.types import Detector, Example, Judgement, Usage
 from veridical.datasets.split import document_of
-from veridical.llm.protocol import total_usage
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.measure import Metric, interval
 from veridical.metrics.registry import METRICS
@@ -129,9 +128,8 @@ def row_of(
 
 def _usage(judgements: Sequence[Judgement]) -> Asked | None:
     """What the judgements cost; None where none of them says."""
-    said = [judgement.usage for judgement in judgements if judgement.usage is not None]
-    used = total_usage(said)
-    return Asked(used.calls, used.prompt_tokens, used.completion_tokens, used.cost) if said else None
+    total = Usage.total(judgement.usage for judgement in judgements)
+    return None if total is None else Asked(total.calls, total.prompt_tokens, total.completion_tokens, total.cost)
 
 
 def _figure(metric: Metric, pairs: Pairs, thresholds: Mapping[str, float], settings: Settings) -> Figure:

@@ -12,12 +12,11 @@ from typer import Argument, Option
 
 from veridical.cli.comma_lists import parse_counts, parse_names
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import OUTPUT, LabelledData, ModelFolder, ProbeOptions, this_command, write_line
+from veridical.cli.options import OUTPUT, LabelledData, ModelFolder, ProbeTrainingOptions, this_command, write_line
 
 if TYPE_CHECKING:
     from veridical.models.load import LocalModel
-    from veridical.probes.analysis.dataset import Plan
-    from veridical.probes.analysis.results import Analysis
+    from veridical.probes.analysis import Analysis, AnalysisConfig
 
 analyse_app = typer.Typer(
     no_args_is_help=True,
@@ -27,7 +26,7 @@ analyse_app = typer.Typer(
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnalysisOptions(ProbeOptions):
+class AnalysisOptions(ProbeTrainingOptions):
     """How probes are trained and measured."""
 
     sample: Annotated[int | None, Option(help="Use only this many documents of each data set.", min=1)] = None
@@ -41,12 +40,12 @@ class AnalysisOptions(ProbeOptions):
         ),
     ] = None
 
-    def prepare(self, model: str) -> tuple[LocalModel, Plan]:
+    def prepare(self, model: str) -> tuple[LocalModel, AnalysisConfig]:
         """The loaded model, and what all analyses share."""
         from veridical.models.load import READERS
-        from veridical.probes.analysis.dataset import Plan
+        from veridical.probes.analysis import AnalysisConfig
 
-        plan = Plan(
+        config = AnalysisConfig(
             options=self.training(),
             objectives=self.objectives,
             template=self.template,
@@ -57,10 +56,10 @@ class AnalysisOptions(ProbeOptions):
             sample=self.sample,
             resamples=self.resamples,
             command=this_command(),
-            say=write_line,
+            progress=write_line,
         )
         loaded = self.load(model, READERS)
-        return loaded, replace(plan, device=str(loaded.device))
+        return loaded, replace(config, device=str(loaded.device))
 
     def deliver(self, analysis: Analysis) -> int:
         """Write results and plots to `--out`, print tables, and return the exit code."""
@@ -95,10 +94,10 @@ def layers_command(data: LabelledData, model: ModelFolder, options: AnalysisOpti
 
     [bold]veridical analyse layers xsum_token:data/xsum_token --model models/reader --store states --out layers[/bold]
     """
-    from veridical.probes.analysis.layers import layers
+    from veridical.probes.analysis import analyse_layers
 
-    loaded, plan = options.prepare(model)
-    return options.deliver(layers(loaded, data, plan))
+    loaded, config = options.prepare(model)
+    return options.deliver(analyse_layers(loaded, data, config))
 
 
 @analyse_app.command("labels")
@@ -124,7 +123,7 @@ def labels_command(
     extrinsic=extrinsic[/bold]
     """
     from veridical.core.errors import InputError
-    from veridical.probes.analysis.error_types import labels
+    from veridical.probes.analysis import analyse_error_types
 
     types: dict[str, str] = {}
     for text in merge or ():
@@ -132,8 +131,8 @@ def labels_command(
         if not name or not part:
             raise InputError(f"--merge is {text!r}", hint="NAME=TEXT, such as intrinsic=intrinsic")
         types[name] = part
-    loaded, plan = options.prepare(model)
-    return options.deliver(labels(loaded, data, plan, merge=types, by=by))
+    loaded, config = options.prepare(model)
+    return options.deliver(analyse_error_types(loaded, data, config, merge=types, by=by))
 
 
 @analyse_app.command("transfer")
@@ -159,11 +158,11 @@ def transfer_command(
 
     [bold]veridical analyse transfer xsum_token:data/xsum_token bump:data/bump --model models/reader --out matrix[/bold]
     """
-    from veridical.probes.analysis.transfer import transfer
+    from veridical.probes.analysis import analyse_transfer
 
     specs = _named_specs(data)
-    loaded, plan = options.prepare(model)
-    return options.deliver(transfer(loaded, specs, plan, mixes=mix or (), equal=equal))
+    loaded, config = options.prepare(model)
+    return options.deliver(analyse_transfer(loaded, specs, config, mixtures=mix or (), equal=equal))
 
 
 @analyse_app.command("size")
@@ -181,19 +180,19 @@ def size_command(
     """
     from veridical.core.errors import InputError
     from veridical.models.load import unload
-    from veridical.probes.analysis.ablations import size
+    from veridical.probes.analysis import analyse_model_size
 
     names = list(dict.fromkeys(model))
     if len(names) < 2:
         raise InputError(f"{len(names)} model is named", hint="name two or more: --model A --model B")
-    plan = options.prepare(names[0])[1]
+    config = options.prepare(names[0])[1]
 
     def models() -> Iterator[LocalModel]:
         for name in names:
             yield options.prepare(name)[0]
             unload()  # so that only one is in memory at a time
 
-    return options.deliver(size(models(), data, plan))
+    return options.deliver(analyse_model_size(models(), data, config))
 
 
 @analyse_app.command("context")
@@ -213,11 +212,11 @@ def context_command(
 
     [bold]veridical analyse context xsum_token:data/xsum_token --model models/reader --tokens 0,128,all[/bold]
     """
-    from veridical.probes.analysis.ablations import context
+    from veridical.probes.analysis import analyse_context_length
 
     counts = [None if part == "all" else parse_counts(part, "--tokens")[0] for part in parse_names(tokens)]
-    loaded, plan = options.prepare(model)
-    return options.deliver(context(loaded, data, plan, counts))
+    loaded, config = options.prepare(model)
+    return options.deliver(analyse_context_length(loaded, data, config, counts))
 
 
 def _named_specs(data: Sequence[str]) -> dict[str, str]:

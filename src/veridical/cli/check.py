@@ -66,7 +66,7 @@ def check_with(
     cases = inputs.read()
     connection = chat.connection()
     detectors = [load_detector(spec, connection) for spec in specs]
-    connection.check_used(specs)
+    connection.check_model_used(specs)
     detectors, maps = with_maps(detectors) if output.html else (detectors, [])
     checked = check_cases(cases, detectors, threshold=decision.threshold, fail_over=decision.fail_over)
     if chat.dry_run:

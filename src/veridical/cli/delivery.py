@@ -113,22 +113,23 @@ def write_page(path: Path, page: str) -> None:
 def print_dry_run(connection: Connection) -> int:
     """Print what the models of a dry run were asked, and return the exit code 0."""
     from veridical.llm.budget import most_tokens
+    from veridical.llm.dry_run import DryRun
 
-    for model in connection.made.values():
-        requests = getattr(model, "requests", [])
+    for model in connection.models.values():
+        requests = model.requests if isinstance(model, DryRun) else []
         stages: dict[str, int] = {}
         for request in requests:
             stages[request.stage] = stages.get(request.stage, 0) + 1
         prompt_tokens = sum(most_tokens(request)[0] for request in requests) // 4
         completion_tokens = sum(request.max_tokens for request in requests)
         by_stage = ", ".join(f"{stage} {n}" for stage, n in stages.items()) or "none"
-        cost = connection.price(prompt_tokens, completion_tokens)
+        cost = connection.cost_of(prompt_tokens, completion_tokens)
         at_most = "" if cost is None else f"; at most about {cost:.4f}"
         sys.stdout.write(
             f"{model.name}: {len(requests)} calls ({by_stage}), about {prompt_tokens} prompt tokens, "
             f"at most {completion_tokens} completion tokens{at_most}\n"
         )
-    if not connection.made:
+    if not connection.models:
         sys.stdout.write("No language model is asked.\n")
     sys.stdout.write("Dry run: nothing was sent. Claims that turn out to be supported need no critique or revision.\n")
     return 0

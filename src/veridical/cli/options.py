@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from veridical.core.types import Case, Example
     from veridical.llm.connection import Connection
     from veridical.models.load import Kind, LocalModel
-    from veridical.probes.probe_batch import Options
+    from veridical.probes.options import ProbeOptions
 
 __all__ = [
     "CaseFiles",
@@ -32,7 +32,7 @@ __all__ = [
     "InputOptions",
     "LocalModelOptions",
     "OutputOptions",
-    "ProbeOptions",
+    "ProbeTrainingOptions",
     "ServerOptions",
     "TextOutputOptions",
     "Threshold",
@@ -250,7 +250,7 @@ class ServerOptions:
             concurrency=self.concurrency,
             timeout=self.timeout,
             cache=self.cache or cache,
-            rehearse=self.dry_run,
+            dry_run=self.dry_run,
         )
 
 
@@ -319,7 +319,7 @@ class LocalModelOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProbeOptions(LocalModelOptions):
+class ProbeTrainingOptions(LocalModelOptions):
     """How probes on a local model are trained."""
 
     PANEL: ClassVar[str] = "Probes"
@@ -364,11 +364,11 @@ class ProbeOptions(LocalModelOptions):
         """The objectives that are named, None for all that is labelled."""
         return None if self.objective is None else tuple(parse_names(self.objective))
 
-    def training(self, *, hidden: int = 16, balanced: bool = False) -> Options:
+    def training(self, *, hidden: int = 16, balanced: bool = False) -> ProbeOptions:
         """The hyperparameters."""
-        from veridical.probes.probe_batch import Options
+        from veridical.probes.options import ProbeOptions
 
-        return Options(
+        return ProbeOptions(
             kind=self.kind,
             learning_rates=parse_numbers(self.learning_rate, "--learning-rate"),
             batch_sizes=parse_counts(self.batch_size, "--batch-size"),

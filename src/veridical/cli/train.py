@@ -13,7 +13,7 @@ from typer import Argument, Option
 from veridical.cli.comma_lists import parse_counts, parse_names
 from veridical.cli.delivery import plain_console
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import OUTPUT, LabelledSets, ModelFolder, ProbeOptions, write_line
+from veridical.cli.options import OUTPUT, LabelledSets, ModelFolder, ProbeTrainingOptions, write_line
 
 _NEARLY_ALL = 0.9
 
@@ -30,7 +30,7 @@ def _train() -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingOptions(ProbeOptions):
+class TrainingOptions(ProbeTrainingOptions):
     """How probes are trained, and which of them are kept."""
 
     objective: Annotated[str, Option(help="What probes predict: token, response, or both (token,response).")] = (
@@ -74,12 +74,13 @@ def probe_command(data: LabelledSets, model: ModelFolder, out: OutFolder, option
     """
     from veridical.datasets import read
     from veridical.models.load import READERS
-    from veridical.probes.training import Plan, train_probe
+    from veridical.probes.options import TrainingConfig
+    from veridical.probes.training import train_probe
 
     training = options.training(hidden=options.hidden, balanced=options.balanced)
     sublayers = None if options.sublayers is None else parse_counts(options.sublayers, "--sublayers")
     loaded = options.load(model, READERS)
-    plan = Plan(
+    config = TrainingConfig(
         options=training,
         objectives=options.objectives or (),
         select=options.select,
@@ -93,9 +94,10 @@ def probe_command(data: LabelledSets, model: ModelFolder, out: OutFolder, option
         memory=options.memory_bytes,
         calibrate=options.calibrate,
         device=str(loaded.device),
+        progress=write_line,
     )
     examples = [example for spec in data for example in read(spec, options.split)]
-    train_probe(loaded, examples, plan, out=out, say=write_line)
+    train_probe(loaded, examples, config, out=out)
     write_line(f"wrote {out}; use it as probe:{out}")
     return 0
 

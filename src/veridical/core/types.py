@@ -6,7 +6,7 @@ A `score` is in [0, 1] and 1 always means hallucinated (of the response) or omit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, runtime_checkable
@@ -161,6 +161,29 @@ class Usage:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float | None = None
+
+    @classmethod
+    def total(cls, usages: Iterable[Usage | None]) -> Usage | None:
+        """Sum several usages; None if all of them are None.
+
+        The cost is None as soon as one that made calls has no known cost: part of a cost is never shown as all of it.
+
+        >>> Usage.total([Usage(1, 10, 2, 0.5), None, Usage(2, 20, 4, 0.25), Usage()])
+        Usage(calls=3, prompt_tokens=30, completion_tokens=6, cost=0.75)
+        >>> Usage.total([Usage(1, 10, 2, 0.5), Usage(1, 10, 2)]).cost is None
+        True
+        """
+        known = [usage for usage in usages if usage is not None]
+        if not known:
+            return None
+        costs = [usage.cost for usage in known if usage.cost is not None]
+        complete = bool(costs) and all(usage.cost is not None for usage in known if usage.calls)
+        return cls(
+            sum(usage.calls for usage in known),
+            sum(usage.prompt_tokens for usage in known),
+            sum(usage.completion_tokens for usage in known),
+            sum(costs) if complete else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)

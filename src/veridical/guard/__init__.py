@@ -209,5 +209,5 @@ def _template(detector: Detector, case: Case) -> str:
     if isinstance(detector, Logprob):
         return detector.template or "general"
     if isinstance(detector, Probe):
-        return str(detector.artifact.settings["template"])
+        return detector.settings.template
     return "general" if case.prompt is None else "raw"

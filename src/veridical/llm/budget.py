@@ -21,17 +21,30 @@ def most_tokens(request: Request) -> tuple[int, int]:
     (34, 5)
     """
     size = sum(len(m.content.encode("utf-8", "replace")) + 16 for m in request.messages)  # 16: marks of the template
+    if request.continuation is not None:
+        return size + 16 + len(request.continuation.encode("utf-8", "replace")), 1
     return size + 16, request.max_tokens
 
 
 class Budget:
-    """A limit on calls and on cost; safe for threads. None = no limit.
+    """A limit on calls and on cost; safe for threads.
 
-    A request is let through if the money would suffice even if it, and all that are on their way, cost the most they
-    can. While some are on their way it waits for what they really cost. So the limit is never overstepped, and what is
-    left unspent is less than one request's most. `refused` counts the requests that were not let through.
+    A request is allowed if the money would suffice even if it, and all that are under way, cost the most they can.
+    While some are under way it waits for what they really cost. So the limit is never exceeded, and what is left
+    unspent is less than the most that one request can cost.
 
-    Raises `InputError` for a limit of cost without prices.
+    Args:
+        prices: Price per million prompt tokens and per million completion tokens.
+        max_cost: None = no limit.
+        max_calls: None = no limit.
+
+    Attributes:
+        calls: How many requests were allowed.
+        refused: How many were not.
+        cost: The money spent so far.
+
+    Raises:
+        InputError: `max_cost` without prices, or a number below 0.
     """
 
     def __init__(
@@ -46,40 +59,37 @@ class Budget:
         self.prices, self.max_cost, self.max_calls = prices, max_cost, max_calls
         self.calls = self.refused = 0
         self.cost = 0.0
-        self._on_way: list[float] = []
+        self._reserved: list[float] = []
         self._changed = threading.Condition()
 
-    def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """What so many tokens cost, None where prices are not known."""
+    def cost_of(self, prompt_tokens: int, completion_tokens: int) -> float | None:
+        """The cost of so many tokens, None without prices."""
         if self.prices is None:
             return None
         return (prompt_tokens * self.prices[0] + completion_tokens * self.prices[1]) / 1e6
 
     def reserve(self, request: Request) -> float | None:
         """The most that `request` can cost, now set aside; None if the budget does not allow it."""
-        most = self.price(*most_tokens(request)) or 0.0
+        most = self.cost_of(*most_tokens(request)) or 0.0
         with self._changed:
-            while not self._fits(most):
-                if self._spent(self.calls, self.cost + most) or not self._on_way:
+            while self._exceeded(self.cost + sum(self._reserved) + most):
+                if self._exceeded(self.cost + most) or not self._reserved:
                     self.refused += 1
                     return None
                 self._changed.wait()
             self.calls += 1
-            self._on_way.append(most)
+            self._reserved.append(most)
         return most
 
-    def _fits(self, most: float) -> bool:
-        return not self._spent(self.calls, self.cost + sum(self._on_way) + most)
-
-    def _spent(self, calls: int, cost: float) -> bool:
-        return (self.max_calls is not None and calls >= self.max_calls) or (
-            self.max_cost is not None and cost > self.max_cost
-        )
+    def _exceeded(self, cost: float) -> bool:
+        """Whether one more call, with which all would cost `cost`, is too much."""
+        no_calls_left = self.max_calls is not None and self.calls >= self.max_calls
+        return no_calls_left or (self.max_cost is not None and cost > self.max_cost)
 
     def settle(self, reserved: float, usage: Usage | None) -> None:
         """Give back what was set aside less what was spent; `usage` None = nobody knows, so all of it."""
         spent = reserved if usage is None or (usage.calls and usage.cost is None) else usage.cost or 0.0
         with self._changed:
-            self._on_way.remove(reserved)
+            self._reserved.remove(reserved)
             self.cost += spent
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""A chat model that asks another one only what it has not been asked before: replies lie in one SQLite file.
+"""A chat model that asks another one only what it has not been asked before: replies are kept in one SQLite file.
 
 Safe for several threads and processes. Failures are never kept. The texts of requests are not kept, only their hash.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,124 +18,150 @@ from typing import Any
 
 from veridical.core.errors import InputError, OutputError
 from veridical.core.types import Usage
-from veridical.llm.cache_locks import LEASE, Leases
-from veridical.llm.protocol import ChatModel, Failure, Incremental, Reply, Request, TokenLogprob
+from veridical.llm.protocol import ChatModel, Failure, Incremental, Reply, Request, TokenLogprob, fingerprint_of
 
 __all__ = ["Cached", "request_key"]
 
 FORMAT = 1
 APPLICATION = 0x56445243  # "VDRC": marks the file as ours
-_TABLE = """CREATE TABLE IF NOT EXISTS replies (
+LOCK_TIMEOUT = 30.0  # seconds to wait for another process that is writing
+_TABLE = """CREATE TABLE replies (
     key TEXT PRIMARY KEY, model TEXT, stage TEXT, prompt TEXT, reply TEXT NOT NULL, made TEXT DEFAULT CURRENT_TIMESTAMP
 ) WITHOUT ROWID"""
 
 
-def request_key(request: Request, *, model: str, identity: str = "", nth: int = 0) -> str:
-    """The SHA-256 of all that decides a reply: model, server, messages, parameters and the prompt's version.
+def request_key(request: Request, fingerprint: Mapping[str, Any], nth: int = 0) -> str:
+    """The SHA-256 of all that a reply depends on: model, server, messages, parameters and the prompt's version.
 
-    `nth` tells samples apart: the same request, asked again with a temperature and no seed, wants another answer.
-    `stage` is no part of it.
+    Args:
+        request: Its `stage` is not part of the key.
+        fingerprint: That of the model.
+        nth: Which of several samples this is: the same request, asked again with a temperature and without a seed,
+            wants another answer.
     """
-    asked = astuple(replace(request, stage=""))
-    text = json.dumps(["veridical reply", FORMAT, model, identity, nth, asked], ensure_ascii=True)
+    parameters = astuple(replace(request, stage=""))
+    text = json.dumps(["veridical reply", FORMAT, fingerprint, nth, parameters], ensure_ascii=True, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+class _InFlight:
+    """The replies (file, key) that some thread of this process is asking for at this moment."""
+
+    def __init__(self) -> None:
+        self._keys: set[tuple[Path, str]] = set()
+        self._changed = threading.Condition()
+
+    def claim(self, path: Path, keys: Iterable[str]) -> list[str]:
+        """Those of `keys` that no other thread is asking for; waits until there is at least one."""
+        with self._changed:
+            while not (free := [key for key in keys if (path, key) not in self._keys]):
+                self._changed.wait()
+            self._keys.update((path, key) for key in free)
+            return free
+
+    def release(self, path: Path, keys: Iterable[str]) -> None:
+        with self._changed:
+            self._keys.difference_update((path, key) for key in keys)
+            self._changed.notify_all()
+
+
+_IN_FLIGHT = _InFlight()
+
+
 class Cached:
-    """`model` with its replies kept in the file `path`, which is made where it is not there.
+    """`model` with its replies kept in the file `path`, which is created where it does not exist.
 
     A reply that was kept comes back with `cached=True` and a usage of nothing. A request that occurs twice in one batch
     is asked once, unless it is to be sampled (a temperature and no seed): then each occurrence has a reply of its own.
-    Each reply is kept as soon as it is there: a run that is broken off goes on where it was. What another process or
-    thread is asking at this moment is waited for, not asked again; one that died is waited for `lease` seconds at most.
+    Each reply is kept as soon as it is there: a run that is interrupted continues where it was. What another thread is
+    asking at this moment is waited for, not asked again.
 
-    Raises `InputError` for a file that is not such a cache or is damaged, `OutputError` for one that cannot be written.
+    Raises:
+        InputError: The file is not such a cache, or is damaged.
+        OutputError: The file cannot be written.
     """
 
-    def __init__(self, model: ChatModel, path: str | Path, *, lease: float = LEASE) -> None:
+    def __init__(self, model: ChatModel, path: str | Path) -> None:
         self.model = model
-        self.lease = lease
         self.name = model.name
         self.path = Path(path)
 
     def __repr__(self) -> str:
         return f"Cached({self.model!r}, {str(self.path)!r})"
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ("identity", "logprobs", "notes", "budget"):  # what some models say of themselves
-            return getattr(self.model, name)
-        raise AttributeError(name)
+    def fingerprint(self) -> dict[str, Any]:
+        """That of the model: a kept reply is the reply."""
+        return fingerprint_of(self.model)
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
         """One reply or failure for each request, in order; raises what the model raises."""
         keys = self._keys(requests)
-        wanted = dict(zip(keys, requests, strict=True))
-        fresh: dict[str, Reply | Failure] = {}
+        missing = dict(zip(keys, requests, strict=True))
+        outcomes: dict[str, Reply | Failure] = {}
         with self._open() as file:
-            kept = self._kept(file, wanted)
-            missing = {key: request for key, request in wanted.items() if key not in kept}
-            if missing:
-                leases = Leases(self._open, self.lease)
-                with leases.held(file):
-                    self._pay(file, leases, missing, kept, fresh)
-        return [kept[key] if key in kept else _once(fresh, key) for key in keys]
-
-    def _pay(
-        self,
-        file: sqlite3.Connection,
-        leases: Leases,
-        missing: Mapping[str, Request],
-        kept: dict[str, Reply],
-        fresh: dict[str, Reply | Failure],
-    ) -> None:
-        """Ask for what is missing, into `fresh`; what others ask for at this moment is waited for, into `kept`."""
-        waits = 0
-        while missing:
-            mine = leases.claim(file, missing)
-            kept.update(self._kept(file, missing))  # somebody may have paid just before the claim
-            asked = {key: missing[key] for key in mine if key not in kept}
-            names = list(asked)
-            for i, outcome in self._ask(list(asked.values())) if asked else ():
-                key = names[i]
-                fresh[key] = outcome
-                if isinstance(outcome, Reply):
-                    self._keep(file, key, asked[key], outcome)
-                else:
-                    leases.release(file, key)
-            missing = {key: request for key, request in missing.items() if key not in kept and key not in fresh}
-            if missing and not asked:
-                time.sleep(min(1.0, 0.02 * 2**waits))
-                waits += 1
-
-    def _kept(self, file: sqlite3.Connection, keys: Iterable[str]) -> dict[str, Reply]:
-        return {key: reply for key in keys if (reply := self._look_up(file, key))}
+            while missing:
+                outcomes.update(self._kept(file, missing))
+                missing = {key: request for key, request in missing.items() if key not in outcomes}
+                if missing:
+                    self._ask(file, missing, outcomes)
+                missing = {key: request for key, request in missing.items() if key not in outcomes}
+        results = []
+        for key in keys:
+            outcome = outcomes[key]
+            results.append(outcome)
+            if isinstance(outcome, Reply):  # whoever gets it a second time did not cause its cost
+                outcomes[key] = replace(outcome, usage=Usage(cost=0.0), cached=True)
+            else:
+                outcomes[key] = replace(outcome, usage=Usage())
+        return results
 
     def _keys(self, requests: Sequence[Request]) -> list[str]:
-        identity = getattr(self.model, "identity", "")
-        seen: dict[str, int] = {}
+        fingerprint = fingerprint_of(self.model)
+        counts: dict[str, int] = {}
         keys = []
         for request in requests:
-            key = request_key(request, model=self.name, identity=identity)
-            nth = seen[key] = seen.get(key, -1) + 1
+            key = request_key(request, fingerprint)
+            nth = counts[key] = counts.get(key, -1) + 1
             if nth and request.temperature > 0 and request.seed is None:
-                key = request_key(request, model=self.name, identity=identity, nth=nth)
+                key = request_key(request, fingerprint, nth)
             keys.append(key)
         return keys
 
-    def _ask(self, requests: list[Request]) -> Iterator[tuple[int, Reply | Failure]]:
-        if isinstance(self.model, Incremental):
-            return self.model.each(requests)
-        return enumerate(self.model.chat(requests))
+    def _ask(
+        self, file: sqlite3.Connection, missing: Mapping[str, Request], outcomes: dict[str, Reply | Failure]
+    ) -> None:
+        """Ask for those of `missing` that no other thread is asking for, and put what comes into `outcomes`."""
+        path = self.path.resolve()
+        claimed = _IN_FLIGHT.claim(path, missing)
+        try:
+            kept = self._kept(file, claimed)  # another thread may have got it just before the claim
+            outcomes.update(kept)
+            unknown = {key: missing[key] for key in claimed if key not in kept}
+            keys, requests = list(unknown), list(unknown.values())
+            if isinstance(self.model, Incremental):
+                answers = self.model.each(requests) if requests else iter(())
+            else:
+                answers = iter(enumerate(self.model.chat(requests)))
+            for i, outcome in answers:
+                outcomes[keys[i]] = outcome
+                if isinstance(outcome, Reply):
+                    self._keep(file, keys[i], requests[i], outcome)
+                _IN_FLIGHT.release(path, [keys[i]])
+        finally:
+            _IN_FLIGHT.release(path, claimed)
+
+    def _kept(self, file: sqlite3.Connection, keys: Iterable[str]) -> dict[str, Reply]:
+        return {key: reply for key in keys if (reply := self._look_up(file, key))}
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise OutputError(f"{self.path.parent} cannot be made: {error.strerror}") from None
+            raise OutputError(f"the folder {self.path.parent} cannot be created: {error.strerror}") from None
         file = None
         try:
-            file = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
+            file = sqlite3.connect(self.path, timeout=LOCK_TIMEOUT, isolation_level=None)
             self._prepare(file)
             yield file
         except sqlite3.OperationalError as error:
@@ -148,26 +175,39 @@ class Cached:
                 file.close()
 
     def _prepare(self, file: sqlite3.Connection) -> None:
-        [application], [version] = (file.execute(f"PRAGMA {p}").fetchone() for p in ("application_id", "user_version"))
-        if application != APPLICATION and file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            raise self._damaged("it is another program's")
-        if application == APPLICATION and version not in (0, FORMAT):
+        """Create the table in a new file, in one transaction: of several processes one does, the others find it."""
+        give_up = time.monotonic() + LOCK_TIMEOUT
+        while True:
+            try:
+                [application] = file.execute("PRAGMA application_id").fetchone()
+                if application != APPLICATION:
+                    file.execute("BEGIN IMMEDIATE")
+                    [application] = file.execute("PRAGMA application_id").fetchone()
+                    if application != APPLICATION:
+                        if file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                            raise self._damaged("it is another program's")
+                        file.execute(_TABLE)
+                        file.execute(f"PRAGMA user_version = {FORMAT}")
+                        file.execute(f"PRAGMA application_id = {APPLICATION}")
+                    file.execute("COMMIT")
+                file.execute("PRAGMA journal_mode = WAL")
+                break
+            except sqlite3.OperationalError as error:
+                if file.in_transaction:
+                    file.execute("ROLLBACK")
+                busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+                if not busy or time.monotonic() > give_up:
+                    raise
+                time.sleep(0.01)
+        [version] = file.execute("PRAGMA user_version").fetchone()
+        if version != FORMAT:
             raise self._damaged(f"it has format {version}, this Veridical reads {FORMAT}")
-        if (application, version) != (APPLICATION, FORMAT):
-            file.execute("PRAGMA journal_mode = WAL")
-            for statement in (
-                "BEGIN IMMEDIATE",
-                _TABLE,
-                f"PRAGMA application_id = {APPLICATION}",
-                f"PRAGMA user_version = {FORMAT}",
-                "COMMIT",
-            ):
-                file.execute(statement)
         file.execute("PRAGMA synchronous = NORMAL")
 
     def _damaged(self, why: str) -> InputError:
         return InputError(
-            f"{self.path} is no reply cache, or it is damaged: {why}", hint="move it away; replies are then paid anew"
+            f"{self.path} is not a reply cache, or it is damaged: {why}",
+            hint="move it away; replies are then paid for again",
         )
 
     def _look_up(self, file: sqlite3.Connection, key: str) -> Reply | None:
@@ -176,23 +216,12 @@ class Cached:
             return None
         try:
             text, tokens, finish = json.loads(row[0])
-            made = tokens and tuple(TokenLogprob(t, p, tuple((o, q) for o, q in top)) for t, p, top in tokens)
+            tokens = tokens and tuple(TokenLogprob(t, p, tuple((o, q) for o, q in top)) for t, p, top in tokens)
         except (ValueError, TypeError):
             raise self._damaged("a reply cannot be read") from None
-        return Reply(text, made, Usage(cost=0.0), finish, cached=True)
+        return Reply(text, tokens, Usage(cost=0.0), finish, cached=True)
 
     def _keep(self, file: sqlite3.Connection, key: str, request: Request, reply: Reply) -> None:
         tokens = None if reply.tokens is None else [astuple(token) for token in reply.tokens]
         row = (key, self.name, request.stage, request.prompt, json.dumps([reply.text, tokens, reply.finish]))
         file.execute("INSERT OR IGNORE INTO replies (key, model, stage, prompt, reply) VALUES (?, ?, ?, ?, ?)", row)
-
-
-def _once(fresh: dict[str, Reply | Failure], key: str) -> Reply | Failure:
-    """The fresh outcome; whoever gets it a second time did not cause it."""
-    outcome = fresh[key]
-    fresh[key] = (
-        replace(outcome, usage=Usage(cost=0.0), cached=True)
-        if isinstance(outcome, Reply)
-        else replace(outcome, usage=Usage())
-    )
-    return outcome

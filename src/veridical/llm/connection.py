@@ -1,4 +1,4 @@
-"""Chat models by name: on a server, in a local folder, from a script; with one budget and one cache for all of them.
+"""Chat models by name: on a server, in a local folder, or from a script, with one budget and one cache for all.
 
 The command line's options become a `Connection`, and so do the options in a detector's spec
 (`judge:cot,model=NAME,base_url=URL`). A key is never among them: it comes from the environment.
@@ -7,7 +7,7 @@ The command line's options become a `Connection`, and so do the options in a det
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,63 +16,82 @@ from veridical.core.errors import DataError, InputError
 from veridical.core.files import read_text
 from veridical.llm.budget import Budget, Prices
 from veridical.llm.cache import Cached
-from veridical.llm.dry_run import Rehearsal
+from veridical.llm.dry_run import DryRun
+from veridical.llm.endpoint import check_api
 from veridical.llm.protocol import ChatModel
 from veridical.llm.scripted import Scripted
 
 __all__ = ["OPTIONS", "Connection", "read_prices"]
 
-OPTIONS = ("model", "base_url", "key_env", "prices", "max_cost", "max_calls", "concurrency", "timeout", "cache")
-"""What a spec may say of a model, each as NAME=VALUE."""
-
-_BUDGET = ("prices", "max_cost", "max_calls")
+OPTIONS = (
+    *("model", "base_url", "key_env", "api"),
+    *("prices", "max_cost", "max_calls", "concurrency", "timeout", "cache"),
+)
+"""What a detector's spec may say about its model, each as NAME=VALUE."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """How chat models are reached; `model` is the one that is taken where no other is named.
+    """How chat models are reached; all models of one connection share its budget and its cache.
 
-    A name is that of a model on the server `base_url`, a local folder, or `scripted:FILE` (JSON: an object of replies
-    by words of the question, or a list of replies). All models that one connection makes share its `budget`, which is
-    made of `prices`, `max_cost` and `max_calls`. With `rehearse` nothing is ever sent (`made` then holds a `Rehearsal`
-    for each model).
+    Attributes:
+        model: The model to use where no other is named: its name on the server, a local folder, or `scripted:FILE`
+            (JSON: an object of replies by words of the question, or a list of replies).
+        base_url: The server; None = $OPENAI_BASE_URL, else OpenAI's.
+        key_env: The environment variable that holds the key.
+        api: "chat", or "completions" for base models (see `veridical.llm.openai.OpenAIChat`).
+        prices: Price per million prompt tokens and per million completion tokens.
+        max_cost: The most money that all models together may spend; needs `prices`.
+        max_calls: The most requests that all models together may send.
+        concurrency: How many requests a model sends at once.
+        timeout: Seconds that one request may take as a whole.
+        cache: The file in which replies are kept.
+        dry_run: Send nothing; every model is a `DryRun` that counts.
+        budget: A budget shared with other connections, in place of one made from `prices`, `max_cost`, `max_calls`.
 
-    Raises `InputError` for a limit of cost without prices.
+    Raises:
+        InputError: `max_cost` without `prices`, or an unknown `api`.
     """
 
     model: str | None = None
     base_url: str | None = None
     key_env: str | None = None
+    api: str = "chat"
     prices: Prices | None = None
     max_cost: float | None = None
     max_calls: int | None = None
     concurrency: int = 8
     timeout: float = 120.0
     cache: Path | None = None
-    rehearse: bool = False
+    dry_run: bool = False
     budget: Budget | None = None
-    made: dict[tuple[Any, ...], ChatModel] = field(default_factory=dict, repr=False)
+    models: dict[tuple[Any, ...], ChatModel] = field(default_factory=dict, repr=False)
+    budgets: list[Budget] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
+        check_api(self.api)
         if self.budget is None:
-            made = Budget(prices=self.prices, max_cost=self.max_cost, max_calls=self.max_calls)
-            object.__setattr__(self, "budget", made)
+            budget = Budget(prices=self.prices, max_cost=self.max_cost, max_calls=self.max_calls)
+            object.__setattr__(self, "budget", budget)
+        if not any(self.budget is budget for budget in self.budgets):
+            self.budgets.append(self.budget)  # type: ignore[arg-type]
 
     def chat(self, name: str | None = None) -> ChatModel:
-        """The chat model called `name` (None: `model`), the same one each time.
+        """The chat model called `name` (None: `model`), the same object each time.
 
-        Raises `InputError` where none is named, and for options that it does not take.
+        Raises:
+            InputError: No model is named, or an option does not apply to this kind of model.
         """
         name = name or self.model
         if not name:
             raise InputError("no language model is named", hint="--model NAME, or model=NAME in the detector's options")
-        where = (name, self.base_url, self.key_env, id(self.budget), self.timeout, self.concurrency, self.cache)
-        if where not in self.made:
-            made: ChatModel = Rehearsal(name) if self.rehearse else self._make(name)
-            self.made[where] = Cached(made, self.cache) if self.cache is not None and not self.rehearse else made
-        return self.made[where]
+        key = (name, self.base_url, self.key_env, self.api, id(self.budget), self.timeout, self.concurrency, self.cache)
+        if key not in self.models:
+            model = DryRun(name) if self.dry_run else self._open(name)
+            self.models[key] = Cached(model, self.cache) if self.cache is not None and not self.dry_run else model
+        return self.models[key]
 
-    def _make(self, name: str) -> ChatModel:
+    def _open(self, name: str) -> ChatModel:
         from veridical.llm.openai import OpenAIChat
 
         scripted = name.startswith("scripted:")
@@ -81,58 +100,69 @@ class Connection:
                 name,
                 base_url=self.base_url,
                 key_env=self.key_env,
+                api=self.api,
                 concurrency=self.concurrency,
                 timeout=self.timeout,
                 budget=self.budget,
             )
-        if self.base_url or self.key_env or self.max_cost is not None or self.max_calls is not None:
+        limited = self.max_cost is not None or self.max_calls is not None
+        if self.base_url or self.key_env or self.api != "chat" or limited:
             raise InputError(
-                f"{name} is no model on a server", hint="leave the base URL, the key, max cost and max calls out"
+                f"{name} is not a model on a server",
+                hint="leave out the base URL, the key, the API, the maximum cost and the maximum calls",
             )
-        if scripted:
-            return _scripted(Path(name.removeprefix("scripted:")))
-        from veridical.llm.local import LocalChat
+        if not scripted:
+            from veridical.llm.local import LocalChat
 
-        return LocalChat(name)
+            return LocalChat(name)
+        path = Path(name.removeprefix("scripted:"))
+        try:
+            script = json.loads(read_text(path))
+        except ValueError as error:
+            if isinstance(error, DataError):
+                raise
+            raise DataError(f"not JSON: {error}", path=path) from None
+        replies = script.values() if isinstance(script, dict) else script
+        if not isinstance(script, dict | list) or not all(isinstance(reply, str) for reply in replies):
+            raise DataError("not a script", path=path, hint='{"words of the question": "the reply", …} or ["reply", …]')
+        return Scripted(script, name=f"scripted:{path.name}")
 
-    def having(self, options: Mapping[str, str]) -> Connection:
-        """This connection with what `options` (of `OPTIONS`, as texts) say instead; models are still shared.
+    def with_options(self, options: Mapping[str, str]) -> Connection:
+        """This connection with `options` (names of `OPTIONS`, values as texts) in place of its own; models are shared.
 
-        Raises `InputError` for a value that cannot be read.
+        Raises:
+            InputError: A value cannot be read.
         """
         if not options:
             return self
-        read: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for name, text in options.items():
             try:
-                read[name] = _READ.get(name, str)(text)
+                values[name] = _READERS.get(name, str)(text)
             except ValueError as error:
                 if isinstance(error, InputError):
                     raise
                 raise InputError(f"{name} is {text!r}", hint="a number is wanted") from None
-        shared = None if read.keys() & set(_BUDGET) else self.budget
-        return replace(self, **read, budget=shared)
+        own_budget = bool(values.keys() & {"prices", "max_cost", "max_calls"})
+        return replace(self, **values, budget=None if own_budget else self.budget)
 
-    def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """What so many tokens cost, None without prices."""
+    def cost_of(self, prompt_tokens: int, completion_tokens: int) -> float | None:
+        """The cost of so many tokens, None without prices."""
         assert self.budget is not None
-        return self.budget.price(prompt_tokens, completion_tokens)
+        return self.budget.cost_of(prompt_tokens, completion_tokens)
 
-    def check_used(self, detectors: Sequence[str]) -> None:
-        """Raise `InputError` if a model is named and none of the `detectors` has asked for one."""
-        if self.model and not self.made:
+    def check_model_used(self, detectors: Sequence[str]) -> None:
+        """Raise `InputError` if a model is named but none of the `detectors` has asked for one."""
+        if self.model and not self.models:
             raise InputError(
                 f"the model {self.model} is named, and {', '.join(detectors)} asks no language model",
                 hint="these do: judge, verify, selfcheck",
             )
 
-    def refused(self) -> int:
-        """How many requests some budget did not let through."""
-        budgets = {id(b): b for b in (self.budget, *self._budgets()) if b is not None}
-        return sum(budget.refused for budget in budgets.values())
-
-    def _budgets(self) -> Iterator[Budget]:
-        yield from (b for model in self.made.values() if isinstance(b := getattr(model, "budget", None), Budget))
+    @property
+    def refused_requests(self) -> int:
+        """How many requests were not sent because a budget did not allow them."""
+        return sum(budget.refused for budget in self.budgets)
 
 
 def read_prices(text: str) -> Prices:
@@ -148,7 +178,7 @@ def read_prices(text: str) -> Prices:
     return price_in, price_out
 
 
-_READ: dict[str, Callable[[str], Any]] = {
+_READERS: dict[str, Callable[[str], Any]] = {
     "prices": read_prices,
     "max_cost": float,
     "max_calls": int,
@@ -156,16 +186,3 @@ _READ: dict[str, Callable[[str], Any]] = {
     "timeout": float,
     "cache": Path,
 }
-
-
-def _scripted(path: Path) -> ChatModel:
-    try:
-        script = json.loads(read_text(path))
-    except ValueError as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"not JSON: {error}", path=path) from None
-    answers = script.values() if isinstance(script, dict) else script
-    if not isinstance(script, dict | list) or not all(isinstance(answer, str) for answer in answers):
-        raise DataError("not a script", path=path, hint='{"words of the question": "the reply", …} or ["reply", …]')
-    return Scripted(script, name=f"scripted:{path.name}")

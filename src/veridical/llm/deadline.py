@@ -1,6 +1,7 @@
-"""One deadline for a whole call: the client's own timeouts begin anew with every byte that a server sends.
+"""One deadline for a whole call: an HTTP client's own timeouts begin again with every byte that a server sends.
 
-The sockets beneath the HTTP client are wrapped, for it has no such setting: each read and write gets what is left.
+`DeadlineTransport` puts a network backend beneath the HTTP client, through its public interfaces, that gives each read
+and write what is left of the call's time.
 """
 
 from __future__ import annotations
@@ -9,16 +10,24 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
-__all__ = ["Deadline"]
+__all__ = ["Deadline", "DeadlineTransport"]
+
+_ERRORS = (
+    *("ConnectTimeout", "ReadTimeout", "WriteTimeout", "PoolTimeout"),
+    *("ConnectError", "ReadError", "WriteError", "ProxyError"),
+    *("UnsupportedProtocol", "LocalProtocolError", "RemoteProtocolError"),
+)
 
 
 class Deadline:
     """At most `seconds` for all that a thread does on the network inside `running()`; safe for threads.
 
-    What comes later raises `TimeoutError`; what waits, waits no longer than what is left. Looking up a host's name is
-    the system's business and not counted out.
+    Looking up a host's name is the system's business and cannot be cut short.
     """
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
@@ -28,64 +37,113 @@ class Deadline:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """The time of this thread's call runs from here."""
+        """Count this thread's time from here."""
         self._of_thread.end = self._now() + self.seconds
         try:
             yield
         finally:
             self._of_thread.end = None
 
-    def left(self, wanted: float | None) -> float | None:
-        """The seconds that an operation may take that would wait for `wanted` (None = for ever)."""
-        end = getattr(self._of_thread, "end", None)
-        if end is None:
-            return wanted
-        rest: float = end - self._now()
-        if rest <= 0:
-            raise TimeoutError(f"no whole answer within {self.seconds:g} s")
-        return rest if wanted is None else min(wanted, rest)
+    def limit(self, timeout: float | None, late: type[Exception] = TimeoutError) -> float | None:
+        """The seconds that an operation may take that would wait for `timeout` (None = indefinitely).
 
-    def bind(self, client: Any) -> None:
-        """Let the connections of an httpx (or httpx2) `Client`, proxies included, keep to this deadline.
-
-        A client that is built in another way is left as it is: then only its own timeouts hold.
+        Raises:
+            late: No time is left.
         """
-        for transport in (getattr(client, "_transport", None), *getattr(client, "_mounts", {}).values()):
-            pool: Any = getattr(transport, "_pool", None)
-            if hasattr(pool, "_network_backend"):
-                pool._network_backend = _Network(pool._network_backend, self)
+        end: float | None = getattr(self._of_thread, "end", None)
+        if end is None:
+            return timeout
+        left = end - self._now()
+        if left <= 0:
+            raise late(f"timed out after {self.seconds:g} s")
+        return left if timeout is None else min(timeout, left)
 
 
-class _Network:
-    """A network backend whose streams keep to the deadline."""
+class DeadlineTransport:
+    """The transport of an httpx client to one server; its connections keep to a deadline, and read bodies at once.
 
-    def __init__(self, network: Any, deadline: Deadline) -> None:
-        self._network, self._deadline = network, deadline
+    A proxy that the environment names for the server (HTTPS_PROXY, NO_PROXY …) is used.
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._network, name)
+    Args:
+        deadline: What each call's time is measured by; a call that is late ends in one of httpx's timeouts.
+        url: The server.
+        httpx: The HTTP library: httpx or httpx2.
+        httpcore: The library of its connections: httpcore or httpcore2.
+    """
+
+    def __init__(self, deadline: Deadline, url: str, httpx: ModuleType, httpcore: ModuleType) -> None:
+        self._httpx, self._httpcore = httpx, httpcore
+        self._errors = {getattr(httpcore, name): getattr(httpx, name) for name in _ERRORS}
+        options = {
+            "ssl_context": httpx.create_ssl_context(),
+            "keepalive_expiry": 5.0,
+            "network_backend": _Backend(httpcore, deadline),
+        }
+        address, proxies = urlsplit(url), getproxies()
+        proxy_url = None if proxy_bypass(address.netloc) else proxies.get(address.scheme) or proxies.get("all")
+        if proxy_url is None:
+            self._pool = httpcore.ConnectionPool(max_connections=None, **options)
+        else:
+            proxy = httpx.Proxy(proxy_url if "://" in proxy_url else f"http://{proxy_url}")
+            kind = httpcore.SOCKSProxy if proxy.url.scheme.startswith("socks") else httpcore.HTTPProxy
+            self._pool = kind(str(proxy.url), proxy_auth=proxy.raw_auth, max_connections=None, **options)
+
+    def handle_request(self, request: Any) -> Any:
+        """The server's response, its body read."""
+        raw_request = self._httpcore.Request(
+            request.method,
+            str(request.url),
+            headers=request.headers.raw,
+            content=request.stream,
+            extensions=request.extensions,
+        )
+        try:
+            response = self._pool.handle_request(raw_request)
+            try:
+                body = response.read()
+            finally:
+                response.close()
+        except tuple(self._errors) as error:
+            kind = next(theirs for ours, theirs in self._errors.items() if isinstance(error, ours))
+            raise kind(str(error)) from error
+        return self._httpx.Response(
+            response.status, headers=response.headers, content=body, extensions=response.extensions
+        )
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._pool.close()
+
+
+class _Backend:
+    """httpcore's network backend, with streams that keep to the deadline."""
+
+    def __init__(self, httpcore: ModuleType, deadline: Deadline) -> None:
+        self._httpcore, self._deadline = httpcore, deadline
+        self._backend = httpcore.SyncBackend()
 
     def connect_tcp(self, host: str, port: int, timeout: float | None = None, **options: Any) -> _Stream:
-        stream = self._network.connect_tcp(host, port, timeout=self._deadline.left(timeout), **options)
-        return _Stream(stream, self._deadline)
+        left = self._deadline.limit(timeout, self._httpcore.ConnectTimeout)
+        return _Stream(self._backend.connect_tcp(host, port, left, **options), self._httpcore, self._deadline)
+
+    def sleep(self, seconds: float) -> None:
+        self._backend.sleep(seconds)
 
 
 class _Stream:
-    """A stream of bytes that keeps to the deadline."""
+    """A network stream that keeps to the deadline."""
 
-    def __init__(self, stream: Any, deadline: Deadline) -> None:
-        self._stream, self._deadline = stream, deadline
+    def __init__(self, stream: Any, httpcore: ModuleType, deadline: Deadline) -> None:
+        self._stream, self._httpcore, self._deadline = stream, httpcore, deadline
+        self.close = stream.close
+        self.get_extra_info = stream.get_extra_info
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        data: bytes = self._stream.read(max_bytes, timeout=self._deadline.left(timeout))
-        return data
+    def read(self, max_bytes: int, timeout: float | None = None) -> Any:
+        return self._stream.read(max_bytes, self._deadline.limit(timeout, self._httpcore.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, timeout=self._deadline.left(timeout))
+        self._stream.write(buffer, self._deadline.limit(timeout, self._httpcore.WriteTimeout))
 
     def start_tls(self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None) -> _Stream:
-        stream = self._stream.start_tls(ssl_context, server_hostname, timeout=self._deadline.left(timeout))
-        return _Stream(stream, self._deadline)
+        left = self._deadline.limit(timeout, self._httpcore.ConnectTimeout)
+        return _Stream(self._stream.start_tls(ssl_context, server_hostname, left), self._httpcore, self._deadline)

@@ -9,14 +9,16 @@ from veridical.core.segment import sentences
 from veridical.llm.prompts import prompt
 from veridical.llm.protocol import Failure, Reply, Request
 
-__all__ = ["Rehearsal"]
+__all__ = ["DryRun"]
 
 
-class Rehearsal:
-    """Keeps every request in `requests`, and answers so that as many as can be follow.
+class DryRun:
+    """A stand-in for the model `name`: keeps every request in `requests`, and answers so that the most calls follow.
+
+    Every sentence is a claim, every claim is wrong, every revision changes something.
 
     >>> from veridical.llm.protocol import Message
-    >>> model = Rehearsal("m")
+    >>> model = DryRun("m")
     >>> model.chat([Request((Message("user", "Is it so?"),), stage="check")])[0].text
     'Feedback: wrong.\\nSupported: No'
     """
@@ -26,26 +28,25 @@ class Rehearsal:
         self.requests: list[Request] = []
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """An answer a request, the same whenever it is asked."""
+        """One answer for each request; the same request always gets the same answer."""
         self.requests += requests
-        return [Reply(_rehearsed(request)) for request in requests]
+        return [Reply(_answer(request)) for request in requests]
 
 
 _RESPONSE = re.compile(r"<<<response (\w+)\n(.*)\nresponse \1>>>", re.DOTALL)
 _PAPER = re.compile(r"^Paper \d+: (.+?)(?:, (\d{4}\w?))?$", re.MULTILINE)
 
 
-def _rehearsed(request: Request) -> str:
-    """What a model might say: every sentence is a claim, every claim is wrong, every revision changes something."""
-    asked = request.messages[-1].content
-    found = _RESPONSE.search(asked)
-    text = found[2] if found else ""
+def _answer(request: Request) -> str:
+    question = request.messages[-1].content
+    match = _RESPONSE.search(question)
+    response = match[2] if match else ""
     if request.stage == "split":
-        return "\n".join(f"- {' '.join(span.of(text).split())}" for span in sentences(text))
+        return "\n".join(f"- {' '.join(span.of(response).split())}" for span in sentences(response))
     if request.stage == "revise":
-        return f"Corrected text:\n{text.rstrip()} Indeed."
+        return f"Corrected text:\n{response.rstrip()} Indeed."
     if request.stage == "summary":
-        return " ".join(f"{who} ({year or 'n.d.'}) found much." for who, year in _PAPER.findall(asked))
+        return " ".join(f"{author} ({year or 'n.d.'}) found much." for author, year in _PAPER.findall(question))
     if prompt("verify_many").hash in request.prompt:
         return "\n".join(f"{n}. No" for n in range(1, 1000))
     return "Feedback: wrong.\nSupported: No"

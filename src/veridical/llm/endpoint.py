@@ -1,4 +1,4 @@
-"""Where a server is and what opens it: its base URL, and the key from the environment or a file, never shown."""
+"""Where a server is and how it is opened: its base URL, and the key from the environment or a file, never shown."""
 
 from __future__ import annotations
 
@@ -10,52 +10,80 @@ from urllib.parse import urlsplit
 
 from veridical.core.errors import CannotJudgeError, InputError
 
-__all__ = ["OPENAI", "Server", "find_server", "find_url"]
+__all__ = ["APIS", "OPENAI", "Server", "check_api", "resolve_server", "resolve_url"]
 
 OPENAI = "https://api.openai.com/v1"
+APIS = ("chat", "completions")
+"""The interfaces of a server: chat completions, and plain completions for base models."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server's base URL and its key (None = it needs none); the key is left out of `repr` and of `scrub`bed texts."""
+    """A server's base URL and its key (None = it needs none); the key is left out of `repr`."""
 
     url: str
     key: str | None = field(repr=False)
 
     def scrub(self, text: str) -> str:
-        """`text`, which may come from the server or a library, without the key."""
+        """Remove the key from `text`, which comes from the server or a library; to be called before it is shortened."""
         return text.replace(self.key, "***") if self.key else text
 
 
-def find_url(base_url: str | None, environment: Mapping[str, str] = os.environ) -> str:
+def check_api(api: str) -> None:
+    """Raise `InputError` unless `api` is one of `APIS`."""
+    if api not in APIS:
+        raise InputError(f"the API is {api!r}", hint=f"one of {', '.join(APIS)}")
+
+
+def resolve_url(base_url: str | None, environment: Mapping[str, str] = os.environ) -> str:
     """`base_url`, else $OPENAI_BASE_URL, else OpenAI's own; without a slash at its end.
 
-    Raises `InputError` unless it is a plain http(s) address.
+    Raises:
+        InputError: It is not a plain http(s) address.
     """
     url = base_url or environment.get("OPENAI_BASE_URL") or OPENAI
     try:
         parts = urlsplit(url)
-        wrong = parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         secret = bool(parts.username or parts.password or parts.query)
     except ValueError:
-        wrong, secret = True, True
-    if wrong or secret:
-        shown = "the base URL holds a user, a password or a query" if not wrong else "the base URL is not an address"
-        raise InputError(shown, hint="it looks like http://127.0.0.1:8000/v1; keys come from the environment or a file")
+        valid, secret = False, False
+    if not valid or secret:
+        problem = "the base URL holds a user, a password or a query" if valid else "the base URL is not an address"
+        raise InputError(
+            problem, hint="it looks like http://127.0.0.1:8000/v1; keys come from the environment or a file"
+        )
     return url.rstrip("/")
 
 
-def find_server(
+def resolve_server(
     base_url: str | None, key_env: str | None, key_file: str | Path | None, environment: Mapping[str, str] = os.environ
 ) -> Server:
-    """The server at `base_url` (None: $OPENAI_BASE_URL, else OpenAI's) with the key of `key_env` or `key_file`.
+    """The server and its key.
 
-    Where neither is named, $OPENAI_API_KEY is used with OpenAI's own server or $OPENAI_BASE_URL, and never sent to
-    another one. Raises `CannotJudgeError` for a key that is needed or named, and not there.
+    Without `key_env` and `key_file`, $OPENAI_API_KEY is used with OpenAI's own server or $OPENAI_BASE_URL, and never
+    sent to another server.
+
+    Args:
+        base_url: The server; None = $OPENAI_BASE_URL, else OpenAI's.
+        key_env: The environment variable that holds the key.
+        key_file: The file that holds the key; it takes precedence.
+        environment: The environment variables.
+
+    Raises:
+        CannotJudgeError: A key is needed or named, and cannot be found.
     """
-    url = find_url(base_url, environment)
+    url = resolve_url(base_url, environment)
     if key_file is not None:
-        return Server(url, _checked(_read(Path(key_file)), f"the key file {key_file}"))
+        path = Path(key_file)
+        try:
+            key = path.expanduser().read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or "not a text"
+            raise CannotJudgeError(
+                f"no key: {path} cannot be read: {why}", hint="a file that holds the key only"
+            ) from None
+        return Server(url, _checked(key, f"the key file {key_file}"))
     if key_env is not None:
         if not environment.get(key_env, "").strip():
             raise CannotJudgeError(f"no key: ${key_env} is not set", hint=f"export {key_env}=…, or name a key file")
@@ -70,16 +98,8 @@ def find_server(
     return Server(url, _checked(key, "$OPENAI_API_KEY"))
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.expanduser().read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "not a text"
-        raise CannotJudgeError(f"no key: {path} cannot be read: {why}", hint="a file that holds the key only") from None
-
-
-def _checked(key: str, where: str) -> str:
+def _checked(key: str, place: str) -> str:
     key = key.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise CannotJudgeError(f"{where} holds no key", hint="one line of plain characters")
+        raise CannotJudgeError(f"{place} holds no key", hint="one line of plain characters")
     return key

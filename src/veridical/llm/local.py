@@ -33,11 +33,11 @@ class LocalChat:
         self._loaded: tuple[Any, Any] | None = None
         self._lock = threading.Lock()
 
-    @property
-    def identity(self) -> str:
-        """The folder, and the sizes of its weights: replies of another model in the same place are told apart."""
+    def fingerprint(self) -> dict[str, str]:
+        """The model's name, and a hash of its folder and the sizes and dates of its weights."""
         weights = sorted((f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in self.folder.glob("*.safetensors"))
-        return hashlib.sha256(repr((str(self.folder.resolve()), weights)).encode()).hexdigest()[:16]
+        folder = hashlib.sha256(repr((str(self.folder.resolve()), weights)).encode()).hexdigest()[:16]
+        return {"model": self.name, "folder": folder}
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
         """One reply or failure for each request, in order."""

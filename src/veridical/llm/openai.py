@@ -1,48 +1,77 @@
-"""Any server with OpenAI's chat-completions interface (hosted, vLLM, llama.cpp, Ollama …) over the official client.
+"""Any server with OpenAI's interface (hosted, vLLM, llama.cpp, Ollama …), over the official client.
 
-Requests run at once in threads, up to a bound, under a synchronous surface. What a server cannot do is found out from
-its answers and remembered; what it answers is read by `veridical.llm.response_parser`.
+Requests run in threads, up to a bound, behind synchronous calls. What a server does not accept is found out from its
+answers and remembered; its answers are read by `veridical.llm.response_parser`.
 """
 
 from __future__ import annotations
 
 import re
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from veridical.core.errors import CannotJudgeError, InputError, MissingExtraError
 from veridical.core.types import Usage
 from veridical.llm.budget import Budget, Prices
-from veridical.llm.deadline import Deadline
-from veridical.llm.endpoint import Server, find_server, find_url
+from veridical.llm.deadline import Deadline, DeadlineTransport
+from veridical.llm.endpoint import Server, check_api, resolve_server, resolve_url
+from veridical.llm.prompts import plain_prompt
 from veridical.llm.protocol import Failure, Reply, Request
-from veridical.llm.rate_limit import Pace, retry_after
-from veridical.llm.response_parser import read_completion
+from veridical.llm.rate_limit import RateLimiter, retry_after
+from veridical.llm.response_parser import read_response
 
 if TYPE_CHECKING:
     import openai
 
 __all__ = ["OpenAIChat"]
 
-AGAIN = ("timeout", "connection", "rate_limit", "server", "malformed")  # kinds of failure worth another try
-OPTIONAL = ("top_logprobs", "logprobs", "seed", "temperature", "max_tokens")  # what a server may not take
+RETRIED = ("timeout", "connection", "rate_limit", "server", "malformed")  # kinds of failure worth another try
+OPTIONAL = ("top_logprobs", "logprobs", "seed", "temperature", "max_tokens")  # what a server may not accept
+FEWER_ALTERNATIVES = (5, 1, 0)  # tried in turn where a server rejects more
 _CONTEXT = re.compile(r"context[ _](length|window|size)|maximum context|prompt is too long|too many tokens", re.I)
 
 
+@dataclass(frozen=True, slots=True)
+class _Accepted:
+    """What a server was found to accept: all parameters but `without`, up to `alternatives` per token."""
+
+    without: frozenset[str] = frozenset()
+    alternatives: int = 20
+
+
 class OpenAIChat:
-    """The chat model called `model` on an OpenAI-compatible server.
+    """The model called `model` on an OpenAI-compatible server. Nothing is read or sent before the first `chat`.
 
-    The key comes from the environment variable `key_env` or the file `key_file` (rules: `veridical.llm.endpoint`).
-    `concurrency` requests run at once; `timeout` is the seconds that one call may take as a whole, however its bytes
-    come; a failed request is tried `retries` more times where that can help. `per_minute` limits requests; `prices`
-    (input, output, per million tokens), `max_cost` and `max_calls` are the budget of this object's life; `budget`,
-    in their place, is one that several models share. Nothing is read or sent before the first `chat`.
+    With `api="completions"` messages are joined to one text, as base models need it (`prompts.plain_prompt`), and the
+    model can score a given `Request.continuation`.
 
-    `logprobs` is None until a request for log-probabilities was answered, then whether the server gives them; `notes`
-    says in words what it does not take.
+    Args:
+        model: The model's name on the server.
+        base_url: The server; None = $OPENAI_BASE_URL, else OpenAI's.
+        key_env: The environment variable that holds the key (rules: `veridical.llm.endpoint.resolve_server`).
+        key_file: The file that holds the key.
+        api: "chat" (/chat/completions) or "completions" (/completions).
+        concurrency: How many requests are sent at once.
+        timeout: Seconds that one call may take as a whole, however slowly its bytes come.
+        retries: How many more times a failed request is tried where that can help.
+        per_minute: The most requests per minute; None = no limit.
+        prices: Price per million prompt tokens and per million completion tokens.
+        max_cost: The most money this object may spend; needs `prices`.
+        max_calls: The most requests this object may send.
+        budget: In place of `prices`, `max_cost` and `max_calls`: a budget that several models share.
+        rate_limiter: In place of `per_minute`: a rate limiter that several models share.
+
+    Attributes:
+        logprobs: None until a request for log-probabilities was answered, then whether the server gives them.
+
+    Raises:
+        InputError: No model, or a value out of its range.
     """
 
     def __init__(
@@ -52,6 +81,7 @@ class OpenAIChat:
         base_url: str | None = None,
         key_env: str | None = None,
         key_file: str | Path | None = None,
+        api: str = "chat",
         concurrency: int = 8,
         timeout: float = 120.0,
         retries: int = 4,
@@ -60,10 +90,11 @@ class OpenAIChat:
         max_cost: float | None = None,
         max_calls: int | None = None,
         budget: Budget | None = None,
-        pace: Pace | None = None,
+        rate_limiter: RateLimiter | None = None,
     ) -> None:
         if not model.strip():
             raise InputError("no model is named")
+        check_api(api)
         if concurrency < 1 or retries < 0 or not timeout > 0 or (per_minute is not None and not per_minute > 0):
             raise InputError(
                 f"concurrency {concurrency}, timeout {timeout}, retries {retries}, per_minute {per_minute}",
@@ -72,28 +103,31 @@ class OpenAIChat:
         self.name = model
         self.logprobs: bool | None = None
         self.budget = budget or Budget(prices=prices, max_cost=max_cost, max_calls=max_calls)
-        self._place = (base_url and find_url(base_url), key_env, key_file)
+        self._api = api
+        self._address = (base_url and resolve_url(base_url), key_env, key_file)
         self._concurrency, self._timeout, self._retries = concurrency, timeout, retries
-        self._pace = pace or Pace(per_minute=per_minute)
+        self._rate_limiter = rate_limiter or RateLimiter(per_minute=per_minute)
         self._deadline = Deadline(timeout)
         self._lock = threading.Lock()
         self._server: Server | None = None
         self._client: openai.OpenAI | None = None
-        self._proven = False  # the server has answered: it is there, and takes the key and the model
-        self._dropped: frozenset[str] = frozenset()
+        self._proven = False  # the server has answered: it exists and accepts the key and the model
+        self._accepted = _Accepted()
 
     def __repr__(self) -> str:
-        return f"OpenAIChat({self.name!r}, base_url={self._place[0]!r})"
+        return f"OpenAIChat({self.name!r}, base_url={self._address[0]!r})"
 
-    @property
-    def identity(self) -> str:
-        """What besides the request decides the replies: the server's address; caches keep replies apart by it."""
-        return find_url(self._place[0])
+    def fingerprint(self) -> dict[str, str]:
+        """The model's name, the server and its interface: what decides the replies besides the request."""
+        return {"model": self.name, "server": resolve_url(self._address[0]), "api": self._api}
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the server was found not to do, a line each."""
-        lines = [f"{self.name}: the server does not take {name}" for name in sorted(self._dropped - {"max_tokens"})]
+        """What the server was found not to do, one line each."""
+        without, alternatives = self._accepted.without, self._accepted.alternatives
+        lines = [f"{self.name}: the server does not accept {name}" for name in sorted(without - {"max_tokens"})]
+        if alternatives < _Accepted().alternatives and "logprobs" not in without:
+            lines.append(f"{self.name}: the server gives at most {alternatives} alternatives per token")
         if self.logprobs is False:
             lines.append(f"{self.name}: the server gives no log-probabilities")
         return tuple(lines)
@@ -101,8 +135,10 @@ class OpenAIChat:
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
         """One reply or failure for each request, in order.
 
-        Raises `CannotJudgeError` where nothing can be asked: no key or a wrong one, an unknown model, no server. The
-        first request of all goes alone, so no more than that is sent in vain.
+        The first request of all goes alone, so no more than that is sent in vain.
+
+        Raises:
+            CannotJudgeError: Nothing can be asked: no key or a wrong one, an unknown model, no server.
         """
         outcomes = dict(self.each(requests))
         return [outcomes[i] for i in range(len(requests))]
@@ -128,145 +164,173 @@ class OpenAIChat:
             self._client.close()
             self._client = None
 
-    def _find(self) -> Server:
-        if self._server is None:
-            self._server = find_server(*self._place)
-        return self._server
-
-    def _connect(self) -> openai.OpenAI:
+    def _connect(self) -> tuple[openai.OpenAI, Server]:
         with self._lock:
+            if self._server is None:
+                self._server = resolve_server(*self._address)
             if self._client is None:
-                server = self._find()
                 try:
                     import openai
                 except ImportError as error:
                     raise MissingExtraError("a chat model on a server", "llm") from error
-                self._client = openai.OpenAI(
-                    api_key=server.key or "none", base_url=server.url, timeout=self._timeout, max_retries=0
-                )
-                self._deadline.bind(getattr(self._client, "_client", None))
-            return self._client
+                url, key = self._server.url, self._server.key or "none"
+                try:
+                    base: Any = openai.DefaultHttpxClient.__base__  # httpx.Client; from openai 3 on httpx2.Client
+                    library = base.__module__.partition(".")[0]
+                    httpx, httpcore = import_module(library), import_module(library.replace("httpx", "httpcore"))
+                    transport: Any = DeadlineTransport(self._deadline, url, httpx, httpcore)
+                    http_client = openai.DefaultHttpxClient(transport=transport)
+                    self._client = openai.OpenAI(
+                        api_key=key, base_url=url, timeout=self._timeout, max_retries=0, http_client=http_client
+                    )
+                    weakref.finalize(self, http_client.close)
+                except (ImportError, AttributeError, TypeError) as error:
+                    raise CannotJudgeError(
+                        f"a call with openai {openai.__version__} cannot be given a time limit: {error}",
+                        hint="pip install 'openai>=1.60,<4'",
+                    ) from error
+            return self._client, self._server
 
     def _ask(self, request: Request) -> Reply | Failure:
-        """The outcome after as many tries as it takes, within budget and pace."""
-        failed = 0
+        """The outcome after as many tries as it takes, within budget and rate limit."""
+        if request.continuation is not None and self._api != "completions":
+            return Failure(
+                "the chat interface cannot score a given text: use the API completions", "unsupported", False
+            )
+        failures = 0
         while True:
             reserved = self.budget.reserve(request)
             if reserved is None:
                 return Failure("the budget is spent", "budget", False)
             usage: Usage | None = None
             try:
-                self._pace.wait()
-                outcome, asked = self._try(request)
+                self._rate_limiter.wait()
+                outcome, requested_wait = self._try(request)
                 usage = outcome.usage
             finally:
                 self.budget.settle(reserved, usage)
             if isinstance(outcome, Reply):
-                self._notice(request, outcome)
+                self._proven = True
+                if outcome.tokens is not None:
+                    self.logprobs = True
+                elif request.top_logprobs is not None and self.logprobs is None:
+                    self.logprobs = False
                 return outcome
-            failed += 1
-            limited, last = outcome.kind == "rate_limit", failed > self._retries
-            if outcome.kind not in AGAIN or not outcome.retryable or (last and not limited):
+            failures += 1
+            rate_limited, last_try = outcome.kind == "rate_limit", failures > self._retries
+            if outcome.kind not in RETRIED or not outcome.retryable or (last_try and not rate_limited):
                 return outcome
-            patient = self._pace.back_off(failed - 1, asked, all_wait=limited)
-            if last:  # no more tries, but the others still wait as long as the server asked
+            waited = self._rate_limiter.back_off(failures - 1, requested_wait, all_wait=rate_limited)
+            if last_try:  # but the others still wait as long as the server asked
                 return outcome
-            if not patient:
-                reason = f"{outcome.reason}; it asks to wait for {asked:.0f} s"
-                return Failure(reason, outcome.kind, True, outcome.usage)
-
-    def _notice(self, request: Request, reply: Reply) -> None:
-        self._proven = True
-        if reply.tokens is not None:
-            self.logprobs = True
-        elif request.top_logprobs is not None and self.logprobs is None:
-            self.logprobs = False
+            if not waited:
+                return replace(outcome, reason=f"{outcome.reason}; it asks to wait for {requested_wait:.0f} s")
 
     def _try(self, request: Request) -> tuple[Reply | Failure, float | None]:
-        """The outcome of one call, made again only without what the server does not take; and the wait it asks for."""
+        """The outcome of one call, repeated only without what the server does not accept; and the wait it asks for."""
         import openai
 
-        guess: frozenset[str] = frozenset()
+        client, server = self._connect()
+        path = "/chat/completions" if self._api == "chat" else "/completions"
+        accepted = self._accepted
         while True:
-            sent = self._body(request, self._dropped | guess)
+            sent = self._body(request, accepted)
             try:
                 # by path, and the body as it came: a third of the client's time per call goes into its types
-                client = self._connect()
                 with self._deadline.running():
-                    body = client.post("/chat/completions", body=sent, cast_to=bytes)
+                    body = client.post(path, body=sent, cast_to=bytes)
             except openai.APIStatusError as error:
-                wrong = self._not_taken(sent, error)
-                if wrong:
-                    guess |= wrong
-                    continue
-                return self._refused(error), retry_after(error.response.headers)
-            except openai.APITimeoutError:
-                return Failure(f"no answer within {self._timeout:g} s", "timeout", True, Usage(1)), None
+                fewer = self._without_rejected(accepted, sent, error)
+                if fewer is None or (request.continuation is not None and "logprobs" in fewer.without):
+                    return self._refused(server, error), retry_after(error.response.headers)
+                accepted = fewer
+                continue
+            except (openai.APITimeoutError, TimeoutError):
+                return Failure(f"timed out after {self._timeout:g} s", "timeout", True, Usage(1)), None
             except openai.APIConnectionError as error:
-                return self._unreachable(error), None
+                cause = type(error.__cause__).__name__
+                if cause == "ConnectError" and not self._proven:
+                    raise CannotJudgeError(
+                        f"{server.url}: no server answers there", hint="check the base URL"
+                    ) from None
+                if cause in ("RemoteProtocolError", "ReadError"):
+                    return Failure("the answer was cut off", "connection", True, Usage(1)), None
+                return Failure(f"no connection ({cause})", "connection", True), None
             with self._lock:
-                self._dropped |= guess
-            return read_completion(body, self.budget.price), None
+                self._accepted = _Accepted(
+                    self._accepted.without | accepted.without,
+                    min(self._accepted.alternatives, accepted.alternatives),
+                )
+            return read_response(body, request, api=self._api, cost_of=self.budget.cost_of, scrub=server.scrub), None
 
-    def _body(self, request: Request, without: frozenset[str]) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "model": self.name,
-            "messages": [{"role": m.role, "content": m.content} for m in request.messages],
-            "temperature": request.temperature,
-            "max_tokens": request.max_tokens,
-        }
+    def _body(self, request: Request, accepted: _Accepted) -> dict[str, Any]:
+        alternatives = None if request.top_logprobs is None else min(request.top_logprobs, accepted.alternatives)
+        body: dict[str, Any] = {"model": self.name}
+        if self._api == "chat":
+            body["messages"] = [{"role": m.role, "content": m.content} for m in request.messages]
+        else:
+            body["prompt"] = plain_prompt(request.messages) + (request.continuation or "")
+        body |= {"temperature": request.temperature, "max_tokens": request.max_tokens}
         if request.stop:
             body["stop"] = list(request.stop)
         if request.seed is not None:
             body["seed"] = request.seed
-        if request.top_logprobs is not None:
-            body |= {"logprobs": True, "top_logprobs": request.top_logprobs}
-        if "logprobs" in without:
+        if request.continuation is not None:
+            # some servers take max_tokens 0 for "no limit": one token is generated, and not read
+            body |= {"echo": True, "max_tokens": 1, "logprobs": max(1, alternatives or 0)}
+            body.pop("stop", None)
+        elif alternatives is not None and self._api == "completions":
+            body["logprobs"] = alternatives
+        elif alternatives is not None:
+            body["logprobs"] = True
+            if alternatives:
+                body["top_logprobs"] = alternatives
+        if "logprobs" in accepted.without:
             body.pop("top_logprobs", None)
-        if "max_tokens" in without:  # OpenAI's newer models know it by another name only
+        if "max_tokens" in accepted.without:  # OpenAI's newer models know it by another name only
             body["max_completion_tokens"] = body["max_tokens"]
-        return {name: value for name, value in body.items() if name not in without}
+        return {name: value for name, value in body.items() if name not in accepted.without}
 
-    def _not_taken(self, sent: dict[str, Any], error: openai.APIStatusError) -> frozenset[str]:
-        """What of `sent` the server does not take, as far as the error says so; else the likeliest culprit."""
-        said = f"{error.param or ''} {error.message}"
-        if error.status_code not in (400, 422, 500, 501) or _CONTEXT.search(said):
-            return frozenset()
-        known = OPTIONAL if error.status_code in (400, 422) else ("top_logprobs", "logprobs")
-        named = [name for name in known if name in sent and re.search(rf"\b{name}\b", said)]
-        if not named and error.status_code in (400, 422) and "logprobs" in sent and not self.logprobs:
-            named = ["logprobs"]
-        return frozenset("logprobs" if name == "top_logprobs" else name for name in named[:1])
+    def _without_rejected(
+        self, accepted: _Accepted, sent: dict[str, Any], error: openai.APIStatusError
+    ) -> _Accepted | None:
+        """What to try next: without what the error names or, where it names nothing, without the likeliest culprit."""
+        text = f"{error.param or ''} {error.message}"
+        if error.status_code not in (400, 422, 500, 501) or _CONTEXT.search(text):
+            return None
+        client_error = error.status_code in (400, 422)
+        known = OPTIONAL if client_error else ("top_logprobs", "logprobs")
+        rejected = next((name for name in known if name in sent and re.search(rf"\b{name}\b", text)), None)
+        if rejected is None and client_error and "logprobs" in sent and not self.logprobs:
+            rejected = "logprobs"
+        if rejected in ("top_logprobs", "logprobs"):
+            alternatives = int(sent.get("top_logprobs", sent["logprobs"] if self._api == "completions" else 0))
+            least = 0 if not sent.get("echo") else 1
+            for fewer in FEWER_ALTERNATIVES:
+                if least <= fewer < alternatives:
+                    return replace(accepted, alternatives=fewer)
+            rejected = "logprobs"
+        return None if rejected is None else replace(accepted, without=accepted.without | {rejected})
 
-    def _refused(self, error: openai.APIStatusError) -> Failure:
+    def _refused(self, server: Server, error: openai.APIStatusError) -> Failure:
         """A failure for a status of 4xx or 5xx; raises if the server has not yet taken any request and never will."""
-        server, status = self._find(), error.status_code
-        said = server.scrub(" ".join(str(error.message).split()))[:300]
+        status = error.status_code
+        text = server.scrub(" ".join(str(error.message).split()))[:300]
         if status in (401, 403):
             if not self._proven:
-                how = "the key is not accepted" if server.key else "it wants a key"
-                raise CannotJudgeError(f"{server.url}: {how} ({status})", hint="check the key") from None
+                problem = "the key is not accepted" if server.key else "it requires a key"
+                raise CannotJudgeError(f"{server.url}: {problem} ({status})", hint="check the key") from None
             return Failure(f"the key is no longer accepted ({status})", "auth", False)
         if status == 404:
             if not self._proven:
                 raise CannotJudgeError(
                     f"{server.url}: there is no model {self.name!r}, or no such address (404)",
-                    hint="check the model's name and the base URL, which mostly ends in /v1",
+                    hint="check the model's name and the base URL, which usually ends in /v1",
                 ) from None
-            return Failure(f"not found: {said}", "rejected", False)
+            return Failure(f"not found: {text}", "rejected", False)
         if status == 429:
-            return Failure(f"too many requests: {said}", "rate_limit", error.code != "insufficient_quota")
+            return Failure(f"too many requests: {text}", "rate_limit", error.code != "insufficient_quota")
         if status == 408 or status == 409 or status >= 500:
-            return Failure(f"the server failed ({status}): {said}", "server", True)
-        kind = "context" if status == 413 or _CONTEXT.search(said) else "rejected"
-        return Failure(f"the server rejects the request ({status}): {said}", kind, False)
-
-    def _unreachable(self, error: openai.APIConnectionError) -> Failure:
-        cause = type(error.__cause__).__name__
-        if isinstance(error.__cause__, TimeoutError):  # of the deadline, whatever came until then
-            return Failure(f"no whole answer within {self._timeout:g} s", "timeout", True, Usage(1))
-        if cause == "ConnectError" and not self._proven:
-            raise CannotJudgeError(f"{self._find().url}: no server answers there", hint="check the base URL") from None
-        if cause in ("RemoteProtocolError", "ReadError"):
-            return Failure("the answer was cut off", "connection", True, Usage(1))
-        return Failure(f"no connection ({cause})", "connection", True)
+            return Failure(f"the server failed ({status}): {text}", "server", True)
+        kind = "context" if status == 413 or _CONTEXT.search(text) else "rejected"
+        return Failure(f"the server rejects the request ({status}): {text}", kind, False)

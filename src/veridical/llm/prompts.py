@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
 from veridical.core.errors import InputError, UnknownNameError
+from veridical.llm.protocol import Message
 
-__all__ = ["Prompt", "fill", "make", "names", "prompt"]
+__all__ = ["Prompt", "fill", "make", "names", "plain_prompt", "prompt"]
 
 _PLACE = re.compile(r"\{\{(\w+)(!?)\}\}")
 
@@ -96,3 +98,23 @@ def _mark(text: str, texts: dict[str, str]) -> str:
     while any(digest.hexdigest()[:12] in other for other in texts.values()):
         digest.update(b"again")
     return digest.hexdigest()[:12]
+
+
+def plain_prompt(messages: Sequence[Message]) -> str:
+    r"""The messages as one text for a base model: an answer follows its question, a blank line parts the examples.
+
+    This is the form of George and Stuhlmüller 2023, A.1.2: few-shot examples that end in "Supported: Yes", then a
+    question that ends in "Supported:", so that the next token is the answer.
+
+    >>> from veridical.llm.protocol import Message
+    >>> turns = Message("user", "1 = 1?\nTrue:"), Message("assistant", "Yes"), Message("user", "1 = 2?\nTrue:")
+    >>> plain_prompt(turns)
+    '1 = 1?\nTrue: Yes\n\n1 = 2?\nTrue:'
+    """
+    blocks: list[str] = []
+    for message in messages:
+        if message.role == "assistant" and blocks:
+            blocks[-1] += f" {message.content}"
+        else:
+            blocks.append(message.content)
+    return "\n\n".join(blocks)

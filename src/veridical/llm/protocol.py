@@ -1,18 +1,28 @@
-"""What every chat model speaks: requests go in as a batch, one reply or failure comes out for each, in order.
+"""What every chat model speaks: a batch of requests goes in, one reply or failure for each comes out, in order.
 
 Frozen records without policy. A failure is a value, so that one bad answer never takes the others with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from veridical.core.errors import InputError
 from veridical.core.types import Usage
 
-__all__ = ["ChatModel", "Failure", "Incremental", "Message", "Reply", "Request", "TokenLogprob", "total_usage"]
+__all__ = [
+    "ChatModel",
+    "Failure",
+    "Fingerprinted",
+    "Incremental",
+    "Message",
+    "Reply",
+    "Request",
+    "TokenLogprob",
+    "fingerprint_of",
+]
 
 ROLES = ("system", "user", "assistant")
 
@@ -33,10 +43,22 @@ class Message:
 class Request:
     """One question to a model.
 
-    `temperature` 0 = greedy. `top_logprobs` is how many alternatives are wanted for each token of the answer (0 = only
-    the tokens themselves, None = no log-probabilities at all). `stage` says what the call is for, so that cost can be
-    told by stage; it is not sent. `prompt` is the hash of the prompt files it was made from; it is not sent either, but
-    is part of the cache's key.
+    Attributes:
+        messages: The turns so far, the question last.
+        temperature: 0 = greedy, 1 = the model's own distribution.
+        max_tokens: The most tokens that the answer may have.
+        top_logprobs: How many alternatives are wanted for each token of the answer, from 0 (only the tokens
+            themselves) to 20; None = no log-probabilities at all.
+        stop: Texts at which the answer ends.
+        seed: For sampling; None = the server's choice.
+        stage: What the call is for, to count cost by stage. It is not sent.
+        prompt: The hash of the prompt files that it was made from. It is not sent, but is part of the cache's key.
+        continuation: An answer that is given: nothing is generated, and the reply holds this text and the
+            log-probabilities of its tokens. For models that can score a given text (`OpenAIChat` with
+            `api="completions"`).
+
+    Raises:
+        InputError: No messages, or a number out of its range.
     """
 
     messages: tuple[Message, ...]
@@ -47,6 +69,7 @@ class Request:
     seed: int | None = None
     stage: str = ""
     prompt: str = ""
+    continuation: str | None = None
 
     def __post_init__(self) -> None:
         if not self.messages:
@@ -59,6 +82,8 @@ class Request:
             raise InputError(f"max_tokens is {self.max_tokens}", hint="at least 1")
         if self.top_logprobs is not None and not 0 <= self.top_logprobs <= 20:
             raise InputError(f"top_logprobs is {self.top_logprobs}", hint="from 0 to 20, or None")
+        if self.continuation is not None and not self.continuation.strip():
+            raise InputError("the continuation of a request is empty", hint="the text to score, or None")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +97,15 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer. `tokens` is None where the server gives no log-probabilities, which is never taken for certainty.
+    """An answer.
 
-    `finish` is why it ended, in the words of the server: "stop", "length" (cut at max_tokens) …, "" where it does not
-    say. `cached` = it came from a cache and cost nothing; `usage` then is all zero.
+    Attributes:
+        text: The answer.
+        tokens: Its tokens with their log-probabilities; None where the server gives none, which is never taken for
+            certainty.
+        usage: What it cost; all zero if `cached`.
+        finish: Why it ended, in the words of the server: "stop", "length" (cut at max_tokens) …; "" = not known.
+        cached: It came from a cache and cost nothing.
     """
 
     text: str
@@ -87,12 +117,16 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """No usable answer: `reason` in one line, `kind` a word to count by, `retryable` = the same call may succeed later.
+    """No usable answer.
 
-    Kinds: "budget" (not sent, the budget is spent), "timeout", "connection", "rate_limit", "server", "rejected" (the
-    server says the request is wrong), "malformed" (an answer that is not what the protocol says), "refusal", "empty",
-    "auth" (the key was refused), "context" (longer than the model's context), "script" (a double has no answer).
-    `usage` is what it cost anyway.
+    Attributes:
+        reason: Why, in one line.
+        kind: A word to count by: "budget" (not sent, the budget is spent), "timeout", "connection", "rate_limit",
+            "server", "rejected" (the server says the request is wrong), "malformed" (an answer that is not what the
+            protocol says), "refusal", "empty", "auth" (the key was refused), "context" (longer than the model's
+            context), "unsupported" (the model cannot score a given text), "script" (a double has no answer).
+        retryable: Whether the same call may succeed later.
+        usage: What it cost anyway.
     """
 
     reason: str
@@ -101,25 +135,9 @@ class Failure:
     usage: Usage = field(default_factory=Usage)
 
 
-def total_usage(usages: Iterable[Usage]) -> Usage:
-    """All of it together; `cost` is None as soon as one that made calls has no known cost.
-
-    >>> total_usage([Usage(1, 10, 2, 0.5), Usage(2, 20, 4, 0.25), Usage()])
-    Usage(calls=3, prompt_tokens=30, completion_tokens=6, cost=0.75)
-    """
-    each = list(usages)
-    known = all(u.cost is not None for u in each if u.calls) and any(u.cost is not None for u in each)
-    return Usage(
-        sum(u.calls for u in each),
-        sum(u.prompt_tokens for u in each),
-        sum(u.completion_tokens for u in each),
-        sum(u.cost or 0.0 for u in each) if known else None,
-    )
-
-
 @runtime_checkable
 class ChatModel(Protocol):
-    """A chat model, behind a synchronous surface; how many requests run at once is its own business."""
+    """A chat model, with synchronous calls; how many requests run at once is its own business."""
 
     name: str
 
@@ -138,3 +156,22 @@ class Incremental(ChatModel, Protocol):
     def each(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply | Failure]]:
         """(index of the request, its outcome), each index once, in the order in which they come."""
         ...
+
+
+@runtime_checkable
+class Fingerprinted(ChatModel, Protocol):
+    """A chat model that says what, besides the request, its replies depend on; read it by `fingerprint_of`."""
+
+    def fingerprint(self) -> Mapping[str, Any]:
+        """Name, server (without credentials), version of the weights …, as JSON values."""
+        ...
+
+
+def fingerprint_of(model: ChatModel) -> dict[str, Any]:
+    """What the model's replies depend on besides the request; of a model that does not say, its name.
+
+    >>> from veridical.llm.scripted import Scripted
+    >>> fingerprint_of(Scripted([], name="m"))
+    {'model': 'm'}
+    """
+    return dict(model.fingerprint()) if isinstance(model, Fingerprinted) else {"model": model.name}

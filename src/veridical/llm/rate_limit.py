@@ -1,4 +1,4 @@
-"""When a request may go out: so many a minute, not while the server asked for patience, later after each failure."""
+"""When a request may be sent: within requests per minute, not while the server asked to wait, later after failures."""
 
 from __future__ import annotations
 
@@ -8,57 +8,70 @@ import time
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 
-__all__ = ["Pace", "retry_after"]
+__all__ = ["RateLimiter", "retry_after"]
 
 
-class Pace:
-    """The pace of all requests to one server; safe for threads.
+class RateLimiter:
+    """The rate limit and backoff of all requests to one server; safe for threads.
 
-    `per_minute` spaces requests evenly (None = no limit). After the n-th failure of a request (from 0) the wait is
-    random between half and all of `base` · 2^n seconds, at most `longest`. Clock, sleep and chance can be replaced.
+    After the n-th failure of a request (from 0) the wait is random between half and all of `base_wait` · 2^n seconds.
+
+    Args:
+        per_minute: How many requests may be sent per minute, evenly spaced; None = no limit.
+        base_wait: Seconds.
+        max_wait: The longest wait after a failure, in seconds.
+        now: The clock, in seconds.
+        sleep: Waits so many seconds.
+        jitter: A random number in [0, 1).
     """
 
     def __init__(
         self,
         *,
         per_minute: float | None = None,
-        base: float = 0.5,
-        longest: float = 60.0,
+        base_wait: float = 0.5,
+        max_wait: float = 60.0,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
-        chance: Callable[[], float] = random.random,
+        jitter: Callable[[], float] = random.random,
     ) -> None:
-        self.longest = longest
+        self.max_wait = max_wait
         self._gap = 60.0 / per_minute if per_minute else 0.0
-        self._base = base
-        self._now, self._sleep, self._chance = now, sleep, chance
+        self._base_wait = base_wait
+        self._now, self._sleep, self._jitter = now, sleep, jitter
         self._lock = threading.Lock()
-        self._next = 0.0  # when the next request may go
-        self._held = 0.0  # until when none may go
+        self._next_slot = 0.0
+        self._paused_until = 0.0
 
     def wait(self) -> None:
-        """Come back when a request may go out."""
+        """Return when a request may be sent."""
         with self._lock:
             now = self._now()
-            turn = max(now, self._next, self._held)
-            self._next = turn + self._gap
-        while turn > now:
-            self._sleep(turn - now)
-            with self._lock:  # another request may meanwhile have been told to wait
-                now, turn = self._now(), max(turn, self._held)
+            slot = max(now, self._next_slot, self._paused_until)
+            self._next_slot = slot + self._gap
+        while slot > now:
+            self._sleep(slot - now)
+            with self._lock:  # meanwhile the server may have asked another request to wait
+                now, slot = self._now(), max(slot, self._paused_until)
 
-    def back_off(self, failures: int, asked: float | None, *, all_wait: bool) -> bool:
-        """Wait before another try after `failures` earlier ones; False, at once, if the server asks for too long.
+    def back_off(self, failures: int, requested_wait: float | None, *, all_wait: bool) -> bool:
+        """Wait before the next try.
 
-        `asked` is the wait in seconds that the server asked for; `all_wait` holds every other request back, too.
+        Args:
+            failures: How often the request had failed before this failure.
+            requested_wait: The seconds that the server asked to wait, None if it did not.
+            all_wait: Hold every other request back, too.
+
+        Returns:
+            False, without waiting, if the server asks for more than `max_wait`.
         """
-        if asked is not None and asked > self.longest:
+        if requested_wait is not None and requested_wait > self.max_wait:
             return False
-        wait = min(self.longest, self._base * 2**failures) * (0.5 + 0.5 * self._chance())
-        wait = max(wait, asked or 0.0)
+        wait = min(self.max_wait, self._base_wait * 2**failures) * (0.5 + 0.5 * self._jitter())
+        wait = max(wait, requested_wait or 0.0)
         if all_wait:
             with self._lock:
-                self._held = max(self._held, self._now() + wait)
+                self._paused_until = max(self._paused_until, self._now() + wait)
         else:
             self._sleep(wait)
         return True

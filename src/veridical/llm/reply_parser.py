@@ -1,7 +1,7 @@
-"""Reading replies without trusting them: every function gives what plainly stands there, or None or nothing.
+"""Reading replies without trusting them: every function returns what a reply plainly says, or None or nothing.
 
 A reply may quote a source that was written to look like a reply. So what is ambiguous is unreadable, never guessed, and
-no part of a broken answer is taken for a whole one. Nothing here raises, and nothing is evaluated.
+part of a broken answer is never taken for the whole. Nothing here raises, and nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -9,18 +9,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from math import exp, isnan
+from math import exp, isclose, isnan
 from typing import Any
 
 from veridical.llm.protocol import Reply
 
 __all__ = [
+    "continuation_probability",
     "json_object",
     "labelled",
     "listed",
     "numbered",
     "quotes",
-    "spoken",
+    "strip_reasoning",
     "yes_no",
     "yes_no_mass",
     "yes_probability",
@@ -34,10 +35,10 @@ _QUOTED = re.compile(r'“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+
 _MARKS = " \t\r\n▁Ġ*_`'\"“”‘’«».,:;!?()[]{}<>#-"
 
 
-def spoken(text: str) -> str:
-    """`text` without the thinking in tags that some models put first; "" if they never came to an answer.
+def strip_reasoning(text: str) -> str:
+    """`text` without the reasoning in tags that some models put first; "" if they never came to an answer.
 
-    >>> spoken("<think>Is it? Yes.</think> No")
+    >>> strip_reasoning("<think>Is it? Yes.</think> No")
     ' No'
     """
     thought = _THOUGHT.match(text)
@@ -54,33 +55,31 @@ def json_object(text: str) -> dict[str, Any] | None:
     {'supported': 'Yes'}
     >>> json_object('{"claim": {"supported": "Yes"}')
     """
-    text = spoken(text)
-    decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse, strict=False)
-    found: list[dict[str, Any]] = []
-    at = 0
-    while start := _OBJECT.search(text, at):
+    text = strip_reasoning(text)
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError("a key twice")
+        return dict(pairs)
+
+    def no_constant(name: str) -> float:
+        raise ValueError(name)
+
+    decoder = json.JSONDecoder(object_pairs_hook=unique, parse_constant=no_constant, strict=False)
+    objects: list[dict[str, Any]] = []
+    position = 0
+    while start := _OBJECT.search(text, position):
         try:
-            value, at = decoder.raw_decode(text, start.start())
+            value, position = decoder.raw_decode(text, start.start())
             json.dumps(value, ensure_ascii=False).encode()
         except (ValueError, RecursionError):  # also UnicodeError, and Python's limit on the digits of an integer
             return None
-        if value not in found:
-            found.append(value)
-    return found[0] if len(found) == 1 else None
+        if value not in objects:
+            objects.append(value)
+    return objects[0] if len(objects) == 1 else None
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        raise ValueError("a key twice")
-    return made
-
-
-def _refuse(name: str) -> float:
-    raise ValueError(name)
-
-
-def _words(words: Sequence[str]) -> str:
+def _alternation(words: Sequence[str]) -> str:
     return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
 
 
@@ -93,45 +92,61 @@ def yes_no(text: str, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> bo
     >>> yes_no("**Yes**, there is no doubt."), yes_no("Supported: No"), yes_no("Maybe"), yes_no("Yes or no?")
     (True, False, None, None)
     """
-    text = spoken(text)
-    both = _words([*yes, *no])
+    text = strip_reasoning(text)
+    both = _alternation([*yes, *no])
     first = re.match(rf"\W*(?:\w+(?: \w+)?\s*[:=][\W_]*)?({both})(?!\w|-\w|\.\s*\d)", text, re.IGNORECASE)
     if first is None:
         return None
-    said = first[1].lower() in {word.lower() for word in yes}
-    other = _words(no if said else yes)
+    is_yes = first[1].lower() in {word.lower() for word in yes}
+    other = _alternation(no if is_yes else yes)
     answer = rf"(?:{other})(?!\w)\s*(?:[^\w\s]|\Z)"
     joined = rf"(?:\b(?:and|or|but|actually|wait)\b|/|\||&)\W*(?:{other})(?!\w)"
     if re.search(rf"(?:[.,!?:;\n]\W*){answer}|{joined}", text[first.end() :], re.IGNORECASE):
         return None
-    return said
+    return is_yes
 
 
 def yes_no_mass(reply: Reply, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> tuple[float, float] | None:
-    """The probabilities of a word for yes and of one for no as the answer's first token; None where nothing is said.
+    """The probabilities of a word for yes and of one for no as the answer's first token.
 
     Case, spaces and marks around a token do not matter; its variants add up. Tokens without a letter or digit before
-    the answer are passed over. A side that is not among the alternatives the server gave has 0.
+    the answer are skipped. A side that is not among the alternatives has 0. Where the server gave no alternative to
+    the chosen token, only that one's own probability is known, and the rest counts for the other side.
+
+    Returns:
+        P(yes) and P(no), each in [0, 1]; None where the reply has no log-probabilities.
     """
     first = next((t for t in reply.tokens or () if any(c.isalnum() for c in t.token.strip(_MARKS))), None)
     if first is None:
         return None
-    listed = {**dict(first.top), first.token: first.logprob}
-    sides = ({word.lower() for word in yes}, {word.lower() for word in no})
-    masses = [
-        sum(exp(min(p, 0.0)) for token, p in listed.items() if not isnan(p) and token.strip(_MARKS).lower() in side)
-        for side in sides
-    ]
+    candidates = list(first.top)
+    if not any(token == first.token and isclose(p, first.logprob, abs_tol=1e-4) for token, p in candidates):
+        candidates.append((first.token, first.logprob))
+    masses = [0.0, 0.0]
+    for side, words in enumerate((yes, no)):
+        forms = {word.lower() for word in words}
+        masses[side] = sum(
+            exp(min(p, 0.0)) for token, p in candidates if not isnan(p) and token.strip(_MARKS).lower() in forms
+        )
+    if len(candidates) == 1 and sum(masses) > 0:
+        return (masses[0], 1 - masses[0]) if masses[0] else (1 - masses[1], masses[1])
     return masses[0], masses[1]
 
 
 def yes_probability(
     reply: Reply, yes: Sequence[str] = YES, no: Sequence[str] = NO, *, least_mass: float = 0.0
 ) -> float | None:
-    """P(yes) / (P(yes) + P(no)) of the answer's first token, in [0, 1].
+    """P(yes) / (P(yes) + P(no)) of the answer's first token, in [0, 1] (George and Stuhlmüller 2023, §2.2).
 
-    None where the server gave no log-probabilities, where neither side is among the alternatives, or where both
-    together have `least_mass` or less (then the model was about to say something else).
+    Args:
+        reply: The reply; its words are not read.
+        yes: Words for yes.
+        no: Words for no.
+        least_mass: The least P(yes) + P(no), in [0, 1]: with that or less the model was about to say something else.
+
+    Returns:
+        None where the server gave no log-probabilities, neither side is among the alternatives, or both together have
+        `least_mass` or less.
     """
     masses = yes_no_mass(reply, yes=yes, no=no)
     if masses is None or sum(masses) <= least_mass:
@@ -139,26 +154,40 @@ def yes_probability(
     return masses[0] / (masses[0] + masses[1])
 
 
+def continuation_probability(reply: Reply, continuation: str) -> float | None:
+    """The probability of the whole `continuation` that a model was asked to score (`Request.continuation`), in [0, 1].
+
+    None where the reply is not that text, or has no log-probabilities.
+
+    >>> from veridical.llm.protocol import TokenLogprob
+    >>> continuation_probability(Reply(" Yes", (TokenLogprob(" Yes", 0.0),)), " Yes")
+    1.0
+    """
+    if reply.text != continuation or not reply.tokens:
+        return None
+    return exp(min(0.0, sum(token.logprob for token in reply.tokens)))
+
+
 def labelled(text: str, label: str) -> str | None:
-    """What stands behind `label:` at the start of a line; None if nowhere, or if two such lines differ.
+    """The text after `label:` at the start of a line; None if there is none, or if two such lines differ.
 
     >>> labelled("Reason: it says so.\\n**Supported:** Yes", "Supported")
     'Yes'
     """
     pattern = rf"^[ \t>*_#-]*{re.escape(label)}[ \t*_]*[:=][ \t*_]*(\S.*?)[ \t*_]*$"
-    values = {match[1] for match in re.finditer(pattern, spoken(text), re.MULTILINE | re.IGNORECASE)}
+    values = {match[1] for match in re.finditer(pattern, strip_reasoning(text), re.MULTILINE | re.IGNORECASE)}
     return values.pop() if len(values) == 1 else None
 
 
 def listed(text: str) -> list[str]:
-    """The items of the numbered or bulleted list in `text`, without numbers; prose before and after is passed over.
+    """The items of the numbered or bulleted list in `text`, without numbers; prose before and after is skipped.
 
-    A line directly beneath an item belongs to it. No list, no items.
+    A line directly beneath an item belongs to it. [] without a list.
 
     >>> listed("Claims:\\n1. It rains.\\n2) It is\\n   cold.\\n\\nThat is all.")
     ['It rains.', 'It is cold.']
     """
-    return [item for _, item in _items(spoken(text))]
+    return [item for _, item in _items(strip_reasoning(text))]
 
 
 def numbered(text: str) -> dict[int, str]:
@@ -167,11 +196,11 @@ def numbered(text: str) -> dict[int, str]:
     >>> numbered("1. Yes\\n2. No\\n2. Yes")
     {1: 'Yes'}
     """
-    found: dict[int, set[str]] = {}
-    for number, item in _items(spoken(text)):
+    by_number: dict[int, set[str]] = {}
+    for number, item in _items(strip_reasoning(text)):
         if number is not None:
-            found.setdefault(number, set()).add(item)
-    return {number: items.pop() for number, items in found.items() if len(items) == 1}
+            by_number.setdefault(number, set()).add(item)
+    return {number: items.pop() for number, items in by_number.items() if len(items) == 1}
 
 
 def _items(text: str) -> list[tuple[int | None, str]]:
@@ -190,10 +219,10 @@ def _items(text: str) -> list[tuple[int | None, str]]:
 
 
 def quotes(text: str) -> list[str]:
-    """What stands between double quotation marks in `text`, exactly as it stands there, in order.
+    """The texts between double quotation marks in `text`, verbatim, in order.
 
     >>> quotes('It says "in 1989" and “the tower”.')
     ['in 1989', 'the tower']
     """
-    found = (next(filter(None, match.groups())) for match in _QUOTED.finditer(spoken(text)))
-    return [quote for quote in found if quote.strip()]
+    quoted = (next(filter(None, match.groups())) for match in _QUOTED.finditer(strip_reasoning(text)))
+    return [quote for quote in quoted if quote.strip()]

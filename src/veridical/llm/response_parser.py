@@ -1,63 +1,91 @@
-"""Reading the body of a chat completion: a `Reply` only if it is wholly what the protocol says, else a `Failure`."""
+"""Reading the body of a server's answer: a `Reply` only if it is wholly what the protocol says, else a `Failure`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import isnan
 from typing import Any
 
 from veridical.core.types import Usage
-from veridical.llm.protocol import Failure, Reply, TokenLogprob
+from veridical.llm.prompts import plain_prompt
+from veridical.llm.protocol import Failure, Reply, Request, TokenLogprob
 
-__all__ = ["read_completion"]
+__all__ = ["read_response"]
 
-Price = Callable[[int, int], float | None]
+Tokens = tuple[TokenLogprob, ...]
 
 
-def read_completion(body: bytes, price: Price = lambda prompt, completion: None) -> Reply | Failure:
-    """The reply in the body of a chat completion; `price` gives what so many prompt and completion tokens cost.
+def read_response(
+    body: bytes,
+    request: Request,
+    *,
+    api: str = "chat",
+    cost_of: Callable[[int, int], float | None] = lambda prompt_tokens, completion_tokens: None,
+    scrub: Callable[[str], str] = lambda text: text,
+) -> Reply | Failure:
+    """The reply to `request` in the body of an answer.
 
     HTML, JSON that breaks off, no choices, no content, a refusal: each is a failure that says so. Log-probabilities
     that are not what they should be are dropped whole.
 
-    >>> read_completion(b'{"choices": [{"message": {"content": "Yes"}, "finish_reason": "stop"}]}').text
+    Args:
+        body: The bytes as they came.
+        request: What was asked.
+        api: "chat" or "completions".
+        cost_of: The cost of so many prompt and completion tokens, None where it is not known.
+        scrub: Removes secrets from what the server says.
+
+    >>> from veridical.llm.protocol import Message
+    >>> request = Request((Message("user", "Is it so?"),))
+    >>> read_response(b'{"choices": [{"message": {"content": "Yes"}, "finish_reason": "stop"}]}', request).text
     'Yes'
-    >>> read_completion(b"<html>").reason
+    >>> read_response(b"<html>", request).reason
     'the server answered with HTML, not JSON'
     """
     try:
         document = json.loads(body.decode("utf-8"))
     except (ValueError, RecursionError):
-        return Failure(_not_json(body), "malformed", True, Usage(1))
+        start = body.lstrip()[:1]
+        if not start:
+            problem = "the server's answer has no body"
+        elif start == b"<":
+            problem = "the server answered with HTML, not JSON"
+        else:
+            problem = "the server's JSON breaks off" if start in b"{[" else "the server's answer is not JSON"
+        return Failure(problem, "malformed", True, Usage(1))
     if not isinstance(document, dict):
-        return Failure("the server's JSON is no object", "malformed", True, Usage(1))
-    usage = _usage(document.get("usage"), price)
+        return Failure("the server's JSON is not an object", "malformed", True, Usage(1))
+    usage = _usage(document.get("usage"), cost_of)
     if document.get("error"):
-        return Failure(f"the server says: {_short(document['error'])}", "server", True, usage)
+        return Failure(f"the server says: {_one_line(document['error'], scrub)}", "server", True, usage)
     choices = document.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         return Failure("the answer holds no choices", "empty", False, usage)
-    return _read_choice(choices[0], usage)
-
-
-def _read_choice(choice: dict[str, Any], usage: Usage) -> Reply | Failure:
-    message = choice.get("message")
-    if not isinstance(message, dict):
-        return Failure("the answer holds no message", "malformed", True, usage)
+    choice = choices[0]
     finish = choice.get("finish_reason")
-    finish = finish if isinstance(finish, str) else ""
-    if message.get("refusal"):
-        return Failure(f"the model refused: {_short(message['refusal'])}", "refusal", False, usage)
+    finish = scrub(finish) if isinstance(finish, str) else ""
+    if api == "completions":
+        echo = request.continuation is not None
+        content, tokens = choice.get("text"), _completion_tokens(choice.get("logprobs"), echo)
+        if echo:
+            return _scored(request, content, tokens, usage)
+    else:
+        message = choice.get("message")
+        if not isinstance(message, dict):
+            return Failure("the answer holds no message", "malformed", True, usage)
+        if message.get("refusal"):
+            return Failure(f"the model refused: {_one_line(message['refusal'], scrub)}", "refusal", False, usage)
+        content, tokens = message.get("content"), _chat_tokens(choice.get("logprobs"))
     if finish == "content_filter":
         return Failure("the server's content filter held the answer back", "refusal", False, usage)
-    text = _text(message.get("content"))
+    text = _text(content)
     if text is None:
-        return Failure("the answer's content is no text", "malformed", True, usage)
+        return Failure("the answer's content is not a text", "malformed", True, usage)
     if not text.strip():
         cut = " (cut at max_tokens before an answer)" if finish == "length" else ""
         return Failure(f"the answer is empty{cut}", "empty", False, usage)
-    return Reply(text, _tokens(choice.get("logprobs")), usage, finish)
+    return Reply(scrub(text), tokens, usage, finish)
 
 
 def _text(content: object) -> str | None:
@@ -75,45 +103,85 @@ def _text(content: object) -> str | None:
     return content
 
 
-def _usage(usage: object, price: Price) -> Usage:
-    given = usage if isinstance(usage, dict) else {}
-    asked, answered = given.get("prompt_tokens"), given.get("completion_tokens")
-    if isinstance(asked, int) and isinstance(answered, int) and 0 <= min(asked, answered) <= max(asked, answered) < 1e9:
-        return Usage(1, asked, answered, price(asked, answered))
+def _usage(usage: object, cost_of: Callable[[int, int], float | None]) -> Usage:
+    counts: dict[str, Any] = usage if isinstance(usage, dict) else {}
+    prompt, completion = counts.get("prompt_tokens"), counts.get("completion_tokens")
+    if isinstance(prompt, int) and isinstance(completion, int) and min(prompt, completion) >= 0:
+        return Usage(1, prompt, completion, cost_of(prompt, completion))
     return Usage(1)  # the server does not say: no cost is made up
 
 
-def _tokens(logprobs: object) -> tuple[TokenLogprob, ...] | None:
+def _chat_tokens(logprobs: object) -> Tokens | None:
+    """The tokens of a chat completion: a list of entries, each with its alternatives."""
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     if not isinstance(content, list) or not content:
         return None
     try:
         return tuple(
-            TokenLogprob(*_pair(entry), tuple(_pair(other) for other in entry.get("top_logprobs") or ()))
+            TokenLogprob(
+                *_pair(entry["token"], entry["logprob"]),
+                tuple(_pair(other["token"], other["logprob"]) for other in entry.get("top_logprobs") or ()),
+            )
             for entry in content
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
 
-def _pair(entry: dict[str, Any]) -> tuple[str, float]:
-    token, logprob = entry["token"], entry["logprob"]
+def _completion_tokens(logprobs: object, echo: bool) -> Tokens | None:
+    """The tokens of a completion: parallel lists; with `echo` the first one has no log-probability."""
+
+    def entries(lists: Any) -> Iterator[TokenLogprob]:
+        texts, values = lists["tokens"], lists["token_logprobs"]
+        tops = lists.get("top_logprobs") or [None] * len(texts)
+        for i, (text, value, top) in enumerate(zip(texts, values, tops, strict=True)):
+            value = 0.0 if value is None and echo and i == 0 else value
+            yield TokenLogprob(*_pair(text, value), tuple(_pair(*pair) for pair in (top or {}).items()))
+
+    try:
+        return tuple(entries(logprobs)) or None
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _pair(token: object, logprob: object) -> tuple[str, float]:
     if not isinstance(token, str) or not isinstance(logprob, int | float) or isnan(logprob):
         raise ValueError(token)
     return token, float(logprob)
 
 
-def _not_json(body: bytes) -> str:
-    if not body.strip():
-        return "the server's answer has no body"
-    if body.lstrip()[:1] == b"<":
-        return "the server answered with HTML, not JSON"
-    return "the server's JSON breaks off" if body.lstrip()[:1] in b"{[" else "the server's answer is not JSON"
+def _scored(request: Request, echoed: object, tokens: Tokens | None, usage: Usage) -> Reply | Failure:
+    """The reply that holds the request's continuation and its tokens, out of the echoed prompt that ends in it.
+
+    One more token was generated after it; llama.cpp leaves that one out of its list, other servers do not. Blanks and
+    their marks do not count: servers that decode tokens one by one may lose them.
+    """
+    continuation = request.continuation or ""
+    whole = plain_prompt(request.messages) + continuation
+    if tokens is None or not isinstance(echoed, str) or whole not in echoed:
+        return Failure("the server cannot score a given text", "unsupported", False, usage)
+    wanted, generated = _bare(continuation), _bare(echoed.partition(whole)[2])
+    ends = (len(tokens) - 1, len(tokens))  # the generated token is in the list, or is not
+    for end in ends if _bare(tokens[-1].token) == generated else reversed(ends):
+        start, text = end, ""
+        while start > 0 and len(_bare(text)) < len(wanted):
+            start -= 1
+            text = tokens[start].token + text
+        while start > 1 and len(text) < len(continuation) and not _bare(tokens[start - 1].token):
+            start -= 1  # a blank that is a token of its own
+            text = tokens[start].token + text
+        if _bare(text) == wanted and start > 0:
+            return Reply(continuation, tokens[start:end], usage)
+    return Failure("the given text does not begin and end with tokens of the model", "unsupported", False, usage)
 
 
-def _short(value: object) -> str:
-    """What a server says, fit for one line of a message."""
+def _bare(text: str) -> str:
+    return "".join(text.replace("▁", "").replace("Ġ", "").split())
+
+
+def _one_line(value: object, scrub: Callable[[str], str]) -> str:
+    """What a server says, fit for one line of a message and without secrets."""
     if isinstance(value, dict) and isinstance(value.get("message"), str):
         value = value["message"]
-    line = " ".join(str(value).split())
+    line = " ".join(scrub(str(value)).split())
     return line if len(line) <= 200 else f"{line[:199]}…"

@@ -1,8 +1,9 @@
-"""A chat model that says what it was told to say: for tests, for examples, and for runs that are replayed."""
+"""A chat model whose replies are given: for tests, for examples, and to replay a run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import log
 
 from veridical.core.types import Usage
 from veridical.llm.protocol import Failure, Reply, Request, TokenLogprob
@@ -14,11 +15,15 @@ Script = Sequence[Answer] | Mapping[str, Answer] | Callable[[Request], Answer | 
 
 
 class Scripted:
-    """Replies from a script, and keeps every request in `requests`.
+    """Replies from a script; keeps every request in `requests`.
 
-    `script` is a sequence (used up in order), a mapping (the first key that stands in the last message answers), or a
-    callable of the request. A text becomes a `Reply` with counted words as its usage and no log-probabilities. Where
-    the script has no answer the outcome is a `Failure` of the kind "script".
+    A text becomes a `Reply` with counted words as its usage and no log-probabilities. Where the script has no answer
+    the outcome is a `Failure` of the kind "script".
+
+    Args:
+        script: A sequence (used up in order), a mapping (the first key that the last message contains answers), or a
+            function of the request.
+        name: The model's name.
 
     >>> model = Scripted({"Paris": "Yes"})
     >>> from veridical.llm.protocol import Message
@@ -30,7 +35,7 @@ class Scripted:
         self.name = name
         self.requests: list[Request] = []
         self._script = script
-        self._used = 0
+        self._next = 0
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
         """One answer of the script for each request, in order."""
@@ -38,7 +43,15 @@ class Scripted:
 
     def _answer(self, request: Request) -> Reply | Failure:
         self.requests.append(request)
-        answer = self._look_up(request)
+        question = request.messages[-1].content
+        answer: Answer | None
+        if callable(self._script):
+            answer = self._script(request)
+        elif isinstance(self._script, Mapping):
+            answer = next((reply for key, reply in self._script.items() if key in question), None)
+        else:
+            answer = self._script[self._next] if self._next < len(self._script) else None
+            self._next += 1
         if answer is None:
             return Failure("the script has no answer to this request", "script", False)
         if isinstance(answer, str):
@@ -46,20 +59,16 @@ class Scripted:
             return Reply(answer, usage=Usage(1, words, len(answer.split())))
         return answer
 
-    def _look_up(self, request: Request) -> Answer | None:
-        if callable(self._script):
-            return self._script(request)
-        if isinstance(self._script, Mapping):
-            asked = request.messages[-1].content
-            return next((answer for key, answer in self._script.items() if key in asked), None)
-        self._used += 1
-        return self._script[self._used - 1] if self._used <= len(self._script) else None
-
 
 def yes_no_reply(probability: float, *, mass: float = 1.0, yes: str = "Yes", no: str = "No") -> Reply:
-    """A reply "Yes" or "No" whose log-probabilities say `probability` of yes, out of `mass` that both have together."""
-    from math import log
+    """A reply "Yes" or "No" with the log-probabilities of both.
 
+    Args:
+        probability: P(yes) / (P(yes) + P(no)), in [0, 1].
+        mass: P(yes) + P(no), in (0, 1].
+        yes: The token for yes.
+        no: The token for no.
+    """
     pairs = [(t, log(p)) for t, p in ((yes, probability * mass), (no, (1 - probability) * mass)) if p > 0]
     pairs.sort(key=lambda pair: -pair[1])
     return Reply(pairs[0][0], (TokenLogprob(*pairs[0], tuple(pairs)),))

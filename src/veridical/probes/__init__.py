@@ -1,1 +1,1 @@
-"""What learns, and the activations that it learns from; each writes an artifact that a detector reads."""
+"""Training of probes, the activations they are trained on, and analyses of what they see."""

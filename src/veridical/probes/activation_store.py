@@ -1,14 +1,14 @@
 """The memory-mapped store of hidden states: a folder of safetensors shards with an index (`store.json`).
 
-It is written shard by shard and goes on where it stopped; a shard that a crash cut short is made again, and refused
-when the store is read.
+It is written shard by shard and can be resumed; a shard that a crash cut short is written again, and refused when the
+store is read.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -22,13 +22,21 @@ from veridical.core.serialization import parse
 from veridical.models.artifact import base_of
 from veridical.models.load import LocalModel
 from veridical.models.runner import Runner
-from veridical.probes.activations import Ids, check_finite, grouped, rows_of, run_states, sublayers_of
-from veridical.probes.labelled_sequences import Forced
+from veridical.probes.activations import (
+    Ids,
+    as_size,
+    check_finite,
+    check_sublayers,
+    compute_states,
+    group_by_length,
+    row_indices,
+)
+from veridical.probes.labelled_sequences import EncodedExamples
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DTYPES", "Store", "as_size", "write_store"]
+__all__ = ["DTYPES", "ActivationStore", "write_store"]
 
 DTYPES = {"bf16": 2, "fp16": 2, "fp32": 4}
 FORMAT = 1
@@ -36,22 +44,9 @@ INDEX = "store.json"
 SHARD_BYTES = 64 << 20  # what a crash may cost
 
 
-def as_size(count: float) -> str:
-    """A number of bytes for people.
-
-    >>> as_size(3 << 20)
-    '3.1 MB'
-    """
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            break
-        count /= 1000
-    return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-
-
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """What `store.json` says: whose states these are, and which sequences each shard holds."""
+    """The contents of `store.json`: whose states these are, and how many sequences each shard holds."""
 
     base: dict[str, Any]
     data: str
@@ -63,74 +58,96 @@ class _Index:
     def path(self, folder: Path, i: int) -> Path:
         return folder / f"shard-{i:05d}-of-{len(self.shards):05d}.safetensors"
 
+    def problem(self, folder: Path, i: int) -> str | None:
+        """Why the i-th shard cannot be read, None if it can."""
+        from safetensors import SafetensorError, safe_open
 
-def _fingerprint(forced: Forced) -> str:
-    """A hash of all that the model reads: any other text, template or window gives another."""
-    digest = hashlib.sha256()
-    for e in forced.encoded:
-        digest.update(np.array([e.response_start, len(e.ids), *e.ids], dtype=np.int64).tobytes())
-    return digest.hexdigest()
+        path = self.path(folder, i)
+        if not path.is_file():
+            return "missing"
+        first = sum(self.shards[:i])
+        tokens = sum(self.lengths[first : first + self.shards[i]])
+        expected = [len(self.sublayers), tokens, self.base["width"]]
+        try:
+            with safe_open(path, framework="pt") as file:
+                shape = list(file.get_slice("states").get_shape())
+        except (SafetensorError, OSError):
+            return "cut short or damaged"
+        return None if shape == expected else f"of shape {shape}, not {expected}"
 
 
 def write_store(
     folder: str | Path,
     model: LocalModel,
-    forced: Forced,
+    data: EncodedExamples,
     *,
     sublayers: Sequence[int] | None = None,
     dtype: str = "auto",
-    say: Callable[[str], None] = lambda line: None,
-) -> Store:
-    """The states of all response tokens of `forced` in `folder`; its size is told by `say` before the model runs.
+    progress: Callable[[str], None] = lambda line: None,
+) -> ActivationStore:
+    """Write the states of all response tokens of `data` to `folder`, or complete a store that was begun there.
 
-    A store begun before goes on: whole shards stay, others are made again. `dtype` is "fp32", "bf16", "fp16" or "auto"
-    (as the model computes). Raises `DataError` if the folder holds a store of other states, naming the difference, and
-    `InputError` if states are not finite in `dtype`.
+    Args:
+        folder: Where the store is; shards that are complete stay, others are written again.
+        model: The language model to probe.
+        data: The sequences.
+        sublayers: Which to keep; None: all 2L.
+        dtype: "fp32", "bf16", "fp16", or "auto" (as the model computes).
+        progress: Called with a line of text: the size before the model runs, then once per shard.
+
+    Returns:
+        The store.
+
+    Raises:
+        DataError: If the folder holds a store of other states; the difference is named.
+        InputError: If states are not finite in `dtype`.
     """
     if dtype != "auto" and dtype not in DTYPES:
         raise UnknownNameError("dtype of a store", dtype, ["auto", *DTYPES])
-    named = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
     base = base_of(model)
-    kind = named[base.dtype] if dtype == "auto" else dtype
-    chosen = sublayers_of(model, sublayers)
-    per_token = len(chosen) * base.width * DTYPES[kind]
-    lengths = forced.lengths
-    groups = grouped(lengths, max(1, SHARD_BYTES // per_token))
+    if dtype == "auto":
+        dtype = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}[base.dtype]
+    chosen = check_sublayers(model, sublayers)
+    bytes_per_token = len(chosen) * base.width * DTYPES[dtype]
+    lengths = data.lengths
+    groups = group_by_length(lengths, max(1, SHARD_BYTES // bytes_per_token))
+    digest = hashlib.sha256()  # of all that the model processes: any other text, template or window gives another
+    for e in data.encoded:
+        digest.update(np.array([e.response_start, len(e.ids), *e.ids], dtype=np.int64).tobytes())
     sizes = [len(g) for g in groups]
-    index = _Index(asdict(base), _fingerprint(forced), list(chosen), kind, lengths.tolist(), sizes)
+    index = _Index(asdict(base), digest.hexdigest(), list(chosen), dtype, lengths.tolist(), sizes)
     folder = Path(folder)
     if (folder / INDEX).is_file():
-        _same(index, _read_index(folder), folder)
-    left = [i for i in range(len(groups)) if _trouble(index, folder, i)]
-    total = int(lengths.sum()) * per_token
-    say(
+        _check_same(index, _read_index(folder), folder)
+    missing = [i for i in range(len(groups)) if index.problem(folder, i)]
+    progress(
         f"activations: {int(lengths.sum())} tokens of {len(lengths)} sequences x {len(chosen)} sublayers x "
-        f"{base.width} in {kind} = {as_size(total)} in {folder}"
-        + (f"; {len(groups) - len(left)} of {len(groups)} shards are there already" if len(left) < len(groups) else "")
+        f"{base.width} in {dtype} = {as_size(int(lengths.sum()) * bytes_per_token)} in {folder}"
+        + (f"; {len(groups) - len(missing)} of {len(groups)} shards are there" if len(missing) < len(groups) else "")
     )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / INDEX, json.dumps({"veridical": f"store/{FORMAT}", **asdict(index)}) + "\n")
         runner = Runner(model)
-        for done, i in enumerate(left, 1):
-            _write_shard(index.path(folder, i), run_states(model, forced, groups[i], chosen, runner), kind)
-            say(f"activations: shard {done} of {len(left)} written")
+        for done, i in enumerate(missing, 1):
+            _write_shard(index.path(folder, i), compute_states(runner, data, groups[i], chosen), dtype)
+            progress(f"activations: shard {done} of {len(missing)} written")
     except OSError as error:
         raise OutputError(
-            f"cannot write {folder}: {error.strerror or error}", hint="make room; what is whole is kept"
+            f"cannot write {folder}: {error.strerror or error}", hint="make room; complete shards are kept"
         ) from None
-    return Store(folder)
+    return ActivationStore(folder)
 
 
 def _write_shard(path: Path, states: torch.Tensor, dtype: str) -> None:
     import torch
     from safetensors.torch import save_file
 
-    kinds = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-    made = states.to(kinds[dtype]).contiguous()
-    check_finite(made, f"the activations (as {dtype})")
+    dtypes = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+    converted = states.to(dtypes[dtype]).contiguous()
+    check_finite(converted, f"the activations (as {dtype})")
     with replacing(path) as part:
-        save_file({"states": made}, part)
+        save_file({"states": converted}, part)
 
 
 def _read_index(folder: Path) -> _Index:
@@ -145,8 +162,8 @@ def _read_index(folder: Path) -> _Index:
         raise DataError(f"not the index of a store: {error}", path=path) from None
 
 
-def _same(wanted: _Index, found: _Index, folder: Path) -> None:
-    """Nothing, if both speak of the same states."""
+def _check_same(expected: _Index, index: _Index, folder: Path) -> None:
+    """Raise `DataError` unless both are of the same states."""
     titles = {
         "base": "model",
         "data": "texts (data, template or limits)",
@@ -156,35 +173,22 @@ def _same(wanted: _Index, found: _Index, folder: Path) -> None:
         "shards": "division into shards",
     }
     for name, title in titles.items():
-        left, right = getattr(wanted, name), getattr(found, name)
+        left, right = getattr(expected, name), getattr(index, name)
         if name == "base":
             left, right = ({k: v for k, v in side.items() if k != "name"} for side in (left, right))
         if left != right:
             raise DataError(f"a store of another {title}", path=folder, hint="name another folder or delete this one")
 
 
-def _trouble(index: _Index, folder: Path, i: int) -> str | None:
-    """Why the i-th shard cannot be read, None if it can."""
-    from safetensors import SafetensorError, safe_open
+class ActivationStore:
+    """The states in a folder that `write_store` wrote, memory-mapped (a `States`).
 
-    path = index.path(folder, i)
-    if not path.is_file():
-        return "missing"
-    first = sum(index.shards[:i])
-    tokens = sum(index.lengths[first : first + index.shards[i]])
-    expected = [len(index.sublayers), tokens, index.base["width"]]
-    try:
-        with safe_open(path, framework="pt") as file:
-            found = file.get_slice("states").get_shape()
-    except (SafetensorError, OSError):
-        return "cut short or damaged"
-    return None if list(found) == expected else f"of shape {list(found)}, not {expected}"
+    Args:
+        folder: The folder of the store.
+        memory: How many bytes (as fp32, of all sublayers) may be read at once: it decides `groups`.
 
-
-class Store:
-    """The states in a folder that `write_store` made, memory-mapped; `DataError` if a shard is missing or damaged.
-
-    `memory` bounds what is read at once (in bytes, as fp32, of all sublayers): it decides `groups`.
+    Raises:
+        DataError: If a shard is missing or damaged.
     """
 
     def __init__(self, folder: str | Path, *, memory: int = 2 << 30) -> None:
@@ -193,56 +197,48 @@ class Store:
             raise DataError(f"no {INDEX} in it", path=folder, hint="name the folder of a store")
         self.index = _read_index(self.folder)
         for i in range(len(self.index.shards)):
-            if trouble := _trouble(self.index, self.folder, i):
+            if problem := self.index.problem(self.folder, i):
                 raise DataError(
-                    f"shard {i + 1} of {len(self.index.shards)} is {trouble}: the store is not whole",
+                    f"shard {i + 1} of {len(self.index.shards)} is {problem}: the store is not complete",
                     path=self.index.path(self.folder, i),
-                    hint="run the same training command again, it goes on from the whole shards",
+                    hint="run the same training command again, it continues from the complete shards",
                 )
         self.sublayers = tuple(self.index.sublayers)
         self.width = int(self.index.base["width"])
         self.lengths = np.array(self.index.lengths, dtype=np.int64)
-        limit = max(1, memory // (4 * len(self.sublayers) * self.width))
-        self.groups = [part for shards in self._together(limit) for part in self._parts(shards, limit)]
         self._first = np.r_[0, np.cumsum(self.index.shards)]
         self._starts = np.r_[0, np.cumsum(self.lengths)]
+        self.groups = self._groups(max(1, memory // (4 * len(self.sublayers) * self.width)))
 
-    def _together(self, limit: int) -> Iterator[Ids]:
-        """Neighbouring shards as long as they fit together."""
-        bounds = np.r_[0, np.cumsum(self.index.shards)].tolist()
+    def _groups(self, limit: int) -> list[Ids]:
+        """Neighbouring shards as long as they fit together; a shard that does not fit is divided."""
+        groups: list[Ids] = []
         held: list[int] = []
-        for a, b in pairwise(bounds):
-            if held and self.lengths[held[0] : b].sum() > limit:
-                yield np.array(held)
+        for first, last in pairwise(self._first.tolist()):
+            if held and self.lengths[held[0] : last].sum() > limit:
+                groups.append(np.array(held))
                 held = []
-            held += range(a, b)
-        if held:
-            yield np.array(held)
-
-    def _parts(self, sequences: Ids, limit: int) -> list[Ids]:
-        return [sequences[part] for part in grouped(self.lengths[sequences], limit)]
+            held += range(first, last)
+        groups.append(np.array(held))
+        return [group[part] for group in groups for part in group_by_length(self.lengths[group], limit)]
 
     def read(self, sequences: Ids, sublayers: Sequence[int]) -> torch.Tensor:
         """See `States`."""
         import torch
-
-        places = [self.sublayers.index(s) for s in sublayers]
-        lengths = self.lengths[sequences]
-        made = torch.empty(len(places), int(lengths.sum()), self.width)
-        shards = np.searchsorted(self._first, sequences, "right") - 1
-        goes = np.cumsum(lengths) - lengths
-        for shard in np.unique(shards).tolist():
-            mine = shards == shard
-            starts = self._starts[sequences[mine]] - self._starts[self._first[shard]]
-            self._copy(shard, rows_of(starts, lengths[mine]), places, made, rows_of(goes[mine], lengths[mine]))
-        return made
-
-    def _copy(self, shard: int, rows: Ids, places: Sequence[int], into: torch.Tensor, to: Ids) -> None:
-        import torch
         from safetensors import safe_open
 
-        source, target = torch.from_numpy(rows), torch.from_numpy(to)
-        with safe_open(self.index.path(self.folder, shard), framework="pt") as file:
-            states = file.get_tensor("states")  # memory-mapped: only what is copied is read
-            for i, place in enumerate(places):
-                into[i].index_copy_(0, target, states[place].index_select(0, source).float())
+        rows = [self.sublayers.index(s) for s in sublayers]
+        lengths = self.lengths[sequences]
+        states = torch.empty(len(rows), int(lengths.sum()), self.width)
+        shards = np.searchsorted(self._first, sequences, "right") - 1
+        targets = np.cumsum(lengths) - lengths
+        for shard in np.unique(shards).tolist():
+            here = shards == shard
+            starts = self._starts[sequences[here]] - self._starts[self._first[shard]]
+            source = torch.from_numpy(row_indices(starts, lengths[here]))
+            target = torch.from_numpy(row_indices(targets[here], lengths[here]))
+            with safe_open(self.index.path(self.folder, shard), framework="pt") as file:
+                stored = file.get_tensor("states")  # memory-mapped: only what is copied is read
+                for i, row in enumerate(rows):
+                    states[i].index_copy_(0, target, stored[row].index_select(0, source).float())
+        return states

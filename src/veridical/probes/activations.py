@@ -1,6 +1,6 @@
-"""Hidden states of response tokens by sequence: in memory, or made anew by the model at every reading.
+"""Hidden states of response tokens by sequence: held in memory, or computed again at every reading.
 
-`train.store` keeps them on disk. What learns asks for the states of some sequences of one group, which fits in memory.
+`activation_store` keeps them on disk. Training reads the states of some sequences of one group, which fits in memory.
 """
 
 from __future__ import annotations
@@ -12,22 +12,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.errors import InputError
-from veridical.models.artifact import base_of
 from veridical.models.load import LocalModel
 from veridical.models.runner import Runner, Want
 from veridical.models.sublayers import sublayer_count
-from veridical.probes.labelled_sequences import Forced
+from veridical.probes.labelled_sequences import EncodedExamples
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Ids", "States", "Streamed", "check_finite", "grouped", "in_memory", "rows_of", "run_states", "sublayers_of"]
+__all__ = [
+    "Ids",
+    "RecomputedStates",
+    "States",
+    "as_size",
+    "check_finite",
+    "check_sublayers",
+    "compute_states",
+    "group_by_length",
+    "in_memory",
+    "row_indices",
+]
 
 Ids = NDArray[np.int64]
 
 
 class States(Protocol):
-    """Hidden states by sequence. `groups` are sequences that are read together, in order; each fits into memory."""
+    """A vector per response token and sublayer (or per whatever else `sublayers` numbers), by sequence.
+
+    Attributes:
+        sublayers: Their numbers, ascending.
+        width: The length of a vector.
+        lengths: (sequences,): how many vectors each sequence has.
+        groups: Sequences that are read together, in order; each group fits into memory.
+    """
 
     sublayers: tuple[int, ...]
     width: int
@@ -39,38 +56,61 @@ class States(Protocol):
         ...
 
 
-def sublayers_of(model: LocalModel, chosen: Sequence[int] | None) -> tuple[int, ...]:
+def check_sublayers(model: LocalModel, chosen: Sequence[int] | None) -> tuple[int, ...]:
     """`chosen` in ascending order, all 2L for None; `InputError` for one that the model does not have."""
     count = sublayer_count(model)
-    wrong = [i for i in chosen or () if not 0 <= i < count]
-    if wrong:
-        raise InputError(f"there is no sublayer {wrong[0]}", hint=f"the model has sublayers 0 to {count - 1}")
+    unknown = [i for i in chosen or () if not 0 <= i < count]
+    if unknown:
+        raise InputError(f"there is no sublayer {unknown[0]}", hint=f"the model has sublayers 0 to {count - 1}")
     return tuple(sorted(set(chosen))) if chosen else tuple(range(count))
 
 
-def grouped(lengths: Ids, limit: int) -> list[Ids]:
-    """Runs of neighbouring sequences of at most `limit` tokens each (or one sequence)."""
-    bounds, held = [0], 0
-    for i, n in enumerate(lengths.tolist()):
-        if held and held + n > limit:
+def as_size(count: float) -> str:
+    """A number of bytes for people.
+
+    >>> as_size(3 << 20)
+    '3.1 MB'
+    """
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            break
+        count /= 1000
+    return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+
+
+def group_by_length(lengths: Ids, limit: int) -> list[Ids]:
+    """Runs of neighbouring sequences of at most `limit` tokens each (or of one sequence)."""
+    bounds, tokens = [0], 0
+    for i, length in enumerate(lengths.tolist()):
+        if tokens and tokens + length > limit:
             bounds.append(i)
-            held = 0
-        held += n
+            tokens = 0
+        tokens += length
     return [np.arange(a, b) for a, b in zip(bounds, [*bounds[1:], len(lengths)], strict=True)]
 
 
-def run_states(
-    model: LocalModel, forced: Forced, sequences: Ids, sublayers: tuple[int, ...], runner: Runner | None = None
-) -> torch.Tensor:
-    """The states of these sequences, (sublayers, tokens, width) in fp32; `InputError` where they are not finite."""
+def row_indices(starts: Ids, lengths: Ids) -> Ids:
+    """The rows start, start + 1 … of every run, one run after another."""
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)
+
+
+def check_finite(states: torch.Tensor, what: str) -> None:
+    """Raise `InputError` unless all of `states` (sublayers, tokens, width) are finite."""
+    for i in range(states.shape[0]):
+        if not bool(states[i].isfinite().all()):
+            raise InputError(f"{what} hold numbers that are not finite", hint="keep them in fp32 or bf16")
+
+
+def compute_states(runner: Runner, data: EncodedExamples, sequences: Ids, sublayers: tuple[int, ...]) -> torch.Tensor:
+    """The states of `sequences`, (sublayers, tokens, width) in fp32; `InputError` where they are not finite."""
     import torch
 
-    want = Want(logprobs=False, sublayers=sublayers)
     parts = []
-    results = (runner or Runner(model)).run([forced.encoded[i] for i in sequences], want)
+    results = runner.run([data.encoded[i] for i in sequences], Want(logprobs=False, sublayers=sublayers))
     for i, result in zip(sequences.tolist(), results, strict=True):
         if result.failed:
-            case = forced.examples[forced.example_of[i]].case
+            case = data.examples[data.example_of[i]].case
             raise InputError(
                 f"case {case.id!r} has no activations to train on: {result.failed}",
                 hint="run the model in fp32 or bf16 (--dtype), or leave the case out",
@@ -79,29 +119,32 @@ def run_states(
     return torch.cat(parts, 1)
 
 
-class Streamed:
-    """States that are made by the model at every reading; nothing is stored, every epoch is a pass of the model."""
+class RecomputedStates:
+    """States that the model computes at every reading: nothing is stored, every epoch is a pass of the model.
+
+    `memory` bounds the bytes (as fp32, of all sublayers) of a group.
+    """
 
     def __init__(
         self,
         model: LocalModel,
-        forced: Forced,
+        data: EncodedExamples,
         sublayers: Sequence[int] | None = None,
         *,
         memory: int = 1 << 30,
     ) -> None:
-        self.sublayers = sublayers_of(model, sublayers)
-        self.width = base_of(model).width
-        self.lengths = forced.lengths
-        self.groups = grouped(self.lengths, max(1, memory // (4 * len(self.sublayers) * self.width)))
-        self._model, self._forced, self._runner = model, forced, Runner(model)
+        self.sublayers = check_sublayers(model, sublayers)
+        self.width = int(model.model.config.get_text_config().hidden_size)
+        self.lengths = data.lengths
+        self.groups = group_by_length(self.lengths, max(1, memory // (4 * len(self.sublayers) * self.width)))
+        self._data, self._runner = data, Runner(model)
 
     def read(self, sequences: Ids, sublayers: Sequence[int]) -> torch.Tensor:
         """See `States`."""
-        return run_states(self._model, self._forced, sequences, tuple(sublayers), self._runner)
+        return compute_states(self._runner, self._data, sequences, tuple(sublayers))
 
 
-class _Held:
+class _StatesInMemory:
     """States in memory, (sublayers, tokens, width) in any dtype."""
 
     def __init__(self, states: torch.Tensor, lengths: Ids, sublayers: tuple[int, ...]) -> None:
@@ -113,34 +156,25 @@ class _Held:
         self._starts = np.r_[0, np.cumsum(lengths)]
 
     def read(self, sequences: Ids, sublayers: Sequence[int]) -> torch.Tensor:
-        """See `States`."""
         import torch
 
-        rows = torch.from_numpy(rows_of(self._starts[sequences], self.lengths[sequences]))
-        places = [self.sublayers.index(s) for s in sublayers]
-        return torch.stack([self._states[i].index_select(0, rows).float() for i in places])
+        rows = torch.from_numpy(row_indices(self._starts[sequences], self.lengths[sequences]))
+        indices = [self.sublayers.index(s) for s in sublayers]
+        return torch.stack([self._states[i].index_select(0, rows).float() for i in indices])
 
 
 def in_memory(states: Any, lengths: Any, sublayers: Sequence[int]) -> States:
-    """Given states, *shape* (sublayers, tokens, width), numpy or torch, the sequences one after another."""
+    """Given states, numpy or torch, (sublayers, tokens, width), the sequences one after another.
+
+    Raises `InputError` where the shapes do not fit together or a number is not finite.
+    """
     import torch
 
-    made = torch.as_tensor(states)
+    tensor = torch.as_tensor(states)
     lengths = np.asarray(lengths, dtype=np.int64)
-    if made.ndim != 3 or made.shape[0] != len(sublayers) or made.shape[1] != lengths.sum():
-        raise InputError(f"states of shape {tuple(made.shape)} for {len(sublayers)} sublayers, {lengths.sum()} tokens")
-    check_finite(made, "the states given")
-    return _Held(made, lengths, tuple(sublayers))
-
-
-def check_finite(states: torch.Tensor, what: str) -> None:
-    """Nothing, if all of (sublayers, tokens, width) are numbers; `InputError` otherwise."""
-    for i in range(states.shape[0]):
-        if not bool(states[i].isfinite().all()):
-            raise InputError(f"{what} hold numbers that are not finite", hint="keep them in fp32 or bf16")
-
-
-def rows_of(starts: Ids, lengths: Ids) -> Ids:
-    """The rows start, start + 1 … of every run, one run after another."""
-    ends = np.cumsum(lengths)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)
+    if tensor.ndim != 3 or tensor.shape[0] != len(sublayers) or tensor.shape[1] != lengths.sum():
+        raise InputError(
+            f"states of shape {tuple(tensor.shape)} for {len(sublayers)} sublayers, {lengths.sum()} tokens"
+        )
+    check_finite(tensor, "the states given")
+    return _StatesInMemory(tensor, lengths, tuple(sublayers))

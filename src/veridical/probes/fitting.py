@@ -1,4 +1,4 @@
-"""Probes of all sublayers, and of all learning rates, fitted in one pass over the activations.
+"""Probes of all sublayers, and of all learning rates, fitted in one pass over the activations; and their ensemble.
 
 The losses of probes are summed and Adam works number by number, so each probe goes exactly where it would go alone.
 """
@@ -6,8 +6,8 @@ The losses of probes are summed and Adam works number by number, so each probe g
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -16,24 +16,32 @@ from numpy.typing import NDArray
 
 from veridical.core.errors import InputError
 from veridical.models.probe_heads import Probes, from_tensors
-from veridical.probes.activations import Ids, States
+from veridical.probes.activations import Ids, States, in_memory
+from veridical.probes.batch import LabelledItems, ProbeWeights, items_of, logits_of, losses_of
 from veridical.probes.labelled_sequences import Labels
-from veridical.probes.probe_batch import Items, Options, Weights, items_of, logits_of, losses_of
+from veridical.probes.options import ProbeOptions
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Fitted", "Options", "fit", "scores_of"]
+__all__ = ["FittedProbes", "ScoresBySequence", "fit", "fit_ensemble", "scores_of"]
+
+ScoresBySequence = Mapping[int, NDArray[np.float64]]  # each (probes, tokens), or (probes, 1) of a whole response
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 _ROWS = 1024  # so many rows of states stay in a processor's cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fitted:
-    """`probes` of all sublayers, each with the best of the grid; *shapes* of the rest (sublayers,).
+class FittedProbes:
+    """Probes of all sublayers, each with the best of the grid.
 
-    `loss` is on the validation part; `epochs` the number after which it was reached.
+    Attributes:
+        probes: The probes.
+        loss: (sublayers,): on the validation part.
+        learning_rate: (sublayers,): of the best run.
+        batch_size: (sublayers,): of the best run.
+        epochs: (sublayers,): after how many the loss was reached.
     """
 
     probes: Probes
@@ -43,13 +51,58 @@ class Fitted:
     epochs: NDArray[np.int64]
 
 
-def _classes(labels: Labels, sequences: Ids, options: Options, part: str) -> tuple[float, float]:
-    """The total weights of both classes, clean ones first; `InputError` if one is missing."""
-    if options.objective == "response":
-        label, weight = labels.responses[sequences], labels.response_weights[sequences]
-    else:
-        label = np.concatenate([np.zeros(0), *(labels.tokens[i] for i in sequences)])
-        weight = np.concatenate([np.zeros(0), *(labels.token_weights[i] for i in sequences)])
+def fit(
+    states: States,
+    labels: Labels,
+    train: Ids,
+    valid: Ids,
+    options: ProbeOptions | None = None,
+    *,
+    sublayers: Sequence[int] | None = None,
+    device: str = "cpu",
+    progress: Callable[[str], None] = lambda line: None,
+) -> FittedProbes:
+    """Fit a probe on each sublayer.
+
+    Args:
+        states: What probes see.
+        labels: What they learn.
+        train: The sequences to fit on.
+        valid: The sequences to stop by and to choose from the grid by.
+        options: Kind, objective and hyper-parameters.
+        sublayers: Which to fit; None: all that `states` has.
+        device: Where to fit.
+        progress: Called with a line of text per epoch.
+
+    Returns:
+        The probes with the lowest validation loss of each sublayer.
+
+    Raises:
+        InputError: If a part has labels of one class only, or states are not finite.
+    """
+    import torch
+
+    options = options or ProbeOptions()
+    chosen = tuple(states.sublayers if sublayers is None else sublayers)
+    train, valid = np.sort(np.asarray(train)), np.sort(np.asarray(valid))
+    clean, hallucinated = _class_weights(labels, train, options, "training")
+    _class_weights(labels, valid, options, "validation")
+    positive_weight = clean / hallucinated if options.balanced else 1.0
+    prior = math.log(positive_weight * hallucinated / clean)  # probes start at the base rate, not at a half
+    reader = _Reader(states, chosen, torch.device(device), options.seed)
+    mean, scale = _mean_and_scale(reader, train, options)
+    runs = []
+    for size in options.batch_sizes:
+        weights = ProbeWeights(chosen, options, mean, scale, prior)
+        runs.append(_Run(reader, labels, replace(options, batch_sizes=(size,)), positive_weight, weights))
+        runs[-1].train(train, valid, progress)
+    return _best_of_grid(runs, chosen, options, mean, scale)
+
+
+def _class_weights(labels: Labels, sequences: Ids, options: ProbeOptions, part: str) -> tuple[float, float]:
+    """The total weights of both classes, clean first; `InputError` if one is missing."""
+    label, weight = labels.items(sequences, options.objective)
+    label, weight = label.astype(np.float64), weight.astype(np.float64)
     positive, negative = float(weight @ label), float(weight @ (1 - label))
     if not positive or not negative:
         found = "no labels" if not positive and not negative else f"only {'hallucinated' if positive else 'clean'} ones"
@@ -60,70 +113,42 @@ def _classes(labels: Labels, sequences: Ids, options: Options, part: str) -> tup
     return negative, positive
 
 
-def fit(
-    states: States,
-    labels: Labels,
-    train: Ids,
-    valid: Ids,
-    options: Options | None = None,
-    *,
-    sublayers: Sequence[int] | None = None,
-    device: str = "cpu",
-    progress: Callable[[str], None] = lambda line: None,
-) -> Fitted:
-    """The probes of `sublayers` (None: all that `states` has), fitted on the sequences `train`, stopped by `valid`.
-
-    Raises `InputError` where a part has labels of one class only, or states are not finite.
-    """
-    import torch
-
-    options = options or Options()
-    chosen = tuple(states.sublayers if sublayers is None else sublayers)
-    train, valid = np.sort(np.asarray(train)), np.sort(np.asarray(valid))
-    clean, hallucinated = _classes(labels, train, options, "training")
-    _classes(labels, valid, options, "validation")
-    positive = clean / hallucinated if options.balanced else 1.0
-    prior = math.log(positive * hallucinated / clean)  # where probes begin: at the base rate, not at a half
-    where = torch.device(device)
-    reader = _Reader(states, chosen, where)
-    mean, scale = _moments(reader, train, options)
-    runs = []
-    for size in options.batch_sizes:
-        weights = Weights(chosen, options, mean, scale, prior)
-        runs.append(_Run(reader, labels, train, valid, options, size, positive, weights).finish(progress))
-    return _best_of_grid(runs, chosen, options, mean, scale)
-
-
 class _Reader:
-    """States on the device by group; with one group the last readings are kept, as every epoch asks for the same."""
+    """States on the device by group; with a single group what was read is kept, as every epoch asks for the same."""
 
-    def __init__(self, states: States, sublayers: tuple[int, ...], device: torch.device) -> None:
-        self.states, self.sublayers, self.device = states, sublayers, device
+    def __init__(self, states: States, sublayers: tuple[int, ...], device: torch.device, seed: int) -> None:
+        self.states, self.sublayers, self.device, self.seed = states, sublayers, device, seed
         self.lengths = states.lengths
-        self.whole = len(states.groups) == 1
-        self._kept: dict[bytes, torch.Tensor] = {}
+        self.single_group = len(states.groups) == 1
+        self._cache: dict[bytes, torch.Tensor] = {}
 
     def read(self, sequences: Ids) -> torch.Tensor:
         key = sequences.tobytes()
-        if key in self._kept:
-            return self._kept[key]
-        made = self.states.read(sequences, self.sublayers).to(self.device)
-        if not bool(made.sum(dtype=made.dtype).isfinite()) and not bool(made.isfinite().all()):
+        if key in self._cache:
+            return self._cache[key]
+        states = self.states.read(sequences, self.sublayers).to(self.device)
+        if not bool(states.sum(dtype=states.dtype).isfinite()) and not bool(states.isfinite().all()):
             raise InputError("the activations hold numbers that are not finite", hint="keep them in fp32 or bf16")
-        if self.whole:
-            self._kept[key] = made
-        return made
+        if self.single_group:
+            self._cache[key] = states
+        return states
 
     def parts(self, sequences: Ids) -> list[Ids]:
         """Those of `sequences` in each group."""
-        if self.whole:
+        if self.single_group:
             return [sequences]
-        found = (group[np.isin(group, sequences)] for group in self.states.groups)
-        return [part for part in found if len(part)]
+        parts = (group[np.isin(group, sequences)] for group in self.states.groups)
+        return [part for part in parts if len(part)]
+
+    def shuffled(self, part: Ids, random: np.random.Generator | None = None) -> Ids:
+        """The order in which a part is read: shuffled once if it is the only group, else by `random`."""
+        if self.single_group:
+            return np.random.default_rng(self.seed).permutation(part)
+        return part if random is None else random.permutation(part)
 
 
-def _moments(reader: _Reader, train: Ids, options: Options) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean and deviation of each number of the states over the training tokens, (sublayers, width)."""
+def _mean_and_scale(reader: _Reader, train: Ids, options: ProbeOptions) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean and deviation of each number of the states over the training tokens, both (sublayers, width)."""
     import torch
 
     count, width = len(reader.sublayers), reader.states.width
@@ -132,7 +157,7 @@ def _moments(reader: _Reader, train: Ids, options: Options) -> tuple[torch.Tenso
         total, first, square = 0, torch.zeros(count, width).double(), torch.zeros(count, width).double()
         shift: torch.Tensor | None = None  # near the mean, so that no digits are lost
         for part in reader.parts(train):
-            x = reader.read(_start_order(part, reader, options))
+            x = reader.read(reader.shuffled(part))
             shift = x.mean(1, keepdim=True) if shift is None else shift
             for i in range(count):
                 for rows in x[i].split(_ROWS):
@@ -140,37 +165,24 @@ def _moments(reader: _Reader, train: Ids, options: Options) -> tuple[torch.Tenso
                     first[i] += centred.sum(0).double().cpu()
                     square[i] += (centred * centred).sum(0).double().cpu()
             total += x.shape[1]
-        middle = first / total
-        mean = (middle + shift[:, 0].cpu()).float() if shift is not None else mean
-        deviation = (square / total - middle**2).clamp(min=0).sqrt().float()
+        shifted_mean = first / total
+        mean = (shifted_mean + shift[:, 0].cpu()).float() if shift is not None else mean
+        deviation = (square / total - shifted_mean**2).clamp(min=0).sqrt().float()
         scale = torch.where(deviation > 1e-12, deviation, torch.ones(()))
     return mean.to(reader.device), scale.to(reader.device)
 
 
-def _start_order(sequences: Ids, reader: _Reader, options: Options) -> Ids:
-    """The order in which one group is held: shuffled once."""
-    return np.random.default_rng(options.seed).permutation(sequences) if reader.whole else sequences
-
-
 class _Run:
-    """One training of all sublayers and learning rates with one batch size."""
+    """One training run of all sublayers and learning rates with one batch size (the options' only one)."""
 
     def __init__(
-        self,
-        reader: _Reader,
-        labels: Labels,
-        train: Ids,
-        valid: Ids,
-        options: Options,
-        size: int,
-        positive: float,
-        weights: Weights,
+        self, reader: _Reader, labels: Labels, options: ProbeOptions, positive_weight: float, weights: ProbeWeights
     ) -> None:
         import torch
 
-        self.reader, self.labels, self.options, self.size, self.positive = reader, labels, options, size, positive
-        self.train, self.valid, self.weights = train, valid, weights
-        self.random = np.random.default_rng([options.seed, size])
+        self.reader, self.labels, self.options = reader, labels, options
+        self.positive_weight, self.weights = positive_weight, weights
+        self.random = np.random.default_rng([options.seed, options.batch_sizes[0]])
         self.steps = 0
         self.moments = {n: (torch.zeros_like(p), torch.zeros_like(p)) for n, p in weights.parts.items()}
         rates = torch.tensor(options.learning_rates, device=weights.mean.device)
@@ -183,29 +195,26 @@ class _Run:
         self.loss = np.full(shape, np.inf)
         self.epoch_of = np.zeros(shape, dtype=np.int64)
 
-    def finish(self, progress: Callable[[str], None]) -> _Run:
+    def train(self, train: Ids, valid: Ids, progress: Callable[[str], None]) -> None:
+        """Train until all sublayers are out of patience."""
+        size = self.options.batch_sizes[0]
         for epoch in range(1, self.options.max_epochs + 1):
-            self._epoch()
-            self._validate(epoch)
+            parts = self.reader.parts(train)
+            for i in self.random.permutation(len(parts)):
+                order = self.reader.shuffled(parts[i], self.random)
+                states = self.reader.read(order)
+                items = items_of(self.labels, self.reader.lengths, order, self.options, self.positive_weight)
+                for first, last in _batches(len(order), size, self.random):
+                    batch = items.batch(first, last)
+                    start = int(items.starts[first])
+                    self._step(states, slice(start, start + int(batch.lengths.sum())), batch)
+            self._validate(valid, epoch)
             progress(
-                f"{self.options.kind} probes by {self.options.objective}, batches of {self.size}, epoch {epoch}: "
+                f"{self.options.kind} probes by {self.options.objective}, batches of {size}, epoch {epoch}: "
                 f"{len(self.active)} of {len(self.loss)} sublayers in training, best loss {self.loss.min():.4f}"
             )
             if not len(self.active):
                 break
-        return self
-
-    def _epoch(self) -> None:
-        parts = self.reader.parts(self.train)
-        for i in self.random.permutation(len(parts)):
-            whole = self.reader.whole
-            order = _start_order(parts[i], self.reader, self.options) if whole else self.random.permutation(parts[i])
-            states = self.reader.read(order)
-            items = items_of(self.labels, self.reader.lengths, order, self.options, self.positive)
-            for first, last in _batches(len(order), self.size, self.random):
-                batch = items.batch(first, last)
-                a = int(items.starts[first])
-                self._step(states, slice(a, a + int(batch.lengths.sum())), batch)
 
     def _active_states(self, states: torch.Tensor, tokens: slice) -> torch.Tensor | list[torch.Tensor]:
         """The states of the sublayers in training; on a CPU as views, for no copy is made of what may be gigabytes."""
@@ -213,7 +222,8 @@ class _Run:
             return [states[i, tokens] for i in self.active.tolist()]
         return states[:, tokens] if len(self.active) == len(self.loss) else states[self.active, tokens]
 
-    def _step(self, states: torch.Tensor, tokens: slice, batch: Items) -> None:
+    def _step(self, states: torch.Tensor, tokens: slice, batch: LabelledItems) -> None:
+        """One step of Adam on the mean loss of a batch."""
         import torch
 
         total = float(batch.weights.sum())
@@ -221,33 +231,30 @@ class _Run:
             return
         x = self._active_states(states, tokens)
         z = self.weights.project(x).requires_grad_()
-        behind: dict[str, torch.Tensor] = {
+        heads: dict[str, torch.Tensor] = {
             n: self.weights.parts[n].detach().requires_grad_() for n in ("output", "bias") if n in self.best
         }
-        loss = losses_of(logits_of(z, behind, batch, self.options), batch).sum() / total
-        dz, *rest = torch.autograd.grad(loss, [z, *behind.values()])
-        gradients = self.weights.gradients(x, dz) | dict(zip(behind, rest, strict=True))
-        self._adam(gradients)
-
-    def _adam(self, gradients: dict[str, torch.Tensor]) -> None:
+        loss = losses_of(logits_of(z, heads, batch, self.options), batch).sum() / total
+        dz, *rest = torch.autograd.grad(loss, [z, *heads.values()])
+        gradients = self.weights.gradients(x, dz) | dict(zip(heads, rest, strict=True))
         self.steps += 1
-        fixes = [1 - beta**self.steps for beta in BETAS]
+        corrections = [1 - beta**self.steps for beta in BETAS]
         for name, gradient in gradients.items():
             first, second = self.moments[name]
             first.mul_(BETAS[0]).add_(gradient, alpha=1 - BETAS[0])
             second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
-            step = (first / fixes[0]) / ((second / fixes[1]).sqrt() + EPSILON)
+            step = (first / corrections[0]) / ((second / corrections[1]).sqrt() + EPSILON)
             self.weights.parts[name] -= self.rates[name] * step
 
-    def _validate(self, epoch: int) -> None:
-        """Keeps each probe at its best; a sublayer whose probes are all out of patience leaves the training."""
+    def _validate(self, valid: Ids, epoch: int) -> None:
+        """Keep each probe at its best; a sublayer whose probes are all out of patience leaves the training."""
         import torch
 
         total, weight = np.zeros(self.weights.rates * len(self.active)), 0.0
         with torch.no_grad():
-            for part in self.reader.parts(self.valid):
+            for part in self.reader.parts(valid):
                 states = self.reader.read(part)
-                items = items_of(self.labels, self.reader.lengths, part, self.options, self.positive)
+                items = items_of(self.labels, self.reader.lengths, part, self.options, self.positive_weight)
                 z = self.weights.project(self._active_states(states, slice(None)))
                 loss = losses_of(logits_of(z, self.weights.parts, items, self.options), items)
                 total += loss.double().cpu().numpy()
@@ -259,26 +266,22 @@ class _Run:
         better = (np.nan_to_num(mean, nan=np.inf) < self.loss[self.active]) & patient
         self.loss[self.active] = np.where(better, mean, self.loss[self.active])
         self.epoch_of[self.active] = np.where(better, epoch, self.epoch_of[self.active])
-        for i, j in zip(*np.nonzero(better), strict=True):
-            self._copy(self.active[i], i, j)
+        for row, rate in zip(*np.nonzero(better), strict=True):
+            for name, weights in self.weights.parts.items():
+                columns = self.weights.of_rate(name, rate)
+                self.best[name][self.active[row], columns] = weights[row, columns]
         going = (epoch - self.epoch_of[self.active] < self.options.patience).any(1)
         if not going.all():
-            places = torch.from_numpy(np.flatnonzero(going))
-            self.weights.keep(places.to(self.weights.mean.device))
-            self.moments = {n: (a[places], b[places]) for n, (a, b) in self.moments.items()}
+            staying = torch.from_numpy(np.flatnonzero(going))
+            self.weights.keep(staying.to(self.weights.mean.device))
+            self.moments = {n: (a[staying], b[staying]) for n, (a, b) in self.moments.items()}
             self.active = self.active[going]
-
-    def _copy(self, sublayer: int, place: int, rate: int) -> None:
-        k = self.weights.k
-        for name, part in self.weights.parts.items():
-            mine = slice(rate * k, rate * k + k) if name in ("projection", "offset") else rate
-            self.best[name][sublayer, mine] = part[place, mine]
 
 
 def _batches(count: int, size: int, random: np.random.Generator) -> Iterator[tuple[int, int]]:
-    """Neighbours of the order in which sequences are held, from a random place on, in random order.
+    """Stretches (first, last) of the order in which sequences are held, from a random offset on, in random order.
 
-    So a batch is one stretch of memory and nothing is copied, and its company changes from epoch to epoch.
+    So a batch is one stretch of memory and nothing is copied, and its composition changes from epoch to epoch.
     """
     offset = int(random.integers(size)) if count > size else 0
     bounds = [0, *range(offset or size, count, size), count]
@@ -288,28 +291,29 @@ def _batches(count: int, size: int, random: np.random.Generator) -> Iterator[tup
 
 
 def _best_of_grid(
-    runs: Sequence[_Run], sublayers: tuple[int, ...], options: Options, mean: torch.Tensor, scale: torch.Tensor
-) -> Fitted:
+    runs: Sequence[_Run], sublayers: tuple[int, ...], options: ProbeOptions, mean: torch.Tensor, scale: torch.Tensor
+) -> FittedProbes:
+    """The probe of each sublayer with the lowest validation loss, for states that are not standardised."""
     import torch
 
     losses = np.stack([run.loss for run in runs], 1)  # (sublayers, sizes, rates)
-    flat = losses.reshape(len(sublayers), -1).argmin(1)
-    size_i, rate_i = np.unravel_index(flat, losses.shape[1:])
-    k = options.outputs
-    picked: dict[str, list[torch.Tensor]] = {name: [] for name in runs[0].best}
-    for i, (s, r) in enumerate(zip(size_i.tolist(), rate_i.tolist(), strict=True)):
-        for name, part in runs[s].best.items():
-            mine = slice(r * k, r * k + k) if name in ("projection", "offset") else r
-            picked[name].append(part[i, mine])
-    stacked = {name: torch.stack(parts).double() for name, parts in picked.items()}
-    projection = stacked["projection"] / scale[:, None].double()
-    stacked["offset"] = stacked["offset"] - (projection @ mean[..., None].double())[..., 0]
-    stacked["projection"] = projection
+    size_i, rate_i = np.unravel_index(losses.reshape(len(sublayers), -1).argmin(1), losses.shape[1:])
+    best = {
+        name: torch.stack(
+            [
+                runs[s].best[name][i, runs[s].weights.of_rate(name, r)]
+                for i, (s, r) in enumerate(zip(size_i.tolist(), rate_i.tolist(), strict=True))
+            ]
+        ).double()
+        for name in runs[0].best
+    }
+    best["projection"] = best["projection"] / scale[:, None].double()
+    best["offset"] = best["offset"] - (best["projection"] @ mean[..., None].double())[..., 0]
     if options.kind == "pooling":
-        stacked["offset"][:, 1] = 0.0  # a constant in the attention changes nothing
-    arrays = {name: part.float().cpu().numpy() for name, part in stacked.items()}
+        best["offset"][:, 1] = 0.0  # a constant in the attention changes nothing
+    arrays = {name: part.float().cpu().numpy() for name, part in best.items()}
     everyone = np.arange(len(sublayers))
-    return Fitted(
+    return FittedProbes(
         from_tensors(options.kind, options.objective, sublayers, arrays),
         loss=losses[everyone, size_i, rate_i],
         learning_rate=np.array(options.learning_rates)[rate_i],
@@ -320,15 +324,40 @@ def _best_of_grid(
 
 def scores_of(states: States, sequences: Ids, probes: Probes) -> dict[int, NDArray[np.float64]]:
     """Each probe's scores by sequence: (probes, tokens), or (probes, 1) of the whole response for that objective."""
-    found: dict[int, NDArray[np.float64]] = {}
+    scores: dict[int, NDArray[np.float64]] = {}
     sequences = np.asarray(sequences)
     for group in states.groups:
         part = group[np.isin(group, sequences)]
         if not len(part):
             continue
-        held = states.read(part, probes.sublayers).numpy()
+        tensor = states.read(part, probes.sublayers).numpy()
         ends = np.cumsum(states.lengths[part])
         for i, end in zip(part.tolist(), ends.tolist(), strict=True):
-            each = probes.scores_each(held[:, end - int(states.lengths[i]) : end])
-            found[i] = (each[:, -1:] if probes.objective == "response" else each).astype(np.float64)
-    return found
+            each = probes.scores_each(tensor[:, end - int(states.lengths[i]) : end])
+            scores[i] = (each[:, -1:] if probes.objective == "response" else each).astype(np.float64)
+    return scores
+
+
+def fit_ensemble(
+    probes: Probes, scores: ScoresBySequence, labels: Labels, train: Ids, valid: Ids, options: ProbeOptions
+) -> Probes:
+    """Fit a logistic regression over the probabilities of frozen probes (Chwang et al. 2024, §4.1, §5.1).
+
+    Args:
+        probes: The probes, frozen.
+        scores: Their scores of all sequences in `train` and `valid`.
+        labels: What to predict.
+        train: The sequences the probes were fitted on.
+        valid: The sequences to stop by.
+        options: The hyper-parameters of the probes; the regression is fitted with the same.
+
+    Returns:
+        `probes` with the weights and the intercept of the regression.
+    """
+    used = np.sort(np.r_[train, valid]).tolist()
+    lengths = np.zeros(len(labels.responses), dtype=np.int64)
+    lengths[used] = [scores[i].shape[1] for i in used]
+    probabilities = np.concatenate([scores[i] for i in used], 1).T.astype(np.float32)
+    vectors = in_memory(probabilities[None], lengths, [0])  # a probability per probe where states have a width
+    fitted = fit(vectors, labels, train, valid, replace(options, kind="linear", objective=probes.objective))
+    return replace(probes, mix=fitted.probes.projection[0, 0], mix_bias=float(fitted.probes.offset[0, 0]))

@@ -1,7 +1,7 @@
-"""Labelled cases as sequences for forced decoding, and the label of each token and each response.
+"""Labelled cases as teacher-forced sequences, with a label for each token and each response.
 
-A response whose sources do not fit into the model is read in several windows: one sequence each. Its tokens' labels are
-the same in all of them, each with its share of the weight.
+A response whose sources do not fit into the model has several windows, one sequence each. Its tokens have the same
+labels in all of them and share their weight between them.
 """
 
 from __future__ import annotations
@@ -13,74 +13,95 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.errors import CannotJudgeError, InputError
-from veridical.core.types import Example, Judgement
-from veridical.metrics.alignment import characters, response_pair
+from veridical.core.types import Example, judged_spans
+from veridical.metrics.alignment import GOLD_THRESHOLD
+from veridical.metrics.tokens import any_in, mask
 from veridical.models.encode import Encoded, encode
 from veridical.models.load import LocalModel
-from veridical.models.template import get_template
 
-__all__ = ["Forced", "Labels", "force", "labels_of"]
+__all__ = ["EncodedExamples", "Labels", "encode_examples", "labels_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Forced:
-    """Examples as sequences: `encoded[i]` is (a window of) the example `example_of[i]`; `left_out` says what is not."""
+class EncodedExamples:
+    """Examples as token sequences in which the model is forced along the response.
+
+    Attributes:
+        examples: All that were given.
+        encoded: One entry per sequence.
+        example_of: (sequences,): which example a sequence is (a window of).
+        skipped: Why examples have no sequence, one line each.
+    """
 
     examples: Sequence[Example]
     encoded: list[Encoded]
     example_of: NDArray[np.int64]
-    left_out: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """How many response tokens each sequence has."""
+        """The number of response tokens of each sequence, (sequences,)."""
         return np.array([len(e.spans) for e in self.encoded], dtype=np.int64)
 
     def sequences_of(self, examples: Sequence[int]) -> NDArray[np.int64]:
-        """The sequences of these examples, in order."""
+        """The sequences of these examples (indices), in order."""
         return np.flatnonzero(np.isin(self.example_of, np.asarray(examples, dtype=np.int64)))
 
 
-def force(
+def encode_examples(
     model: LocalModel,
     examples: Sequence[Example],
     template: str = "general",
     *,
     max_tokens: int | None = None,
     max_windows: int | None = 1,
-) -> Forced:
-    """The examples as the model will read them; what has no token or does not fit is left out and told.
+) -> EncodedExamples:
+    """Encode `examples` as inputs of `model`.
 
-    Raises `InputError` if nothing is left.
+    Args:
+        model: The language model to probe.
+        examples: Labelled cases.
+        template: The name of the template that makes a case the model's input.
+        max_tokens: The most tokens in a sequence; None: the model's context.
+        max_windows: The most windows over long sources; None: all.
+
+    Returns:
+        The sequences. Examples without a response token, or too long for the model, are in `skipped` with a reason.
+
+    Raises:
+        InputError: If no example could be encoded.
     """
-    get_template(template)
-    encoded: list[Encoded] = []
-    of: list[int] = []
-    left_out: list[str] = []
+    sequences: list[Encoded] = []
+    example_of: list[int] = []
+    skipped: list[str] = []
     for i, example in enumerate(examples):
         try:
-            made = encode(model, example.case, template, max_tokens=max_tokens, max_windows=max_windows)
+            windows = encode(model, example.case, template, max_tokens=max_tokens, max_windows=max_windows)
         except CannotJudgeError as error:
-            left_out.append(error.message)
+            skipped.append(error.message)
             continue
-        if made[0].spans:
-            encoded += made
-            of += [i] * len(made)
+        if windows[0].spans:
+            sequences += windows
+            example_of += [i] * len(windows)
         else:
-            left_out.append(f"case {example.case.id!r}: no token in the response")
-    if not encoded:
+            skipped.append(f"case {example.case.id!r}: no token in the response")
+    if not sequences:
         raise InputError(
             f"none of {len(examples)} examples can be read by {model.name!r}",
-            hint=left_out[0] if left_out else "there are no examples",
+            hint=skipped[0] if skipped else "there are no examples",
         )
-    return Forced(examples, encoded, np.array(of, dtype=np.int64), tuple(left_out))
+    return EncodedExamples(examples, sequences, np.array(example_of, dtype=np.int64), tuple(skipped))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """1 = hallucinated; a weight of 0 = not labelled. `tokens[i]` and `token_weights[i]` are (tokens,) of sequence i.
+    """1 = hallucinated, 0 = not; a weight of 0 = not labelled.
 
-    `responses` and `response_weights` are (sequences,).
+    Attributes:
+        tokens: One array (tokens,) per sequence.
+        token_weights: Likewise.
+        responses: (sequences,).
+        response_weights: (sequences,).
     """
 
     tokens: list[NDArray[np.float32]]
@@ -88,39 +109,55 @@ class Labels:
     responses: NDArray[np.float32]
     response_weights: NDArray[np.float32]
 
+    def items(self, sequences: NDArray[np.int64], objective: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Labels and weights of the tokens of `sequences`, one after another, or of their responses: both (items,)."""
+        if objective == "response":
+            return self.responses[sequences], self.response_weights[sequences]
+        none = np.zeros(0, dtype=np.float32)
+        return (
+            np.concatenate([none, *(self.tokens[i] for i in sequences.tolist())]),
+            np.concatenate([none, *(self.token_weights[i] for i in sequences.tolist())]),
+        )
 
-def labels_of(forced: Forced) -> Labels:
-    """The labels of every sequence, by overlap of its tokens (without the white space around them) with gold spans.
 
-    A gold that calls a response hallucinated without saying where labels no token.
+def labels_of(sequences: EncodedExamples) -> Labels:
+    """The labels of all tokens and responses.
+
+    A token is hallucinated if it overlaps a gold span of that score (0.5 or more), white space around the token left
+    out; it is labelled where gold judged it. A gold that calls a response hallucinated without saying where labels no
+    token, one that speaks of coverage alone labels nothing.
     """
-    windows = np.bincount(forced.example_of, minlength=len(forced.examples))
-    tokens, weights = [], []
-    responses = np.zeros(len(forced.encoded), dtype=np.float32)
-    response_weights = np.zeros(len(forced.encoded), dtype=np.float32)
-    for i, (encoded, of) in enumerate(zip(forced.encoded, forced.example_of.tolist(), strict=True)):
-        example = forced.examples[of]
-        label, weight = _token_labels(example, encoded)
-        tokens.append(label)
-        weights.append(weight / np.float32(windows[of]))
-        pair = response_pair(example, Judgement(example.case.id, "nobody", 0.0))
-        if pair is not None:
-            responses[i], response_weights[i] = pair[0], 1.0 / windows[of]
-    return Labels(tokens, weights, responses, response_weights)
+    windows = np.bincount(sequences.example_of, minlength=len(sequences.examples))
+    tokens, token_weights = [], []
+    responses = np.zeros(len(sequences.encoded), dtype=np.float32)
+    response_weights = np.zeros(len(sequences.encoded), dtype=np.float32)
+    for i, (encoded, of) in enumerate(zip(sequences.encoded, sequences.example_of.tolist(), strict=True)):
+        example = sequences.examples[of]
+        gold = example.gold
+        only_coverage = gold.omission is not None or bool(gold.omissions)
+        says = gold.hallucination is not None or bool(gold.verdicts) or not only_coverage
+        judged = judged_spans(example.case, gold) if says else []
+        if judged:
+            score = gold.hallucination
+            score = max((v.score for v in gold.verdicts), default=0.0) if score is None else score
+            responses[i], response_weights[i] = score >= GOLD_THRESHOLD, 1.0 / windows[of]
+        label, is_labelled = _token_labels(example, encoded) if judged else (np.zeros(len(encoded.spans)),) * 2
+        tokens.append(label.astype(np.float32))
+        token_weights.append(is_labelled.astype(np.float32) / np.float32(windows[of]))
+    return Labels(tokens, token_weights, responses, response_weights)
 
 
-def _token_labels(example: Example, encoded: Encoded) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    count = len(encoded.spans)
-    label, weight = np.zeros(count, dtype=np.float32), np.zeros(count, dtype=np.float32)
-    found = characters(example, Judgement(example.case.id, "nobody", 0.0))
-    if found is None:
-        return label, weight
-    marked, text = found.gold_mask(), found.text
-    inked = np.array([not c.isspace() for c in text], dtype=bool)
-    for j, span in enumerate(encoded.spans):
-        if span is None:
-            continue
-        here = slice(span.start, span.end)
-        weight[j] = (found.judged[here] & inked[here]).any()
-        label[j] = (marked[here] & inked[here]).any()
-    return label, weight
+def _token_labels(example: Example, encoded: Encoded) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Whether each token is hallucinated, and whether gold says so or the contrary: both (tokens,)."""
+    label, is_labelled = (np.zeros(len(encoded.spans), dtype=bool) for _ in range(2))
+    text, gold = example.case.response, example.gold
+    marked = [v.span for v in gold.verdicts if v.score >= GOLD_THRESHOLD]
+    if not marked and (gold.hallucination or 0.0) >= GOLD_THRESHOLD:
+        return label, is_labelled
+    visible = mask(len(text), judged_spans(example.case, gold))
+    visible &= np.array([not c.isspace() for c in text], dtype=bool)
+    at = [i for i, span in enumerate(encoded.spans) if span is not None]
+    units = np.array([(s.start, s.end) for s in encoded.spans if s is not None], dtype=np.int64).reshape(-1, 2)
+    label[at] = any_in(mask(len(text), marked) & visible, units)
+    is_labelled[at] = any_in(visible, units)
+    return label, is_labelled

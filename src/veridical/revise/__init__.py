@@ -14,7 +14,6 @@ from veridical.core.decide import THRESHOLD, check_threshold, outcome
 from veridical.core.edits import apply, compose
 from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.types import Case, Detector, Edit, Judgement, Outcome, Revision, Usage
-from veridical.detectors.claims.claim_checker import add
 from veridical.revise.acceptance import Trial, weigh
 from veridical.revise.rule_revisers import Delete, Draft, Flag, Reviser, Task
 from veridical.revise.statements import Unit, statements_of
@@ -195,5 +194,5 @@ def _result(course: _Course, threshold: float) -> Revised:
         threshold,
         tuple(course.rounds),
         course.reason,
-        add(course.spent),
+        Usage.total(course.spent),
     )

@@ -12,7 +12,6 @@ from veridical.core.spans import Span, length
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.text import shorten
 from veridical.core.types import Case, Detector, Edit, Judgement, Source, Usage
-from veridical.detectors.claims.claim_checker import add
 from veridical.revise.statements import Unit, statements_of
 
 __all__ = ["Trial", "weigh"]
@@ -55,7 +54,7 @@ def weigh(trials: Sequence[Trial], detector: Detector, threshold: float) -> list
     for k, units in enumerate(doubts):
         found = [(unit, next(answers)) for unit in units]
         lost = [unit for unit, answer in found if not _supported(answer, threshold)]
-        spent.append(add(answer.usage for _, answer in found))
+        spent.append(Usage.total(answer.usage for _, answer in found))
         if lost:
             more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
             reasons[k] = f"a supported claim would be lost: “{shorten(lost[0].text, 120)}”{more}"

@@ -15,12 +15,11 @@ from veridical.core.segment import words
 from veridical.core.spans import Span
 from veridical.core.types import Case, Claim, Edit, Source, Usage
 from veridical.detectors.claims.citations import ResponseCitations
-from veridical.detectors.claims.claim_checker import add
 from veridical.detectors.claims.llm_checker import turns
 from veridical.detectors.claims.source_chunks import document
 from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
-from veridical.llm.reply_parser import labelled, spoken, yes_no
+from veridical.llm.reply_parser import labelled, strip_reasoning, yes_no
 from veridical.revise.rule_revisers import Draft, Task, said_of, sentences_of
 from veridical.revise.statements import Unit
 
@@ -67,7 +66,7 @@ class Factored:
                 drafts.append(Draft((), "the critic finds every claim supported", notes=notes, usage=spent[i]))
                 continue
             made = _draft(task.case, answers[i], told[i], [c for c in critiques[i] if not c.dismissed])
-            drafts.append(replace(made, notes=(*notes, *made.notes), usage=add([spent[i], made.usage])))
+            drafts.append(replace(made, notes=(*notes, *made.notes), usage=Usage.total([spent[i], made.usage])))
         return drafts
 
     def _critiques(self, tasks: Sequence[Task]) -> tuple[list[list[_Critique]], list[Usage | None]]:
@@ -81,7 +80,7 @@ class Factored:
         for i, unit in places:
             outcome = found.get((i, unit))
             critiques[i].append(_Critique(unit, said_of(unit)) if outcome is None else _critique(unit, outcome))
-        spent = [add(o.usage for (j, _), o in found.items() if j == i) for i in range(len(tasks))]
+        spent = [Usage.total(o.usage for (j, _), o in found.items() if j == i) for i in range(len(tasks))]
         return critiques, spent
 
 
@@ -121,7 +120,7 @@ class SelfCorrection:
                 drafts.append(Draft((), f"no critique: {why}", usage=outcome.usage))
                 continue
             made = _draft(task.case, answers[i], told[i] or "", None)
-            drafts.append(replace(made, usage=add([outcome.usage, made.usage])))
+            drafts.append(replace(made, usage=Usage.total([outcome.usage, made.usage])))
         return drafts
 
 
@@ -146,7 +145,7 @@ def _critique(unit: Unit, outcome: Reply | Failure) -> _Critique:
     """The critique in a reply; where none can be read, what the detector says stands in for it."""
     if isinstance(outcome, Failure) or outcome.finish == "length":
         return _Critique(unit, said_of(unit), unread=True)
-    text = spoken(outcome.text)
+    text = strip_reasoning(outcome.text)
     said = yes_no(labelled(text, "Supported") or "")
     place = _SUPPORTED.search(text)
     if said is None or place is None:
@@ -184,7 +183,7 @@ def _revisions(model: ChatModel, cases: Sequence[Case], told: Sequence[str]) -> 
     for i, outcome in zip(long, again, strict=True):
         outcomes[i] = outcome
         spent[i].append(outcome.usage)
-    return [(outcome, add(own) or Usage()) for outcome, own in zip(outcomes, spent, strict=True)]
+    return [(outcome, Usage.total(own) or Usage()) for outcome, own in zip(outcomes, spent, strict=True)]
 
 
 def _revision(case: Case, feedback: str, sources: Sequence[Source]) -> Request:
@@ -249,10 +248,10 @@ def corrected(before: str, reply: Reply) -> str | None:
 def _behind(reply: Reply, label: str) -> str | None:
     """All that stands behind the one line that begins with `label:`, without fences; None where there is none."""
     pattern = rf"^[ \t>*_#\"“]*{label}[ \t*_\"”]*:(?:[*_]*[\"”]?(?=\s))?"
-    places = list(re.finditer(pattern, spoken(reply.text), re.IGNORECASE | re.MULTILINE))
+    places = list(re.finditer(pattern, strip_reasoning(reply.text), re.IGNORECASE | re.MULTILINE))
     if len(places) != 1 or reply.finish == "length":
         return None
-    text = spoken(reply.text)[places[0].end() :].strip()
+    text = strip_reasoning(reply.text)[places[0].end() :].strip()
     for wrapping in (_CODE, _FENCE):
         wrapped = wrapping.match(text)
         text = wrapped[2].strip() if wrapped else text

@@ -15,7 +15,6 @@ from veridical.core.decide import THRESHOLD, check_threshold
 from veridical.core.segment import words
 from veridical.core.types import Case, Detector, Judgement, Usage
 from veridical.detectors.claims.citations import CitationPolicy
-from veridical.detectors.claims.claim_checker import add
 from veridical.detectors.claims.llm_checker import ModelChecker
 from veridical.detectors.claims.verify import Verify
 from veridical.llm.prompts import fill, prompt
@@ -122,7 +121,7 @@ def study(
             done = _revised(made.summaries[model.name], model, critic, threshold, rounds)
             made.revisions[model.name, critic.name] = done
     rows = list(_rows(made, judges, audits or {}, threshold, seed))
-    usage = add(result.usage for results in made.revisions.values() for result in results)
+    usage = Usage.total(result.usage for results in made.revisions.values() for result in results)
     return replace(made, rows=tuple(rows), notes=tuple(notes), usage=usage)
 
 

@@ -6,7 +6,7 @@ score and says why. The checker that asks a chat model is in `veridical.detector
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -16,7 +16,7 @@ from veridical.core.types import Case, Detector, Evidence, Judgement, Source, Us
 from veridical.detectors.overlap.detector import Overlap
 from veridical.detectors.overlap.quantities import is_value
 
-__all__ = ["Checker", "DetectorChecker", "Finding", "Question", "add"]
+__all__ = ["Checker", "DetectorChecker", "Finding", "Question"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +58,6 @@ class Checker(Protocol):
     def check(self, questions: Sequence[Question]) -> list[Finding]:
         """One finding for each question, in the same order."""
         ...
-
-
-def add(usages: Iterable[Usage | None]) -> Usage | None:
-    """The sum; None if there is none. A cost is known if any is."""
-    known = [usage for usage in usages if usage is not None]
-    costs = [usage.cost for usage in known if usage.cost is not None]
-    if not known:
-        return None
-    return Usage(
-        sum(u.calls for u in known),
-        sum(u.prompt_tokens for u in known),
-        sum(u.completion_tokens for u in known),
-        sum(costs) if costs else None,
-    )
 
 
 class DetectorChecker:

@@ -24,7 +24,7 @@ from veridical.detectors.claims.llm_checker import Shot, quoted, read_cot, read_
 from veridical.detectors.claims.source_chunks import document
 from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.prompts import Prompt, prompt
-from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
+from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request, fingerprint_of
 from veridical.llm.reply_parser import json_object, quotes, yes_no
 
 __all__ = ["WAYS", "Judge"]
@@ -72,7 +72,7 @@ class Judge:
         rest, options = split_options(argument, (*OPTIONS, *_OPTIONS))
         refuse_rest(rest, "judge", WAYS, (*OPTIONS, *_OPTIONS))
         shots, mass = options.pop("shots", ""), options.pop("least_mass", "0.5")
-        model = (connection or Connection()).having(options).chat()
+        model = (connection or Connection()).with_options(options).chat()
         given = count("shots", shots) if shots.isdecimal() else read_shots(shots) if shots else ()
         return cls(model, way=rest or "yes_no", shots=given, least_mass=share("least_mass", mass))  # type: ignore[arg-type]
 
@@ -93,7 +93,7 @@ class Judge:
     @property
     def digest(self) -> str:
         """A hash of `fingerprint` and of the server."""
-        return digest_of([self.fingerprint(), getattr(self.model, "identity", "")])
+        return digest_of([self.fingerprint(), fingerprint_of(self.model)])
 
     @cached_property
     def prompts(self) -> tuple[Prompt, Prompt]:

@@ -18,12 +18,12 @@ from veridical.core.errors import InputError, MissingExtraError
 from veridical.core.quotes import find
 from veridical.core.segment import words
 from veridical.core.spans import Span
-from veridical.core.types import Evidence, Source
-from veridical.detectors.claims.claim_checker import Finding, Question, add
+from veridical.core.types import Evidence, Source, Usage
+from veridical.detectors.claims.claim_checker import Finding, Question
 from veridical.detectors.claims.source_chunks import windows
 from veridical.llm.prompts import Prompt, fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
-from veridical.llm.reply_parser import labelled, numbered, quotes, spoken, yes_no, yes_no_mass
+from veridical.llm.reply_parser import labelled, numbered, quotes, strip_reasoning, yes_no, yes_no_mass
 
 __all__ = ["WAYS", "ModelChecker", "Shot", "quoted", "read_cot", "read_yes_no", "turns"]
 
@@ -75,7 +75,9 @@ def read_yes_no(reply: Reply, label: str, least_mass: float) -> Finding:
 def _plain(reply: Reply, answer: str, label: str) -> Finding:
     said = yes_no(answer)
     if said is None:
-        return Finding(None, f"no plain Yes or No in the reply: {_short(spoken(reply.text))}", usage=reply.usage)
+        return Finding(
+            None, f"no plain Yes or No in the reply: {_short(strip_reasoning(reply.text))}", usage=reply.usage
+        )
     return Finding(0.0 if said else 1.0, usage=reply.usage, bare=True)
 
 
@@ -89,7 +91,7 @@ def read_cot(reply: Reply, label: str, claim: str, sources: Sequence[Source]) ->
 
     A quote of three words or more that stands neither in a source nor in the claim is named in `reason` and counted.
     """
-    lines = [line for line in spoken(reply.text).splitlines() if line.strip()]
+    lines = [line for line in strip_reasoning(reply.text).splitlines() if line.strip()]
     answer = labelled(reply.text, label)
     if reply.finish == "length":
         return Finding(None, "the reply was cut short", usage=reply.usage)
@@ -287,7 +289,7 @@ def _any_window(found: Sequence[Finding]) -> Finding:
 
     A window that could not be read might have supported the claim: then only a plain yes of another one counts.
     """
-    usage = add(finding.usage for finding in found)
+    usage = Usage.total(finding.usage for finding in found)
     read = [finding for finding in found if finding.score is not None]
     lost = [finding for finding in found if finding.score is None and finding.reason != _REFUSED]
     best = min(read, key=lambda finding: finding.score or 0.0, default=None)

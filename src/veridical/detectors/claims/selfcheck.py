@@ -13,16 +13,16 @@ from typing import Any
 from veridical.core.errors import InputError
 from veridical.core.segment import has_words
 from veridical.core.spec import count, digest_of, split_options
-from veridical.core.types import Case, Claim, Detector, Judgement, Source
+from veridical.core.types import Case, Claim, Detector, Judgement, Source, Usage
 from veridical.detectors.claims.aggregate import compose
-from veridical.detectors.claims.claim_checker import Checker, DetectorChecker, Finding, Question, add
+from veridical.detectors.claims.claim_checker import Checker, DetectorChecker, Finding, Question
 from veridical.detectors.claims.claims import sentence_claims
 from veridical.detectors.claims.llm_checker import WAYS, ModelChecker
 from veridical.detectors.claims.source_chunks import document
 from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.prompts import fill, prompt
-from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
-from veridical.llm.reply_parser import spoken
+from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request, fingerprint_of
+from veridical.llm.reply_parser import strip_reasoning
 
 __all__ = ["SelfCheck"]
 
@@ -78,7 +78,7 @@ class SelfCheck:
             given |= {name: kind(options.pop(name)) for name, kind in _NUMBERS.items() if name in options}
         except ValueError as error:
             raise InputError(f"selfcheck: {error}", hint="temperature is a number, seed a whole one") from None
-        reached = (connection or Connection()).having(options)
+        reached = (connection or Connection()).with_options(options)
         checker: Detector | str = rest if rest in WAYS else load_detector(rest or "overlap", reached)
         return cls(reached.chat(), checker, **given)
 
@@ -91,7 +91,7 @@ class SelfCheck:
     @property
     def digest(self) -> str:
         """A hash of `fingerprint` and of the server."""
-        return digest_of([self.fingerprint(), getattr(self.generator, "identity", "")])
+        return digest_of([self.fingerprint(), fingerprint_of(self.generator)])
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement a case; all samples are asked for in one call, and all comparisons made in another."""
@@ -143,7 +143,7 @@ class SelfCheck:
         answers = [(claim, _share(several)) for claim, several in found]
         judgement = compose(case, self.name, answers, notes=notes, score=lambda scores: sum(scores) / len(scores))
         spent = [*(r.usage for r in replies), *(f.usage for _, several in found for f in several)]
-        return replace(judgement, usage=add(spent))
+        return replace(judgement, usage=Usage.total(spent))
 
 
 def _checker(given: Checker | Detector | str, generator: ChatModel) -> Checker:
@@ -169,7 +169,7 @@ def _messages(case: Case) -> tuple[Message, ...]:
 
 
 def _texts(replies: Sequence[Reply | Failure]) -> list[str]:
-    found = [spoken(reply.text) for reply in replies if isinstance(reply, Reply)]
+    found = [strip_reasoning(reply.text) for reply in replies if isinstance(reply, Reply)]
     return [text for text in found if has_words(text)]
 
 

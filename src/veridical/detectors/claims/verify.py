@@ -15,17 +15,17 @@ from veridical.core.errors import InputError
 from veridical.core.segment import has_words
 from veridical.core.spans import Span
 from veridical.core.spec import count, digest_of, flag, refuse_rest, share, split_options
-from veridical.core.types import Case, Claim, Detector, Judgement, Source, Verdict
+from veridical.core.types import Case, Claim, Detector, Judgement, Source, Usage, Verdict
 from veridical.detectors.claims.aggregate import compose
 from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG, CitationPolicy, ResponseCitations
-from veridical.detectors.claims.claim_checker import Checker, DetectorChecker, Finding, Question, add
+from veridical.detectors.claims.claim_checker import Checker, DetectorChecker, Finding, Question
 from veridical.detectors.claims.claim_coverage import coverage, to_cover
 from veridical.detectors.claims.claims import Claims, sentence_claims, split_by_model
 from veridical.detectors.claims.few_shot import read_shots
 from veridical.detectors.claims.llm_checker import WAYS, ModelChecker
 from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.prompts import prompt
-from veridical.llm.protocol import ChatModel
+from veridical.llm.protocol import ChatModel, fingerprint_of
 
 __all__ = ["Verify"]
 
@@ -89,7 +89,7 @@ class Verify:
         if head in WAYS or not head or "=" in head:
             rest, asking = split_options(rest, (*OPTIONS, *_ASKING))
             refuse_rest(rest, "verify", WAYS, (*_OPTIONS, *OPTIONS, *_ASKING))
-            reached = reached.having({name: value for name, value in asking.items() if name in OPTIONS})
+            reached = reached.with_options({name: value for name, value in asking.items() if name in OPTIONS})
             if rest or asking or reached.model:
                 return cls(_asking(rest, asking, reached), **_read(own, reached))
         name, comma, options = rest.partition(",")
@@ -108,7 +108,7 @@ class Verify:
     def digest(self) -> str:
         """A hash of what its scores depend on besides its name: "" for word overlap and its like."""
         asked = (self.model, getattr(self.checker, "model", None))
-        servers = [getattr(model, "identity", "") for model in asked if model is not None]
+        servers = [fingerprint_of(model) for model in asked if model is not None]
         shots = [[shot.document, shot.claim, shot.supported] for shot in getattr(self.checker, "shots", ())]
         inner = getattr(getattr(self.checker, "detector", None), "digest", None)
         return digest_of([self.fingerprint(), servers, shots, inner]) if servers or inner else ""
@@ -162,7 +162,7 @@ class Verify:
         n, m = sum(asked.question is not None for asked in plan.claims), len(plan.alone)
         omission, omissions, judged_sources, unread = coverage(plan.case, plan.covers, findings[n + m :])
         split = plan.split or Claims(())
-        usage = add([split.usage, *(finding.usage for finding in findings)])
+        usage = Usage.total([split.usage, *(finding.usage for finding in findings)])
         notes = [*([plan.why] if plan.why else []), *split.notes]
         if plan.why is not None:
             return Judgement(
@@ -211,7 +211,7 @@ class Verify:
 
     def _provenance(self, split: Claims, findings: Sequence[Finding]) -> tuple[tuple[str, str], ...]:
         """The hash of each prompt that a model was asked with, and what each stage cost."""
-        stages = {"split": split.usage, "check": add(finding.usage for finding in findings)}
+        stages = {"split": split.usage, "check": Usage.total(finding.usage for finding in findings)}
         prompts = [prompt("split_claims")] if split.usage else []
         if isinstance(self.checker, ModelChecker) and any(finding.usage for finding in findings):
             prompts += self.checker.prompts

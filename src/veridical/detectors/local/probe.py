@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,18 +21,19 @@ from veridical.core.errors import CannotJudgeError, DataError, InputError, Unkno
 from veridical.core.segment import words
 from veridical.core.spans import Span, complement
 from veridical.core.types import Case, Judgement, Verdict
+from veridical.detectors.local.probe_settings import ProbeSettings
 from veridical.metrics.calibration import calibrator
-from veridical.models.artifact import Artifact, check_base, load_artifact
+from veridical.models.artifact import DETECTOR, Artifact, check_base, load_artifact
 from veridical.models.encode import Encoded, encode
 from veridical.models.load import READERS, LocalModel, load
-from veridical.models.probe_heads import OBJECTIVES, Probes, from_tensors, score
+from veridical.models.probe_heads import Probes, from_tensors, score
 from veridical.models.runner import Result, Runner, Want
 from veridical.models.template import get_template
 
 if TYPE_CHECKING:
     from veridical.detectors.local.probe_streaming import Attached, ProbeSession
 
-__all__ = ["UNITS", "Head", "Probe", "heads_of", "judgement_of"]
+__all__ = ["UNITS", "Head", "Probe", "judgement_of", "load_heads"]
 
 UNITS = ("word", "token")
 _OPTIONS = ("device", "dtype", "max_windows", "model", "unit")
@@ -56,19 +58,37 @@ class Head:
         return self.calibrated(score(self.probes, states))
 
 
-def heads_of(artifact: Artifact) -> dict[str, Head]:
-    """The probes in an artifact, by objective ("token", "response"); `DataError` where weights are missing."""
+def load_heads(artifact: Artifact, settings: ProbeSettings, path: Path) -> dict[str, Head]:
+    """The probes in an artifact, by objective ("token", "response").
+
+    Args:
+        artifact: The artifact, with the weights.
+        settings: Its settings.
+        path: Its folder, for messages.
+
+    Raises:
+        DataError: If weights are missing, of a wrong shape or not finite.
+    """
     heads = {}
-    for objective, about in artifact.settings["heads"].items():
+    for objective, about in settings.heads.items():
         tensors = {
             name.removeprefix(f"{objective}."): array
             for name, array in artifact.tensors.items()
             if name.startswith(f"{objective}.")
         }
-        probes = from_tensors(about["kind"], objective, tuple(about["sublayers"]), tensors, about["mix_bias"])
-        heads[objective] = Head(probes, about["threshold"], about.get("calibration"))
-    if not heads or not set(heads) <= set(OBJECTIVES):
-        raise DataError(f"the detector has probes for {', '.join(heads) or 'nothing'}", hint=", ".join(OBJECTIVES))
+        try:
+            probes = from_tensors(about.kind, objective, tuple(about.sublayers), tensors, about.mix_bias)
+            width = probes.width
+        except (InputError, TypeError, IndexError) as error:
+            problem = error.message if isinstance(error, InputError) else f"unexpected tensors {', '.join(tensors)}"
+            raise DataError(f"the {objective}-level probes: {problem}", path=path) from None
+        if width != artifact.base.width or probes.sublayers[-1] >= 2 * artifact.base.layers:
+            found = f"states of width {width} and sublayer {probes.sublayers[-1]}"
+            known = f"{artifact.base.layers} layers of width {artifact.base.width}"
+            raise DataError(f"the {objective}-level probes need {found}; the base model has {known}", path=path)
+        if not all(np.isfinite(array).all() for array in tensors.values()):
+            raise DataError(f"the {objective}-level probes hold numbers that are not finite", path=path)
+        heads[objective] = Head(probes, about.threshold, about.calibration)
     return heads
 
 
@@ -106,8 +126,6 @@ class Probe:
         self.dtype = dtype
         self.max_windows = max_windows
         self.name = name or f"probe:{path}"
-        self._artifact: Artifact | None = None
-        self._heads: dict[str, Head] = {}
         self._checked = False
 
     @classmethod
@@ -131,27 +149,32 @@ class Probe:
             made.levels = ("response",)
         return made
 
-    @property
-    def artifact(self) -> Artifact:
-        """What was trained, read when it is first asked for."""
-        if self._artifact is None:
-            self._artifact = load_artifact(self.path, "probe")
-            self._check_template(self._artifact.settings)
-            self._heads = heads_of(self._artifact)
-        return self._artifact
-
-    def _check_template(self, settings: Mapping[str, Any]) -> None:
-        template = get_template(settings["template"])
-        if settings.get("template_digest", template.digest) != template.digest:
+    @cached_property
+    def _loaded(self) -> tuple[Artifact, ProbeSettings, dict[str, Head]]:
+        artifact = load_artifact(self.path, "probe")
+        settings = ProbeSettings.from_json(artifact.settings, self.path / DETECTOR)
+        template = get_template(settings.template)
+        if settings.template_digest not in (None, template.digest):
             raise InputError(
-                f"the template {template.name!r} reads otherwise than when the probe in {self.path} was trained",
+                f"the template {template.name!r} is not the one that the probe in {self.path} was trained with",
                 hint="train the probe again, or use the Veridical that trained it",
             )
+        return artifact, settings, load_heads(artifact, settings, self.path)
+
+    @property
+    def artifact(self) -> Artifact:
+        """The artifact, loaded when it is first asked for; `DataError` if it is damaged."""
+        return self._loaded[0]
+
+    @property
+    def settings(self) -> ProbeSettings:
+        """How cases are presented to the base model, and the probes but for their weights."""
+        return self._loaded[1]
 
     @property
     def heads(self) -> dict[str, Head]:
         """The probes by objective."""
-        return self._heads if self.artifact else {}
+        return self._loaded[2]
 
     @property
     def threshold(self) -> float:
@@ -209,10 +232,10 @@ class Probe:
 
     def _plan(self, model: LocalModel, case: Case, sequences: list[Encoded]) -> slice | str:
         """Where in `sequences` the case's windows were put, or why it has none."""
-        settings = self.artifact.settings
-        windows = self.max_windows or settings["max_windows"]
+        settings = self.settings
+        windows = self.max_windows or settings.max_windows
         try:
-            made = encode(model, case, settings["template"], max_tokens=settings["max_tokens"], max_windows=windows)
+            made = encode(model, case, settings.template, max_tokens=settings.max_tokens, max_windows=windows)
         except CannotJudgeError as error:
             return str(error)
         if not made[0].spans:

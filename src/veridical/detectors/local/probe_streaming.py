@@ -238,12 +238,12 @@ class ProbeSession:
         return self._verdicts(final=final)
 
     def _encode(self, response: str) -> Any:
-        settings = self._probe.artifact.settings
-        case, limit = replace(self._case, response=response), settings["max_tokens"]
-        made = encode(self._model, case, settings["template"], max_tokens=limit)
+        settings = self._probe.settings
+        case, limit = replace(self._case, response=response), settings.max_tokens
+        made = encode(self._model, case, settings.template, max_tokens=limit)
         if self._prompt is None and made[0].notes:  # leave room for the response to grow
             budget = min(limit or self._model.max_positions, self._model.max_positions)
-            made = encode(self._model, case, settings["template"], max_tokens=budget * 3 // 4, max_windows=1)
+            made = encode(self._model, case, settings.template, max_tokens=budget * 3 // 4, max_windows=1)
             self.notes = made[0].notes
         return made[0]
 

@@ -1,2 +1,23 @@
-"""What probes can and cannot see, as rows and pictures: by sublayer, by kind of error, from one data set to another,
-by size of the model, by how much of the source it may read (Chwang et al. 2024, section 6)."""
+"""What probes can and cannot see, as rows and pictures (Chwang et al. 2024, §6).
+
+By sublayer, by type of error, from one data set to another, by size of the model, and by how much of the sources the
+model processes. Every analysis takes the model, the data and an `AnalysisConfig`, and gives an `Analysis`.
+"""
+
+from veridical.probes.analysis.context_length import analyse_context_length
+from veridical.probes.analysis.dataset import AnalysisConfig
+from veridical.probes.analysis.error_types import analyse_error_types
+from veridical.probes.analysis.layers import analyse_layers
+from veridical.probes.analysis.model_size import analyse_model_size
+from veridical.probes.analysis.results import Analysis
+from veridical.probes.analysis.transfer import analyse_transfer
+
+__all__ = [
+    "Analysis",
+    "AnalysisConfig",
+    "analyse_context_length",
+    "analyse_error_types",
+    "analyse_layers",
+    "analyse_model_size",
+    "analyse_transfer",
+]

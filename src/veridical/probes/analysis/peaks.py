@@ -1,4 +1,7 @@
-"""Where a curve over sublayers peaks, and the first sublayer that reaches 95 % of that (D §6), with its interval."""
+"""Where a metric peaks over sublayers, and the first sublayer that reaches 95 % of the peak, with its interval.
+
+Chwang et al. 2024, §6.
+"""
 
 from __future__ import annotations
 
@@ -8,140 +11,146 @@ from dataclasses import replace
 
 import numpy as np
 
-from veridical.bench.evaluation import Trial
 from veridical.datasets.split import document_of
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
 from veridical.metrics.registry import METRICS
 from veridical.metrics.significance import bootstrap
-from veridical.probes.analysis.dataset import Plan
-from veridical.probes.analysis.probing import HALVES, Probing, Trials, headline
 from veridical.probes.analysis.results import At, Peak
+from veridical.probes.analysis.sublayer_probes import (
+    METRIC_NAMES,
+    SUBLAYER_TYPES,
+    Evaluation,
+    ProbeSubset,
+    SublayerProbes,
+)
 
-__all__ = ["SHARE", "peak_of", "peaks_of"]
+__all__ = ["SHARE", "first_to_reach", "peaks_of"]
 
-SHARE = 0.95  # D §6
+SHARE = 0.95
 
 
 def peaks_of(
     analysis: str,
-    found: Probing,
-    trials: Trials,
-    floor: Trial,
-    plan: Plan,
+    fitted: SublayerProbes,
+    evaluations: Sequence[tuple[ProbeSubset, Evaluation]],
+    baseline: Evaluation,
     at: At,
     *,
-    halves: Sequence[str] = (*HALVES, "all"),
+    types: Sequence[str] = (*SUBLAYER_TYPES, "all"),
 ) -> list[Peak]:
-    """The peaks of attention, of feed-forward and of all, for the paper's metric and for an area under the curve."""
-    single = [(view, trial) for view, trial in trials if view.mix is None]
-    objective = found.probes.objective
-    made = []
-    for metric in (headline(objective), "roc_auc" if objective == "response" else "word_roc_auc"):
-        for half in halves:
-            mine = [(v, t) for v, t in single if half in (v.half, "all")]
-            if not mine:
-                continue
-            sublayers = [found.probes.sublayers[v.places[0]] for v, _ in mine]
-            chosen = int(np.argmax([found.f1[v.places[0]] for v, _ in mine]))
-            peak = peak_of(analysis, metric, sublayers, [t for _, t in mine], floor, plan, chosen=chosen, at=at)
-            if peak is not None:
-                made.append(replace(peak, half=half, objective=objective))
-    return made
+    """The peaks over sublayers of each type, for the paper's metric and for an area under the curve.
+
+    Args:
+        analysis: The name of the analysis.
+        fitted: The probes of all sublayers.
+        evaluations: Of these probes (ensembles are passed over), on the same examples.
+        baseline: Of flagging everything, on the same examples.
+        at: Which part of the analysis this is.
+        types: The types of sublayers.
+
+    Returns:
+        One per metric and type, where it is defined. A peak is that of the test part, as in the paper, so it flatters:
+        `Peak.chosen` is the sublayer that validation chooses.
+    """
+    single = [(subset, evaluation) for subset, evaluation in evaluations if subset.sublayer is not None]
+    first_metric, *_, area = METRIC_NAMES[fitted.probes.objective]
+    peaks = []
+    for metric in (first_metric, area):
+        for sublayer_type in types:
+            chosen = [(s, e) for s, e in single if sublayer_type in (s.sublayer_type, "all")]
+            if chosen:
+                peak = _peak(metric, fitted, chosen, baseline)
+                if peak is not None:
+                    peaks.append(replace(peak, analysis=analysis, half=sublayer_type, at=at))
+    return peaks
+
+
+def first_to_reach(values: Sequence[float], start: float = 0.0) -> int:
+    """The index of the first value that covers `SHARE` of the way from `start` to the highest.
+
+    >>> first_to_reach([0.5, 0.96, 1.0]), first_to_reach([0.5, 0.96, 1.0], 0.5)
+    (1, 2)
+    """
+    wanted = start + SHARE * (max(values) - start)
+    return next(i for i, value in enumerate(values) if value >= wanted - 1e-12)
 
 
 class _Curve:
     """A metric by sublayer as a function of how often each document counts."""
 
-    def __init__(self, name: str, trials: Sequence[Trial]) -> None:
+    def __init__(self, name: str, evaluations: Sequence[Evaluation]) -> None:
         self.metric = METRICS[name]
-        documents = [document_of(example) for example in trials[0].data.examples]
-        place = {document: i for i, document in enumerate(dict.fromkeys(documents))}
-        self.documents = list(place)
-        self.tables: list[tuple[Floats, np.ndarray]] = []
+        documents = [document_of(example) for example in evaluations[0].examples]
+        index = {document: i for i, document in enumerate(dict.fromkeys(documents))}
+        self.documents = list(index)
+        self.tables: list[tuple[Floats, np.ndarray]] = []  # rows, and the document of each
         self.n = 0
-        for trial in trials:
-            threshold = next(iter(trial.thresholds.values()))
-            pairs = zip(trial.data.examples, trial.judgements, strict=True)
-            rows = [self.metric.rows(e, j, threshold) for e, j in pairs]
-            kept = [(r, place[d]) for r, d in zip(rows, documents, strict=True) if r is not None]
-            if not kept:
+        for evaluation in evaluations:
+            pairs = zip(evaluation.examples, evaluation.judgements, strict=True)
+            rows = [self.metric.rows(e, j, evaluation.threshold) for e, j in pairs]
+            counted = [(r, index[d]) for r, d in zip(rows, documents, strict=True) if r is not None]
+            if not counted:
                 raise UndefinedMetricError(f"{name} is not defined: no case counts")
-            self.n = len(kept)
-            of = np.concatenate([np.full(len(r), d, dtype=np.int64) for r, d in kept])
-            self.tables.append((np.concatenate([r for r, _ in kept]), of))
+            self.n = len(counted)
+            of = np.concatenate([np.full(len(r), d, dtype=np.int64) for r, d in counted])
+            self.tables.append((np.concatenate([r for r, _ in counted]), of))
 
-    def values(self, weight: Floats) -> list[float]:
-        """The metric of each trial, given a weight for each of `documents`."""
+    def values(self, weight: Floats | None = None) -> list[float]:
+        """The metric of each evaluation, given a weight for each of `documents` (None: 1)."""
+        weight = np.ones(len(self.documents)) if weight is None else weight
         return [self.metric.value(table, weight[of]) for table, of in self.tables]
 
-    def first(self, values: Sequence[float], floor: float = 0.0) -> int:
-        """The index of the first that covers `SHARE` of the way from `floor` to the highest."""
-        wanted = floor + SHARE * (max(values) - floor)
-        return next(i for i, value in enumerate(values) if value >= wanted - 1e-12)
 
-
-def peak_of(
-    analysis: str,
+def _peak(
     metric: str,
-    sublayers: Sequence[int],
-    trials: Sequence[Trial],
-    floor: Trial,
-    plan: Plan,
-    *,
-    chosen: int = 0,
-    at: At | None = None,
+    fitted: SublayerProbes,
+    chosen: Sequence[tuple[ProbeSubset, Evaluation]],
+    baseline: Evaluation,
 ) -> Peak | None:
-    """The peak of `metric` over the trials of `sublayers`; None where it is not defined.
-
-    The peak is that of the test part, as in the paper, so it flatters: `chosen` (an index) is the honest choice.
-    """
+    """The peak of `metric` over single probes, but for where it belongs; None where it is not defined."""
+    config = fitted.config
+    sublayers = [fitted.probes.sublayers[subset.indices[0]] for subset, _ in chosen]
+    best = int(np.argmax([fitted.f1[subset.indices[0]] for subset, _ in chosen]))
     try:
-        curve = _Curve(metric, trials)
-        values = curve.values(np.ones(len(curve.documents)))
+        curve = _Curve(metric, [evaluation for _, evaluation in chosen])
+        values = curve.values()
     except UndefinedMetricError:
         return None
+    floor: float | None = None
+    with suppress(UndefinedMetricError):
+        floor = _Curve(metric, [baseline]).values()[0]
     low: float | None = None
     high: float | None = None
     with suppress(UndefinedMetricError):  # an interval that is not defined is left out
         low, high = bootstrap(
-            lambda weight: float(curve.first(curve.values(weight))),
+            lambda weight: float(first_to_reach(curve.values(weight))),
             curve.documents,
-            resamples=plan.resamples,
-            seed=plan.options.seed,
-            level=plan.level,
+            resamples=config.resamples,
+            seed=config.options.seed,
+            level=config.level,
         )
-    bottom = _value(metric, floor)
-    above = None if bottom is None or max(values) <= bottom else sublayers[curve.first(values, bottom)]
-    data = trials[0].data
+    above = None if floor is None or max(values) <= floor else sublayers[first_to_reach(values, floor)]
     return Peak(
-        analysis,
-        data.name,
-        data.hash,
-        objective="",
+        analysis="",
+        data=baseline.dataset.name,
+        data_hash=baseline.dataset.hash,
+        objective=fitted.probes.objective,
         metric=metric,
         half="all",
-        at=at or {},
+        at={},
         peak=max(values),
         peak_sublayer=sublayers[int(np.argmax(values))],
         share=SHARE,
-        first=sublayers[curve.first(values)],
+        first=sublayers[first_to_reach(values)],
         low=None if low is None else sublayers[int(np.floor(low))],
         high=None if high is None else sublayers[int(np.ceil(high))],
-        floor=bottom,
+        floor=floor,
         first_above_floor=above,
-        chosen=sublayers[chosen],
-        chosen_value=values[chosen],
+        chosen=sublayers[best],
+        chosen_value=values[best],
         n=curve.n,
-        resamples=plan.resamples,
-        seed=plan.options.seed,
-        command=plan.command,
+        resamples=config.resamples,
+        seed=config.options.seed,
+        command=config.command,
     )
-
-
-def _value(metric: str, trial: Trial) -> float | None:
-    try:
-        curve = _Curve(metric, [trial])
-        return curve.values(np.ones(len(curve.documents)))[0]
-    except UndefinedMetricError:
-        return None

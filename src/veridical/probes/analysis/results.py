@@ -4,35 +4,52 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from veridical.bench.compare import Comparison, encode_comparison
+from veridical.bench.compare import Comparison, encode_comparison, pair_of
 from veridical.bench.evaluation import Trial
 from veridical.bench.results import Row
 from veridical.bench.run import row_of
+from veridical.bench.settings import Loaded
 from veridical.core.errors import DataError
 from veridical.core.files import read_text
+from veridical.core.types import Case, Judgement
+from veridical.metrics.registry import METRICS
+from veridical.metrics.significance import bonferroni
 from veridical.models.artifact import base_of
 from veridical.models.load import LocalModel
-from veridical.probes.analysis.dataset import Plan
-from veridical.probes.analysis.probing import metrics_of
+from veridical.probes.analysis.dataset import AnalysisConfig
+from veridical.probes.analysis.sublayer_probes import (
+    ALL_POSITIVE,
+    LEVELS,
+    METRIC_NAMES,
+    Evaluation,
+    ProbeSubset,
+)
 
 __all__ = [
+    "COMPARED",
     "Analysis",
+    "At",
     "Finding",
     "Peak",
+    "compare",
     "encode_records",
     "finding_of",
     "name_of",
+    "place_of",
     "read_records",
     "weights_of",
 ]
 
 At = dict[str, str | int | float | bool | None]
+COMPARED = {"response": ("f1", "roc_auc"), "token": ("token_f1", "word_roc_auc")}  # the metrics that are tested
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,29 +116,78 @@ def weights_of(model: LocalModel) -> int:
 
 
 def name_of(model: LocalModel) -> str:
-    """What rows call the model: a folder's last name (its fingerprint says which it is), or the hub's name."""
+    """The name of a model in results: a folder's last part (its fingerprint says which it is), or the hub's name."""
     return Path(model.name).name if Path(model.name).is_dir() else model.name
 
 
+def place_of(subset: ProbeSubset | None, objective: str) -> At:
+    """The place of one or several probes (None: of flagging everything) in plots and tables."""
+    if subset is None:
+        return {"objective": objective, "view": ALL_POSITIVE, "half": "none", "layer": None, "sublayer": None}
+    sublayer = subset.sublayer
+    layer = None if sublayer is None else sublayer // 2 + 1
+    at: At = {"objective": objective, "view": subset.name, "half": subset.sublayer_type}
+    return at | {"layer": layer, "sublayer": sublayer}
+
+
 def finding_of(
-    analysis: str, at: At, model: LocalModel, training: dict[str, Any], trial: Trial, plan: Plan, *, group: str = ""
+    analysis: str,
+    at: At,
+    model: LocalModel,
+    training: dict[str, Any],
+    evaluation: Evaluation,
+    config: AnalysisConfig,
+    *,
+    group: str = "",
 ) -> Finding:
-    """The finding that a trial comes to."""
+    """Measure an evaluation.
+
+    Args:
+        analysis: The name of the analysis.
+        at: The finding's place in it.
+        model: The base model.
+        training: How the probes were trained.
+        evaluation: The judgements.
+        config: The options.
+        group: The group of examples that was judged; "" for all.
+    """
     base = {**asdict(base_of(model)), "name": name_of(model), "parameters": weights_of(model)}
-    parts: list[Any] = [
-        analysis,
-        at,
-        {k: v for k, v in base.items() if k != "name"},
-        trial.data.hash,
-        trial.data.split,
-        group,
-    ]
-    parts += [{k: v for k, v in training.items() if k != "seconds"}, plan.resamples, plan.level]
+    trial = _trial(evaluation)
+    parts: list[Any] = [analysis, at, {k: v for k, v in base.items() if k != "name"}]
+    parts += [evaluation.dataset.hash, trial.data.split, group]
+    parts += [{k: v for k, v in training.items() if k != "seconds"}, config.resamples, config.level]
     unit = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
-    objective = "response" if "response" in trial.thresholds else "token"
-    everything = range(len(trial.data.examples))
-    row = row_of(unit, trial, plan.settings, metrics_of(objective), group, everything)
+    metrics = {name: METRICS[name] for name in METRIC_NAMES[evaluation.objective]}
+    row = row_of(unit, trial, config.settings, metrics, group, range(len(evaluation.examples)))
     return Finding(analysis, at, base, training, row)
+
+
+def compare(evaluations: Sequence[Evaluation], metric: str, config: AnalysisConfig) -> list[Comparison]:
+    """The exact tests of every two evaluations, with Bonferroni's correction for their number."""
+    trials = [_trial(evaluation) for evaluation in evaluations]
+    pairs = [pair_of(a, b, metric, config.settings) for a, b in combinations(trials, 2)]
+    corrected = iter(bonferroni([pair.p for pair in pairs if pair.p is not None]))
+    return [pair if pair.p is None else replace(pair, p_bonferroni=next(corrected)) for pair in pairs]
+
+
+@dataclass(slots=True)
+class _Named:
+    """All that `bench` asks of the detector of judgements that are there."""
+
+    name: str
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        raise NotImplementedError
+
+
+def _trial(evaluation: Evaluation) -> Trial:
+    """An evaluation in the form that `bench` measures."""
+    dataset = evaluation.dataset
+    split = "test part" if dataset.split == "all" else f"{dataset.split}, test part"
+    data = Loaded(dataset.name, split, evaluation.examples, [], dataset.hash, (), 0)
+    thresholds = {LEVELS[evaluation.objective]: evaluation.threshold}
+    source = "f1 on the validation part of what was trained on"
+    return Trial(_Named(evaluation.detector), data, evaluation.judgements, thresholds, source, 0.0)
 
 
 # --- as JSON lines ----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""From one data set to another: N training sets by N test sets under one model (D Tables 6 and 8).
+"""From one data set to another: N training sets by N test sets under one model (Chwang et al. 2024, Tables 6 and 8).
 
 Thresholds come from the training set's own validation part: nothing of the test set is seen.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,30 +16,161 @@ from veridical.core.errors import InputError
 from veridical.datasets.split import document_of
 from veridical.models.load import LocalModel
 from veridical.probes.activations import Ids, States
-from veridical.probes.analysis.dataset import Material, Plan, material_of, objectives_of, read_data
-from veridical.probes.analysis.probing import Probing, best_and_all, flag_all, probe, threshold_for, trial_of
+from veridical.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
 from veridical.probes.analysis.results import Analysis, At, finding_of
+from veridical.probes.analysis.sublayer_probes import ALL_POSITIVE, all_positive, fit_sublayers
+from veridical.probes.dataset import ProbeDataset
 from veridical.probes.fitting import scores_of
-from veridical.probes.labelled_sequences import Forced, Labels
+from veridical.probes.labelled_sequences import EncodedExamples, Labels
 
-__all__ = ["Course", "course_of", "drawn", "transfer"]
+if TYPE_CHECKING:
+    import torch
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Course:
-    """What one set of probes is trained on: one data set, or an even mixture of several."""
-
-    name: str
-    data_hash: str
-    forced: Forced
-    labels: Labels
-    states: States
-    train: Ids
-    valid: Ids
+__all__ = ["analyse_transfer", "sample_documents", "training_mixture"]
 
 
-class _Joined:
-    """States of several data sets one after another; each group lies in one of them."""
+def analyse_transfer(
+    model: LocalModel,
+    data: Mapping[str, str],
+    config: AnalysisConfig,
+    *,
+    mixtures: Sequence[str] = (),
+    equal: bool = True,
+) -> Analysis:
+    """Train on every data set and mixture, and test on the test part of every data set.
+
+    Args:
+        model: The language model to probe.
+        data: Name -> labelled data, NAME:PATH; two or more.
+        config: The options.
+        mixtures: "a+b": even mixtures of data sets to train on, too.
+        equal: Whether all are trained on as many responses as the smallest has, in whole documents (Table 8).
+
+    Raises:
+        InputError: If fewer than two sets have the labels of any objective, or a mixture names others.
+    """
+    if len(data) < 2:
+        raise InputError(f"{len(data)} data set is named", hint="transfer takes two or more")
+    for mixture in mixtures:
+        members = mixture.split("+")
+        if not set(members) <= set(data) or len(set(members)) < 2:
+            raise InputError(f"the mixture {mixture!r} does not name data sets", hint=f"NAME+NAME of {', '.join(data)}")
+    datasets = {name: dataset_of(model, read_data(spec, config, name), config) for name, spec in data.items()}
+    objectives = {name: objectives_of(dataset, config) for name, dataset in datasets.items()}
+    analysis = Analysis("transfer")
+    for objective in ("response", "token"):
+        usable = {name: datasets[name] for name in data if objective in objectives[name]}
+        if len(usable) < 2:
+            continue
+        if len(usable) < len(datasets):
+            without = ", ".join(sorted(set(datasets) - set(usable)))
+            config.progress(f"{objective}: {without} has no such labels and is left out")
+        count = min(len(d.labelled(d.train, objective)) for d in usable.values()) if equal else None
+        for name in (*usable, *(m for m in mixtures if set(m.split("+")) <= set(usable))):
+            trained = training_mixture(name, usable, objective, count, config.options.seed)
+            config.progress(f"{objective}: training on {len(trained.train)} responses of {name}")
+            _test_on_all(analysis, model, trained, usable, objective, config, equal=equal)
+        for test, dataset in usable.items():
+            at: At = {"objective": objective, "train": ALL_POSITIVE, "test": test}
+            at |= {"view": ALL_POSITIVE, "sublayer": None}
+            baseline = all_positive(dataset, objective)
+            analysis.findings.append(finding_of("transfer", at, model, {}, baseline, config))
+    if not analysis.findings:
+        raise InputError("fewer than two of the data sets have the same kind of labels", hint="responses, or spans")
+    return analysis
+
+
+def _test_on_all(
+    analysis: Analysis,
+    model: LocalModel,
+    trained: ProbeDataset,
+    tests: Mapping[str, ProbeDataset],
+    objective: str,
+    config: AnalysisConfig,
+    *,
+    equal: bool,
+) -> None:
+    """Add the findings of one training set on all test parts: its best sublayer and its ensemble."""
+    fitted = fit_sublayers(trained, objective, config, equal=equal)
+    subsets = [fitted.single(fitted.best, "best sublayer"), fitted.ensemble() or fitted.single(0, "ensemble of all")]
+    thresholds = [fitted.threshold_of(subset) for subset in subsets]
+    for name, dataset in tests.items():
+        scores = scores_of(dataset.states, dataset.test, fitted.probes)
+        for subset, threshold in zip(subsets, thresholds, strict=True):
+            at: At = {"objective": objective, "train": trained.name, "test": name}
+            at |= {"view": subset.name, "sublayer": subset.sublayer}
+            evaluation = fitted.evaluate(subset, dataset, scores, threshold)
+            analysis.findings.append(finding_of("transfer", at, model, fitted.training, evaluation, config))
+
+
+def sample_documents(dataset: ProbeDataset, sequences: Ids, count: int, seed: int) -> Ids:
+    """At most `count` of `sequences`, whole documents in an order drawn by `seed`."""
+    by_document: dict[str, list[int]] = {}
+    for i in sequences.tolist():
+        name = document_of(dataset.sequences.examples[int(dataset.sequences.example_of[i])])
+        by_document.setdefault(name, []).append(i)
+    order = sorted(by_document, key=lambda n: hashlib.sha256(f"{seed}\0{n}".encode("utf-8", "surrogatepass")).digest())
+    chosen: list[int] = []
+    for name in order:
+        if len(chosen) + len(by_document[name]) <= count:
+            chosen += by_document[name]
+    return np.sort(np.array(chosen, dtype=np.int64))
+
+
+def training_mixture(
+    name: str, datasets: Mapping[str, ProbeDataset], objective: str, count: int | None, seed: int
+) -> ProbeDataset:
+    """What to train on for "a" or "a+b": labelled sequences, as many of each data set.
+
+    Args:
+        name: The data sets' names, joined by "+".
+        datasets: Name -> data set.
+        objective: "token" or "response": what has to be labelled.
+        count: How many sequences to train on in all; None: all of the smallest member, times their number.
+        seed: Decides which documents are drawn.
+
+    Returns:
+        A data set without a test part.
+    """
+    members = [datasets[part] for part in name.split("+")]
+    train = [m.labelled(m.train, objective) for m in members]
+    valid = [m.labelled(m.valid, objective) for m in members]
+    if count is not None or len(members) > 1:
+        share = min(len(part) for part in train) if count is None else count // len(members)
+        train = [sample_documents(m, part, share, seed) for m, part in zip(members, train, strict=True)]
+    if len(members) == 1:
+        return replace(members[0], train=train[0], valid=valid[0])
+    share = min(len(part) for part in valid)
+    valid = [sample_documents(m, part, share, seed) for m, part in zip(members, valid, strict=True)]
+    first_sequence = np.r_[0, np.cumsum([len(m.sequences.encoded) for m in members])].tolist()
+    first_example = np.r_[0, np.cumsum([len(m.sequences.examples) for m in members])].tolist()
+    sequences = EncodedExamples(
+        [e for m in members for e in m.sequences.examples],
+        [e for m in members for e in m.sequences.encoded],
+        np.concatenate([m.sequences.example_of + f for m, f in zip(members, first_example, strict=False)]),
+    )
+    labels = Labels(
+        [t for m in members for t in m.labels.tokens],
+        [t for m in members for t in m.labels.token_weights],
+        np.concatenate([m.labels.responses for m in members]),
+        np.concatenate([m.labels.response_weights for m in members]),
+    )
+    return ProbeDataset(
+        name=name,
+        split=members[0].split,
+        hash="+".join(m.hash for m in members),
+        parts={},
+        sequences=sequences,
+        labels=labels,
+        states=_ConcatenatedStates([m.states for m in members]),
+        train=np.concatenate([ids + f for ids, f in zip(train, first_sequence, strict=False)]),
+        valid=np.concatenate([ids + f for ids, f in zip(valid, first_sequence, strict=False)]),
+        test=np.zeros(0, dtype=np.int64),
+    )
+
+
+class _ConcatenatedStates:
+    """States of several data sets one after another; each group belongs to one of them."""
 
     def __init__(self, parts: Sequence[States]) -> None:
         self.parts = parts
@@ -48,136 +179,6 @@ class _Joined:
         self.starts = np.r_[0, np.cumsum([len(part.lengths) for part in parts])]
         self.groups = [group + s for part, s in zip(parts, self.starts, strict=False) for group in part.groups]
 
-    def read(self, sequences: Ids, sublayers: Sequence[int]):  # type: ignore[no-untyped-def]
-        """See `States`."""
-        k = int(np.searchsorted(self.starts, sequences[0], "right")) - 1
-        return self.parts[k].read(sequences - self.starts[k], sublayers)
-
-
-def _labelled(material: Material, sequences: Ids, objective: str) -> Ids:
-    """Those of `sequences` that have a label."""
-    labels = material.labels
-    if objective == "response":
-        return sequences[labels.response_weights[sequences] > 0]
-    return np.array([i for i in sequences.tolist() if labels.token_weights[i].any()], dtype=np.int64)
-
-
-def drawn(material: Material, sequences: Ids, count: int, seed: int) -> Ids:
-    """At most `count` of `sequences`, whole documents in an order drawn by `seed`."""
-    by_document: dict[str, list[int]] = {}
-    for i in sequences.tolist():
-        name = document_of(material.forced.examples[int(material.forced.example_of[i])])
-        by_document.setdefault(name, []).append(i)
-    order = sorted(by_document, key=lambda n: hashlib.sha256(f"{seed}\0{n}".encode("utf-8", "surrogatepass")).digest())
-    taken: list[int] = []
-    for name in order:
-        if len(taken) + len(by_document[name]) <= count:
-            taken += by_document[name]
-    return np.sort(np.array(taken, dtype=np.int64))
-
-
-def course_of(name: str, materials: Mapping[str, Material], objective: str, count: int | None, seed: int) -> Course:
-    """The course "a" or "a+b": `count` labelled sequences to train on (None: all), the same share of each data set."""
-    members = [materials[part] for part in name.split("+")]
-    train = [_labelled(m, m.train, objective) for m in members]
-    valid = [_labelled(m, m.valid, objective) for m in members]
-    if count is not None or len(members) > 1:
-        share = min(len(part) for part in train) if count is None else count // len(members)
-        train = [drawn(m, part, share, seed) for m, part in zip(members, train, strict=True)]
-    if len(members) > 1:
-        share = min(len(part) for part in valid)
-        valid = [drawn(m, part, share, seed) for m, part in zip(members, valid, strict=True)]
-    if len(members) == 1:
-        m = members[0]
-        return Course(name, m.data.hash, m.forced, m.labels, m.states, train[0], valid[0])
-    starts = np.r_[0, np.cumsum([len(m.forced.encoded) for m in members])].tolist()
-    firsts = np.r_[0, np.cumsum([len(m.forced.examples) for m in members])].tolist()
-    forced = Forced(
-        [e for m in members for e in m.forced.examples],
-        [e for m in members for e in m.forced.encoded],
-        np.concatenate([m.forced.example_of + first for m, (first, _) in zip(members, pairwise(firsts), strict=True)]),
-    )
-    labels = Labels(
-        [t for m in members for t in m.labels.tokens],
-        [t for m in members for t in m.labels.token_weights],
-        np.concatenate([m.labels.responses for m in members]),
-        np.concatenate([m.labels.response_weights for m in members]),
-    )
-    moved = [np.concatenate([ids + s for ids, s in zip(part, starts, strict=False)]) for part in (train, valid)]
-    hashes = "+".join(m.data.hash for m in members)
-    return Course(name, hashes, forced, labels, _Joined([m.states for m in members]), *moved)
-
-
-def transfer(
-    model: LocalModel, specs: Mapping[str, str], plan: Plan, *, mixes: Sequence[str] = (), equal: bool = True
-) -> Analysis:
-    """Findings for every training set (and mixture "a+b") on the test part of every set in `specs` (name -> spec).
-
-    With `equal` all are trained on as many responses as the smallest has, in whole documents (D Table 8). Raises
-    `InputError` where fewer than two sets have the labels of any objective.
-    """
-    if len(specs) < 2:
-        raise InputError(f"{len(specs)} data set is named", hint="transfer takes two or more")
-    for mix in mixes:
-        unknown = [part for part in mix.split("+") if part not in specs]
-        if unknown or len(set(mix.split("+"))) < 2:
-            raise InputError(f"the mixture {mix!r} does not name data sets", hint=f"NAME+NAME of {', '.join(specs)}")
-    materials = {name: material_of(model, read_data(spec, plan, name), plan) for name, spec in specs.items()}
-    having = {name: objectives_of(material, plan) for name, material in materials.items()}
-    made = Analysis("transfer")
-    for objective in ("response", "token"):
-        usable = {name: materials[name] for name, found in having.items() if objective in found}
-        if len(usable) < 2:
-            continue
-        if len(usable) < len(materials):
-            plan.say(
-                f"{objective}: {', '.join(sorted(set(materials) - set(usable)))} has no such labels and is left out"
-            )
-        mine = [mix for mix in mixes if set(mix.split("+")) <= set(usable)]
-        _matrix(made, model, usable, [*usable, *mine], objective, plan, equal=equal)
-    if not made.findings:
-        raise InputError("fewer than two of the data sets have the same kind of labels", hint="responses, or spans")
-    return made
-
-
-def _matrix(
-    made: Analysis,
-    model: LocalModel,
-    materials: Mapping[str, Material],
-    courses: Sequence[str],
-    objective: str,
-    plan: Plan,
-    *,
-    equal: bool,
-) -> None:
-    least = min(len(_labelled(m, m.train, objective)) for m in materials.values()) if equal else None
-    for name in courses:
-        course = course_of(name, materials, objective, least, plan.options.seed)
-        plan.say(f"{objective}: training on {len(course.train)} responses of {name}")
-        about = {"data": name, "data_hash": course.data_hash, "equal": equal}
-        found = probe(name, course.states, course.labels, course.train, course.valid, objective, plan, **about)
-        _tests(made, model, materials, course, found, plan)
-    for test, material in materials.items():
-        at: At = {"objective": objective, "train": "flag all", "test": test, "view": "flag all", "sublayer": None}
-        made.findings.append(finding_of("transfer", at, model, {}, flag_all(material, objective), plan))
-
-
-def _tests(
-    made: Analysis,
-    model: LocalModel,
-    materials: Mapping[str, Material],
-    course: Course,
-    found: Probing,
-    plan: Plan,
-) -> None:
-    """The findings of one training on all test parts."""
-    views = best_and_all(found, plan)
-    thresholds = [threshold_for(view, found, course.forced) for view in views]
-    for test, material in materials.items():
-        each = scores_of(material.states, material.test, found.probes)
-        for view, threshold in zip(views, thresholds, strict=True):
-            trial = trial_of(view, found, each, threshold, material)
-            sublayer = found.probes.sublayers[view.places[0]] if view.mix is None else None
-            at: At = {"objective": found.probes.objective, "train": course.name, "test": test}
-            at |= {"view": view.name, "sublayer": sublayer}
-            made.findings.append(finding_of("transfer", at, model, found.training, trial, plan))
+    def read(self, sequences: Ids, sublayers: Sequence[int]) -> torch.Tensor:
+        part = int(np.searchsorted(self.starts, sequences[0], "right")) - 1
+        return self.parts[part].read(sequences - self.starts[part], sublayers)

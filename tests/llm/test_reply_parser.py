@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
-from math import inf, log, nan
+from math import exp, inf, log, nan
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from veridical.llm.protocol import Reply, TokenLogprob
-from veridical.llm.reply_parser import json_object, labelled, listed, numbered, quotes, spoken, yes_no, yes_probability
+from veridical.llm.reply_parser import (
+    continuation_probability,
+    json_object,
+    labelled,
+    listed,
+    numbered,
+    quotes,
+    strip_reasoning,
+    yes_no,
+    yes_probability,
+)
 from veridical.llm.scripted import yes_no_reply
 
 JSON = st.recursive(
@@ -164,6 +174,26 @@ def test_variants_add_up_and_the_chosen_token_counts_once() -> None:
     assert yes_probability(reply(sampled)) == pytest.approx(0.75)
 
 
+def test_alternatives_with_the_same_text_add_up() -> None:
+    token = top(("No", log(0.50)), ("Yes", log(0.45)), ("Yes", log(0.01)))  # "▁Yes" and "Yes", decoded one by one
+    assert yes_probability(reply(token)) == pytest.approx(0.46 / 0.96)
+    other_yes = TokenLogprob("Yes", log(0.01), (("No", log(0.50)), ("Yes", log(0.45))))
+    assert yes_probability(reply(other_yes)) == pytest.approx(0.46 / 0.96)
+
+
+@pytest.mark.parametrize("word", ["Yes", "No"])
+def test_without_alternatives_the_chosen_token_is_as_likely_as_it_says(word: str) -> None:
+    for alone in (TokenLogprob(word, log(0.6)), top((word, log(0.6)))):
+        assert yes_probability(reply(alone)) == pytest.approx(0.6 if word == "Yes" else 0.4)
+
+
+def test_the_probability_of_a_given_text_is_that_of_all_its_tokens() -> None:
+    tokens = (TokenLogprob(" Y", log(0.5)), TokenLogprob("es", log(0.5)))
+    assert continuation_probability(Reply(" Yes", tokens), " Yes") == pytest.approx(0.25)
+    assert continuation_probability(Reply(" No", tokens), " Yes") is None, "a model that generated instead"
+    assert continuation_probability(Reply(" Yes"), " Yes") is None
+
+
 def test_white_space_before_the_answer_is_passed_over() -> None:
     assert yes_probability(reply("\n", " **", "— ", "Ġ", top(("▁Yes", log(0.3)), ("ĠNo", log(0.1))))) == pytest.approx(
         0.75
@@ -214,8 +244,8 @@ def test_quotes() -> None:
 
 
 def test_thoughts_are_not_the_answer() -> None:
-    assert spoken("<think>Yes.</think>No") == "No"
-    assert spoken("<think>Yes. I wonder") == ""
+    assert strip_reasoning("<think>Yes.</think>No") == "No"
+    assert strip_reasoning("<think>Yes. I wonder") == ""
 
 
 @given(HOSTILE)
@@ -229,4 +259,4 @@ def test_nothing_raises_and_nothing_is_invented(text: str) -> None:
     for item in [*listed(text), *numbered(text).values(), labelled(text, "Supported") or ""]:
         assert " ".join(item.split()) in flat
     tokens = tuple(TokenLogprob(piece, -1.0) for piece in text.split())
-    assert yes_probability(Reply(text, tokens)) in (0.0, 1.0, None)
+    assert yes_probability(Reply(text, tokens)) in (None, exp(-1.0), 1 - exp(-1.0))

@@ -12,7 +12,7 @@ from tests.llm.loopback import FakeTime, ask
 from veridical.core.errors import InputError
 from veridical.core.types import Usage
 from veridical.llm.budget import Budget, most_tokens
-from veridical.llm.protocol import Message, Request, total_usage
+from veridical.llm.protocol import Message, Request
 from veridical.llm.rate_limit import retry_after
 
 
@@ -71,32 +71,33 @@ def test_prices_are_checked() -> None:
 
 
 def test_usage_adds_up_and_an_unknown_cost_stays_unknown() -> None:
-    assert total_usage([Usage(1, 2, 3, 0.5), Usage(1, 2, 3)]) == Usage(2, 4, 6, None)
-    assert total_usage([]) == Usage()
+    assert Usage.total([Usage(1, 2, 3, 0.5), None, Usage(1, 2, 3)]) == Usage(2, 4, 6, None)
+    assert Usage.total([Usage(1, 2, 3, 0.5), Usage()]) == Usage(1, 2, 3, 0.5)
+    assert Usage.total([]) is Usage.total([None]) is None
 
 
 def test_requests_are_spaced() -> None:
     time = FakeTime()
-    pace = time.pace(per_minute=120)
+    limiter = time.rate_limiter(per_minute=120)
     for _ in range(5):
-        pace.wait()
+        limiter.wait()
     assert time.slept == [0.5] * 4
 
 
 def test_one_that_is_told_to_wait_holds_all() -> None:
     time = FakeTime()
-    pace = time.pace()
-    assert pace.back_off(0, 30.0, all_wait=True)
+    limiter = time.rate_limiter()
+    assert limiter.back_off(0, 30.0, all_wait=True)
     assert not time.slept
-    pace.wait()
+    limiter.wait()
     assert time.time == 30.0
 
 
 def test_waits_grow_to_a_bound() -> None:
     time = FakeTime()
-    pace = time.pace(base=1.0, longest=5.0)
+    limiter = time.rate_limiter(base_wait=1.0, max_wait=5.0)
     for n in range(5):
-        pace.back_off(n, None, all_wait=False)
+        limiter.back_off(n, None, all_wait=False)
     assert time.slept == [1, 2, 4, 5, 5]
 
 
