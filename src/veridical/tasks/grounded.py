@@ -16,8 +16,9 @@ from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.segment import sentences
 from veridical.core.types import Case, Detector, Example, Judgement, Source
 from veridical.models.encode import Encoded, encode
-from veridical.models.generation import Continued, continue_prompts
+from veridical.models.generation import Generated, generate
 from veridical.models.load import LocalModel
+from veridical.models.sampling import Sampler
 from veridical.models.template import Template, get_template, render
 
 __all__ = ["TASKS", "UNLABELLED", "Task", "Writing", "find_task", "inputs_of", "labelled", "write"]
@@ -147,14 +148,18 @@ def write(model: LocalModel, given: Sequence[Example], writing: Writing, *, name
             made.append("not written")
         except CannotJudgeError as error:
             made.append(error.message)
-    continued = continue_prompts(
+    sampler = Sampler(
+        [f"{writing.seed}\0{given[i].case.id}" for i, _, _ in ready],
+        temperature=writing.temperature,
+        top_k=writing.top_k,
+        device=model.device,
+    )
+    continued = generate(
         model,
         [ids for _, _, ids in ready],
-        [f"{writing.seed}\0{given[i].case.id}" for i, _, _ in ready],
-        top_k=writing.top_k,
-        temperature=writing.temperature,
+        sampler,
         max_tokens=writing.tokens,
-        ends=lambda text: writing.task.ends(text.lstrip(" ")),
+        is_complete=lambda text: writing.task.ends(text.lstrip(" ")),
     )
     for (i, shown, _), text in zip(ready, continued, strict=True):
         made[i] = _written(shown, text, writing, name)
@@ -193,7 +198,7 @@ def _shortened(case: Case, window: Encoded) -> Case:
     return replace(case, sources=tuple(sources))
 
 
-def _written(shown: Example, text: Continued, writing: Writing, name: str) -> Example | str:
+def _written(shown: Example, text: Generated, writing: Writing, name: str) -> Example | str:
     response = writing.task.cut(text.text.lstrip(" "))
     if not response:
         return "the response is empty"
