@@ -119,7 +119,7 @@ def test_generate_with_labels_of_a_detector(command: list[str], tmp_path: Path) 
         (["--task", "sumarise"], "did you mean summarise"),
         (["--label", "overlapp"], "did you mean overlap"),
         (["--template", "raw"], "no prompt can be made with the template 'raw'"),
-        (["--temperature", "0"], "a temperature above 0"),
+        (["--temperature", "-1"], "a temperature from 0"),
         (["--max-tokens", "600"], "reads 512 tokens at once"),
     ],
 )

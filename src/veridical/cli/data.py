@@ -190,7 +190,9 @@ class GenerationOptions:
     top_k: Annotated[
         int, Option(help="Sample from the k most likely tokens; 1: always the most likely; 0: from all.", min=0)
     ] = 2
-    temperature: Annotated[float, Option(help="Above 0; lower is more conservative.")] = 1.0
+    temperature: Annotated[float, Option(help="Lower is more conservative; 0 always takes the most likely token.")] = (
+        1.0
+    )
     max_tokens: Annotated[int | None, Option(help="Maximum tokens per response. Default: the task's.")] = None
     max_prompt: Annotated[
         int | None, Option(help="Maximum tokens per prompt. Default: what fits into the model's context.", min=1)
