@@ -18,13 +18,14 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("kind", ["case", "judgement", "example", "check", "revision"])
 def test_schema(capsys: pytest.CaptureFixture[str], kind: str) -> None:
     assert main(["schema", kind]) == 0
-    assert json.loads(capsys.readouterr().out)["properties"]["veridical"] == {"const": f"{kind}/1"}
+    assert json.loads(capsys.readouterr().out)["properties"]["veridical"]["const"].startswith(f"{kind}/")
 
 
 def test_detectors(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["detectors"]) == 0
-    line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("overlap"))
-    assert "coverage" in line
+    lines = capsys.readouterr().out.splitlines()
+    overlap = next(i for i, line in enumerate(lines) if line.startswith("overlap"))
+    assert lines[overlap + 1].strip() == "scores response, span, coverage, source; needs sources"
 
 
 @pytest.mark.parametrize("arguments", [["-h"], *([name, "--help"] for name in COMMANDS)])

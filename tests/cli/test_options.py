@@ -13,7 +13,7 @@ import typer
 from typer.main import get_command
 
 from veridical import cli
-from veridical.cli.comma_lists import parse_counts, parse_names, parse_numbers
+from veridical.cli.comma_lists import parse_counts, parse_names, parse_numbers, parse_thresholds
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import unique_names
 from veridical.core.errors import InputError
@@ -75,6 +75,12 @@ def test_what_is_not_a_number_is_refused(text: str) -> None:
         parse_numbers(text, "--rate")
 
 
+@pytest.mark.parametrize("text", ["high", "", "span=", "span", "span=0.1,0.2", "span=0.1,span=0.2", "span=a"])
+def test_what_is_no_threshold_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="--threshold is"):
+        parse_thresholds(text)
+
+
 def test_names_are_unique_even_where_a_number_is_taken() -> None:
     assert unique_names(["a", "a (2)", "a", "a"]) == ["a", "a (2)", "a (3)", "a (4)"]
 
@@ -132,3 +138,16 @@ def test_several_texts_are_told_apart(capsys: pytest.CaptureFixture[str], tmp_pa
     path.write_text(lines[0])
     assert cli.main(["revise", str(path), "--text"]) == 0
     assert capsys.readouterr().out == "red"
+
+
+def test_a_threshold_per_level(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text('{"response": "red green blue house", "sources": ["red green blue"]}')
+    codes = {}
+    for text in ("response=0.9", "response=0.9,span=1", "span=1.0", "response=0.2", "0.2", "word=0.2", "2"):
+        codes[text] = cli.main(["check", str(path), "--threshold", text])
+    assert codes.pop("word=0.2") == codes.pop("2") == 2
+    assert set(codes.values()) == {1}  # overlap scores the word "house" 1.0
+    path.write_text('{"response": "red green blue", "sources": ["red green blue"]}')
+    assert cli.main(["check", str(path), "--threshold", "response=0.1,span=0.1"]) == 0
+    assert "--threshold" not in capsys.readouterr().err

@@ -12,7 +12,7 @@ import typer
 from typer import Argument, Option
 from typer.core import TyperGroup
 
-from veridical.cli.comma_lists import parse_names
+from veridical.cli.comma_lists import parse_names, parse_thresholds
 from veridical.cli.delivery import print_dry_run
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, ChatOptions, DataOptions, Threshold, this_command
@@ -78,7 +78,7 @@ class MeasuredOptions(DataOptions):
             split=self.split,
             sample=self.sample,
             fit=self.fit,
-            threshold=self.threshold,
+            threshold=parse_thresholds(self.threshold),
             skip_bad=self.skip_bad,
             seed=self.seed,
             command=this_command(),
@@ -217,13 +217,14 @@ def _dry_run(settings: Settings) -> int:
     """Let every detector judge everything while no model is asked, and print what it would take."""
     from veridical.bench.evaluation import BATCH, load_all
     from veridical.bench.settings import load
+    from veridical.core.detector import Fittable, info_of
 
     detectors = load_all(settings)
     for spec in settings.data:
         data = load(spec, settings)
         for given in detectors:
-            detector = given.fit(data.fitting) if data.fitting and hasattr(given, "fit") else given
-            if getattr(detector, "asks", False):
+            detector = given.fit(data.fitting) if data.fitting and isinstance(given, Fittable) else given
+            if info_of(detector).needs_chat_model:
                 cases = [example.case for example in (*data.fitting, *data.examples)]
                 for at in range(0, len(cases), BATCH):
                     detector.judge(cases[at : at + BATCH])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from veridical.cli.comma_lists import parse_thresholds
 from veridical.cli.delivery import deliver, print_dry_run
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import DETECTION, ChatOptions, DecisionOptions, InputOptions, OutputOptions
@@ -68,7 +69,8 @@ def check_with(
     detectors = [load_detector(spec, connection) for spec in specs]
     connection.check_model_used(specs)
     detectors, maps = with_maps(detectors) if output.html else (detectors, [])
-    checked = check_cases(cases, detectors, threshold=decision.threshold, fail_over=decision.fail_over)
+    threshold = parse_thresholds(decision.threshold)
+    checked = check_cases(cases, detectors, threshold=threshold, fail_over=decision.fail_over)
     if chat.dry_run:
         deque(checked, maxlen=0)
         return print_dry_run(connection)

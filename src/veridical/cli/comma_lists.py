@@ -6,7 +6,7 @@ import math
 
 from veridical.core.errors import InputError
 
-__all__ = ["parse_counts", "parse_names", "parse_numbers"]
+__all__ = ["parse_counts", "parse_names", "parse_numbers", "parse_thresholds"]
 
 
 def parse_names(text: str | None) -> list[str]:
@@ -43,3 +43,27 @@ def parse_counts(text: str, option: str) -> tuple[int, ...]:
     if not all(part.isascii() and part.isdecimal() for part in parts):
         raise InputError(f"{option} is {text!r}", hint="whole numbers, separated by commas")
     return tuple(int(part) for part in parts)
+
+
+def parse_thresholds(text: str | None) -> float | dict[str, float] | None:
+    """One threshold for all levels, or one per level that is named; whether they are in range is for others to check.
+
+    >>> parse_thresholds("0.4"), parse_thresholds("response=0.6,span=0.4")
+    (0.4, {'response': 0.6, 'span': 0.4})
+    """
+    if text is None:
+        return None
+    thresholds: dict[str, float] = {}
+    try:
+        if "=" not in text:
+            return float(text)
+        for part in text.split(","):
+            level, equals, number = part.partition("=")
+            if not equals or level.strip() in thresholds:
+                raise ValueError(part)
+            thresholds[level.strip()] = float(number)
+    except ValueError:
+        raise InputError(
+            f"--threshold is {text!r}", hint="a number, or one per level, such as response=0.6,span=0.4"
+        ) from None
+    return thresholds

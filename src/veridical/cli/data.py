@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 from typer import Argument, Option
 
+from veridical.cli.comma_lists import parse_thresholds
 from veridical.cli.delivery import plain_console
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import (
@@ -69,7 +70,7 @@ def show_command(
     [bold]veridical data show bump:data/bump -n 2[/bold]
     [bold]veridical data show bump:data/bump --id 17[/bold]
     """
-    from veridical.core.decide import THRESHOLD, outcome
+    from veridical.core.decide import decide
     from veridical.core.errors import InputError
     from veridical.core.types import Checked
     from veridical.report.terminal import print_report
@@ -78,7 +79,8 @@ def show_command(
         chosen = list(islice((e for e in examples if case_id is None or e.case.id == case_id), count))
     if not chosen:
         raise InputError(f"no case {case_id!r} in {data}", hint="ids are as `veridical data show` prints them")
-    checked = [Checked(e.case, (e.gold,), (THRESHOLD,), outcome(e.case, e.gold)) for e in chosen]
+    decisions = [decide(example.case, example.gold) for example in chosen]
+    checked = [Checked(e.case, (e.gold,), (d,), d.outcome) for e, d in zip(chosen, decisions, strict=True)]
     print_report(checked, plain_console())
 
 
@@ -235,7 +237,7 @@ def generate_command(
     [bold]veridical data generate e2e:data/e2e --model m --task data-to-text --label overlap --out d.jsonl[/bold]
     """
     from veridical.cli.progress import progress_bar
-    from veridical.core.decide import THRESHOLD, check_threshold
+    from veridical.core.judging import thresholds_in_force
     from veridical.detectors import load_detector
     from veridical.tasks.grounded import Writing, find_task, inputs_of, labelled, write
     from veridical.tasks.responses import append_responses, kept_responses
@@ -251,8 +253,7 @@ def generate_command(
         generation.truncate,
     )
     detector = None if label is None else load_detector(label)
-    own = getattr(detector, "threshold", None) or THRESHOLD
-    limit = check_threshold(own if threshold is None else threshold)
+    thresholds = thresholds_in_force(detector, parse_thresholds(threshold))
     with options.read(data) as reading:
         inputs = inputs_of(reading, writing.prompt, sample=generation.sample, seed=generation.seed)
     name = Path(model).name
@@ -267,7 +268,7 @@ def generate_command(
             results = write(loaded, left[start : start + generation.batch_size], writing, name=name)
             missed.update(result for result in results if isinstance(result, str))
             responses = [result for result in results if not isinstance(result, str)]
-            append_responses(out, responses if detector is None else labelled(responses, detector, limit))
+            append_responses(out, responses if detector is None else labelled(responses, detector, thresholds))
     before = f" ({len(done)} were there)" if done else ""
     write_line(f"wrote {len(left) - missed.total()} of {len(wanted)} responses to {out}{before}")
     _write_counts("no response", missed)

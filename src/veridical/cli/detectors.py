@@ -14,10 +14,17 @@ def detectors_command() -> None:
     Use one as `--detector NAME` or, with options, `--detector NAME:VALUE,OPTION=VALUE`, such as
     logprob:models/reader,template=tldr. Each detector's page in the documentation lists its options.
     """
+    from veridical.core.detector import info_of
     from veridical.detectors import DETECTORS
 
     width = max(len(name) for name in DETECTORS)
     for name in DETECTORS:
         detector = DETECTORS.load(name)
         summary = (inspect.getdoc(detector) or "").partition("\n")[0]
-        sys.stdout.write(f"{name:<{width}}  {summary}  [{', '.join(detector.levels)}]\n")
+        info = info_of(detector)
+        about = [f"scores {', '.join(info.levels)}"]
+        if info.needs_sources:
+            about.append("needs sources")
+        if info.needs_chat_model:
+            about.append("can ask a language model")
+        sys.stdout.write(f"{name:<{width}}  {summary}\n{'':<{width}}  {'; '.join(about)}\n")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from typer import Argument, Option
 
+from veridical.cli.comma_lists import parse_thresholds
 from veridical.cli.delivery import deliver
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import DETECTION, OUTPUT, TextOutputOptions, Threshold, unique_names, write_line
@@ -179,6 +180,7 @@ def guard_command(
     The final text is checked again as a whole.
     Exit codes (of that text): 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be judged.
     """
+    from veridical.core.decide import decide
     from veridical.core.types import Checked
     from veridical.guard import guard, to_json
     from veridical.report.guarded import print_guarded
@@ -192,7 +194,7 @@ def guard_command(
             guarding.model,
             strategy=guarding.strategy,
             unit=guarding.unit,
-            threshold=guarding.threshold,
+            threshold=parse_thresholds(guarding.threshold),
             samples=guarding.samples,
             beams=guarding.beams,
             template=inputs.template,
@@ -205,7 +207,9 @@ def guard_command(
     )
 
     def page(results: Sequence[Guarded]) -> str:
-        return render_html([Checked(r.case, (r.judgement,), (r.threshold,), r.outcome) for r in results])
+        decisions = [decide(r.case, r.judgement, r.thresholds) for r in results]
+        pairs = zip(results, decisions, strict=True)
+        return render_html([Checked(r.case, (r.judgement,), (d,), d.outcome) for r, d in pairs])
 
     return deliver(
         results,

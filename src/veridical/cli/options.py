@@ -44,9 +44,11 @@ DETECTION = "Detection"
 OUTPUT = "Output"
 
 Threshold = Annotated[
-    float | None,
+    str | None,
     Option(
-        help="Flag what scores at least this (above 0, at most 1). Default: the detector's own threshold, else 0.5.",
+        metavar="NUMBER",
+        help="Flag what scores at least this (0 to 1); or one number per level: response=0.6,span=0.4,coverage=…,"
+        "source=…. Default: the detector's own thresholds, else 0.5.",
         rich_help_panel=DETECTION,
     ),
 ]

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from typer import Option
 
+from veridical.cli.comma_lists import parse_thresholds
 from veridical.cli.delivery import deliver, print_dry_run
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import ChatOptions, InputOptions, TextOutputOptions, Threshold
 from veridical.cli.verify import ClaimOptions
 
 if TYPE_CHECKING:
-    from veridical.core.types import Case, Detector
     from veridical.llm.connection import Connection
     from veridical.revise import Revised, Reviser
 
@@ -86,11 +85,17 @@ def revise_command(
     """
     from veridical.detectors import load_detector
     from veridical.report.revision import print_revisions, render_revisions
+    from veridical.revise import revise
 
     connection = chat.connection()
     detector = load_detector(claims.spec(), connection)
     reviser = revision.make(connection)
-    results = _revised(inputs.read(), detector, reviser, threshold, revision.rounds)
+    thresholds, cases = parse_thresholds(threshold), inputs.read()
+    results = (
+        result
+        for batch in iter(lambda: list(islice(cases, BATCH)), [])
+        for result in revise(batch, detector, reviser, threshold=thresholds, rounds=revision.rounds)
+    )
     if chat.dry_run:
         deque(results, maxlen=0)
         return print_dry_run(connection)
@@ -102,15 +107,6 @@ def revise_command(
         page=render_revisions,
         text_of=lambda result: (result.case.id, result.revision.text),
     )
-
-
-def _revised(
-    cases: Iterator[Case], detector: Detector, reviser: Reviser, threshold: float | None, rounds: int
-) -> Iterator[Revised]:
-    from veridical.revise import revise
-
-    while batch := list(islice(cases, BATCH)):
-        yield from revise(batch, detector, reviser, threshold=threshold, rounds=rounds)
 
 
 def _encode(result: Revised) -> str:
@@ -138,7 +134,7 @@ def _encode(result: Revised) -> str:
         "revision": document(result.revision),
         "before": document(result.before),
         "after": document(result.after),
-        "threshold": result.threshold,
+        "thresholds": asdict(result.thresholds),
         "reason": result.reason,
         "rounds": rounds,
         "usage": asdict(result.usage) if result.usage else None,

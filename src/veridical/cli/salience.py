@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 from typer import Option
 
@@ -13,6 +13,7 @@ from veridical.cli.options import DETECTION, OUTPUT, CaseFiles, write_line
 if TYPE_CHECKING:
     from veridical.core.salience_map import SalienceMap
     from veridical.core.types import Case, Span
+    from veridical.detectors.local.salience import Salience
 
 _ENDINGS = (".html", ".png", ".svg")
 
@@ -56,14 +57,15 @@ def salience_command(
     """
     from veridical.core.errors import InputError
     from veridical.core.files import write_whole
-    from veridical.detectors.local.salience import Salience
+    from veridical.detectors import load_detector
 
     ending = out.suffix.lower()
     if ending not in _ENDINGS or (bars and ending != ".svg"):
         allowed = ".svg" if bars else ", ".join(_ENDINGS)
         raise InputError(f"--out {out} ends in {ending or 'nothing'}", hint=f"it may end in {allowed}")
     case = files.case()
-    salience_map = Salience.from_spec(model).map(case)
+    detector = cast("Salience", load_detector(f"salience:{model}"))
+    salience_map = detector.map(case)
     pairs = zip(salience_map.response_words, salience_map.attribution, strict=True)
     flagged = [word.span for word, support in pairs if threshold is not None and 1.0 - support >= threshold]
     write_whole(out, _picture(salience_map, case, flagged, ending, bars))

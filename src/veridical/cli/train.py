@@ -149,6 +149,7 @@ def threshold_command(
     from veridical.calibration.fitting import Plan, fit_thresholds
     from veridical.cli.progress import progress_bar
     from veridical.datasets import read
+    from veridical.detectors import load_detector
 
     plan = Plan(
         rule=options.criterion,
@@ -159,7 +160,8 @@ def threshold_command(
     )
     examples = [example for spec in data for example in read(spec, options.split)]
     with progress_bar() as progress:
-        fitted = fit_thresholds(detector, examples, plan, out=out, data=" ".join(data), progress=progress)
+        loaded = load_detector(detector)
+        fitted = fit_thresholds(loaded, examples, plan, spec=detector, out=out, data=" ".join(data), progress=progress)
     if json:
         print_json(fitted.document())
     else:

@@ -10,6 +10,7 @@ from typer import Option
 from veridical.cli.check import check_with
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import DETECTION, ChatOptions, DecisionOptions, InputOptions, OutputOptions
+from veridical.core.spec import Spec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,17 +45,16 @@ class ClaimOptions:
     ] = None
     claims_per_call: Annotated[int, Option(help="Claims per request: more are cheaper and less accurate.", min=1)] = 1
 
-    def spec(self) -> str:
+    def spec(self) -> Spec:
         """The spec of the detector that these options describe."""
-        options = {"splitter": self.splitter, "citations": self.citations.replace(",", "+")}
-        if self.window is not None:
-            options["window"] = str(self.window)
-        if self.claims_per_call != 1:
-            options["claims_per_call"] = str(self.claims_per_call)
-        default = {"splitter": "sentences", "citations": "off"}
-        parts = [self.checker] if self.checker else []
-        parts += [f"{name}={value}" for name, value in options.items() if value != default.get(name)]
-        return ":".join(["verify", *([",".join(parts)] if parts else [])])
+        options = {
+            "splitter": self.splitter if self.splitter != "sentences" else None,
+            "citations": self.citations if self.citations != "off" else None,
+            "window": self.window,
+            "claims_per_call": self.claims_per_call if self.claims_per_call != 1 else None,
+        }
+        checker = () if self.checker is None else (self.checker,)
+        return Spec("verify", checker, {name: str(value) for name, value in options.items() if value is not None})
 
 
 @option_groups
@@ -71,4 +71,4 @@ def verify_command(
     The same as `veridical check --detector verify:CHECKER,OPTION=VALUE,…`.
     Exit codes: 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be judged.
     """
-    return check_with([claims.spec()], inputs, decision, chat, output)
+    return check_with([str(claims.spec())], inputs, decision, chat, output)

@@ -13,12 +13,11 @@ from functools import cached_property
 from itertools import groupby
 from typing import Literal
 
-from veridical.core.decide import THRESHOLD
 from veridical.core.errors import InputError, MissingExtraError
 from veridical.core.quotes import find
 from veridical.core.segment import words
 from veridical.core.spans import Span
-from veridical.core.types import Evidence, Source, Usage
+from veridical.core.types import DEFAULT_THRESHOLD, Evidence, Source, Usage
 from veridical.detectors.claims.claim_checker import Finding, Question
 from veridical.detectors.claims.source_chunks import windows
 from veridical.llm.prompts import Prompt, fill, prompt
@@ -293,7 +292,7 @@ def _any_window(found: Sequence[Finding]) -> Finding:
     read = [finding for finding in found if finding.score is not None]
     lost = [finding for finding in found if finding.score is None and finding.reason != _REFUSED]
     best = min(read, key=lambda finding: finding.score or 0.0, default=None)
-    if best is None or (lost and (best.score or 0.0) >= THRESHOLD):
+    if best is None or (lost and (best.score or 0.0) >= DEFAULT_THRESHOLD):
         why = lost[0].reason if lost else _REFUSED
         return Finding(None, why if len(found) == 1 else f"{len(lost)} of {len(found)} windows: {why}", usage=usage)
     evidence = tuple(dict.fromkeys(e for finding in read for e in finding.evidence))
