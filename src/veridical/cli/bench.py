@@ -153,8 +153,9 @@ def compare_command(
     [bold]veridical bench compare overlap overlap:values --data bump:data/bump --fit f1[/bold]
     [bold]veridical bench compare overlap length --data xsum_token:data/xsum_token --metrics roc_auc,token_f1[/bold]
     """
-    from veridical.bench.compare import compare, encode_comparison
+    from veridical.bench.compare import compare
     from veridical.core.files import write_whole
+    from veridical.core.serialization import encode
     from veridical.report.result_tables import comparison_table
     from veridical.report.terminal_tables import print_tables
 
@@ -165,7 +166,7 @@ def compare_command(
         by_data = list(compare(replace(settings, progress=progress)))
     print_tables(comparison_table(comparisons) for comparisons in by_data)
     if out:
-        write_whole(out, "".join(encode_comparison(c) + "\n" for comparisons in by_data for c in comparisons))
+        write_whole(out, "".join(encode(c) + "\n" for comparisons in by_data for c in comparisons))
     return 0
 
 
@@ -234,9 +235,10 @@ def _dry_run(settings: Settings) -> int:
 
 def _run(settings: Settings, out: Path | None) -> list[Row]:
     """The rows of this run, those that `out` had already among them; a detector's rows are kept as soon as made."""
-    from veridical.bench.results import encode_row, read_rows
+    from veridical.bench.results import read_rows
     from veridical.bench.run import run
     from veridical.core.files import write_whole
+    from veridical.core.serialization import encode
 
     kept = read_rows([out]) if out and out.exists() else []
     known: dict[str, list[Row]] = {}
@@ -247,7 +249,7 @@ def _run(settings: Settings, out: Path | None) -> list[Row]:
         rows += made
         if out and made[0].unit not in known:
             kept += made
-            write_whole(out, "".join(encode_row(row) + "\n" for row in kept))
+            write_whole(out, "".join(encode(row) + "\n" for row in kept))
     if settings.journal and settings.journal.is_dir():
         shutil.rmtree(settings.journal)
     return rows

@@ -59,7 +59,6 @@ def check_with(
     """Check the cases of `inputs` with the detectors that `specs` name, deliver the results, return the exit code."""
     from veridical.checking import check_cases
     from veridical.cli.salience_maps import rows_of, with_maps
-    from veridical.core.serialization import encode
     from veridical.detectors import load_detector
     from veridical.report.html import render_html
     from veridical.report.terminal import print_report
@@ -78,4 +77,4 @@ def check_with(
     def page(results: Sequence[Checked]) -> str:
         return render_html(results, maps=rows_of(maps, len(results)))
 
-    return deliver(checked, output, show=print_report, encode=encode, page=page)
+    return deliver(checked, output, show=print_report, page=page)

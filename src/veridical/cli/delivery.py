@@ -34,7 +34,6 @@ def deliver(
     output: OutputOptions,
     *,
     show: Callable[[Iterable[R], Console], None],
-    encode: Callable[[R], str],
     page: Callable[[Sequence[R]], str] | None = None,
     text_of: Callable[[R], tuple[str, str]] | None = None,
 ) -> int:
@@ -44,7 +43,6 @@ def deliver(
         results: May be lazy; it is read once.
         output: The form that the user chose.
         show: Prints results for people to read.
-        encode: A result as one line of JSON.
         page: The results as an HTML page; it gets all of them at the end.
         text_of: The case id and the text of a result, for `--text`.
 
@@ -52,6 +50,7 @@ def deliver(
         The exit code: 1 if any result is flagged, else 3 if any could not be judged, else 0.
     """
     from veridical.cli.progress import counted
+    from veridical.core.serialization import encode
     from veridical.core.types import Outcome
 
     outcomes: set[Outcome] = set()

@@ -182,7 +182,7 @@ def guard_command(
     """
     from veridical.core.decide import decide
     from veridical.core.types import Checked
-    from veridical.guard import guard, to_json
+    from veridical.guard import guard
     from veridical.report.guarded import print_guarded
     from veridical.report.html import render_html
 
@@ -215,7 +215,6 @@ def guard_command(
         results,
         output,
         show=print_guarded,
-        encode=to_json,
         page=page,
         text_of=lambda result: (result.case.id, result.text),
     )

@@ -170,19 +170,17 @@ def _audit(counts: str) -> Audit:
 
 def _print(found: Study, *, as_json: bool) -> None:
     """Print one line or table row per generator, critic and judge; notes go to standard error."""
-    import json
-    from dataclasses import asdict
-
     from rich.table import Table
     from rich.text import Text
 
+    from veridical.core.serialization import encode
     from veridical.core.text import visible
 
     for note in found.notes:
         write_line(visible(note))
     if as_json:
         for row in found.rows:
-            sys.stdout.write(json.dumps(asdict(row), ensure_ascii=False, allow_nan=False) + "\n")
+            sys.stdout.write(encode(row) + "\n")
         return
     table = Table(
         "Summary", "Critique", "Judge", "Summaries", "Hallucinations each", "adjusted", "With any", "adjusted"

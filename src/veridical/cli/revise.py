@@ -17,7 +17,7 @@ from veridical.cli.verify import ClaimOptions
 
 if TYPE_CHECKING:
     from veridical.llm.connection import Connection
-    from veridical.revise import Revised, Reviser
+    from veridical.revise import Reviser
 
 BATCH = 64
 REVISERS = ("factored", "self", "delete", "flag")
@@ -103,40 +103,6 @@ def revise_command(
         results,
         output,
         show=print_revisions,
-        encode=_encode,
         page=render_revisions,
         text_of=lambda result: (result.case.id, result.revision.text),
     )
-
-
-def _encode(result: Revised) -> str:
-    """One line: the revision, the judgements before and after, and each attempt."""
-    import json
-    from dataclasses import asdict
-
-    from veridical.core.serialization import encode
-    from veridical.core.types import Revision
-
-    def document(value: object) -> object:
-        return None if value is None else json.loads(encode(value))  # type: ignore[arg-type]
-
-    rounds = [
-        {
-            "kept": attempt.kept,
-            "reason": attempt.reason,
-            "notes": list(attempt.notes),
-            "critique": attempt.critique,
-            "attempt": document(Revision(result.case.id, attempt.edits, attempt.text)),
-        }
-        for attempt in result.rounds
-    ]
-    whole = {
-        "revision": document(result.revision),
-        "before": document(result.before),
-        "after": document(result.after),
-        "thresholds": asdict(result.thresholds),
-        "reason": result.reason,
-        "rounds": rounds,
-        "usage": asdict(result.usage) if result.usage else None,
-    }
-    return json.dumps(whole, ensure_ascii=False, allow_nan=False)

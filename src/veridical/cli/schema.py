@@ -10,13 +10,16 @@ from typer import Argument
 
 
 def schema_command(
-    kind: Annotated[str, Argument(metavar="KIND", help="case, judgement, example, check or revision.")] = "case",
+    kind: Annotated[str | None, Argument(metavar="[KIND]", help="A kind of document, such as case or check.")] = None,
 ) -> None:
-    """Print the JSON Schema of a document that Veridical reads or writes.
+    """Print the JSON Schema of a kind of document, or list the kinds.
 
-    [bold]veridical schema case[/bold]    what `veridical check` reads
-    [bold]veridical schema check[/bold]   what `veridical check --json` writes
+    [bold]veridical schema[/bold]
+    [bold]veridical schema case > case.schema.json[/bold]
+
+    `case` is what `veridical check` reads; the others are what --json and --out of the commands write.
     """
-    from veridical.core.serialization import schema
+    from veridical.core.serialization import KINDS, schema
 
-    sys.stdout.write(json.dumps(schema(kind), indent=2, ensure_ascii=False) + "\n")
+    text = "\n".join(KINDS) if kind is None else json.dumps(schema(kind), indent=2, ensure_ascii=False)
+    sys.stdout.write(text + "\n")
