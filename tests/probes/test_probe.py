@@ -283,7 +283,7 @@ def test_the_command(folder: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(train_app, [*arguments, "--dtype", "fp32", "--objective", "token"])
     assert result.exit_code == 0, result.output
     assert "activations:" in result.stderr
-    assert f"use it as probe:{tmp_path / 'out'}" in result.stdout
+    assert f"use it as probe:{tmp_path / 'out'}" in result.stderr
     assert Probe(tmp_path / "out").judge([example(0).case])[0].hallucination is not None
     wrong = CliRunner().invoke(train_app, [*arguments, "--sublayers", "one"])
     assert isinstance(wrong.exception, InputError)

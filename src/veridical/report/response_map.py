@@ -15,8 +15,16 @@ from veridical.report.plots import COLOURS, INK, as_png, as_svg, new_axes
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["print_response_map", "response_map_page", "response_map_png", "response_map_svg"]
+__all__ = [
+    "ENDINGS",
+    "print_response_map",
+    "response_map_file",
+    "response_map_page",
+    "response_map_png",
+    "response_map_svg",
+]
 
+ENDINGS = (".html", ".svg", ".png")
 _SHADES = 11
 _LETTERS = 14  # of a token
 _MOST_TOKENS = 120  # in a picture
@@ -180,3 +188,10 @@ def response_map_page(response_map: ResponseMap, *, title: str | None = None) ->
         caption=_caption(response_map),
         notes=[visible(note) for note in response_map.notes],
     )
+
+
+def response_map_file(response_map: ResponseMap, ending: str) -> str | bytes:
+    """The contents of a file of the map that ends in one of `ENDINGS`."""
+    if ending == ".html":
+        return response_map_page(response_map)
+    return response_map_svg(response_map) + "\n" if ending == ".svg" else response_map_png(response_map)
