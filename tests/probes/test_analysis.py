@@ -160,7 +160,7 @@ def test_rows_say_how_they_were_made(model: LocalModel, spec: str, monkeypatch: 
     assert low is not None
     assert high is not None
     assert 0 < low <= high <= 1
-    assert len({f.row.unit for f in found.findings}) == len(found.findings)
+    assert len({f.row.run_id for f in found.findings}) == len(found.findings)
 
 
 def test_what_cannot_be_read_is_not_clean(model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +177,7 @@ def test_what_cannot_be_read_is_not_clean(model: LocalModel, tmp_path: Path, mon
 
 def test_the_same_again(model: LocalModel, spec: str) -> None:
     def bare(found: Analysis) -> list[object]:
-        return [(f.at, f.row.metrics, f.row.thresholds, f.row.unit) for f in found.findings]
+        return [(f.at, f.row.metrics, f.row.thresholds, f.row.run_id) for f in found.findings]
 
     config = replace(CONFIG, objectives=("token",), options=replace(FAST, max_epochs=4))
     first, second = analyse_layers(model, spec, config), analyse_layers(model, spec, config)
