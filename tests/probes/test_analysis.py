@@ -420,7 +420,7 @@ def test_a_sample_is_divided_like_the_whole(model: LocalModel, spec: str) -> Non
 
 def test_labels_of_one_class(model: LocalModel, tmp_path: Path) -> None:
     clean = [replace(e, gold=Judgement(e.case.id, "human", 0.0)) for e in examples(60)]
-    with pytest.raises(InputError, match="no responses of jsonl are labelled as hallucinated"):
+    with pytest.raises(InputError, match=r"no responses of jsonl:a\.jsonl are labelled as hallucinated"):
         analyse_layers(model, written(tmp_path / "a.jsonl", clean), CONFIG)
     wrong = [replace(e, gold=Judgement(e.case.id, "human", 1.0)) for e in examples(60)]
     with pytest.raises(InputError, match="only hallucinated ones by response"):
@@ -429,14 +429,14 @@ def test_labels_of_one_class(model: LocalModel, tmp_path: Path) -> None:
 
 def test_too_few_documents(model: LocalModel, tmp_path: Path) -> None:
     few = [replace(e, document="one") for e in examples(60)]
-    with pytest.raises(InputError, match="1 documents in jsonl are too few"):
+    with pytest.raises(InputError, match=r"1 documents in jsonl:a\.jsonl are too few"):
         analyse_layers(model, written(tmp_path / "a.jsonl", few), CONFIG)
 
 
 def test_no_spans_for_span_figures(model: LocalModel, tmp_path: Path) -> None:
     bare = [replace(e, gold=replace(e.gold, verdicts=())) for e in examples(60)]
     spec = written(tmp_path / "a.jsonl", bare)
-    with pytest.raises(InputError, match="no spans of jsonl are labelled"):
+    with pytest.raises(InputError, match=r"no spans of jsonl:a\.jsonl are labelled"):
         analyse_layers(model, spec, replace(CONFIG, objectives=("token",)))
     assert {f.at["objective"] for f in analyse_layers(model, spec, CONFIG).findings} == {"response"}
 
