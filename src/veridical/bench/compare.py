@@ -6,9 +6,8 @@ correction for the number of pairs and, as in Chang et al. 2024 (§5.1, §5.3), 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import numpy as np
 from veridical.bench.evaluation import Evaluation, evaluate, load_all
 from veridical.bench.settings import Settings, load
 from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.jsonl import read_json
+from veridical.core.serialization import read_documents
 from veridical.core.spans import intersection
 from veridical.core.types import Case, Judgement, SourceSpan, judged_source_spans, judged_spans
 from veridical.metrics import UndefinedMetricError
@@ -40,7 +39,6 @@ __all__ = [
     "compare",
     "compare_pair",
     "correct",
-    "encode_comparison",
     "read_comparisons",
 ]
 
@@ -230,21 +228,7 @@ def _restricted(case: Case, a: Judgement, b: Judgement) -> tuple[Judgement, Judg
     return a, b
 
 
-def encode_comparison(comparison: Comparison) -> str:
-    """A comparison as one line of JSON."""
-    return json.dumps({"veridical": "comparison/1", **asdict(comparison)}, ensure_ascii=False)
-
-
 def read_comparisons(path: Path) -> list[Comparison]:
     """The comparisons in a file; `DataError` with its line for anything else."""
-    comparisons = []
-    for line, value in read_json(path):
-        body = dict(value) if isinstance(value, dict) else {}
-        try:
-            if body.pop("veridical", None) != "comparison/1":
-                raise TypeError
-            comparisons.append(Comparison(**body))
-        except TypeError:
-            hint = "they are written by `veridical bench compare --out`"
-            raise line.error("not a comparison", hint=hint) from None
-    return comparisons
+    hint = "comparisons are written by `veridical bench compare --out`"
+    return [comparison for _, comparison in read_documents(path, "comparison", hint=hint)]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
-
-from veridical.core.jsonl import read_json
+from veridical.core.serialization import read_documents
 from veridical.core.types import Usage
 from veridical.metrics.measure import Measured
 
-__all__ = ["ResultRow", "encode_row", "read_rows"]
+__all__ = ["ResultRow", "read_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +71,6 @@ class ResultRow:
     curves: dict[str, list[list[float]]] = field(default_factory=dict)
 
 
-_ROW = TypeAdapter(ResultRow)
-
-
-def encode_row(row: ResultRow) -> str:
-    """A row as one line of JSON."""
-    return json.dumps({"veridical": "row/1", **asdict(row)}, ensure_ascii=False)
-
-
 def read_rows(paths: Iterable[Path]) -> list[ResultRow]:
     """The rows in files of rows; `DataError` with file and line for anything else.
 
@@ -89,16 +78,6 @@ def read_rows(paths: Iterable[Path]) -> list[ResultRow]:
     """
     rows: dict[tuple[str, str | None], ResultRow] = {}
     for path in paths:
-        for line, value in read_json(path):
-            body = dict(value) if isinstance(value, dict) else {}
-            tag = body.pop("veridical", None)
-            if tag != "row/1":
-                raise line.error(f"not a result row: {tag!r}", hint='"veridical": "row/1" is expected')
-            try:
-                row = _ROW.validate_python(body)
-            except ValidationError as error:
-                problem = error.errors(include_url=False)[0]
-                place = ".".join(str(part) for part in problem["loc"])
-                raise line.error(f"{place}: {problem['msg']}") from None
+        for _, row in read_documents(path, "row", hint="rows are written by `veridical bench --out`"):
             rows[row.run_id, row.group] = row
     return list(rows.values())
