@@ -8,6 +8,7 @@ import pytest
 
 import veridical
 from veridical.cli import COMMANDS, main
+from veridical.core.serialization import tag_of
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -18,7 +19,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("kind", ["case", "judgement", "example", "check", "revision"])
 def test_schema(capsys: pytest.CaptureFixture[str], kind: str) -> None:
     assert main(["schema", kind]) == 0
-    assert json.loads(capsys.readouterr().out)["properties"]["veridical"] == {"const": f"{kind}/1"}
+    assert json.loads(capsys.readouterr().out)["properties"]["veridical"] == {"const": tag_of(kind)}
 
 
 def test_detectors(capsys: pytest.CaptureFixture[str]) -> None:

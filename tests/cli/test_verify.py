@@ -121,7 +121,7 @@ def test_findings_about_citations_can_be_asked_for(command: Command) -> None:
         (["-m", "gpt-x", "--prices", "cheap"], 2, "is not IN,OUT"),
         (["-m", "scripted:none.json"], 2, "no such file"),
         (["-m", "scripted:source.txt"], 2, "not JSON"),
-        (["-m", "scripted:model.json", "--max-calls", "1"], 2, "no model on a server"),
+        (["-m", "scripted:model.json", "--max-calls", "1"], 2, "not a model on a server"),
         (["--checker", "cot"], 2, "asks a language model"),
         (["--checker", "nothing"], 2, "unknown detector"),
         (["--checker", "overlap", "--window", "10"], 2, "asks no language model"),
