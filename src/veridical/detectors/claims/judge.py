@@ -24,9 +24,8 @@ from veridical.detectors.claims.few_shot import draw_shots, read_shots
 from veridical.detectors.claims.llm_checker import Shot, quoted, read_cot, read_yes_no, turns
 from veridical.detectors.claims.source_chunks import document
 from veridical.llm.connection import OPTIONS, Connection
-from veridical.llm.prompts import Prompt, prompt
-from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
-from veridical.llm.protocol import fingerprint_of as model_fingerprint
+from veridical.llm.prompts import PromptTemplate, prompt
+from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request, model_fingerprint
 from veridical.llm.reply_parser import json_object, quotes, yes_no
 
 __all__ = ["WAYS", "Judge"]
@@ -101,7 +100,7 @@ class Judge:
         return {**about, "shots": digest_of(shots)}
 
     @cached_property
-    def prompts(self) -> tuple[Prompt, Prompt]:
+    def prompts(self) -> tuple[PromptTemplate, PromptTemplate]:
         """The prompt that holds the document, and the one that asks."""
         return prompt("verify_document"), prompt(f"judge_{self.way}")
 
@@ -129,7 +128,7 @@ class Judge:
             prompt=f"{head.hash}+{tail.hash}",
         )
 
-    def _messages(self, head: Prompt, tail: Prompt, case: Case) -> tuple[Message, ...]:
+    def _messages(self, head: PromptTemplate, tail: PromptTemplate, case: Case) -> tuple[Message, ...]:
         shots = [(shot.document, shot.claim, self._answer(shot)) for shot in self.shots]
         return turns(head, tail, shots, document(case.sources), response=case.response)
 
