@@ -1,6 +1,6 @@
 """Decoding with a detector in the loop: a local language model writes, and what is flagged does not stand.
 
-After Liu et al. 2022, section 1 (suppress tokens, guide beams) and Chwang et al. 2024, Limitations (backtrack and
+After Liu et al. 2022, section 1 (suppress tokens, guide beams) and CH-Wang et al. 2024, Limitations (backtrack and
 regenerate, reject and sample again, filter hypotheses). The text that stands is judged again as a whole.
 """
 

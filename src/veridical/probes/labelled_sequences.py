@@ -95,7 +95,7 @@ def encode_examples(
 
 
 def with_token_consensus(example: Example, encoded: Encoded) -> Example:
-    """The example with a gold that is the majority of its annotators token by token (Chwang et al. 2024, §3.3).
+    """The example with a gold that is the majority of its annotators token by token (CH-Wang et al. 2024, §3.3).
 
     A token is hallucinated if more than half of the annotators mark any of it: two who mark different halves of a token
     agree, while `datasets.consensus`, which counts characters, finds no agreement. Examples with fewer than two

@@ -17,7 +17,7 @@ SELECTIONS = ("ensemble", "best")
 
 @dataclass(frozen=True, slots=True)
 class ProbeOptions:
-    """The kind of probe and the hyper-parameters it is fitted with (Chwang et al. 2024, §5.1).
+    """The kind of probe and the hyper-parameters it is fitted with (CH-Wang et al. 2024, §5.1).
 
     Attributes:
         kind: "linear", "pooling" (attention pooling) or "mlp".

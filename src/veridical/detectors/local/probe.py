@@ -1,6 +1,6 @@
 """Probes on a local language model's hidden states, offline and while the model is still writing.
 
-Chwang et al. 2024. The artifact comes from `veridical train probe`. A response is read by forced decoding, whoever
+CH-Wang et al. 2024. The artifact comes from `veridical train probe`. A response is read by forced decoding, whoever
 wrote it; where the base model itself writes, `attach` listens to its forward passes and `stream` runs them.
 """
 

@@ -1,4 +1,4 @@
-"""One response as a map: the score of the probe on each sublayer at each token (Chwang et al. 2024, Figure 1)."""
+"""One response as a map: the score of the probe on each sublayer at each token (CH-Wang et al. 2024, Figure 1)."""
 
 from __future__ import annotations
 
