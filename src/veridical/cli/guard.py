@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -110,7 +110,7 @@ def guard_command(
     top_k: Annotated[int, typer.Option(help="Draw from so many likeliest; 0: all.", rich_help_panel=_DRAW)] = 0,
     top_p: Annotated[float, typer.Option(help="Draw from the likeliest of this mass.", rich_help_panel=_DRAW)] = 1.0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same text.", rich_help_panel=_DRAW)] = 0,
-    reheat: Annotated[
+    temperature_increase: Annotated[
         float, typer.Option(help="Added to the temperature with each retry at a place.", rich_help_panel=_DRAW)
     ] = 0.0,
     max_interventions: Annotated[
@@ -152,7 +152,7 @@ def guard_command(
     """
     from veridical.core.errors import InputError
     from veridical.documents import read_cases
-    from veridical.guard import Budget, Sampling, guard
+    from veridical.guard import Budget, Guard, GuardOptions, Sampling
 
     if cases is not None and (source or question is not None or prompt is not None):
         raise InputError(
@@ -160,17 +160,17 @@ def guard_command(
         )
     if cases is None and not source and prompt is None and question is None:
         raise InputError("nothing to write about is given", hint="name cases, a --source, a --question or a --prompt")
-    sampling = Sampling(max_new_tokens, temperature, top_k, top_p, seed, reheat)
+    sampling = Sampling(max_new_tokens, temperature, top_k, top_p, seed, temperature_increase)
     budget = Budget(max_interventions, max_retries, max_tokens, seconds)
     limit = max_mb * 1024 * 1024
     given = (
         iter([_case(source or [], question, prompt, limit)]) if cases is None else read_cases(cases, max_bytes=limit)
     )
-    options: dict[str, Any] = {
-        "strategy": strategy, "unit": unit, "threshold": threshold, "samples": samples, "beams": beams,
-        "template": template, "sampling": sampling, "budget": budget, "compare": compare, "say": _say,
-    }  # fmt: skip
-    return _deliver((guard(case, detector, model, **options) for case in given), text=text, json=json)
+    options = GuardOptions(
+        strategy, unit, threshold, samples, beams, template=template, sampling=sampling, budget=budget, compare=compare
+    )
+    guard = Guard(detector, model, options)
+    return _deliver((guard.generate(case, log=_say) for case in given), text=text, json=json)
 
 
 def _case(paths: list[Path], question: str | None, prompt: str | None, limit: int) -> Case:

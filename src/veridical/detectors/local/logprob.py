@@ -16,8 +16,8 @@ import numpy as np
 
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.segment import words
-from veridical.core.spans import Span, complement
-from veridical.core.types import Case, Judgement, Verdict
+from veridical.core.types import Case, Judgement
+from veridical.detectors.local.word_scores import not_judged, score_units
 from veridical.models.artifact import identity
 from veridical.models.encode import Encoded, default_template, encode
 from veridical.models.load import DTYPES, FORCED, LocalModel, load
@@ -106,7 +106,7 @@ class Logprob:
         """One judgement a case; all windows of all cases are batched together."""
         wordy = [bool(words(case.response)) for case in cases]
         if not any(wordy):
-            return [_nothing(case, self.name, "the response has no words") for case in cases]
+            return [not_judged(case, self.name, "the response has no words") for case in cases]
         model = self._load()
         sequences: list[Encoded] = []
         plans: list[slice | str] = []
@@ -118,7 +118,7 @@ class Logprob:
         judgements = []
         for case, plan in zip(cases, plans, strict=True):
             if isinstance(plan, str):
-                judgements.append(_nothing(case, self.name, plan))
+                judgements.append(not_judged(case, self.name, plan))
             else:
                 judgements.append(self._judgement(case, sequences[plan], results[plan], size))
         return judgements
@@ -138,22 +138,20 @@ class Logprob:
     def _judgement(self, case: Case, windows: Sequence[Encoded], results: Sequence[Result], size: int) -> Judgement:
         failed = [result.failed for result in results if result.failed]
         if failed:
-            return _nothing(case, self.name, *dict.fromkeys(failed))
+            return not_judged(case, self.name, *dict.fromkeys(failed))
         values = self._best([getattr(result, self.score) for result in results])
         known = np.array([all(i >= e.scored_from for e in windows) for i in range(len(values))])
         notes = tuple(
             dict.fromkeys(note for e, r in zip(windows, results, strict=True) for note in (*e.notes, *r.notes))
         )
         if not known.any():
-            return _nothing(case, self.name, "nothing comes before the only token of the response", *notes)
+            return not_judged(case, self.name, "nothing comes before the only token of the response", *notes)
         scores = self._scores(values, size)
         if self.score == "logprob":
             whole = -math.expm1(float(values[known].mean()))
         else:
             whole = float(scores[known].mean())
-        spans = [span and _trimmed(span, case.response) for span in windows[0].spans]
-        parts = _groups(spans) if self.unit == "token" else words(case.response)
-        verdicts, judged = _verdicts(case, parts, spans, scores, known)
+        verdicts, judged = score_units(case.response, windows[0].spans, scores, self.unit, known)
         if not known.all():
             notes = (*notes, "nothing comes before the first token of the response: it was not judged")
         return Judgement(case.id, self.name, whole, verdicts=verdicts, judged=judged, notes=notes)
@@ -172,53 +170,7 @@ class Logprob:
         return 1.0 - 1.0 / np.maximum(values, 1.0)
 
 
-def _nothing(case: Case, by: str, *notes: str) -> Judgement:
-    return Judgement(case.id, by, judged=(), notes=notes)
-
-
 def _count(option: str, value: str) -> int:
     if not value.isdecimal() or int(value) < 1:
         raise InputError(f"{option} of logprob is {value!r}", hint="a whole number from 1")
     return int(value)
-
-
-def _trimmed(span: Span, text: str) -> Span | None:
-    """The span without the white space around it; None if there is nothing else."""
-    inner = span.of(text)
-    start = span.start + len(inner) - len(inner.lstrip())
-    end = span.end - (len(inner) - len(inner.rstrip()))
-    return Span(start, end) if start < end else None
-
-
-def _groups(spans: Sequence[Span | None]) -> list[Span]:
-    """One span for each token, or for the tokens that share a character together."""
-    groups: list[Span] = []
-    for span in sorted(span for span in spans if span):
-        if groups and groups[-1].overlaps(span):
-            groups[-1] = Span(groups[-1].start, max(groups[-1].end, span.end))
-        else:
-            groups.append(span)
-    return groups
-
-
-def _verdicts(
-    case: Case, parts: Sequence[Span], spans: Sequence[Span | None], scores: np.ndarray, known: np.ndarray
-) -> tuple[tuple[Verdict, ...], tuple[Span, ...] | None]:
-    """For each part (words or tokens, in order) the highest score of its tokens; and what was judged, None = all."""
-    verdicts, unknown = [], []
-    places = sorted((span.start, span.end, i) for i, span in enumerate(spans) if span)
-    first = 0
-    for part in parts:
-        while first < len(places) and places[first][1] <= part.start:
-            first += 1
-        found = []
-        for start, end, i in places[first:]:
-            if start >= part.end:
-                break
-            if end > part.start:
-                found.append(i)
-        if found and known[found].all():
-            verdicts.append(Verdict(part, float(scores[found].max())))
-        else:
-            unknown.append(part)
-    return tuple(verdicts), tuple(complement(unknown, len(case.response))) if unknown else None

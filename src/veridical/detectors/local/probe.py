@@ -1,39 +1,39 @@
 """Probes on a local language model's hidden states, offline and while the model is still writing.
 
 Chwang et al. 2024. The artifact comes from `veridical train probe`. A response is read by forced decoding, whoever
-wrote it; where the base model itself writes, `attach` listens to its forward passes and `stream` runs them.
+wrote it; where the base model itself writes it, `attach` monitors its forward passes and `stream` runs them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.errors import CannotJudgeError, DataError, InputError, UnknownNameError
 from veridical.core.segment import words
-from veridical.core.spans import Span, complement
-from veridical.core.types import Case, Judgement, Verdict
+from veridical.core.types import Case, Judgement
 from veridical.detectors.local.probe_settings import ProbeSettings
+from veridical.detectors.local.probe_streaming import ProbeSession
+from veridical.detectors.local.word_scores import judgement_of, not_judged
 from veridical.metrics.calibration import calibrator
 from veridical.models.artifact import DETECTOR, Artifact, check_base, load_artifact
 from veridical.models.encode import Encoded, encode
 from veridical.models.load import READERS, LocalModel, load
+from veridical.models.monitor import ProbeMonitor
 from veridical.models.probe_heads import Probes, from_tensors, score
 from veridical.models.runner import Result, Runner, Want
 from veridical.models.template import get_template
 
-if TYPE_CHECKING:
-    from veridical.detectors.local.probe_streaming import Attached, ProbeSession
-
-__all__ = ["UNITS", "Head", "Probe", "judgement_of", "load_heads"]
+__all__ = ["UNITS", "Head", "Probe", "load_heads"]
 
 UNITS = ("word", "token")
 _OPTIONS = ("device", "dtype", "max_windows", "model", "unit")
@@ -215,7 +215,7 @@ class Probe:
         """One judgement a case; all windows of all cases are batched together."""
         wordy = [bool(words(case.response)) for case in cases]
         if not any(wordy):
-            return [_nothing(case, self.name, "the response has no words") for case in cases]
+            return [not_judged(case, self.name, "the response has no words") for case in cases]
         model = self.base()
         sequences: list[Encoded] = []
         plans: list[slice | str] = []
@@ -224,7 +224,7 @@ class Probe:
         want = Want(logprobs=False, sublayers=self.sublayers)
         results = list(Runner(model).run(sequences, want))
         return [
-            _nothing(case, self.name, plan)
+            not_judged(case, self.name, plan)
             if isinstance(plan, str)
             else self._judgement(case, sequences[plan], results[plan])
             for case, plan in zip(cases, plans, strict=True)
@@ -247,7 +247,7 @@ class Probe:
     def _judgement(self, case: Case, windows: Sequence[Encoded], results: Sequence[Result]) -> Judgement:
         failed = [result.failed for result in results if result.failed]
         if failed:
-            return _nothing(case, self.name, *dict.fromkeys(failed))
+            return not_judged(case, self.name, *dict.fromkeys(failed))
         scores = {
             objective: np.stack([head.score(result.hidden) for result in results])
             for objective, head in self.heads.items()
@@ -268,84 +268,19 @@ class Probe:
 
         `prompt_ids` are the tokens that the response's tokens follow, where they are not the template's.
         """
-        from veridical.detectors.local.probe_streaming import ProbeSession
+        return ProbeSession(self.base(), self.heads, self.settings, case, unit=unit, prompt_ids=prompt_ids)
 
-        return ProbeSession(self, case, unit=unit, prompt_ids=prompt_ids)
+    @contextmanager
+    def attach(self, *, batch: int = 1) -> Iterator[ProbeMonitor]:
+        """Score the tokens of every forward pass of the base model while the context lasts, whoever runs it.
 
-    def attach(self, *, batch: int = 1) -> Attached:
-        """A context in which every forward pass of the base model is judged, whoever calls it (`generate` does)."""
-        from veridical.detectors.local.probe_streaming import Attached
+            with probe.attach() as monitor:
+                model.generate(**prompt, stopping_criteria=[monitor.stop_above(0.9)])
+            monitor.scores["token"]
 
-        return Attached(self.base(), self.heads, batch=batch)
-
-
-def judgement_of(
-    case: Case,
-    by: str,
-    spans: Sequence[Span | None],
-    *,
-    tokens: Floats | None,
-    response: float | None,
-    unit: str = "word",
-    notes: tuple[str, ...] = (),
-) -> Judgement:
-    """The judgement that scores come to: `tokens` for each of `spans`, `response` for the whole (None: not said).
-
-    Without `response` the highest token's score is that of the response.
-    """
-    if tokens is None:
-        return Judgement(case.id, by, response, notes=notes)
-    inner = [span and _trimmed(span, case.response) for span in spans]
-    parts = _groups(inner) if unit == "token" else words(case.response)
-    verdicts, judged = _verdicts(case, parts, inner, tokens)
-    if response is None and verdicts:
-        response = max(verdict.score for verdict in verdicts)
-    if judged is not None:
-        notes = (*notes, "the tokenizer has no token for a part of the response: it was not judged")
-    return Judgement(case.id, by, response, verdicts=verdicts, judged=judged, notes=notes)
-
-
-def _nothing(case: Case, by: str, *notes: str) -> Judgement:
-    return Judgement(case.id, by, judged=(), notes=notes)
-
-
-def _trimmed(span: Span, text: str) -> Span | None:
-    """The span without the white space around it; None if there is nothing else."""
-    inner = span.of(text)
-    start = span.start + len(inner) - len(inner.lstrip())
-    end = span.end - (len(inner) - len(inner.rstrip()))
-    return Span(start, end) if start < end else None
-
-
-def _groups(spans: Sequence[Span | None]) -> list[Span]:
-    """One span for each token, or for the tokens that share a character together."""
-    groups: list[Span] = []
-    for span in sorted(span for span in spans if span):
-        if groups and groups[-1].overlaps(span):
-            groups[-1] = Span(groups[-1].start, max(groups[-1].end, span.end))
-        else:
-            groups.append(span)
-    return groups
-
-
-def _verdicts(
-    case: Case, parts: Sequence[Span], spans: Sequence[Span | None], scores: Floats
-) -> tuple[tuple[Verdict, ...], tuple[Span, ...] | None]:
-    """For each part (words or tokens, in order) the highest score of its tokens; and what was judged, None = all."""
-    places = sorted((span.start, span.end, i) for i, span in enumerate(spans) if span)
-    verdicts, unknown = [], []
-    first = 0
-    for part in parts:
-        while first < len(places) and places[first][1] <= part.start:
-            first += 1
-        found = []
-        for start, end, i in places[first:]:
-            if start >= part.end:
-                break
-            if end > part.start:
-                found.append(i)
-        if found:
-            verdicts.append(Verdict(part, float(scores[found].max())))
-        else:
-            unknown.append(part)
-    return tuple(verdicts), tuple(complement(unknown, len(case.response))) if unknown else None
+        The first pass is taken for the prompt and not judged. `batch` responses are generated side by side.
+        """
+        model = self.base()
+        monitor = ProbeMonitor(self.heads, batch=batch, device=model.device)
+        with monitor.attached(model):
+            yield monitor
