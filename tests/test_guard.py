@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from veridical.core import serialization
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.segment import sentences, words
-from veridical.core.serialization import decode
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Outcome, Source, Verdict
 
@@ -29,9 +29,9 @@ pytest.importorskip("transformers")
 from tests.guard_model import RACE, RIGHT, RIGHT_SIGNS, SIGNS, WRONG, WRONG_SIGNS, train  # noqa: E402
 from tests.probes.samples import examples  # noqa: E402
 from veridical.detectors import load_detector  # noqa: E402
-from veridical.detectors.local.logprob import Logprob  # noqa: E402
+from veridical.detectors.local.logprob import Logprob, token_scores  # noqa: E402
 from veridical.detectors.local.probe import Probe  # noqa: E402
-from veridical.guard import Budget, Guard, Guarded, GuardOptions, Sampling, guard, to_json  # noqa: E402
+from veridical.guard import Budget, Guard, Guarded, GuardOptions, Sampling, guard  # noqa: E402
 from veridical.guard import decoding_loop as loop_module  # noqa: E402
 from veridical.guard.decoding_loop import BudgetUsage, DecodingLoop  # noqa: E402
 from veridical.guard.monitors import (  # noqa: E402
@@ -338,9 +338,10 @@ def test_after_the_last_intervention_the_rest_is_unguarded(model: LocalModel) ->
 def loop(
     generation: Generation, monitor: Any, sampling: Sampling = COOL, budget: Budget | None = None, **options: Any
 ) -> DecodingLoop:
+    threshold = options.pop("threshold", 1.0)
     given = GuardOptions(sampling=sampling, **options)
     sampler = Sampler([sampling.seed], temperature=sampling.temperature)
-    return DecodingLoop(generation, sampler, BudgetUsage(budget or Budget(), sampling), given, monitor)
+    return DecodingLoop(generation, sampler, BudgetUsage(budget or Budget(), sampling), given, monitor, threshold)
 
 
 @pytest.mark.parametrize(
@@ -475,7 +476,7 @@ def test_the_likelihood_while_writing_is_that_offline(model: LocalModel, kind: s
     loop(generation, monitor, replace(WARM, temperature=1.3), threshold=1.0).run()
     encoded = Encoded((*generation.prompt, *generation.ids), len(generation.prompt), (None,) * len(generation.ids))
     (result,) = Runner(model).run([encoded], Want(kind == "logprob", kind == "entropy", kind == "rank"))
-    scored = Logprob(model.name, score=kind)._scores(getattr(result, kind), len(model.tokenizer))
+    scored = token_scores(getattr(result, kind), kind, len(model.tokenizer))
     np.testing.assert_allclose(monitor.scores, scored, atol=1e-4)
 
 
@@ -711,18 +712,14 @@ def mended(model: LocalModel) -> Guarded:
 
 
 def test_json_and_back(mended: Guarded) -> None:
-    document = json.loads(to_json(mended))
-    assert decode(document["case"]) == mended.case
-    assert decode(document["judgement"]) == mended.judgement
-    assert decode(document["unguarded"]["case"]).response == WRONG
+    document = json.loads(serialization.encode(mended))
+    assert document["veridical"] == "guarded/1"
+    assert serialization.decode(document) == mended
+    assert document["outcome"] == "clear"
+    assert document["unguarded"]["case"]["response"] == WRONG
     assert document["interventions"] == [
         {"span": {"start": 0, "end": 5}, "rejected": "Peter", "score": 1.0, "action": "backtracked"}
     ]
-    counts = {k: document[k] for k in ("tokens_drawn", "forward_passes", "outcome", "strategy", "threshold")}
-    assert counts == {
-        "tokens_drawn": mended.tokens_drawn, "forward_passes": mended.forward_passes, "outcome": "clear",
-        "strategy": "backtrack", "threshold": 0.5,
-    }  # fmt: skip
 
 
 def test_in_a_terminal(mended: Guarded) -> None:
@@ -780,7 +777,7 @@ def test_rerank_keeps_the_best_and_leaves_the_cut_one_out(model: LocalModel) -> 
         ({"strategy": "rerank"}, InputError, "at temperature 0 all samples are the same"),
         ({"strategy": "rerank", "samples": 1, "beams": True}, InputError, "1 samples to choose from"),
         ({"beams": True}, InputError, "has no beams"),
-        ({"threshold": 0.0}, InputError, "the threshold is 0.0"),
+        ({"threshold": 1.5}, InputError, "threshold is 1.5"),
         ({"sampling": Sampling(max_new_tokens=256)}, InputError, "the model reads 256 tokens at once"),
         ({"template": "raw"}, CannotJudgeError, "has no prompt"),
         ({"template": "verse"}, UnknownNameError, "unknown template"),

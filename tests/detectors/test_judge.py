@@ -9,6 +9,7 @@ import pytest
 from veridical.core.decide import Outcome, outcome
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.types import Case, Judgement, Source, check_judgement
+from veridical.detectors import load_detector
 from veridical.detectors.claims.judge import WAYS, Judge
 from veridical.detectors.claims.llm_checker import Shot
 from veridical.llm.prompts import prompt
@@ -163,11 +164,11 @@ def test_shots_are_shown_first() -> None:
 
 def test_bad_arguments() -> None:
     with pytest.raises(InputError, match="no language model is named"):
-        Judge.from_spec("cot")
+        load_detector("judge:cot")
     with pytest.raises(UnknownNameError, match="yes_no"):
-        Judge.from_spec("gpt")
+        load_detector("judge:gpt")
     with pytest.raises(InputError, match="a number from 0 to 1"):
-        Judge.from_spec("model=m,least_mass=2")
+        load_detector("judge:model=m,least_mass=2")
     with pytest.raises(UnknownNameError, match="cot"):
         Judge(Scripted([]), way="cott")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no shots"):

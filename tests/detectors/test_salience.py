@@ -16,6 +16,7 @@ from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Source, check_judgement, judged_source_spans
+from veridical.detectors import load_detector
 from veridical.detectors.local import salience as module
 from veridical.detectors.local.salience import Salience
 
@@ -293,6 +294,15 @@ def test_what_cannot_be_judged_says_so(detector: Salience, case: Case, note: str
         detector.map(case)
 
 
+@pytest.mark.parametrize("prompt", ["Sum up: trams are dear.", "Of the and:"])
+def test_sources_that_the_raw_prompt_lacks_are_nothing_to_compare_with(folder: Path, prompt: str) -> None:
+    case = Case("1", "Trams cost little.", (PRO, Source("o", "Of the hill", "con", True)), prompt=prompt)
+    (judgement,) = Salience(folder, dtype="fp32", template="raw").judge([case])
+    assert (judgement.hallucination, judgement.omission, judgement.judged) == (None, None, ())
+    assert (judgement.verdicts, judgement.omissions) == ((), ())
+    assert "no word of the sources is in the prompt" in judgement.notes[0]
+
+
 def test_a_source_without_content_words_is_left_out_of_coverage(detector: Salience) -> None:
     case = Case("1", "Trams cost little.", (PRO, Source("o", "of the", "con", True)))
     (judgement,) = detector.judge([case])
@@ -404,7 +414,7 @@ def test_architectures_and_tokenizers(architecture: str, tokenizer: Any, tmp_pat
 
 def test_options_by_name(folder: Path) -> None:
     spec = f"{folder},sum,l2,arithmetic,template=tldr,max_tokens=99,dtype=fp32"
-    made = Salience.from_spec(spec)
+    made = load_detector(f"salience:{spec}")
     assert (made.aggregate, made.kind, made.mean, made.template) == ("sum", "l2", "arithmetic", "tldr")
     assert (made.max_tokens, made.dtype, made.name) == (99, "fp32", f"salience:{spec}")
 
@@ -412,12 +422,12 @@ def test_options_by_name(folder: Path) -> None:
 @pytest.mark.parametrize("wrong", ["max,sum", "maxx", "template", "template=nope", "max_tokens=0", "l2=1", "sum,sum"])
 def test_wrong_options_are_refused(wrong: str) -> None:
     with pytest.raises(InputError):
-        Salience.from_spec(f"somewhere,{wrong}")
+        load_detector(f"salience:somewhere,{wrong}")
 
 
 def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(InputError, match="needs a model"):
-        Salience.from_spec(None)
+        load_detector("salience")
     for option in ("aggregate", "mean", "kind", "dtype", "template"):
         with pytest.raises(UnknownNameError):
             Salience("somewhere", **{option: "x"})

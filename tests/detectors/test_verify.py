@@ -101,9 +101,9 @@ def test_one_call_of_the_model_holds_all_claims_of_all_cases() -> None:
 
 
 def test_a_spec_takes_any_detector_as_the_checker() -> None:
-    detector = Verify.from_spec("overlap:values")
+    detector = load_detector("verify:overlap:values")
     assert detector.name == "verify:overlap:values"
-    assert Verify.from_spec(None).name == "verify:overlap"
+    assert load_detector("verify").name == "verify:overlap"
     _, judgement = judge(detector, "The tower is 300 m tall. It stands in Paris.", TOWER)
     first, second = judgement.verdicts
     assert first.score > 0.1
@@ -164,7 +164,7 @@ def test_a_source_sentence_is_covered_in_part_where_a_value_is_left_out() -> Non
 
 def test_a_checker_that_reads_no_source_is_refused() -> None:
     with pytest.raises(InputError, match="length reads no sources"):
-        Verify.from_spec("length")
+        load_detector("verify:length")
     with pytest.raises(InputError, match="length"):
         Verify(Length())
     with pytest.raises(InputError, match="no model"):

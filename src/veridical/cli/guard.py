@@ -167,10 +167,11 @@ def guard_command(
         iter([_case(source or [], question, prompt, limit)]) if cases is None else read_cases(cases, max_bytes=limit)
     )
     options = GuardOptions(
-        strategy, unit, threshold, samples, beams, template=template, sampling=sampling, budget=budget, compare=compare
-    )
+        strategy=strategy, unit=unit, threshold=threshold, samples=samples, beams=beams, template=template,
+        sampling=sampling, budget=budget, compare=compare, log=_say,
+    )  # fmt: skip
     guard = Guard(detector, model, options)
-    return _deliver((guard.generate(case, log=_say) for case in given), text=text, json=json)
+    return _deliver(map(guard.generate, given), text=text, json=json)
 
 
 def _case(paths: list[Path], question: str | None, prompt: str | None, limit: int) -> Case:
@@ -190,8 +191,8 @@ def _deliver(results: Iterator[Guarded], *, text: bool, json: bool) -> int:
     """Print each result as it comes, and give back the exit code."""
     from rich.console import Console
 
+    from veridical.core.serialization import encode
     from veridical.core.types import Outcome
-    from veridical.guard import to_json
     from veridical.report.guarded import print_guarded
 
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=False)
@@ -199,7 +200,7 @@ def _deliver(results: Iterator[Guarded], *, text: bool, json: bool) -> int:
     for result in results:
         outcomes.add(result.outcome)
         if json:
-            sys.stdout.write(to_json(result) + "\n")
+            sys.stdout.write(encode(result) + "\n")
         elif text:
             sys.stdout.write(result.text)
         else:

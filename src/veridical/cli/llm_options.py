@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from veridical.core.types import Detector
+    from veridical.core.detector import Detector
     from veridical.llm.connection import Connection
     from veridical.llm.protocol import ChatModel
 

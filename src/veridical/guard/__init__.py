@@ -10,13 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from veridical.core.decide import THRESHOLD, check_threshold
+from veridical.core.decide import outcome
+from veridical.core.detector import Detector, info_of
 from veridical.core.errors import InputError
-from veridical.core.types import Case, Detector, Judgement
+from veridical.core.judging import thresholds_in_force
+from veridical.core.types import Case, Judgement, Level
 from veridical.detectors import load_detector
 from veridical.detectors.local.logprob import SCORES, Logprob
 from veridical.detectors.local.probe import Probe
-from veridical.guard.decoding_loop import BudgetUsage, DecodingLoop, Log
+from veridical.guard.decoding_loop import BudgetUsage, DecodingLoop
 from veridical.guard.monitors import Monitor, monitor_for
 from veridical.guard.rerank import beam_texts, best_of, judge_all, sampled_texts
 from veridical.guard.types import (
@@ -28,7 +30,6 @@ from veridical.guard.types import (
     Intervention,
     Sampling,
     Unguarded,
-    to_json,
 )
 from veridical.models.generation import Generation, Prompt, prompt_of
 from veridical.models.load import LocalModel, load
@@ -46,7 +47,6 @@ __all__ = [
     "Sampling",
     "Unguarded",
     "guard",
-    "to_json",
 ]
 
 
@@ -57,7 +57,6 @@ def guard(
     options: GuardOptions | None = None,
     *,
     monitor: Monitor | None = None,
-    log: Log | None = None,
     **overrides: Any,
 ) -> Guarded:
     """Generate a response to `case` while a detector monitors it; `Guard` does so for many cases.
@@ -68,14 +67,13 @@ def guard(
         model: The model that generates; None: the detector's own.
         options: What happens to what is flagged.
         monitor: How the detector follows the text; None: the cheapest way there is.
-        log: Gets a line for each intervention.
         overrides: Fields of `GuardOptions`, in place of those of `options`.
 
     Raises:
         InputError: For what cannot be used together or is out of range.
         CannotJudgeError: If the prompt cannot be made, or the model's numbers are not finite.
     """
-    return Guard(detector, model, replace(options or GuardOptions(), **overrides)).generate(case, monitor, log)
+    return Guard(detector, model, replace(options or GuardOptions(), **overrides)).generate(case, monitor)
 
 
 class Guard:
@@ -127,30 +125,31 @@ class Guard:
         name = detector.name if detector else None
         raise InputError(f"no model is named to generate, and {name!r} has none", hint="name a model")
 
-    def generate(self, case: Case, monitor: Monitor | None = None, log: Log | None = None) -> Guarded:
+    def generate(self, case: Case, monitor: Monitor | None = None) -> Guarded:
         """Generate a response to `case`; see `guard`."""
         options = self.options
         detector, template = self._detector_for(case)
-        limit = check_threshold(
-            options.threshold if options.threshold is not None else getattr(detector, "threshold", None) or THRESHOLD
-        )
+        thresholds = thresholds_in_force(detector, options.threshold)
         prompt = prompt_of(self.model, case, template, options.sampling.max_new_tokens)
         usage = BudgetUsage(options.budget, options.sampling)
         generation, sampler = self._start(prompt)
         if options.strategy == "rerank":
-            text, reason, judgement, interventions = self._rerank(generation, sampler, usage, detector, case, log)
+            text, reason, judgement, interventions = self._rerank(generation, sampler, usage, detector, case)
         else:
             monitor = monitor or monitor_for(detector, case, self.model)
-            loop = DecodingLoop(generation, sampler, usage, replace(options, threshold=limit), monitor, log)
+            limit = thresholds.span if Level.SPAN in info_of(detector).levels else thresholds.response
+            loop = DecodingLoop(generation, sampler, usage, options, monitor, limit)
             reason, text = loop.run(), generation.text
             if loop.exhausted:
                 reason += f"; no intervention was left ({options.budget.interventions})"
             (judgement,) = judge_all(detector, case, [text])
             interventions = loop.interventions()
+        final = replace(case, response=text)
         result = Guarded(
-            replace(case, response=text),
+            final,
             judgement,
-            limit,
+            thresholds,
+            outcome(final, judgement, thresholds),
             options.strategy,
             interventions,
             reason,
@@ -193,7 +192,6 @@ class Guard:
         usage: BudgetUsage,
         detector: Detector,
         case: Case,
-        log: Log | None,
     ) -> tuple[str, str, Judgement, tuple[Intervention, ...]]:
         """The best of several texts, why it ends, how it is judged, and the others."""
         options = self.options
@@ -203,7 +201,7 @@ class Guard:
         else:
             texts = sampled_texts(generation, sampler, usage, options, count)
         judgements = judge_all(detector, case, [text for text, _ in texts])
-        best, interventions = best_of(texts, judgements, log)
+        best, interventions = best_of(texts, judgements, options.log)
         text, reason = texts[best]
         if len(texts) < options.samples:
             reason += f"; the budget allowed {len(texts)} of {options.samples} texts"

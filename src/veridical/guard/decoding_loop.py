@@ -18,9 +18,8 @@ from veridical.guard.types import Budget, GuardOptions, Intervention, Sampling
 from veridical.models.generation import Generation
 from veridical.models.sampling import Sampler
 
-__all__ = ["BudgetUsage", "DecodingLoop", "Log"]
+__all__ = ["BudgetUsage", "DecodingLoop"]
 
-Log = Callable[[str], None]
 _SEGMENT: dict[str, Callable[[str], list[Span]]] = {"word": words, "sentence": sentences}
 _SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*\s*$|\n\s*$")
 _MOST_MASS = 1 - 1e-6
@@ -98,9 +97,9 @@ class DecodingLoop:
         generation: The text, empty at first.
         sampler: Draws its tokens.
         usage: The budget and what was used of it.
-        options: What to do about what is flagged; `options.threshold` is the score from which it is.
+        options: What to do about what is flagged.
         monitor: Judges the text while it is generated.
-        log: Gets a line for each intervention.
+        threshold: The score of a verdict from which it is flagged.
 
     Attributes:
         exhausted: Whether something was flagged when no intervention was left.
@@ -113,7 +112,7 @@ class DecodingLoop:
         usage: BudgetUsage,
         options: GuardOptions,
         monitor: Monitor | None = None,
-        log: Log | None = None,
+        threshold: float = 1.0,
     ) -> None:
         self.generation = generation
         self.sampler = sampler
@@ -122,9 +121,9 @@ class DecodingLoop:
         self.monitor = monitor
         self.action = _ACTIONS.get(options.strategy, "")
         self.unit = "token" if options.strategy == "suppress" else options.unit
-        self.threshold = 1.0 if options.threshold is None else options.threshold
+        self.threshold = threshold
         self.exhausted = False
-        self._log = log or (lambda line: None)
+        self._log = options.log or (lambda line: None)
         self._events: list[_Event] = []
         self._positions: dict[int, _Position] = {}
         self._passed = 0  # characters up to which flags are ignored

@@ -13,13 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from veridical.core.detector import Detector
 from veridical.core.errors import InputError
 from veridical.core.segment import sentences
 from veridical.core.spans import Span
-from veridical.core.types import Case, Detector, Verdict
+from veridical.core.types import Case, Verdict
 from veridical.detectors.local.logprob import Logprob
 from veridical.detectors.local.probe import Probe
-from veridical.detectors.local.word_scores import trim
+from veridical.detectors.local.word_scores import trimmed
 from veridical.models.artifact import check_base
 from veridical.models.generation import Generation
 from veridical.models.load import LocalModel
@@ -91,7 +92,7 @@ class _TokenMonitor:
             while self._emitted < len(spans) and (self._emitted == first or spans[self._emitted] is span):
                 self._emitted += 1
             scores = [score for score in self.scores[first : self._emitted] if score is not None]
-            if span and scores and (part := trim(span, generation.text)):
+            if span and scores and (part := trimmed(span, generation.text)):
                 verdicts.append(Verdict(part, max(scores)))
         return verdicts
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from veridical.core.errors import CannotJudgeError
+from veridical.core.detector import Detector
+from veridical.core.judging import judge
 from veridical.core.spans import Span
-from veridical.core.types import Case, Detector, Judgement
-from veridical.guard.decoding_loop import BudgetUsage, DecodingLoop, Log
-from veridical.guard.types import GuardOptions, Intervention
+from veridical.core.types import Case, Judgement
+from veridical.guard.decoding_loop import BudgetUsage, DecodingLoop
+from veridical.guard.types import GuardOptions, Intervention, Log
 from veridical.models.generation import Generation
 from veridical.models.sampling import Sampler
 
@@ -75,10 +76,7 @@ def beam_texts(generation: Generation, usage: BudgetUsage, max_new_tokens: int, 
 
 def judge_all(detector: Detector, case: Case, texts: Sequence[str]) -> list[Judgement]:
     """Return the judgement of each of `texts` as a response to `case`."""
-    judgements = detector.judge([replace(case, response=text) for text in texts])
-    if len(judgements) != len(texts):
-        raise CannotJudgeError(f"detector {detector.name!r} gave {len(judgements)} judgements for {len(texts)} cases")
-    return judgements
+    return judge(detector, [replace(case, response=text) for text in texts])
 
 
 def response_score(judgement: Judgement) -> float | None:

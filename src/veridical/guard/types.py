@@ -1,17 +1,14 @@
-"""What guarded generation is asked for and what it returns: options, sampling, budget, interventions, JSON form."""
+"""What guarded generation is asked for and what it returns: options, sampling, budget, interventions."""
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
-from veridical.core.decide import outcome
 from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.serialization import encode
 from veridical.core.spans import Span
-from veridical.core.types import Case, Judgement, Outcome
+from veridical.core.types import Case, Judgement, Outcome, Thresholds
 
 __all__ = [
     "STRATEGIES",
@@ -20,13 +17,14 @@ __all__ = [
     "GuardOptions",
     "Guarded",
     "Intervention",
+    "Log",
     "Sampling",
     "Unguarded",
-    "to_json",
 ]
 
 STRATEGIES = ("stop", "backtrack", "suppress", "rerank")
 UNITS = ("token", "word", "sentence")
+Log = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,24 +99,26 @@ class GuardOptions:
             samples something else there. "suppress" samples another token in place of the flagged one. "rerank"
             generates several whole texts and chooses the one with the lowest score.
         unit: Where "stop" and "backtrack" cut: at the start of the flagged "token", "word" or "sentence".
-        threshold: The score from which something is flagged; None: the detector's own.
+        threshold: The score from which something is flagged, in [0, 1], or one per level; None: the detector's own.
         samples: How many texts "rerank" chooses from, from 2.
         beams: Whether those are the beams of a beam search instead of samples.
         template: The prompt template; None: the detector's own, else "raw" where a case has a prompt, else "general".
         sampling: How tokens are sampled.
         budget: What it may cost.
         compare: Whether the text without a guard is generated and judged, too.
+        log: Gets a line for each intervention.
     """
 
     strategy: str = "backtrack"
     unit: str = "word"
-    threshold: float | None = None
+    threshold: float | Mapping[str, float] | None = None
     samples: int = 4
     beams: bool = False
     template: str | None = None
     sampling: Sampling = field(default_factory=Sampling)
     budget: Budget = field(default_factory=Budget)
     compare: bool = False
+    log: Log | None = None
 
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
@@ -173,7 +173,8 @@ class Guarded:
     Attributes:
         case: The case with the text as its response.
         judgement: The detector's judgement of the final text as a whole.
-        threshold: The score from which something was flagged.
+        thresholds: The scores from which something is flagged, per level.
+        outcome: What is decided on it.
         strategy: That of the options.
         interventions: What was done, in order.
         reason: Why the text ends, and which budget was used up.
@@ -186,7 +187,8 @@ class Guarded:
 
     case: Case
     judgement: Judgement
-    threshold: float
+    thresholds: Thresholds
+    outcome: Outcome
     strategy: str
     interventions: tuple[Intervention, ...]
     reason: str
@@ -200,32 +202,3 @@ class Guarded:
     def text(self) -> str:
         """The final text."""
         return self.case.response
-
-    @property
-    def outcome(self) -> Outcome:
-        """The outcome for the final text at the threshold."""
-        return outcome(self.case, self.judgement, self.threshold)
-
-
-def to_json(result: Guarded) -> str:
-    """Return one line of JSON: case and judgement as documents of their own, everything else next to them."""
-    before = result.unguarded
-    document: dict[str, Any] = {
-        "case": _record(result.case),
-        "judgement": _record(result.judgement),
-        "outcome": result.outcome.value,
-        "threshold": result.threshold,
-        "strategy": result.strategy,
-        "interventions": [asdict(intervention) for intervention in result.interventions],
-        "reason": result.reason,
-        "tokens_drawn": result.tokens_drawn,
-        "forward_passes": result.forward_passes,
-        "seconds": round(result.seconds, 4),
-        "notes": list(result.notes),
-        "unguarded": before and {"case": _record(before.case), "judgement": _record(before.judgement)},
-    }
-    return json.dumps(document, ensure_ascii=False, allow_nan=False)
-
-
-def _record(value: object) -> Any:
-    return json.loads(encode(value))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from veridical.core.errors import InputError
 from veridical.core.types import Example, Judgement
-from veridical.detectors.local.word_scores import judgement_of
+from veridical.detectors.local.probe import judgement_of
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.calibration import threshold_for_f1
 from veridical.metrics.registry import METRICS

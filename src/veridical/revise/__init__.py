@@ -7,13 +7,14 @@ A detector says what is not supported, a reviser proposes edits, the same detect
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from veridical.core.decide import THRESHOLD, check_threshold
+from veridical.core.detector import Detector
 from veridical.core.edits import apply, compose
-from veridical.core.errors import CannotJudgeError, InputError
-from veridical.core.types import Case, Detector, Edit, Judgement, Revision, Usage
+from veridical.core.errors import InputError
+from veridical.core.judging import judge, thresholds_in_force
+from veridical.core.types import Case, Edit, Judgement, Revision, Thresholds, Usage
 from veridical.revise.acceptance import Trial, weigh
 from veridical.revise.rule_revisers import Delete, Draft, Flag, Reviser, Task
 from veridical.revise.statements import Unit, statements_of
@@ -52,7 +53,7 @@ class Revised:
     revision: Revision
     before: Judgement
     after: Judgement | None
-    threshold: float
+    thresholds: Thresholds
     rounds: tuple[Round, ...]
     reason: str
     usage: Usage | None = None
@@ -79,13 +80,18 @@ class _Course:
 
 
 def revise(
-    cases: Sequence[Case], detector: Detector, reviser: Reviser, *, threshold: float | None = None, rounds: int = 1
+    cases: Sequence[Case],
+    detector: Detector,
+    reviser: Reviser,
+    *,
+    threshold: float | Mapping[str, float] | None = None,
+    rounds: int = 1,
 ) -> list[Revised]:
     """One result a case, in order. At most `rounds` (1 to 10) attempts each; a case ends with its first failed one.
 
-    `threshold` in (0, 1] is the score from which a statement counts as unsupported (default: the detector's own, else
-    0.5). All cases of a round go to the reviser, and to the detector, in one call. Raises `InputError` for a number of
-    rounds or a threshold out of range.
+    `threshold` in [0, 1] is the score from which a statement counts as unsupported, for all levels or per level
+    (default: the detector's own, else 0.5). All cases of a round go to the reviser, and to the detector, in one call.
+    Raises `InputError` for a number of rounds or a threshold out of range.
 
     >>> from veridical.core.types import Source
     >>> from veridical.detectors import load_detector
@@ -96,31 +102,24 @@ def revise(
     """
     if not 1 <= rounds <= MAX_ROUNDS:
         raise InputError(f"{rounds} rounds of revision", hint=f"from 1 to {MAX_ROUNDS}")
-    limit = check_threshold(threshold if threshold is not None else getattr(detector, "threshold", None) or THRESHOLD)
+    limits = thresholds_in_force(detector, threshold)
     courses = [
         _Course(case, judgement, case, judgement, spent=[judgement.usage])
-        for case, judgement in zip(cases, _judge(detector, list(cases)), strict=True)
+        for case, judgement in zip(cases, judge(detector, cases), strict=True)
     ]
     for _ in range(rounds):
-        tasks = [(course, task) for course in courses if not course.reason if (task := _task(course, limit))]
+        tasks = [(course, task) for course in courses if not course.reason if (task := _task(course, limits))]
         if tasks:
-            _round(tasks, detector, reviser, limit)
-    return [_result(course, limit) for course in courses]
+            _round(tasks, detector, reviser, limits)
+    return [_result(course, limits) for course in courses]
 
 
-def _judge(detector: Detector, cases: list[Case]) -> list[Judgement]:
-    judgements = detector.judge(cases) if cases else []
-    if len(judgements) != len(cases):
-        raise CannotJudgeError(f"detector {detector.name!r} gave {len(judgements)} judgements for {len(cases)} cases")
-    return judgements
-
-
-def _task(course: _Course, threshold: float) -> Task | None:
+def _task(course: _Course, thresholds: Thresholds) -> Task | None:
     """What is left to mend; None, and the reason noted, where there is nothing."""
     units = statements_of(course.now, course.judgement)
-    wrong = tuple(unit for unit in units if unit.score >= threshold)
+    wrong = tuple(unit for unit in units if unit.score >= thresholds.span)
     if wrong:
-        return Task(course.now, wrong, tuple(unit for unit in units if unit.score < threshold))
+        return Task(course.now, wrong, tuple(unit for unit in units if unit.score < thresholds.span))
     if course.judgement.hallucination is None and not course.judgement.verdicts:
         course.reason = f"it could not be judged: {'; '.join(course.judgement.notes) or 'no score'}"
     else:
@@ -128,7 +127,7 @@ def _task(course: _Course, threshold: float) -> Task | None:
     return None
 
 
-def _round(tasks: Sequence[tuple[_Course, Task]], detector: Detector, reviser: Reviser, threshold: float) -> None:
+def _round(tasks: Sequence[tuple[_Course, Task]], detector: Detector, reviser: Reviser, thresholds: Thresholds) -> None:
     """One attempt for each task; what is better replaces the text that stands."""
     drafts = reviser.draft([task for _, task in tasks])
     trying: list[tuple[_Course, Draft, Case]] = []
@@ -141,12 +140,12 @@ def _round(tasks: Sequence[tuple[_Course, Task]], detector: Detector, reviser: R
             course.reason = "unsupported statements are marked, not mended"
         else:
             trying.append((course, draft, replace(course.now, response=text)))
-    judged = _judge(detector, [case for _, _, case in trying])
+    judged = judge(detector, [case for _, _, case in trying])
     trials = [
         Trial(course.now, course.judgement, draft.edits, case, judgement)
         for (course, draft, case), judgement in zip(trying, judged, strict=True)
     ]
-    weighed = weigh(trials, detector, threshold)
+    weighed = weigh(trials, detector, thresholds)
     for (course, draft, case), judgement, (why, cost) in zip(trying, judged, weighed, strict=True):
         course.spent.append(cost)
         if why is None:
@@ -173,9 +172,9 @@ def _note(course: _Course, draft: Draft, text: str, judgement: Judgement | None,
     course.rounds.append(Round(draft.edits, text, judgement, kept, reason, draft.critique, draft.notes, draft.usage))
 
 
-def _result(course: _Course, threshold: float) -> Revised:
+def _result(course: _Course, thresholds: Thresholds) -> Revised:
     if not course.reason:
-        left = [u for u in statements_of(course.now, course.judgement) if u.score >= threshold]
+        left = [u for u in statements_of(course.now, course.judgement) if u.score >= thresholds.span]
         course.reason = f"{len(left)} statements are still unsupported after the last round" if left else (
             "nothing is unsupported any more"
         )  # fmt: skip
@@ -184,7 +183,7 @@ def _result(course: _Course, threshold: float) -> Revised:
         Revision(course.case.id, course.edits, course.now.response),
         course.before,
         None if course.marked else course.judgement,
-        threshold,
+        thresholds,
         tuple(course.rounds),
         course.reason,
         Usage.total(course.spent),

@@ -11,10 +11,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from veridical.core.decide import flagged
+from veridical.core.decide import decide, flagged
+from veridical.core.detector import Detector
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
+from veridical.core.judging import judge
 from veridical.core.segment import sentences
-from veridical.core.types import Case, Detector, Example, Judgement, Source
+from veridical.core.types import Case, Example, Judgement, Source, Thresholds
 from veridical.models.encode import Encoded, encode
 from veridical.models.generation import Generated, generate
 from veridical.models.load import LocalModel
@@ -208,15 +210,15 @@ def _written(shown: Example, text: Generated, writing: Writing, name: str) -> Ex
     return replace(shown, case=case, gold=gold, group=tuple(sorted(writing.groups(name).items())))
 
 
-def labelled(examples: Sequence[Example], detector: Detector, threshold: float) -> Iterator[Example]:
-    """The examples with what `detector` flags at `threshold` as their labels, under the detector's own name."""
-    judgements = detector.judge([example.case for example in examples])
+def labelled(examples: Sequence[Example], detector: Detector, thresholds: Thresholds) -> Iterator[Example]:
+    """The examples with what `detector` flags at `thresholds` as their labels, under the detector's own name."""
+    judgements = judge(detector, [example.case for example in examples])
     for example, judgement in zip(examples, judgements, strict=True):
-        marks = tuple(replace(v, score=1.0) for v in flagged(judgement, threshold))
+        marks = tuple(replace(v, score=1.0) for v in flagged(judgement, decide(example.case, judgement, thresholds)))
         whole = judgement.hallucination
-        wrong = bool(marks) if judgement.verdicts or whole is None else whole >= threshold
+        wrong = bool(marks) if judgement.verdicts or whole is None else whole >= thresholds.response
         said = judgement.verdicts or whole is not None
-        notes = (*judgement.notes, f"labelled by a detector at {threshold:g}, not by people")
+        notes = (*judgement.notes, f"labelled by a detector at {thresholds.span:g}, not by people")
         gold = replace(
             judgement,
             hallucination=float(wrong) if said else None,

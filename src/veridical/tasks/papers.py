@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Literal
 
-from veridical.core.decide import THRESHOLD, check_threshold
+from veridical.core.detector import Detector
 from veridical.core.segment import words
-from veridical.core.types import Case, Detector, Judgement, Usage
+from veridical.core.types import DEFAULT_THRESHOLD, Case, Judgement, Usage, check_threshold
 from veridical.detectors.claims.citations import CitationPolicy
 from veridical.detectors.claims.llm_checker import ModelChecker
 from veridical.detectors.claims.verify import Verify
@@ -100,7 +100,7 @@ def study(
     critics: Sequence[Judge] = (),
     judges: Sequence[Judge],
     audits: dict[str, Audit] | None = None,
-    threshold: float = THRESHOLD,
+    threshold: float = DEFAULT_THRESHOLD,
     rounds: int = 1,
     seed: int = 0,
 ) -> Study:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from veridical.core.decide import THRESHOLD, unjudged
+from veridical.core.decide import unjudged
 from veridical.core.errors import InputError
 from veridical.core.segment import sentences, words
-from veridical.core.types import Case, Judgement
+from veridical.core.types import DEFAULT_THRESHOLD, Case, Judgement
 from veridical.metrics.arrays import Floats
 from veridical.metrics.significance import bootstrap
 from veridical.revise.statements import statements_of
@@ -84,7 +84,7 @@ def prevalence(
     cases: Sequence[Case],
     judgements: Sequence[Judgement],
     *,
-    threshold: float = THRESHOLD,
+    threshold: float = DEFAULT_THRESHOLD,
     audit: Audit | None = None,
     resamples: int = 1000,
     seed: int = 0,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from veridical.core.perspectives import by_perspective
 from veridical.core.segment import has_words
 from veridical.core.spans import Span
 from veridical.core.types import Case, Omission, Source, SourceSpan
@@ -37,16 +38,15 @@ def coverage(
     nothing = Finding(1.0, "the response is empty")
     answers = list(findings) if has_words(case.response) else [nothing] * len(asked)
     unread = [source.id for (source, _), answer in zip(asked, answers, strict=True) if answer.score is None]
-    sides: dict[tuple[str, str], list[float]] = {}
+    scores: list[tuple[Source, float]] = []
     omissions = []
     for (source, span), answer in zip(asked, answers, strict=True):
         if answer.score is None:
             continue
-        side = ("source", source.id) if source.perspective is None else ("perspective", source.perspective)
-        sides.setdefault(side, []).append(answer.score)
+        scores.append((source, answer.score))
         if source.id not in unread or answer.score == 1.0:
             omissions.append(Omission(source.id, span, answer.score, answer.reason))
     notes = [f"{len(unread)} of {len(asked)} sentences to cover could not be judged"] if unread else []
-    worst = max((sum(scores) / len(scores) for scores in sides.values()), default=None)
+    worst = max((sum(group) / len(group) for group in by_perspective(scores)), default=None)
     judged = tuple(SourceSpan(omission.source_id, omission.span) for omission in omissions) if unread else None
     return (None if unread else worst), tuple(omissions), judged, notes

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from veridical.core.decide import THRESHOLD
 from veridical.core.errors import DataError, InputError
 from veridical.core.segment import has_words
-from veridical.core.types import Example
+from veridical.core.types import GOLD_THRESHOLD, Example
 from veridical.detectors.claims.llm_checker import Shot
 from veridical.detectors.claims.source_chunks import document
 
@@ -41,7 +40,7 @@ def draw_shots(examples: Sequence[Example], n: int) -> tuple[Shot, ...]:
     for example in sorted(examples, key=lambda e: (sum(len(s.text) for s in e.case.sources), e.case.id)):
         case, score = example.case, example.gold.hallucination
         text = document(case.sources) if case.sources else ""
-        wrong = score is not None and score >= THRESHOLD
+        wrong = score is not None and score >= GOLD_THRESHOLD
         if score is None or not has_words(text) or not has_words(case.response):
             continue
         if all(shot.document != text for shot in kinds[wrong]):

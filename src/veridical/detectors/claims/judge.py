@@ -11,10 +11,11 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
 
+from veridical.core.detector import DetectorContext, DetectorInfo, digest_of
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.segment import has_words
-from veridical.core.spec import count, digest_of, refuse_rest, share, split_options
-from veridical.core.types import Case, Example, Judgement
+from veridical.core.spec import Spec
+from veridical.core.types import Case, Example, Judgement, Level
 from veridical.detectors.claims.aggregate import compose
 from veridical.detectors.claims.citations import statements
 from veridical.detectors.claims.claim_checker import Finding
@@ -23,8 +24,8 @@ from veridical.detectors.claims.few_shot import draw_shots, read_shots
 from veridical.detectors.claims.llm_checker import Shot, quoted, read_cot, read_yes_no, turns
 from veridical.detectors.claims.source_chunks import document
 from veridical.llm.connection import OPTIONS, Connection
-from veridical.llm.prompts import Prompt, prompt
-from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request, fingerprint_of
+from veridical.llm.prompts import PromptTemplate, prompt
+from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request, model_fingerprint
 from veridical.llm.reply_parser import json_object, quotes, yes_no
 
 __all__ = ["WAYS", "Judge"]
@@ -42,9 +43,7 @@ class Judge:
     in `ModelChecker`.
     """
 
-    levels: tuple[str, ...] = ("response", "span")
-    grounded = True
-    asks = True
+    info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=True, needs_chat_model=True)
 
     def __init__(
         self,
@@ -63,18 +62,21 @@ class Judge:
         self.shots = () if isinstance(shots, int) else tuple(shots)
         self.wanted = shots if isinstance(shots, int) else len(self.shots)
         self.least_mass = least_mass
-        self.levels = ("response", "span") if way == "list" else ("response",)
+        if way != "list":
+            self.info = replace(self.info, levels=(Level.RESPONSE,))
         self.name = f"judge:{way}{f'+{self.wanted}' if shots else ''}:{model.name}"
 
     @classmethod
-    def from_spec(cls, argument: str | None, connection: Connection | None = None) -> Judge:
+    def from_spec(cls, spec: Spec, context: DetectorContext) -> Judge:
         """`judge[:WAY][,model=NAME,shots=FILE or N,least_mass=P,…]`, "…" being how the model is reached."""
-        rest, options = split_options(argument, (*OPTIONS, *_OPTIONS))
-        refuse_rest(rest, "judge", WAYS, (*OPTIONS, *_OPTIONS))
-        shots, mass = options.pop("shots", ""), options.pop("least_mass", "0.5")
-        model = (connection or Connection()).with_options(options).chat()
-        given = count("shots", shots) if shots.isdecimal() else read_shots(shots) if shots else ()
-        return cls(model, way=rest or "yes_no", shots=given, least_mass=share("least_mass", mass))  # type: ignore[arg-type]
+        own, reached = spec.split(_OPTIONS)
+        way = reached.accept(OPTIONS, values=1).value or "yes_no"
+        if way not in WAYS:
+            raise UnknownNameError("way of judging", way, WAYS)
+        model = (context.connection or Connection()).with_options(reached.options).chat()
+        text = own.options.get("shots", "")
+        shots = own.whole("shots") or 0 if text.isdecimal() else read_shots(text) if text else ()
+        return cls(model, way=way, shots=shots, least_mass=own.number("least_mass", 0.5))  # type: ignore[arg-type]
 
     def fit(self, examples: Sequence[Example]) -> Judge:
         """This judge with the worked examples that it wants, drawn from `examples` (`draw_shots`)."""
@@ -87,16 +89,18 @@ class Judge:
         """What its scores depend on: model, way, prompts, worked examples."""
         shots = [[shot.document, shot.claim, shot.supported, shot.reasoning] for shot in self.shots] or self.wanted
         prompts = [asked.hash for asked in self.prompts]
-        about = {"model": self.model.name, "way": self.way, "prompts": prompts, "least_mass": self.least_mass}
+        server = digest_of(model_fingerprint(self.model))
+        about = {
+            "model": self.model.name,
+            "server": server,
+            "way": self.way,
+            "prompts": prompts,
+            "least_mass": self.least_mass,
+        }
         return {**about, "shots": digest_of(shots)}
 
-    @property
-    def digest(self) -> str:
-        """A hash of `fingerprint` and of the server."""
-        return digest_of([self.fingerprint(), fingerprint_of(self.model)])
-
     @cached_property
-    def prompts(self) -> tuple[Prompt, Prompt]:
+    def prompts(self) -> tuple[PromptTemplate, PromptTemplate]:
         """The prompt that holds the document, and the one that asks."""
         return prompt("verify_document"), prompt(f"judge_{self.way}")
 
@@ -124,7 +128,7 @@ class Judge:
             prompt=f"{head.hash}+{tail.hash}",
         )
 
-    def _messages(self, head: Prompt, tail: Prompt, case: Case) -> tuple[Message, ...]:
+    def _messages(self, head: PromptTemplate, tail: PromptTemplate, case: Case) -> tuple[Message, ...]:
         shots = [(shot.document, shot.claim, self._answer(shot)) for shot in self.shots]
         return turns(head, tail, shots, document(case.sources), response=case.response)
 

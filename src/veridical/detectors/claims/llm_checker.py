@@ -13,15 +13,14 @@ from functools import cached_property
 from itertools import groupby
 from typing import Literal
 
-from veridical.core.decide import THRESHOLD
 from veridical.core.errors import InputError, MissingExtraError
 from veridical.core.quotes import find
 from veridical.core.segment import words
 from veridical.core.spans import Span
-from veridical.core.types import Evidence, Source, Usage
+from veridical.core.types import DEFAULT_THRESHOLD, Evidence, Source, Usage
 from veridical.detectors.claims.claim_checker import Finding, Question
 from veridical.detectors.claims.source_chunks import windows
-from veridical.llm.prompts import Prompt, fill, prompt
+from veridical.llm.prompts import PromptTemplate, fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
 from veridical.llm.reply_parser import labelled, numbered, quotes, strip_reasoning, yes_no, yes_no_mass
 
@@ -42,7 +41,7 @@ class Shot:
 
 
 def turns(
-    head: Prompt, tail: Prompt, shots: Sequence[tuple[str, str, str]], whole: str, **asked: str
+    head: PromptTemplate, tail: PromptTemplate, shots: Sequence[tuple[str, str, str]], whole: str, **asked: str
 ) -> tuple[Message, ...]:
     """The messages that ask `tail` about the document `whole`; `shots`: (document, claim, answer) of worked examples.
 
@@ -55,7 +54,7 @@ def turns(
     return (*made, Message("user", _asked(head, tail, whole, asked)))
 
 
-def _asked(head: Prompt, tail: Prompt, whole: str, asked: dict[str, str]) -> str:
+def _asked(head: PromptTemplate, tail: PromptTemplate, whole: str, asked: dict[str, str]) -> str:
     return f"{fill(head, document=whole)}\n\n{fill(tail, **asked)}"
 
 
@@ -180,7 +179,7 @@ class ModelChecker:
         )
 
     @cached_property
-    def prompts(self) -> tuple[Prompt, Prompt]:
+    def prompts(self) -> tuple[PromptTemplate, PromptTemplate]:
         """The prompt that holds the document, and the one that asks."""
         asking = "verify_many" if self.claims_per_call > 1 else f"verify_{self.way}"
         return prompt(self.head), prompt(asking)
@@ -293,7 +292,7 @@ def _any_window(found: Sequence[Finding]) -> Finding:
     read = [finding for finding in found if finding.score is not None]
     lost = [finding for finding in found if finding.score is None and finding.reason != _REFUSED]
     best = min(read, key=lambda finding: finding.score or 0.0, default=None)
-    if best is None or (lost and (best.score or 0.0) >= THRESHOLD):
+    if best is None or (lost and (best.score or 0.0) >= DEFAULT_THRESHOLD):
         why = lost[0].reason if lost else _REFUSED
         return Finding(None, why if len(found) == 1 else f"{len(lost)} of {len(found)} windows: {why}", usage=usage)
     evidence = tuple(dict.fromkeys(e for finding in read for e in finding.evidence))

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from veridical.core.detector import Detector, DetectorContext, DetectorInfo, digest_of
 from veridical.core.errors import InputError
 from veridical.core.segment import has_words
-from veridical.core.spec import count, digest_of, split_options
-from veridical.core.types import Case, Claim, Detector, Judgement, Source, Usage
+from veridical.core.spec import Spec
+from veridical.core.types import Case, Claim, Judgement, Level, Source, Usage
 from veridical.detectors.claims.aggregate import compose
 from veridical.detectors.claims.claim_checker import Checker, DetectorChecker, Finding, Question
 from veridical.detectors.claims.claims import sentence_claims
@@ -21,31 +22,28 @@ from veridical.detectors.claims.llm_checker import WAYS, ModelChecker
 from veridical.detectors.claims.source_chunks import document
 from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.prompts import fill, prompt
-from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request, fingerprint_of
+from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request, model_fingerprint
 from veridical.llm.reply_parser import strip_reasoning
 
 __all__ = ["SelfCheck"]
 
 _OPTIONS = ("samples", "temperature", "max_tokens", "seed")
-_NUMBERS = {"temperature": float, "seed": int}
 
 
 class SelfCheck:
     """Sampling consistency: the share of a generator's other answers that do not back a sentence (`selfcheck:overlap`).
 
-    `checker` compares a sentence with one other answer: the spec of a detector, a detector, a checker of claims, or
-    "yes_no" or "cot", which ask the generator. `hallucination` is the mean over the sentences. The prompt of the case
+    `checker` compares a sentence with one other answer: a detector, a checker of claims, or "yes_no" or "cot", which
+    ask the generator. `hallucination` is the mean over the sentences. The prompt of the case
     is asked again, else its question (with its history and sources).
     """
 
-    levels = ("response", "span")
-    grounded = False
-    asks = True
+    info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_chat_model=True)
 
     def __init__(
         self,
         generator: ChatModel,
-        checker: Checker | Detector | str = "overlap",
+        checker: Checker | Detector | str,
         *,
         samples: int = 5,
         temperature: float = 1.0,
@@ -66,32 +64,31 @@ class SelfCheck:
         self.name = f"selfcheck:{self.checker.name}{'' if own else f':{generator.name}'}"
 
     @classmethod
-    def from_spec(cls, argument: str | None, connection: Connection | None = None) -> SelfCheck:
+    def from_spec(cls, spec: Spec, context: DetectorContext) -> SelfCheck:
         """`selfcheck[:CHECKER][,model=NAME,samples=N,temperature=T,max_tokens=N,seed=N,…]`, "…" as for `judge`."""
-        from veridical.detectors import load_detector
-
-        rest, options = split_options(argument, (*OPTIONS, *_OPTIONS))
-        given: dict[str, Any] = {
-            name: count(name, options.pop(name)) for name in ("samples", "max_tokens") if name in options
-        }
-        try:
-            given |= {name: kind(options.pop(name)) for name, kind in _NUMBERS.items() if name in options}
-        except ValueError as error:
-            raise InputError(f"selfcheck: {error}", hint="temperature is a number, seed a whole one") from None
-        reached = (connection or Connection()).with_options(options)
-        checker: Detector | str = rest if rest in WAYS else load_detector(rest or "overlap", reached)
-        return cls(reached.chat(), checker, **given)
+        own, rest = spec.split(_OPTIONS)
+        reached, rest = rest.split(OPTIONS)
+        seed = own.options.get("seed", "0")
+        if not seed.isascii() or not seed.isdecimal():
+            raise InputError(f"seed of selfcheck is {seed!r}", hint="a whole number from 0")
+        generator = (context.connection or Connection()).with_options(reached.options).chat()
+        checker: Detector | str = rest.value if rest.value in WAYS else context.load(rest.nested("overlap"))  # type: ignore[assignment]
+        return cls(
+            generator,
+            checker,
+            samples=own.whole("samples", 5) or 5,
+            temperature=own.number("temperature", 1.0, 0.0, float("inf")),
+            max_tokens=own.whole("max_tokens", 512) or 512,
+            seed=int(seed),
+        )
 
     def fingerprint(self) -> dict[str, Any]:
         """What its scores depend on: generator, checker, and how samples are drawn."""
         drawn = [self.samples, self.temperature, self.max_tokens, self.seed]
-        prompts = [asked.hash for asked in getattr(self.checker, "prompts", ())]
-        return {"model": self.generator.name, "checker": self.checker.name, "prompts": prompts, "drawn": drawn}
-
-    @property
-    def digest(self) -> str:
-        """A hash of `fingerprint` and of the server."""
-        return digest_of([self.fingerprint(), fingerprint_of(self.generator)])
+        prompts = [each.hash for each in getattr(self.checker, "prompts", ())]
+        server = digest_of(model_fingerprint(self.generator))
+        about = {"model": self.generator.name, "server": server, "checker": self.checker.name}
+        return {**about, "prompts": prompts, "drawn": drawn}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement a case; all samples are asked for in one call, and all comparisons made in another."""
@@ -149,11 +146,7 @@ class SelfCheck:
 def _checker(given: Checker | Detector | str, generator: ChatModel) -> Checker:
     if given in WAYS:
         return ModelChecker(generator, way=given, head="selfcheck_document")  # type: ignore[arg-type]
-    if isinstance(given, str):
-        from veridical.detectors import load_detector
-
-        given = load_detector(given)
-    return DetectorChecker(given) if isinstance(given, Detector) else given
+    return DetectorChecker(given) if isinstance(given, Detector) else given  # type: ignore[return-value]
 
 
 def _messages(case: Case) -> tuple[Message, ...]:

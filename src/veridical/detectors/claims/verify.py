@@ -7,15 +7,16 @@ Nothing is thresholded here: C's threshold lies between the mean scores of label
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from veridical.core.detector import Detector, DetectorContext, DetectorInfo, digest_of, fingerprint_of, info_of
 from veridical.core.errors import InputError
 from veridical.core.segment import has_words
 from veridical.core.spans import Span
-from veridical.core.spec import count, digest_of, flag, refuse_rest, share, split_options
-from veridical.core.types import Case, Claim, Detector, Judgement, Source, Usage, Verdict
+from veridical.core.spec import Spec
+from veridical.core.types import Case, Claim, Judgement, Source, Usage, Verdict
 from veridical.detectors.claims.aggregate import compose
 from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG, CitationPolicy, ResponseCitations
 from veridical.detectors.claims.claim_checker import Checker, DetectorChecker, Finding, Question
@@ -25,7 +26,7 @@ from veridical.detectors.claims.few_shot import read_shots
 from veridical.detectors.claims.llm_checker import WAYS, ModelChecker
 from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.prompts import prompt
-from veridical.llm.protocol import ChatModel, fingerprint_of
+from veridical.llm.protocol import ChatModel, model_fingerprint
 
 __all__ = ["Verify"]
 
@@ -46,9 +47,7 @@ class Verify:
     perspective. A claim whose answer cannot be read leaves `judged` and is counted in the notes.
     """
 
-    levels = ("response", "span", "coverage")
-    grounded = True
-    asks = True
+    info = DetectorInfo(needs_sources=True, needs_chat_model=True)
 
     def __init__(
         self,
@@ -74,44 +73,37 @@ class Verify:
         self.name = f"verify:{self.checker.name}{''.join(more)}"
 
     @classmethod
-    def from_spec(cls, argument: str | None, connection: Connection | None = None) -> Verify:
+    def from_spec(cls, spec: Spec, context: DetectorContext) -> Verify:
         """`verify[:CHECKER][,citations=…,splitter=…,coverage=no,…]`.
 
-        CHECKER is the spec of any detector that reads sources, or yes_no or cot, which ask a model and also take
+        CHECKER is the spec of any detector that needs sources, or yes_no or cot, which ask a model and also take
         window, claims_per_call, shots=FILE, least_mass, and how the model is reached. Without one it is yes_no where a
         model is named, else overlap. `citations` are as in `CitationPolicy.parse`.
         """
-        from veridical.detectors import load_detector
-
-        rest, own = split_options(argument, _OPTIONS)
-        reached = connection or Connection()
-        head = rest.partition(",")[0]
-        if head in WAYS or not head or "=" in head:
-            rest, asking = split_options(rest, (*OPTIONS, *_ASKING))
-            refuse_rest(rest, "verify", WAYS, (*_OPTIONS, *OPTIONS, *_ASKING))
-            reached = reached.with_options({name: value for name, value in asking.items() if name in OPTIONS})
-            if rest or asking or reached.model:
-                return cls(_asking(rest, asking, reached), **_read(own, reached))
-        name, comma, options = rest.partition(",")
-        spec = f"{name}:{options}" if comma and ":" not in name else rest
-        return cls(load_detector(spec or "overlap", reached), **_read(own, reached))
+        own, rest = spec.split(_OPTIONS)
+        connection = context.connection or Connection()
+        if rest.value is None or rest.value in WAYS:
+            rest.accept((*OPTIONS, *_ASKING), values=1)
+            asking, reached = rest.split(_ASKING)
+            connection = connection.with_options(reached.options)
+            if rest.values or rest.options or connection.model:
+                return cls(_asking(rest.value, asking, connection), **_read(own, connection))
+        return cls(context.load(rest.nested("overlap")), **_read(own, connection))
 
     def fingerprint(self) -> dict[str, Any]:
         """What its scores depend on: how it asks, and what the detector that checks the claims says of itself."""
-        inner = getattr(getattr(self.checker, "detector", None), "fingerprint", None)
-        about = {"checker": self.checker.name} if inner is None else inner()
-        if self.model is not None:
-            about["prompts"] = [asked.hash for asked in (prompt("split_claims"), *getattr(self.checker, "prompts", ()))]
-        return {"splitter": self.splitter, "citations": str(self.citations or "off"), **about}
-
-    @property
-    def digest(self) -> str:
-        """A hash of what its scores depend on besides its name: "" for word overlap and its like."""
-        asked = (self.model, getattr(self.checker, "model", None))
-        servers = [fingerprint_of(model) for model in asked if model is not None]
-        shots = [[shot.document, shot.claim, shot.supported] for shot in getattr(self.checker, "shots", ())]
-        inner = getattr(getattr(self.checker, "detector", None), "digest", None)
-        return digest_of([self.fingerprint(), servers, shots, inner]) if servers or inner else ""
+        checker = self.checker
+        about: dict[str, Any] = {"splitter": self.splitter, "citations": str(self.citations or "off")}
+        inner = fingerprint_of(checker.detector) if isinstance(checker, DetectorChecker) else {"name": checker.name}
+        about |= {"coverage": self.coverage, "checker": inner}
+        models = [model for model in (self.model, getattr(checker, "model", None)) if model is not None]
+        if models:
+            prompts = (prompt("split_claims"), *getattr(checker, "prompts", ()))
+            shots = [[shot.document, shot.claim, shot.supported] for shot in getattr(checker, "shots", ())]
+            about["prompts"] = [each.hash for each in prompts]
+            about["shots"] = digest_of(shots)
+            about["server"] = digest_of([model_fingerprint(model) for model in models])
+        return about
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement a case; the claims of all cases go to the checker in one call."""
@@ -262,26 +254,27 @@ class _Plan:
         ]
 
 
-def _asking(way: str, options: Mapping[str, str], reached: Connection) -> ModelChecker:
+def _asking(way: str | None, options: Spec, reached: Connection) -> ModelChecker:
     """The checker that asks a model, as a spec's options say."""
-    numbers = {name: count(name, options[name]) for name in ("window", "claims_per_call") if name in options}
     return ModelChecker(
         reached.chat(),
         way=way or "yes_no",  # type: ignore[arg-type]
-        shots=read_shots(options["shots"]) if "shots" in options else (),
-        least_mass=share("least_mass", options.get("least_mass", "0.5")),
-        **numbers,  # type: ignore[arg-type]
+        shots=read_shots(options.options["shots"]) if "shots" in options.options else (),
+        least_mass=options.number("least_mass", 0.5),
+        window=options.whole("window"),
+        claims_per_call=options.whole("claims_per_call", 1) or 1,
     )
 
 
-def _read(options: Mapping[str, str], reached: Connection) -> dict[str, Any]:
-    """What `Verify` is made with, as a spec's options say."""
-    made: dict[str, Any] = {"splitter": options.get("splitter", "sentences")}
-    if made["splitter"] == "model":
-        made["model"] = reached.chat()
-    made["citations"] = CitationPolicy.parse(options.get("citations", "off"))
-    made["coverage"] = flag("coverage", options.get("coverage", "yes"))
-    return made
+def _read(options: Spec, reached: Connection) -> dict[str, Any]:
+    """The arguments of `Verify` that a spec's options give."""
+    splitter = options.choice("splitter", "sentences", ("sentences", "model"))
+    return {
+        "splitter": splitter,
+        "model": reached.chat() if splitter == "model" else None,
+        "citations": CitationPolicy.parse(options.options.get("citations", "off")),
+        "coverage": options.flag("coverage", True),
+    }
 
 
 def _checker(given: Checker | Detector | str, model: ChatModel | None) -> Checker:
@@ -289,7 +282,7 @@ def _checker(given: Checker | Detector | str, model: ChatModel | None) -> Checke
         assert model is not None
         return ModelChecker(model, way=given)  # type: ignore[arg-type]
     if isinstance(given, Detector):
-        if not getattr(given, "grounded", True):
+        if not info_of(given).needs_sources:
             raise InputError(f"{given.name} reads no sources", hint="a checker of claims must")
         return DetectorChecker(given)
     return given

@@ -18,12 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridical.core.detector import DetectorContext, DetectorInfo
 from veridical.core.errors import CannotJudgeError, DataError, InputError, UnknownNameError
 from veridical.core.segment import words
-from veridical.core.types import Case, Judgement
+from veridical.core.spans import Span
+from veridical.core.spec import Spec
+from veridical.core.types import Case, Judgement, Level
 from veridical.detectors.local.probe_settings import ProbeSettings
 from veridical.detectors.local.probe_streaming import ProbeSession
-from veridical.detectors.local.word_scores import judgement_of, not_judged
+from veridical.detectors.local.word_scores import UNITS, word_verdicts
 from veridical.metrics.calibration import calibrator
 from veridical.models.artifact import DETECTOR, Artifact, check_base, load_artifact
 from veridical.models.encode import Encoded, encode
@@ -33,9 +36,8 @@ from veridical.models.probe_heads import Probes, from_tensors, score
 from veridical.models.runner import Result, Runner, Want
 from veridical.models.template import get_template
 
-__all__ = ["UNITS", "Head", "Probe", "load_heads"]
+__all__ = ["UNITS", "Head", "Probe", "judgement_of", "load_heads"]
 
-UNITS = ("word", "token")
 _OPTIONS = ("device", "dtype", "max_windows", "model", "unit")
 Floats = NDArray[np.float64]
 
@@ -103,8 +105,7 @@ class Probe:
     Sources are read as part of the prompt. A case without sources is judged, too: by the model's states alone.
     """
 
-    levels: tuple[str, ...] = ("response", "span")
-    grounded = False
+    info = DetectorInfo((Level.RESPONSE, Level.SPAN))
 
     def __init__(
         self,
@@ -129,25 +130,15 @@ class Probe:
         self._checked = False
 
     @classmethod
-    def from_spec(cls, argument: str | None) -> Probe:
-        """The detector for `PATH[,model=FOLDER,unit=token,device=…,dtype=…,max_windows=N]`."""
-        path, *options = (argument or "").split(",")
-        if not path.strip():
+    def from_spec(cls, spec: Spec, context: DetectorContext) -> Probe:
+        """The detector for `probe:PATH[,model=FOLDER,unit=token,device=…,dtype=…,max_windows=N]`."""
+        if spec.accept(_OPTIONS, values=1).value is None:
             raise InputError("probe needs a trained probe", hint="probe:FOLDER, as `veridical train probe` wrote it")
-        given: dict[str, Any] = {}
-        for option in options:
-            key, sign, value = (part.strip() for part in option.partition("="))
-            if key not in _OPTIONS or not sign or key in given:
-                raise UnknownNameError("option of probe", option, [f"{o}=…" for o in _OPTIONS])
-            given[key] = value
-        if "max_windows" in given:
-            if not given["max_windows"].isdecimal() or int(given["max_windows"]) < 1:
-                raise InputError(f"max_windows of probe is {given['max_windows']!r}", hint="a whole number from 1")
-            given["max_windows"] = int(given["max_windows"])
-        made = cls(path.strip(), name=f"probe:{argument}", **given)
-        if "token" not in made.heads:
-            made.levels = ("response",)
-        return made
+        given: dict[str, Any] = {**spec.options, "max_windows": spec.whole("max_windows")}
+        probe = cls(spec.values[0], name=str(spec), **given)
+        if "token" not in probe.heads:
+            probe.info = DetectorInfo((Level.RESPONSE,))
+        return probe
 
     @cached_property
     def _loaded(self) -> tuple[Artifact, ProbeSettings, dict[str, Head]]:
@@ -177,9 +168,13 @@ class Probe:
         return self._loaded[2]
 
     @property
-    def threshold(self) -> float:
-        """That of the token-level probes, else of the response-level ones, as fitted on validation data."""
-        return self.heads["token" if "token" in self.heads else "response"].threshold
+    def thresholds(self) -> dict[Level, float]:
+        """Those of the response-level and of the token-level probes, as fitted on validation data.
+
+        Without response-level probes a response is scored by its worst token, and flagged from the tokens' threshold.
+        """
+        fitted = {Level.RESPONSE if name == "response" else Level.SPAN: h.threshold for name, h in self.heads.items()}
+        return {Level.RESPONSE: next(iter(fitted.values())), **fitted}
 
     @property
     def sublayers(self) -> tuple[int, ...]:
@@ -215,7 +210,7 @@ class Probe:
         """One judgement a case; all windows of all cases are batched together."""
         wordy = [bool(words(case.response)) for case in cases]
         if not any(wordy):
-            return [not_judged(case, self.name, "the response has no words") for case in cases]
+            return [Judgement(case.id, self.name, judged=(), notes=("the response has no words",)) for case in cases]
         model = self.base()
         sequences: list[Encoded] = []
         plans: list[slice | str] = []
@@ -224,7 +219,7 @@ class Probe:
         want = Want(logprobs=False, sublayers=self.sublayers)
         results = list(Runner(model).run(sequences, want))
         return [
-            not_judged(case, self.name, plan)
+            Judgement(case.id, self.name, judged=(), notes=(plan,))
             if isinstance(plan, str)
             else self._judgement(case, sequences[plan], results[plan])
             for case, plan in zip(cases, plans, strict=True)
@@ -247,7 +242,7 @@ class Probe:
     def _judgement(self, case: Case, windows: Sequence[Encoded], results: Sequence[Result]) -> Judgement:
         failed = [result.failed for result in results if result.failed]
         if failed:
-            return not_judged(case, self.name, *dict.fromkeys(failed))
+            return Judgement(case.id, self.name, judged=(), notes=tuple(dict.fromkeys(failed)))
         scores = {
             objective: np.stack([head.score(result.hidden) for result in results])
             for objective, head in self.heads.items()
@@ -264,9 +259,9 @@ class Probe:
         )
 
     def stream(self, case: Case, *, unit: str = "token", prompt_ids: Sequence[int] | None = None) -> ProbeSession:
-        """A session that judges a response to `case` while it is written; `case.response` is not read.
+        """Return a session that judges a response to `case` while it is generated; `case.response` is ignored.
 
-        `prompt_ids` are the tokens that the response's tokens follow, where they are not the template's.
+        `prompt_ids` are the tokens before the response's, where they are not the template's.
         """
         return ProbeSession(self.base(), self.heads, self.settings, case, unit=unit, prompt_ids=prompt_ids)
 
@@ -284,3 +279,27 @@ class Probe:
         monitor = ProbeMonitor(self.heads, batch=batch, device=model.device)
         with monitor.attached(model):
             yield monitor
+
+
+def judgement_of(
+    case: Case,
+    by: str,
+    spans: Sequence[Span | None],
+    *,
+    tokens: Floats | None,
+    response: float | None,
+    unit: str = "word",
+    notes: tuple[str, ...] = (),
+) -> Judgement:
+    """The judgement that scores come to: `tokens` for each of `spans`, `response` for the whole (None: not said).
+
+    Without `response` the highest token's score is that of the response.
+    """
+    if tokens is None:
+        return Judgement(case.id, by, response, notes=notes)
+    verdicts, judged = word_verdicts(case.response, spans, tokens, unit=unit)
+    if response is None and verdicts:
+        response = max(verdict.score for verdict in verdicts)
+    if judged is not None:
+        notes = (*notes, "the tokenizer has no token for a part of the response: it was not judged")
+    return Judgement(case.id, by, response, verdicts=verdicts, judged=judged, notes=notes)

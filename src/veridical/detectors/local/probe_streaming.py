@@ -12,7 +12,7 @@ from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.spans import Span
 from veridical.core.types import Case, Verdict
 from veridical.detectors.local.probe_settings import ProbeSettings
-from veridical.detectors.local.word_scores import score_units
+from veridical.detectors.local.word_scores import word_verdicts
 from veridical.models.encode import encode
 from veridical.models.generation import CachedForward, IncrementalDecoder
 from veridical.models.load import LocalModel
@@ -170,7 +170,7 @@ class ProbeSession:
             first += 1
         self._first = first
         scores = np.array(self.scores["token"][first : len(spans)])
-        verdicts, _ = score_units(self.text, spans[first:], scores, self._unit)
+        verdicts, _ = word_verdicts(self.text, spans[first:], scores, unit=self._unit)
         end = max((span.end for span in spans[first:] if span), default=0)
         # the last word of tokens may go on
         end -= self._unit == "word" and self._input == "tokens" and not final
