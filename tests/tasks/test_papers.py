@@ -177,7 +177,8 @@ def test_an_audit_that_cannot_be_is_refused(counts: tuple[int, ...]) -> None:
 def test_intervals_hold_and_shares_are_shares(rows: list[list[float]]) -> None:
     found = _prevalence(*map(tuple, rows), audit=Audit(3, 4))
     for estimate in (found.per_summary, found.share, found.share_adjusted):
-        assert 0 <= estimate.low <= estimate.high
+        assert (estimate.low is None) == (len(rows) == 1)  # no interval from a single summary
+        assert estimate.low is None or 0 <= estimate.low <= estimate.high
     assert found.share_adjusted.value <= found.share.value <= 1.0
     assert found.per_summary.value >= found.share.value
 

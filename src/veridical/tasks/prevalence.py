@@ -54,11 +54,11 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with the bounds of its 95 % interval."""
+    """A value with the bounds of its 95 % interval, None where there is none (a single summary)."""
 
     value: float
-    low: float
-    high: float
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +145,8 @@ class _Drawn:
 
 def _estimate(k: Floats, values: Callable[[bool], Floats], resamples: int, seed: int) -> Estimate:
     point = float(values(False).mean())
+    if len(k) == 1:
+        return Estimate(point)
     low, high = bootstrap(
         lambda weight: float(weight @ values(True)) / float(weight.sum()), range(len(k)), resamples=resamples, seed=seed
     )
