@@ -91,31 +91,12 @@ def stats_command(data: LabelledData, options: DataOptions) -> None:
 
     [bold]veridical data stats xsum_token:data/xsum_token[/bold]
     """
-    from veridical.core.spans import length
-    from veridical.datasets.split import content_hash, document_of
+    from veridical.datasets.stats import count_examples
 
-    with options.read(data) as reading:
-        examples = list(reading)
-    golds = [e.gold for e in examples]
-    labelled = [g.hallucination >= 0.5 for g in golds if g.hallucination is not None]
-    marked = sum(length(v.span for v in g.verdicts if v.score >= 0.5) for g in golds)
-    characters = sum(len(e.case.response) for e in examples)
-    groups = {key: len({v for e in examples for k, v in e.group if k == key}) for e in examples for key, _ in e.group}
-    lines = {
-        "cases": len(examples),
-        "documents": len({document_of(e) for e in examples}),
-        "labelled responses": len(labelled),
-        "of them hallucinated": f"{sum(labelled)} ({sum(labelled) / len(labelled):.1%})" if labelled else 0,
-        "not judged": sum(g.judged == () for g in golds),
-        "marked spans": sum(v.score >= 0.5 for g in golds for v in g.verdicts),
-        "marked characters": f"{marked} of {characters} ({marked / max(characters, 1):.1%})",
-        "omitted passages": sum(o.score >= 0.5 for g in golds for o in g.omissions),
-        "annotators' judgements": sum(len(e.annotations) for e in examples),
-        "groups": ", ".join(f"{key} ({n} values)" for key, n in groups.items()) or "none",
-        "hash": content_hash(examples),
-    }
-    for name, value in lines.items():
-        sys.stdout.write(f"{name:<24}{value}\n")
+    with options.read(data) as examples:
+        counts = count_examples(examples)
+    for name, count in counts.items():
+        sys.stdout.write(f"{name:<24}{count}\n")
 
 
 @data_app.command("convert")
