@@ -123,9 +123,9 @@ def test_nothing_judged_does_not_count(name):
 def test_a_threshold_is_asked_for(name):
     with pytest.raises(InputError, match="needs a threshold"):
         metric(name).rows(example(("Rome", 1.0)), judgement(("Rome", 1.0)))
-    with pytest.raises(InputError, match="threshold is 0"):
+    with pytest.raises(InputError, match="threshold is -1"):
         metric(name).rows(
-            example(("Rome", 1.0), sources=SOURCES, omission=0.0), judgement(("Rome", 1.0), omission=0.0), 0.0
+            example(("Rome", 1.0), sources=SOURCES, omission=0.0), judgement(("Rome", 1.0), omission=0.0), -1.0
         )
 
 

@@ -1,6 +1,6 @@
 """The claims of a response and where it makes them: its sentences (C §3.2), or what a model lists (C §2.2, A.1.1).
 
-A listed claim is found verbatim, then tolerantly (with the `fuzzy` extra), else it stays on the sentence whose words it
+A listed claim is found verbatim, then tolerantly, else it stays on the sentence whose words it
 shares. What no claim speaks of was not checked, and is said to be left.
 """
 
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from veridical.core.errors import MissingExtraError
-from veridical.core.quotes import find
+from veridical.core.quotes import find_quote
 from veridical.core.segment import has_words, words
 from veridical.core.spans import Span
 from veridical.core.stopwords import STOP_WORDS
@@ -123,10 +122,7 @@ def _notes(loose: int, astray: Sequence[str], left: int) -> tuple[str, ...]:
 def _find(text: str, wanted: str, used: Sequence[Span]) -> Span | None:
     """The first unused place, else any: two claims may rest on the same words."""
     for taken in (used, ()) if used else ((),):
-        try:
-            span = find(text, wanted, used=taken, min_similarity=MIN_SIMILARITY)
-        except MissingExtraError:
-            span = None  # without the extra a claim that is not verbatim stays on its sentence
+        span = find_quote(text, wanted, used=taken, min_similarity=MIN_SIMILARITY)
         if span is not None:
             return span
     return None

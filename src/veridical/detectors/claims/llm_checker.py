@@ -13,10 +13,9 @@ from functools import cached_property
 from itertools import groupby
 from typing import Literal
 
-from veridical.core.errors import InputError, MissingExtraError
-from veridical.core.quotes import find
+from veridical.core.errors import InputError
+from veridical.core.quotes import find_quote
 from veridical.core.segment import words
-from veridical.core.spans import Span
 from veridical.core.types import DEFAULT_THRESHOLD, Evidence, Source, Usage
 from veridical.detectors.claims.claim_checker import Finding, Question
 from veridical.detectors.claims.source_chunks import windows
@@ -116,21 +115,17 @@ def quoted(said: Sequence[str], claim: str, sources: Sequence[Source]) -> tuple[
     evidence: dict[Evidence, None] = {}
     strange: list[str] = []
     for part in (part for quote in said for part in _ELLIPSIS.split(quote) if words(part)):
-        places = (Evidence(s.id, span) for s in sources if (span := _find(s.text, part)))
+        places = (
+            Evidence(s.id, span)
+            for s in sources
+            if (span := find_quote(s.text, part.strip(), min_similarity=_QUOTE_SIMILARITY))
+        )
         place = next(places, None)
         if place is not None:
             evidence.setdefault(place)
-        elif len(words(part)) >= 3 and _find(claim, part) is None:
+        elif len(words(part)) >= 3 and find_quote(claim, part.strip(), min_similarity=_QUOTE_SIMILARITY) is None:
             strange.append(part)
     return tuple(evidence), strange
-
-
-def _find(text: str, quote: str) -> Span | None:
-    """The quote but for case, blanks and marks around it; without the extra a quote is verbatim or nowhere."""
-    try:
-        return find(text, quote.strip(), min_similarity=_QUOTE_SIMILARITY)
-    except MissingExtraError:
-        return None
 
 
 _QUOTE_SIMILARITY = 0.95
