@@ -32,11 +32,12 @@ DetectorNames = Annotated[
 
 @option_groups
 def check_command(
+    *,
     inputs: InputOptions,
+    detector: DetectorNames = None,
     decision: DecisionOptions,
     chat: ChatOptions,
     output: OutputOptions,
-    detector: DetectorNames = None,
 ) -> int:
     """Check a response against its sources, or every case in a file.
 
