@@ -37,12 +37,11 @@ def _section(title: str, command: Any) -> str:
         about = re.sub(r"\s+", " ", parameter.help or "")
         if parameter.param_type_name == "option":
             names = ", ".join(f"`{option}`" for option in (*parameter.opts, *parameter.secondary_opts))
-            shown = (
-                not isinstance(parameter.default, bool)
-                and parameter.default not in (None, [])
-                and not parameter.required
-            )
-            about += f" [default: {parameter.default}]" if shown else " [required]" if parameter.required else ""
+            default = parameter.default
+            if parameter.required:
+                about += " [required]"
+            elif not isinstance(default, bool) and default not in (None, []):
+                about += f" [default: {default}]"
         else:
             names = f"`{parameter.metavar or parameter.name.upper()}`"
         is_argument = parameter.param_type_name == "argument"
