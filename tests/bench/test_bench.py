@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.processes import python
 from veridical.bench.compare import compare, read_comparisons
 from veridical.bench.evaluation import rule
 from veridical.bench.results import Row, read_rows
@@ -254,8 +253,8 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_rows(
     monkeypatch.setenv("BY", by)
 
     def bench(out: str) -> int:
-        command = [sys.executable, "-c", START, "bench", "overlap", "fragile", "length", "--data", data, "--out", out]
-        return subprocess.run([*command, "--resamples", "20"], cwd=tmp_path, capture_output=True).returncode
+        command = ("bench", "overlap", "fragile", "length", "--data", data, "--out", out, "--resamples", "20")
+        return python("-c", START, *command, cwd=tmp_path).returncode
 
     assert bench("rows.jsonl") == code
     assert [row.detector for row in read_rows([tmp_path / "rows.jsonl"])] == ["overlap"], "what was done is kept"
