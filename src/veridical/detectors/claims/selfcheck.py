@@ -20,6 +20,7 @@ from veridical.detectors.claims.claim_checker import Checker, DetectorChecker, F
 from veridical.detectors.claims.claims import sentence_claims
 from veridical.detectors.claims.llm_checker import WAYS, ModelChecker
 from veridical.detectors.claims.source_chunks import document
+from veridical.detectors.overlap.detector import Overlap
 from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request, model_fingerprint
@@ -33,7 +34,7 @@ _OPTIONS = ("samples", "temperature", "max_tokens", "seed")
 class SelfCheck:
     """Sampling consistency: the share of a generator's other answers that do not back a sentence (`selfcheck:overlap`).
 
-    `checker` compares a sentence with one other answer: a detector, a checker of claims, or "yes_no" or "cot", which
+    `checker` (default: word overlap) compares a sentence with one other answer: a detector, a checker of claims, or "yes_no" or "cot", which
     ask the generator. `hallucination` is the mean over the sentences. The prompt of the case
     is asked again, else its question (with its history and sources).
     """
@@ -43,7 +44,7 @@ class SelfCheck:
     def __init__(
         self,
         generator: ChatModel,
-        checker: Checker | Detector | str,
+        checker: Checker | Detector | str | None = None,
         *,
         samples: int = 5,
         temperature: float = 1.0,
@@ -55,7 +56,7 @@ class SelfCheck:
                 f"samples is {samples}, the temperature {temperature}", hint="at least one sample, above temperature 0"
             )
         self.generator = generator
-        self.checker = _checker(checker, generator)
+        self.checker = _checker(checker or Overlap(), generator)
         self.samples = samples
         self.temperature = temperature
         self.max_tokens = max_tokens
