@@ -135,7 +135,7 @@ def test_bench_imports_where_there_is_no_module_resource(data: str) -> None:
         "from veridical.bench.settings import Settings;"
         f"((row,),) = run(Settings(['length'], [{data!r}], ['f1'], resamples=20)); assert row.peak_mb is None"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    done = python("-c", code, text=True)
     assert done.returncode == 0, done.stderr
 
 

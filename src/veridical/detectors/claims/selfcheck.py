@@ -34,8 +34,8 @@ _OPTIONS = ("samples", "temperature", "max_tokens", "seed")
 class SelfCheck:
     """Sampling consistency: the share of a generator's other answers that do not back a sentence (`selfcheck:overlap`).
 
-    `checker` (default: word overlap) compares a sentence with one other answer: a detector, a checker of claims, or "yes_no" or "cot", which
-    ask the generator. `hallucination` is the mean over the sentences. The prompt of the case
+    `checker` compares a sentence with one other answer: a detector (default: word overlap), a checker of claims, or
+    "yes_no" or "cot", which ask the generator. `hallucination` is the mean over the sentences. The prompt of the case
     is asked again, else its question (with its history and sources).
     """
 
