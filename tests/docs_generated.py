@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from veridical.core.detector import info_of
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -50,7 +52,7 @@ def detector_table() -> str:
     for name in DETECTORS:
         cls = DETECTORS.load(name)
         about = (inspect.getdoc(cls) or "").partition("\n")[0]
-        lines.append(f"| `{name}` | {about} | {', '.join(cls.levels)} |")
+        lines.append(f"| `{name}` | {about} | {', '.join(info_of(cls).levels)} |")
     return "\n".join(lines)
 
 

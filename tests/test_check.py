@@ -9,6 +9,7 @@ import pytest
 import veridical
 from veridical import Case, Judgement, Outcome, Source, Span, Verdict, VeridicalError
 from veridical.checking import BATCH, make_case
+from veridical.core.types import Level
 
 
 class Fixed:
@@ -42,7 +43,8 @@ def test_sources_are_named_in_order() -> None:
         ({"response": "a", "must_cover": "one text"}, r"must_cover=\[text\]"),
         ({"response": "a", "sources": ["b"], "detectors": "overlpa"}, "did you mean overlap"),
         ({"response": "a", "sources": ["b"], "detectors": []}, "no detector is named"),
-        ({"response": "a", "sources": ["b"], "threshold": 0.0}, "threshold is 0.0"),
+        ({"response": "a", "sources": ["b"], "threshold": -0.1}, "threshold is -0.1"),
+        ({"response": "a", "sources": ["b"], "threshold": {"word": 0.5}}, "unknown level 'word'"),
         ({"response": "a", "sources": ["b"], "fail_over": 1.0}, "fail_over is 1.0"),
         ({"response": "a", "sources": [Source("1", "b"), Source("1", "c")]}, "share the id '1'"),
     ],
@@ -93,11 +95,19 @@ def test_a_stranger_that_gives_too_few_is_refused() -> None:
 
 def test_each_detector_has_its_own_threshold() -> None:
     trained = Fixed(Judgement("1", "trained", 0.3), name="trained")
-    trained.threshold = 0.2  # type: ignore[attr-defined]
+    trained.thresholds = {Level.RESPONSE: 0.2}  # type: ignore[attr-defined]
     result = veridical.check("a", ["a"], detectors=["overlap", trained])
-    assert result.thresholds == (0.5, 0.2)
+    assert [decision.thresholds.response for decision in result.decisions] == [0.5, 0.2]
     assert result.outcome is Outcome.FLAGGED
     assert veridical.check("a", ["a"], detectors=trained, threshold=0.4).outcome is Outcome.CLEAR
+    assert veridical.check("a", ["a"], detectors=trained, threshold={"span": 0.4}).outcome is Outcome.FLAGGED
+
+
+def test_a_response_level_score_has_a_threshold_of_its_own() -> None:
+    claims = tuple(Verdict(Span(i, i + 1), 0.45) for i in range(5))
+    unlikely = Fixed(Judgement("1", "fixed", 0.97, verdicts=claims))
+    assert veridical.check("abcde", ["x"], detectors=unlikely).outcome is Outcome.FLAGGED
+    assert veridical.check("abcde", ["x"], detectors=unlikely, threshold={"response": 0.98}).outcome is Outcome.CLEAR
 
 
 def test_fail_over_looks_at_response_level_scores() -> None:

@@ -7,12 +7,12 @@
 """
 
 from veridical.checking import check, check_cases
+from veridical.core.detector import Detector
 from veridical.core.errors import VeridicalError
 from veridical.core.types import (
     Case,
     Checked,
     Claim,
-    Detector,
     Edit,
     Evidence,
     Example,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from veridical.core.decide import THRESHOLD, check_threshold, overall
-from veridical.core.errors import CannotJudgeError, InputError
-from veridical.core.types import Case, Checked, Detector, Judgement, Source
+from veridical.core.decide import decide, overall
+from veridical.core.detector import Detector
+from veridical.core.errors import InputError
+from veridical.core.judging import judge, thresholds_in_force
+from veridical.core.types import Case, Checked, Source
 
 __all__ = ["DEFAULT_DETECTOR", "check", "check_cases", "make_case"]
 
@@ -23,19 +25,30 @@ def check(
     must_cover: Sequence[str] = (),
     perspectives: Mapping[str, str] | None = None,
     detectors: str | Detector | Sequence[str | Detector] = DEFAULT_DETECTOR,
-    threshold: float | None = None,
+    threshold: float | Mapping[str, float] | None = None,
     fail_over: float | None = None,
 ) -> Checked:
     """What in `response` is not backed by `sources`, and what of what it had to cover it left out.
 
-    `must_cover` are further sources that the response has to cover; `perspectives` are such sources by the name of
-    the side they stand for. `threshold` in (0, 1] is the score from which a span is flagged (default: the
-    detector's own, else 0.5). With `fail_over` the outcome is "flagged" only where a response-level score is above it.
+    Args:
+        response: The text to check, as it was generated.
+        sources: The texts, or `Source`s, that it may rest on.
+        question: The question that it answers.
+        must_cover: Further sources that the response has to cover.
+        perspectives: Such sources by the name of the perspective that they stand for.
+        detectors: Specs such as "overlap" or "verify:overlap", or objects with `name` and `judge`.
+        threshold: The score in [0, 1] from which something is flagged, for all levels or per level ("response", "span",
+            "coverage", "source"). Default: the detector's own, else 0.5.
+        fail_over: Make the outcome "flagged" only where a response-level score is above this number.
 
-    Raises `InputError` for an empty response, an unknown detector or a threshold out of range.
+    Returns:
+        The judgements, what was decided on each, and the outcome; `flagged` and `omitted` are the spans.
+
+    Raises:
+        InputError: An empty response, an unknown detector, or a threshold out of range.
 
     >>> result = check("The tower is 300 m tall.", ["The tower is 330 m tall."])
-    >>> result.outcome.value, [v.span.of(result.case.response) for v in result.judgements[0].verdicts if v.score == 1]
+    >>> result.outcome.value, [span.of(result.case.response) for span in result.flagged]
     ('flagged', ['300'])
     """
     case = make_case(response, sources, question=question, must_cover=must_cover, perspectives=perspectives)
@@ -58,48 +71,43 @@ def make_case(
         raise InputError("sources is one text", hint="give a list: sources=[text]")
     if isinstance(must_cover, str):
         raise InputError("must_cover is one text", hint="give a list: must_cover=[text]")
-    made = [s if isinstance(s, Source) else Source(str(i), s) for i, s in enumerate(sources, 1)]
-    made += [Source(str(i), text, must_cover=True) for i, text in enumerate(must_cover, len(made) + 1)]
-    made += [Source(name, text, name, must_cover=True) for name, text in (perspectives or {}).items()]
-    return Case(id, response, tuple(made), question)
+    all_sources = [s if isinstance(s, Source) else Source(str(i), s) for i, s in enumerate(sources, 1)]
+    all_sources += [Source(str(i), text, must_cover=True) for i, text in enumerate(must_cover, len(all_sources) + 1)]
+    all_sources += [Source(name, text, name, must_cover=True) for name, text in (perspectives or {}).items()]
+    return Case(id, response, tuple(all_sources), question)
 
 
 def check_cases(
     cases: Iterable[Case],
     detectors: str | Detector | Sequence[str | Detector] = DEFAULT_DETECTOR,
     *,
-    threshold: float | None = None,
+    threshold: float | Mapping[str, float] | None = None,
     fail_over: float | None = None,
 ) -> Iterator[Checked]:
     """The same for any number of cases, lazily and in order; memory is bounded by a small batch.
 
     A bad argument raises at once, not at the first case.
     """
-    used = _load(detectors)
+    loaded = _load(detectors)
     if fail_over is not None and not 0.0 <= fail_over < 1.0:
         raise InputError(f"fail_over is {fail_over}", hint="it lies from 0 to below 1")
-    thresholds = tuple(
-        check_threshold(threshold if threshold is not None else getattr(d, "threshold", None) or THRESHOLD)
-        for d in used
-    )
-    return _run(iter(cases), used, thresholds, fail_over)
+    if threshold is not None:
+        thresholds_in_force(None, threshold)  # a bad one raises now, not at the first case
+    return _run(iter(cases), loaded, threshold, fail_over)
 
 
 def _run(
-    cases: Iterator[Case], used: list[Detector], thresholds: tuple[float, ...], fail_over: float | None
+    cases: Iterator[Case],
+    detectors: list[Detector],
+    threshold: float | Mapping[str, float] | None,
+    fail_over: float | None,
 ) -> Iterator[Checked]:
     while batch := list(islice(cases, BATCH)):
-        columns = [_judge(detector, batch) for detector in used]
+        columns = [judge(detector, batch) for detector in detectors]
+        thresholds = [thresholds_in_force(detector, threshold) for detector in detectors]
         for case, judgements in zip(batch, zip(*columns, strict=True), strict=True):
-            yield Checked(case, judgements, thresholds, overall(case, judgements, thresholds, fail_over))
-
-
-def _judge(detector: Detector, batch: list[Case]) -> list[Judgement]:
-    """The detector's judgements; `Checked` refuses those that are not about their case (plugins are strangers)."""
-    judgements = detector.judge(batch)
-    if len(judgements) != len(batch):
-        raise CannotJudgeError(f"detector {detector.name!r} gave {len(judgements)} judgements for {len(batch)} cases")
-    return judgements
+            decisions = tuple(decide(case, *pair) for pair in zip(judgements, thresholds, strict=True))
+            yield Checked(case, judgements, decisions, overall(case, judgements, decisions, fail_over))
 
 
 def _load(detectors: str | Detector | Sequence[str | Detector]) -> list[Detector]:

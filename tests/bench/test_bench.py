@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -223,7 +224,7 @@ from veridical.detectors.baselines import Coin
 class Fragile(Coin):
     """Baseline that dies once, on its third batch."""
     @classmethod
-    def from_spec(cls, argument):
+    def from_spec(cls, spec, context):
         return cls("fragile")
     def judge(self, cases):
         log = pathlib.Path("judged.log")
@@ -249,7 +250,7 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_rows(
     data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, code: int
 ) -> None:
     (tmp_path / "fragile.py").write_text(FRAGILE)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]))
     monkeypatch.setenv("BY", by)
 
     def bench(out: str) -> int:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from veridical import check
-from veridical.calibration.calibrated import Calibrated, Fitted, Scale, fingerprint_of, load_fitted, save_fitted
-from veridical.core.errors import CannotJudgeError, DataError, InputError, UnknownNameError
+from veridical.calibration.calibrated import Calibrated, Fitted, Scale, load_fitted, save_fitted
+from veridical.core.detector import DetectorInfo, fingerprint_of
+from veridical.core.errors import CannotJudgeError, DataError, InputError
 from veridical.core.spans import Span
-from veridical.core.types import Case, Evidence, Judgement, Omission, Source, Verdict
+from veridical.core.types import Case, Evidence, Judgement, Level, Omission, Source, Thresholds, Verdict
 from veridical.detectors import load_detector
 from veridical.metrics.calibration import Isotonic, Platt
 
@@ -41,8 +42,7 @@ SCALES = {
 class Fixed:
     """Says what it is told to."""
 
-    levels = ("response", "span", "coverage")
-    grounded = True
+    info = DetectorInfo(needs_sources=True)
 
     def __init__(self, said: Judgement | None = RAW, about: dict[str, Any] | None = None) -> None:
         self.name = "fixed"
@@ -58,7 +58,7 @@ class Fixed:
 
 def calibrated(folder: Path, scales: dict[str, Scale], detector: Fixed | None = None) -> Calibrated:
     used = detector or Fixed()
-    save_fitted(Fitted("fixed", fingerprint_of("fixed", used), scales), folder)
+    save_fitted(Fitted("fixed", fingerprint_of(used), scales), folder)
     return Calibrated(folder, detector=used)
 
 
@@ -75,17 +75,16 @@ def test_each_scale_has_its_own_probabilities_and_all_else_stays(tmp_path: Path)
 
 def test_thresholds_go_where_they_belong(tmp_path: Path) -> None:
     detector = calibrated(tmp_path, SCALES)
-    assert detector.threshold == 0.07
-    assert detector.thresholds == {"response": 0.3, "span": 0.07, "coverage": 0.05}
-    assert detector.levels == ("response", "span", "coverage")
-    assert calibrated(tmp_path, {"response": Scale(0.3)}).threshold == 0.3
+    assert detector.thresholds == {"response": 0.3, "span": 0.07, "coverage": 0.2, "source": 0.05}
+    assert detector.info.levels == tuple(Level)
+    assert calibrated(tmp_path, {"response": Scale(0.3)}).thresholds == {"response": 0.3}
 
 
 def test_check_flags_by_the_fitted_threshold(tmp_path: Path) -> None:
     detector = calibrated(tmp_path, {"response": Scale(0.3, HALF), "span": Scale(0.07, TENTH)})
     result = check("Cats bark.", CASE.sources, detectors=[detector])
-    assert result.thresholds == (0.07,)
-    assert [v.span for v in result.judgements[0].verdicts if v.score >= 0.07] == [Span(5, 9)]
+    assert result.decisions[0].thresholds == Thresholds(response=0.3, span=0.07)
+    assert result.flagged == (Span(5, 9),)
 
 
 def test_what_was_not_fitted_is_left_out_and_said(tmp_path: Path) -> None:
@@ -140,10 +139,10 @@ def test_another_detector_is_refused_with_the_difference_named(tmp_path: Path) -
 
 def test_another_spec_is_refused(tmp_path: Path) -> None:
     detector = load_detector("overlap")
-    save_fitted(Fitted("overlap", fingerprint_of("overlap", detector), SCALES), tmp_path)
+    save_fitted(Fitted("overlap", fingerprint_of(detector), SCALES), tmp_path)
     assert load_detector(f"calibrated:{tmp_path}").judge([CASE])
     for other in ("overlap:values", "length"):
-        with pytest.raises(InputError, match=f"does not fit '{other}': the (method|detector) differs"):
+        with pytest.raises(InputError, match=f"does not fit '{other}': the detector differs"):
             load_detector(f"calibrated:{tmp_path},detector={other}").judge([CASE])
 
 
@@ -153,10 +152,10 @@ def test_nothing_to_judge_loads_nothing(tmp_path: Path) -> None:
 
 
 def test_it_comes_back_as_it_was_saved(tmp_path: Path) -> None:
-    fitted = Fitted("fixed", {"method": "fixed"}, {"response": Scale(0.5, Platt(2.0, -1.0)), "span": Scale(0.25)})
+    fitted = Fitted("fixed", {}, {"response": Scale(0.5, Platt(2.0, -1.0)), "span": Scale(0.25)})
     save_fitted(fitted, tmp_path / "a" / "b")
     again = load_fitted(tmp_path / "a" / "b")
-    assert (again.scales, again.spec, again.fingerprint) == (fitted.scales, "fixed", {"method": "fixed"})
+    assert (again.scales, again.spec, again.fingerprint) == (fitted.scales, "fixed", {})
 
 
 @pytest.mark.parametrize(
@@ -164,12 +163,12 @@ def test_it_comes_back_as_it_was_saved(tmp_path: Path) -> None:
     [
         ({"kind": "probe"}, "of the kind 'probe', not 'calibrated'"),
         ({"veridical": "detector/9"}, "of format 9"),
-        ({"scales": {}}, "fitted for nothing"),
-        ({"scales": {"words": {"threshold": 0.5, "calibration": None}}}, "fitted for words"),
-        ({"scales": {"span": {"threshold": 0.0, "calibration": None}}}, "the threshold is 0.0"),
+        ({"scales": {}}, "nothing is fitted"),
+        ({"scales": {"words": {"threshold": 0.5, "calibration": None}}}, "a field is missing or of another type"),
+        ({"scales": {"span": {"threshold": -1.0, "calibration": None}}}, "the threshold is -1.0"),
         ({"scales": {"span": {"threshold": "x", "calibration": None}}}, "a field is missing or of another type"),
         ({"scales": {"span": {"threshold": 0.5, "calibration": {"kind": "magic"}}}}, "not a calibrator"),
-        ({"detector": None}, "of the detector None"),
+        ({"detector": None}, "for the detector None"),
     ],
 )
 def test_a_damaged_folder_is_refused(tmp_path: Path, change: dict[str, Any], error: str) -> None:
@@ -177,7 +176,7 @@ def test_a_damaged_folder_is_refused(tmp_path: Path, change: dict[str, Any], err
     path = tmp_path / "detector.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(DataError, match=error):
-        Calibrated(tmp_path)
+        load_detector(f"calibrated:{tmp_path}")
 
 
 def test_a_folder_without_it_and_wrong_options_are_refused(tmp_path: Path) -> None:
@@ -186,8 +185,8 @@ def test_a_folder_without_it_and_wrong_options_are_refused(tmp_path: Path) -> No
     with pytest.raises(InputError, match="needs a folder"):
         load_detector("calibrated")
     for option in ("unit=word", "detector=", "x"):
-        with pytest.raises(UnknownNameError):
-            Calibrated.from_spec(f"{tmp_path},{option}")
+        with pytest.raises(InputError):
+            load_detector(f"calibrated:{tmp_path},{option}")
 
 
 def test_a_detector_that_drops_a_case_is_caught(tmp_path: Path) -> None:
@@ -198,9 +197,9 @@ def test_a_detector_that_drops_a_case_is_caught(tmp_path: Path) -> None:
 
 
 def test_another_fit_under_the_same_name_is_another_detector(tmp_path: Path) -> None:
-    first = calibrated(tmp_path, SCALES).digest
-    assert calibrated(tmp_path, SCALES).digest == first
-    assert calibrated(tmp_path, {**SCALES, "span": Scale(0.08, TENTH)}).digest != first
+    first = calibrated(tmp_path, SCALES).fingerprint()
+    assert calibrated(tmp_path, SCALES).fingerprint() == first
+    assert calibrated(tmp_path, {**SCALES, "span": Scale(0.08, TENTH)}).fingerprint() != first
 
 
 def test_models_are_told_apart_and_may_move(tmp_path: Path) -> None:
@@ -217,7 +216,7 @@ def test_models_are_told_apart_and_may_move(tmp_path: Path) -> None:
     fitted = tmp_path / "fitted"
     for method in ("logprob", "salience", "verify:salience"):
         spec = f"{method}:{here},template=tldr,dtype=fp32"
-        save_fitted(Fitted(spec, fingerprint_of(spec, load_detector(spec)), SCALES), fitted)
+        save_fitted(Fitted(spec, fingerprint_of(load_detector(spec)), SCALES), fitted)
         (found,) = load_detector(f"calibrated:{fitted}").judge([CASE])
         moved = load_detector(f"calibrated:{fitted},detector={method}:{there},template=tldr,dtype=fp32")
         assert moved.judge([CASE])[0].hallucination == found.hallucination
@@ -232,11 +231,45 @@ def test_maps_come_along(tmp_path: Path) -> None:
     from veridical.models.testing import tiny
 
     spec = f"salience:{tiny('llama', tmp_path / 'model')},dtype=fp32"
-    save_fitted(Fitted(spec, fingerprint_of(spec, load_detector(spec)), SCALES), tmp_path / "fitted")
-    detector = Calibrated(tmp_path / "fitted")
+    save_fitted(Fitted(spec, fingerprint_of(load_detector(spec)), SCALES), tmp_path / "fitted")
+    detector = load_detector(f"calibrated:{tmp_path / 'fitted'}")
     (judgement, found), (nothing, none) = detector.judge_with_maps([CASE, Case("2", "Cats.")])
     assert judgement == detector.judge([CASE])[0]
     assert found is not None
     assert [w.text for w in found.response_words] == ["Cats", "bark"]
     assert (none, nothing.judged) == (None, ())
     assert calibrated(tmp_path / "x", SCALES).judge_with_maps([CASE])[0][1] is None
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "judge:cot,model=x,base_url=http://evil.invalid/v1,key_env=OPENAI_API_KEY",
+        "judge:cot,model=x",
+        "judge:cot,cache=written.db",
+        "selfcheck:overlap,model=x",
+        "verify:yes_no,shots=/etc/passwd",
+        'verify:"calibrated:other,detector=judge:cot",base_url=http://evil.invalid/v1',
+    ],
+)
+def test_an_artifact_may_not_say_how_a_chat_model_is_reached(tmp_path: Path, spec: str) -> None:
+    save_fitted(Fitted(spec, {}, SCALES), tmp_path)
+    with pytest.raises(InputError, match="an artifact may not say how a chat model is reached, nor name files"):
+        load_detector(f"calibrated:{tmp_path}")
+    with pytest.raises(InputError, match="an artifact may not"):
+        load_detector(f"verify:calibrated:{tmp_path}")
+
+
+def test_the_user_says_how_the_model_of_an_artifact_is_reached(tmp_path: Path) -> None:
+    pytest.importorskip("openai")
+    from veridical.llm.connection import Connection
+
+    script = tmp_path / "script.json"
+    script.write_text('{"": "Yes"}', "utf-8")
+    connection = Connection(model=f"scripted:{script}")
+    spec = "judge:yes_no"
+    save_fitted(Fitted(spec, fingerprint_of(load_detector(spec, connection)), SCALES), tmp_path)
+    (found,) = load_detector(f"calibrated:{tmp_path}", connection).judge([CASE])
+    assert found.hallucination == pytest.approx(0.0)
+    with pytest.raises(InputError, match="no language model is named"):
+        load_detector(f"calibrated:{tmp_path}")

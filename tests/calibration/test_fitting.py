@@ -12,12 +12,11 @@ import pytest
 
 from veridical import cli
 from veridical.calibration import fitting as threshold
-from veridical.calibration.calibrated import Calibrated
 from veridical.calibration.fitting import Plan, fit_thresholds
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.serialization import encode
 from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Omission, Source, Verdict
+from veridical.core.types import Case, Example, Judgement, Level, Omission, Source, Verdict
 from veridical.datasets.split import split_by_document
 from veridical.detectors import load_detector
 
@@ -46,21 +45,22 @@ def example(i: int) -> Example:
     return Example(Case(str(i), " ".join(parts), sides), gold, document=str(i // 2))
 
 
+OVERLAP = load_detector("overlap")
 EXAMPLES = [example(i) for i in range(600)]
 VALID = split_by_document(EXAMPLES)["valid"]
 
 
 def test_it_is_fitted_on_the_validation_part_alone() -> None:
-    whole = fit_thresholds("overlap", EXAMPLES)
-    alone = fit_thresholds("overlap", VALID, Plan(whole=True))
+    whole = fit_thresholds(OVERLAP, EXAMPLES)
+    alone = fit_thresholds(OVERLAP, VALID, Plan(whole=True))
     assert whole.scales == alone.scales
     assert whole.training["examples"] == len(VALID)
     assert (whole.training["part"], alone.training["part"]) == ("validation part", "all")
-    assert fit_thresholds("overlap", EXAMPLES, Plan(seed=1)).scales != whole.scales
+    assert fit_thresholds(OVERLAP, EXAMPLES, Plan(seed=1)).scales != whole.scales
 
 
 def test_every_scale_that_is_labelled_is_fitted_and_means_what_it_says() -> None:
-    fitted = fit_thresholds("overlap", EXAMPLES, Plan(whole=True))
+    fitted = fit_thresholds(OVERLAP, EXAMPLES, Plan(whole=True))
     assert set(fitted.scales) == {"response", "span", "coverage", "source"}
     about = fitted.validation["span"]
     assert about["calibration"] == "isotonic"  # 600 x 8 words
@@ -76,7 +76,9 @@ def test_every_scale_that_is_labelled_is_fitted_and_means_what_it_says() -> None
 
 def test_the_artifact_gives_the_figures_on_validation(tmp_path: Path) -> None:
     """What `calibrated` says of the validation part is flagged as the artifact says it is."""
-    fitted = fit_thresholds("overlap", EXAMPLES, Plan(rule="balanced_accuracy", calibration="platt"), out=tmp_path)
+    fitted = fit_thresholds(
+        load_detector("overlap"), EXAMPLES, Plan(rule="balanced_accuracy", calibration="platt"), out=tmp_path
+    )
     detector = load_detector(f"calibrated:{tmp_path}")
     judged = detector.judge([e.case for e in VALID])
     cut = fitted.scales["response"].threshold
@@ -86,60 +88,69 @@ def test_the_artifact_gives_the_figures_on_validation(tmp_path: Path) -> None:
 
 
 def test_rules_do_what_they_are_called() -> None:
-    precise = fit_thresholds("overlap", EXAMPLES, Plan(rule="precision@0.65", whole=True, levels=("span",)))
-    greedy = fit_thresholds("overlap", EXAMPLES, Plan(rule="precision@0.1", whole=True, levels=("span",)))
+    precise = fit_thresholds(
+        load_detector("overlap"), EXAMPLES, Plan(rule="precision@0.65", whole=True, levels=("span",))
+    )
+    greedy = fit_thresholds(
+        load_detector("overlap"), EXAMPLES, Plan(rule="precision@0.1", whole=True, levels=("span",))
+    )
     assert precise.validation["span"]["share_flagged"] < greedy.validation["span"]["share_flagged"]
     with pytest.raises(InputError, match=r"span: no threshold has a precision of 0\.99; the best is"):
-        fit_thresholds("overlap", EXAMPLES, Plan(rule="precision@0.99", whole=True, levels=("span",)))
+        fit_thresholds(OVERLAP, EXAMPLES, Plan(rule="precision@0.99", whole=True, levels=("span",)))
 
 
 def test_without_a_calibration_scores_stay_as_they_are(tmp_path: Path) -> None:
-    fitted = fit_thresholds("overlap", EXAMPLES, Plan(calibration="none"), out=tmp_path)
+    fitted = fit_thresholds(OVERLAP, EXAMPLES, Plan(calibration="none"), out=tmp_path)
     case = VALID[0].case
-    (raw,), (kept,) = (d.judge([case]) for d in (load_detector("overlap"), Calibrated(tmp_path)))
+    (raw,), (kept,) = (d.judge([case]) for d in (load_detector("overlap"), load_detector(f"calibrated:{tmp_path}")))
     assert kept.hallucination == raw.hallucination
     assert kept.verdicts == raw.verdicts
     assert fitted.scales["span"].calibration is None
 
 
 def test_a_level_can_be_chosen_and_must_be_there() -> None:
-    assert set(fit_thresholds("overlap", EXAMPLES, Plan(levels=("coverage",))).scales) == {"coverage", "source"}
+    assert set(fit_thresholds(OVERLAP, EXAMPLES, Plan(levels=("coverage",))).scales) == {
+        "coverage",
+        "source",
+    }
     unlabelled = [replace(e, gold=replace(e.gold, omission=None, omissions=())) for e in EXAMPLES]
-    assert set(fit_thresholds("overlap", unlabelled).scales) == {"response", "span"}
+    assert set(fit_thresholds(OVERLAP, unlabelled).scales) == {"response", "span"}
     with pytest.raises(InputError, match="nothing labels the level 'coverage'"):
-        fit_thresholds("overlap", unlabelled, Plan(levels=("coverage",)))
+        fit_thresholds(OVERLAP, unlabelled, Plan(levels=("coverage",)))
     with pytest.raises(InputError, match="length does not score 'span'"):
-        fit_thresholds("length", EXAMPLES, Plan(levels=("span",)))
+        fit_thresholds(load_detector("length"), EXAMPLES, Plan(levels=("span",)))
     mute = [replace(e, gold=Judgement(e.case.id, "human:a", judged=())) for e in EXAMPLES]
     with pytest.raises(InputError, match="the data say nothing about what overlap scores"):
-        fit_thresholds("overlap", mute)
+        fit_thresholds(OVERLAP, mute)
 
 
 def test_one_class_is_refused() -> None:
     for flagged in (False, True):
         one = [e for e in EXAMPLES if bool(e.gold.verdicts) == flagged]
         with pytest.raises(InputError, match=f"response: fitting needs both classes; all .* are {flagged}"):
-            fit_thresholds("overlap", one, Plan(levels=("response",)))
+            fit_thresholds(OVERLAP, one, Plan(levels=("response",)))
 
 
 def test_scores_that_say_nothing_are_refused() -> None:
     with pytest.raises(InputError, match=r"higher scores do not go with the labels \(ROC AUC 0\.500\)"):
-        fit_thresholds("majority", EXAMPLES, Plan(whole=True, levels=("response",)))
+        fit_thresholds(load_detector("majority"), EXAMPLES, Plan(whole=True, levels=("response",)))
     turned = [replace(e, gold=replace(e.gold, hallucination=1 - e.gold.hallucination, verdicts=())) for e in EXAMPLES]  # type: ignore[operator]
     for calibration in ("platt", "isotonic"):
         with pytest.raises(InputError, match="higher scores do not go with the labels"):
-            fit_thresholds("overlap", turned, Plan(whole=True, levels=("response",), calibration=calibration))
+            fit_thresholds(
+                load_detector("overlap"), turned, Plan(whole=True, levels=("response",), calibration=calibration)
+            )
 
 
 def test_a_gold_of_one_phrase_says_nothing_of_the_whole_response() -> None:
     phrases = [replace(e, gold=replace(e.gold, judged=(Span(0, 3),), verdicts=())) for e in EXAMPLES]
     with pytest.raises(InputError, match="nothing labels the level 'response'"):
-        fit_thresholds("overlap", phrases, Plan(levels=("response",)))
+        fit_thresholds(OVERLAP, phrases, Plan(levels=("response",)))
 
 
 def test_too_few_documents_and_wrong_names_are_refused() -> None:
     with pytest.raises(InputError, match="none of 1 examples lies in the validation part"):
-        fit_thresholds("overlap", [next(e for e in EXAMPLES if e not in VALID)])
+        fit_thresholds(OVERLAP, [next(e for e in EXAMPLES if e not in VALID)])
     for wrong in ({"rule": "f2"}, {"calibration": "magic"}, {"levels": ("word",)}):
         with pytest.raises(UnknownNameError):
             Plan(**wrong)  # type: ignore[arg-type]
@@ -151,7 +162,7 @@ def test_cross_fitted_figures_come_from_other_documents(monkeypatch: pytest.Monk
     monkeypatch.setattr(
         threshold, "_fit_on", lambda labels, *a, **k: (sizes.append(len(labels)), real(labels, *a, **k))[1]
     )
-    fit_thresholds("overlap", EXAMPLES, Plan(whole=True, levels=("response",)))
+    fit_thresholds(OVERLAP, EXAMPLES, Plan(whole=True, levels=("response",)))
     assert sizes[0] == 600
     assert len(sizes) == 6
     assert sum(sizes[1:]) == 4 * 600
@@ -159,7 +170,7 @@ def test_cross_fitted_figures_come_from_other_documents(monkeypatch: pytest.Monk
 
 def test_few_documents_have_no_cross_fitted_figures() -> None:
     few = [replace(e, document=str(i % 4)) for i, e in enumerate(EXAMPLES)]
-    fitted = fit_thresholds("overlap", few, Plan(whole=True, levels=("span",)))
+    fitted = fit_thresholds(OVERLAP, few, Plan(whole=True, levels=("span",)))
     assert fitted.validation["span"]["cross_fitted"] is None
 
 
@@ -198,9 +209,10 @@ def test_the_command_and_what_reads_its_folder(
     answer, source = str(tmp_path / "answer.txt"), str(tmp_path / "source.txt")
     code, shown, _ = run("check", answer, source, "-d", f"calibrated:{out}", "--json")
     checked = json.loads(shown)
-    assert checked["thresholds"] == [document["scales"]["span"]["threshold"]]
-    flagged = [v for v in checked["judgements"][0]["verdicts"] if v["score"] >= checked["thresholds"][0]]
-    assert (code, [v["span"]["start"] for v in flagged]) == (1, [4])
+    (decision,) = checked["decisions"]
+    assert decision["thresholds"] == {name: about["threshold"] for name, about in document["scales"].items()}
+    flagged = [checked["judgements"][0]["verdicts"][i]["span"]["start"] for i in decision["verdicts"]]
+    assert (code, flagged) == (1, [4])
 
 
 def test_the_command_refuses_in_one_line(data: str, tmp_path: Path, run: Callable[..., tuple[int, str, str]]) -> None:
@@ -216,7 +228,7 @@ def test_bench_measures_with_the_fitted_thresholds(data: str, tmp_path: Path) ->
     from veridical.bench.run import run as bench
     from veridical.bench.settings import Settings, load
 
-    fitted = fit_thresholds("overlap", EXAMPLES, Plan(rule="balanced_accuracy"), out=tmp_path / "fitted")
+    fitted = fit_thresholds(OVERLAP, EXAMPLES, Plan(rule="balanced_accuracy"), out=tmp_path / "fitted")
     names = ["ece", "brier", "f1", "token_f1"]
     settings = Settings(["overlap", f"calibrated:{tmp_path}/fitted"], [data], names, fit="none", resamples=20)
     loaded = load(data, settings)
@@ -224,11 +236,10 @@ def test_bench_measures_with_the_fitted_thresholds(data: str, tmp_path: Path) ->
     assert {e.document for e in loaded.examples} == {e.document for e in split_by_document(EXAMPLES)["test"]}
     before, after = (rows[0] for rows in bench(settings))
     assert (before.split, after.split) == ("test part", "test part")
-    assert before.thresholds == dict.fromkeys(("response", "span", "coverage"), 0.5)
-    wanted = {"response": "response", "span": "span", "coverage": "source"}
-    assert after.thresholds == {level: fitted.scales[scale].threshold for level, scale in wanted.items()}
+    assert before.thresholds == dict.fromkeys(Level, 0.5)
+    assert after.thresholds == {level: fitted.scales[level].threshold for level in Level}
     assert after.threshold_from == "detector"
     for name in ("ece", "brier"):
         assert after.metrics[name].value < before.metrics[name].value  # type: ignore[operator]
     given = Settings([f"calibrated:{tmp_path}/fitted"], [data], names, fit="none", threshold=0.9, resamples=20)
-    assert next(bench(given))[0].thresholds == dict.fromkeys(("response", "span", "coverage"), 0.9)
+    assert next(bench(given))[0].thresholds == dict.fromkeys(Level, 0.9)

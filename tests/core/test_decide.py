@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -9,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.decide import check_threshold, flagged, merge, omitted, outcome, overall, unjudged
+from veridical.core.decide import decide, flagged, merge, omitted, outcome, overall, unjudged
 from veridical.core.errors import InputError, SpanError
 from veridical.core.spans import Span, union
-from veridical.core.types import Case, Judgement, Omission, Outcome, Source, Verdict
+from veridical.core.types import Case, Judgement, Omission, Outcome, Source, Thresholds, Verdict, check_threshold
 
 PLAIN = Case("1", "It is so.", (Source("a", "It is."),))
 COVER = Case("1", "It is so.", (Source("a", "It is."), Source("b", "Be it.", must_cover=True)))
@@ -35,7 +36,8 @@ TABLE: list[tuple[str, Case, dict[str, Any], Outcome]] = [
     ("high response score", PLAIN, {"hallucination": 0.5}, FLAGGED),
     ("low span", PLAIN, {"verdicts": verdict(0.4)}, CLEAR),
     ("high span", PLAIN, {"verdicts": verdict(0.5)}, FLAGGED),
-    ("spans decide before the response score", PLAIN, {"verdicts": verdict(0.4), "hallucination": 0.9}, CLEAR),
+    ("low span, high response score", PLAIN, {"verdicts": verdict(0.4), "hallucination": 0.9}, FLAGGED),
+    ("low omitted span, high omission", COVER, {"omissions": omission(0.1), "omission": 0.9}, FLAGGED),
     ("high span, low response score", PLAIN, {"verdicts": verdict(0.9), "hallucination": 0.0}, FLAGGED),
     ("said to be judged, no verdict", PLAIN, {"judged": ALL}, CLEAR),
     ("nothing judged", PLAIN, {"judged": (), "hallucination": 0.0}, UNJUDGED),
@@ -79,14 +81,23 @@ FAIL_OVER: list[tuple[str, Case, dict[str, Any], Outcome]] = [
 ]
 
 
+def over(case: Case, judgement: Judgement, fail_over: float | None) -> Outcome:
+    return overall(case, [judgement], [decide(case, judgement)], fail_over)
+
+
 @pytest.mark.parametrize("case, said, wanted", [row[1:] for row in FAIL_OVER], ids=[row[0] for row in FAIL_OVER])
 def test_outcome_with_fail_over(case: Case, said: dict[str, Any], wanted: Outcome) -> None:
-    assert outcome(case, Judgement("1", "x", **said), 0.5, 0.3) is wanted
+    assert over(case, Judgement("1", "x", **said), 0.3) is wanted
 
 
 def test_the_threshold_is_inclusive() -> None:
     judgement = Judgement("1", "x", verdicts=verdict(0.7))
-    assert [outcome(PLAIN, judgement, t) for t in (0.69, 0.7, 0.71, 1.0)] == [FLAGGED, FLAGGED, CLEAR, CLEAR]
+    assert [outcome(PLAIN, judgement, Thresholds(span=t)) for t in (0.69, 0.7, 0.71, 1.0)] == [
+        FLAGGED,
+        FLAGGED,
+        CLEAR,
+        CLEAR,
+    ]
 
 
 @pytest.mark.parametrize("response", ["", " \n\t\u3000"])
@@ -96,7 +107,7 @@ def test_an_empty_response_is_never_clear(response: str, judged: tuple[Span, ...
     case = Case("1", response, (Source("a", "It is.", must_cover=True),))
     judgement = Judgement("1", "x", score, 0.0, judged=judged)
     assert outcome(case, judgement) is UNJUDGED
-    assert outcome(case, judgement, 0.5, 0.3) is UNJUDGED
+    assert over(case, judgement, 0.3) is UNJUDGED
     assert unjudged(case, judgement) == []
     assert outcome(case, Judgement("1", "x", score, 1.0, judged=judged)) is FLAGGED
 
@@ -122,12 +133,13 @@ def test_clear_is_never_said_of_what_was_not_heard_whole(fail_over: float | None
             () if source_score is None else omission(source_score) if case is COVER else (),
             judged,
         )
-        if outcome(case, judgement, 0.5, fail_over) is CLEAR:
+        if over(case, judgement, fail_over) is CLEAR:
             assert judged in (None, ALL)
             assert hallucination is not None or judgement.verdicts or judged == ALL
             assert case is PLAIN or missing is not None or judgement.omissions
             assert fail_over is None or 0.9 not in (hallucination, missing)
-            assert fail_over is not None or 0.9 not in (span_score, *(o.score for o in judgement.omissions))
+            spans = (span_score, *(o.score for o in judgement.omissions))
+            assert fail_over is not None or 0.9 not in (hallucination, missing, *spans)
 
 
 def test_unjudged_parts_hold_more_than_white_space() -> None:
@@ -138,24 +150,41 @@ def test_unjudged_parts_hold_more_than_white_space() -> None:
 
 def test_flagged_and_omitted_come_in_order() -> None:
     verdicts = tuple(Verdict(Span(a, a + 1), s) for a, s in ((4, 0.9), (0, 0.5), (2, 0.49)))
-    assert [v.span.start for v in flagged(Judgement("1", "x", verdicts=verdicts))] == [0, 4]
-    assert [v.span.start for v in flagged(Judgement("1", "x", verdicts=verdicts), 0.4)] == [0, 2, 4]
+    judgement = Judgement("1", "x", verdicts=verdicts)
+    assert [v.span.start for v in flagged(judgement, decide(PLAIN, judgement))] == [0, 4]
+    assert [v.span.start for v in flagged(judgement, decide(PLAIN, judgement, Thresholds(span=0.4)))] == [0, 2, 4]
     omissions = (*omission(0.9), Omission("b", Span(0, 1), 0.8), *omission(0.6, "a"), *omission(0.1, "a"))
-    found = omitted(Judgement("1", "x", omissions=omissions))
+    judgement = Judgement("1", "x", omissions=omissions)
+    found = omitted(judgement, decide(TWO, judgement))
     assert [(o.source_id, o.score) for o in found] == [("a", 0.6), ("b", 0.8), ("b", 0.9)]
-    assert omitted(Judgement("1", "x", omissions=omissions), 0.95) == []
+    assert omitted(judgement, decide(TWO, judgement, Thresholds(source=0.95))) == []
 
 
-@pytest.mark.parametrize("threshold", [0.0, -1.0, 1.01, float("nan"), float("inf")])
+@pytest.mark.parametrize("threshold", [-1.0, 1.01, float("nan"), float("inf")])
 def test_a_threshold_out_of_range_is_refused(threshold: float) -> None:
     with pytest.raises(InputError, match=f"the threshold is {threshold}"):
         check_threshold(threshold)
     with pytest.raises(InputError):
-        outcome(PLAIN, Judgement("1", "x", 0.1), threshold)
+        Thresholds(source=threshold)
 
 
 def test_a_threshold_in_range_is_returned() -> None:
-    assert [check_threshold(t) for t in (1e-9, 0.5, 1.0)] == [1e-9, 0.5, 1.0]
+    assert [check_threshold(t) for t in (0.0, 1e-9, 0.5, 1.0)] == [0.0, 1e-9, 0.5, 1.0]
+
+
+def test_each_score_is_compared_with_the_threshold_of_its_own_level() -> None:
+    judgement = Judgement("1", "x", 0.6, 0.6, verdict(0.6), omission(0.6))
+    limits = Thresholds(response=0.7, span=0.7, coverage=0.7, source=0.7)
+    assert decide(COVER, judgement, limits).outcome is CLEAR
+    for level, flags in {
+        "response": (True, False, (), ()),
+        "span": (False, False, (0,), ()),
+        "coverage": (False, True, (), ()),
+        "source": (False, False, (), (0,)),
+    }.items():
+        found = decide(COVER, judgement, replace(limits, **{level: 0.6}))
+        assert found.outcome is FLAGGED
+        assert (found.hallucination, found.omission, found.verdicts, found.omissions) == flags
 
 
 MERGED = [
@@ -207,4 +236,4 @@ def test_merge_loses_nothing_and_adds_no_letter(text: str, pairs: list[tuple[int
 )
 def test_several_judgements_together(judgements: list[Judgement], expected: Outcome) -> None:
     case = Case("1", "Tall.", (Source("a", "The tower is tall.", must_cover=True),))
-    assert overall(case, judgements, [0.5] * len(judgements)) is expected
+    assert overall(case, judgements, [decide(case, j) for j in judgements]) is expected

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import pytest
 
+from veridical.core.decide import decide
+from veridical.core.detector import Detector
 from veridical.core.errors import InputError, SpanError
 from veridical.core.spans import Span
 from veridical.core.types import (
     Case,
     Checked,
     Claim,
-    Detector,
+    Decision,
     Evidence,
     Example,
     Judgement,
@@ -22,6 +24,7 @@ from veridical.core.types import (
     Outcome,
     Source,
     SourceSpan,
+    Thresholds,
     Verdict,
     check_judgement,
     judged_spans,
@@ -98,7 +101,7 @@ def test_a_span_outside_its_text_is_refused(judgement: Judgement) -> None:
     with pytest.raises(SpanError):
         Example(CASE, Judgement("1", "x"), annotations=(judgement,))
     with pytest.raises(SpanError):
-        Checked(CASE, (judgement,), (0.5,), Outcome.CLEAR)
+        Checked(CASE, (judgement,), (Decision(Thresholds(), Outcome.CLEAR),), Outcome.CLEAR)
 
 
 @pytest.mark.parametrize("judgement", INSIDE.values(), ids=INSIDE)
@@ -124,9 +127,22 @@ def test_a_judgement_of_another_case_is_refused() -> None:
         check_judgement(CASE, Judgement("2", "x"))
 
 
-def test_a_check_has_one_threshold_a_judgement() -> None:
-    with pytest.raises(InputError, match="case '1': 1 judgements but 2 thresholds"):
-        Checked(CASE, (Judgement("1", "x"),), (0.5, 0.5), Outcome.CLEAR)
+def test_a_check_has_one_decision_per_judgement() -> None:
+    decision = Decision(Thresholds(), Outcome.CLEAR)
+    with pytest.raises(InputError, match="case '1': 1 judgements but 2 decisions"):
+        Checked(CASE, (Judgement("1", "x"),), (decision, decision), Outcome.CLEAR)
+    with pytest.raises(InputError, match="a decision flags what 'x' did not find"):
+        Checked(CASE, (Judgement("1", "x"),), (replace(decision, verdicts=(0,)),), Outcome.CLEAR)
+
+
+def test_flagged_and_omitted_spans_are_joined_over_detectors() -> None:
+    case = Case("1", "one two", (Source("a", "three four", must_cover=True),))
+    first = Judgement("1", "x", verdicts=(Verdict(Span(0, 3), 0.9), Verdict(Span(4, 7), 0.1)))
+    second = Judgement("1", "y", verdicts=(Verdict(Span(2, 5), 0.9),), omissions=(Omission("a", Span(0, 5), 0.7),))
+    decisions = tuple(decide(case, judgement) for judgement in (first, second))
+    checked = Checked(case, (first, second), decisions, Outcome.FLAGGED)
+    assert checked.flagged == (Span(0, 5),)
+    assert checked.omitted == {"a": (Span(0, 5),)}
 
 
 def test_judged_spans_are_all_unless_said_otherwise() -> None:

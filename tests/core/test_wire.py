@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from veridical.core.decide import decide
 from veridical.core.errors import UnknownNameError, WireError
 from veridical.core.serialization import KINDS, TAG, decode, decode_case, encode, kind_of, parse, schema
 from veridical.core.spans import Span
@@ -27,6 +28,7 @@ from veridical.core.types import (
     Outcome,
     Revision,
     Source,
+    Thresholds,
     Turn,
     Usage,
     Verdict,
@@ -98,8 +100,9 @@ def examples(draw: st.DrawFn) -> Example:
 def checks(draw: st.DrawFn) -> Checked:
     case = draw(CASE)
     judged = draw(some(judgements(case), 2))
-    thresholds = tuple(draw(SCORE) for _ in judged)
-    return Checked(case, judged, thresholds, draw(st.sampled_from(Outcome)))
+    limits = st.builds(Thresholds, SCORE, SCORE, SCORE, SCORE)
+    decisions = tuple(decide(case, judgement, draw(limits)) for judgement in judged)
+    return Checked(case, judged, decisions, draw(st.sampled_from(Outcome)))
 
 
 REVISION = st.builds(Revision, TEXT, some(st.builds(Edit, span_in("x" * 99), TEXT, TEXT)), TEXT)
@@ -135,7 +138,7 @@ def test_a_record_comes_back_as_it_went(kind: str, data: st.DataObject) -> None:
 def test_a_schema_is_a_schema_and_knows_the_tag(kind: str) -> None:
     described = schema(kind)
     jsonschema.Draft202012Validator.check_schema(described)
-    assert described["properties"][TAG] == {"const": f"{kind}/1"}
+    assert described["properties"][TAG] == {"const": f"{kind}/{2 if kind == 'check' else 1}"}
     assert set(described["properties"]) == {TAG, *(f.name for f in dataclasses.fields(KINDS[kind]))}
     assert not VALIDATORS[kind].is_valid({TAG: f"{kind}/1", "stray": 1})
 
@@ -234,7 +237,7 @@ MALFORMED = [
     (judgement('"judged":[{"start":2,"end":1}]'), r"judged\[0\]: span \[2, 1\) is not a span"),
     (judgement('"judged":[[0,1]]'), r"judged\[0\]: should be an object"),
     (
-        '{"veridical":"check/1","case":{"id":"1","response":""},"judgements":[],"thresholds":[],"outcome":"ok"}',
+        '{"veridical":"check/2","case":{"id":"1","response":""},"judgements":[],"decisions":[],"outcome":"ok"}',
         "check.outcome: should be 'clear', 'flagged' or 'unjudged'",
     ),
     (

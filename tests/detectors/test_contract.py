@@ -4,14 +4,19 @@ needs an argument)."""
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from veridical.core.types import Case, Detector, Judgement, Source, check_judgement
+from veridical.core.detector import Detector, DetectorInfo, fingerprint_of, info_of, thresholds_of
+from veridical.core.errors import InputError
+from veridical.core.serialization import encode
+from veridical.core.types import Case, Example, Judgement, Level, Source, Span, Verdict, check_judgement
 from veridical.detectors import DETECTORS, load_detector
 
 # name -> the specs under which the contract is run; a detector without options needs no entry. MODEL is a tiny language
@@ -27,7 +32,7 @@ SPECS: dict[str, list[str]] = {
     ],
     "majority": ["majority", "majority:hallucinated"],
     "overlap": ["overlap", "overlap:values", "overlap:rouge", "overlap:rouge-plain"],
-    "judge": [f"judge:{way},model=scripted:SCRIPT" for way in ("yes_no", "cot", "list")],
+    "judge": [f"judge:{method},model=scripted:SCRIPT" for method in ("yes_no", "cot", "list")],
     "probe": [],  # needs a trained artifact; tests/detectors/test_probe.py makes one
     "salience": ["salience:MODEL,dtype=fp32,max_windows=2", "salience:SUMMARISER,dtype=fp32,max_windows=2"],
     "selfcheck": ["selfcheck:overlap,model=scripted:SCRIPT,samples=2", "selfcheck:yes_no,model=scripted:SCRIPT"],
@@ -111,13 +116,12 @@ def detector(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         script.write_text('{"": "It says so.\\nSupported: Yes"}', encoding="utf-8")
         spec = spec.replace("SCRIPT", str(script))
     if "FITTED" in spec:
-        from veridical.calibration.calibrated import Fitted, Scale, fingerprint_of, save_fitted
-        from veridical.calibration.thresholding import SCALES
+        from veridical.calibration.calibrated import Fitted, Scale, save_fitted
         from veridical.metrics.calibration import Platt
 
         folder = tmp_path_factory.getbasetemp() / "fitted"
-        scales = {name: Scale(0.5, Platt(2.0, -1.0)) for name in SCALES}
-        save_fitted(Fitted("overlap", fingerprint_of("overlap", load_detector("overlap")), scales), folder)
+        scales = {name: Scale(0.5, Platt(2.0, -1.0)) for name in Level}
+        save_fitted(Fitted("overlap", fingerprint_of(load_detector("overlap")), scales), folder)
         spec = spec.replace("FITTED", str(folder))
     return load_detector(spec)
 
@@ -130,10 +134,11 @@ def judged(detector: Detector) -> list[Judgement]:
 def test_it_is_a_detector(detector: Detector) -> None:
     assert isinstance(detector, Detector)
     assert detector.name.split(":")[0] in DETECTORS
-    levels = type(detector).levels  # type: ignore[attr-defined]
-    assert set(levels) <= {"response", "span", "coverage"}
-    assert levels
-    assert type(detector).grounded in (True, False)  # type: ignore[attr-defined]
+    assert isinstance(type(detector).info, DetectorInfo)  # type: ignore[attr-defined]
+    assert set(info_of(detector).levels) <= set(info_of(type(detector)).levels)
+    assert info_of(detector).levels
+    assert set(thresholds_of(detector)) <= set(Level)
+    json.dumps(fingerprint_of(detector))
     assert (type(detector).__doc__ or "").strip()
 
 
@@ -155,7 +160,7 @@ def test_spans_lie_in_the_texts_and_by_names_the_detector(detector: Detector, ju
 
 def test_could_not_judge_does_not_look_clean(detector: Detector, judged: list[Judgement]) -> None:
     by_id = {j.case_id: j for j in judged}
-    unsourced = ["no sources"] if type(detector).grounded else []  # type: ignore[attr-defined]
+    unsourced = ["no sources"] if info_of(detector).needs_sources else []
     for id in ("empty", "white space", "punctuation only", *unsourced):
         judgement = by_id[id]
         assert judgement.hallucination is None, id
@@ -267,3 +272,40 @@ def _cases() -> Iterator[st.SearchStrategy[Case]]:
 def test_any_text(detector: Detector, case: Case) -> None:
     (judgement,) = detector.judge([case])
     check_judgement(case, judgement)
+
+
+class Plain:
+    """A detector of somebody else's: nothing but a name and `judge`."""
+
+    name = "plain"
+
+    def judge(self, cases: list[Case]) -> list[Judgement]:
+        return [Judgement(case.id, self.name, 0.9, verdicts=(Verdict(Span(0, 2), 0.9),)) for case in cases]
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setitem(DETECTORS.table, "plain", f"{__name__}:Plain")
+    return "plain"
+
+
+def test_a_plain_object_works_wherever_a_detector_is_named(
+    plain: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from veridical.cli import main
+
+    response, source, cases = (tmp_path / name for name in ("a.txt", "b.txt", "cases.jsonl"))
+    response.write_text("It is so.", "utf-8")
+    source.write_text("It is.", "utf-8")
+    labelled = [
+        Example(Case(str(i), "It is so."), Judgement(str(i), "human:a", float(i % 2)), document=str(i))
+        for i in range(40)
+    ]
+    cases.write_text("".join(encode(example) + "\n" for example in labelled), "utf-8")
+    assert main(["detectors"]) == 0
+    assert "plain " in capsys.readouterr().out
+    assert main(["check", str(response), str(source), "-d", plain]) == 1
+    assert main(["bench", plain, "--data", f"jsonl:{cases}", "--fit", "f1"]) == 0
+    assert load_detector("plain").name == "plain"
+    with pytest.raises(InputError, match="plain does not take 'x'"):
+        load_detector("plain:x")

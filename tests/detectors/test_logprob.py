@@ -11,6 +11,7 @@ import pytest
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.types import Case, Judgement, Source, check_judgement
+from veridical.detectors import load_detector
 from veridical.detectors.local.logprob import Logprob
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -210,7 +211,7 @@ def test_a_decoder_has_the_general_prompt(folder: Path) -> None:
 
 def test_spec(folder: Path) -> None:
     argument = f"{folder},template=tldr,score=rank,unit=token,dtype=fp32,max_windows=3"
-    detector = Logprob.from_spec(argument)
+    detector = load_detector(f"logprob:{argument}")
     assert detector.name == f"logprob:{argument}"
     assert (detector.template, detector.score, detector.unit) == ("tldr", "rank", "token")
     assert detector.max_windows == 3
@@ -233,7 +234,7 @@ def test_spec(folder: Path) -> None:
 )
 def test_a_spec_that_makes_no_sense(argument: str | None, error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
-        Logprob.from_spec(argument)
+        load_detector(f"logprob:{argument}")
 
 
 def test_on_a_real_model(shared_models: Path) -> None:

@@ -148,7 +148,7 @@ def test_specs() -> None:
     ]
     with pytest.raises(UnknownNameError, match="did you mean values"):
         load_detector("overlap:value")
-    with pytest.raises(InputError, match="at once"):
+    with pytest.raises(InputError, match="does not take 'rouge'"):
         load_detector("overlap:values,rouge")
 
 

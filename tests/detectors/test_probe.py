@@ -14,6 +14,7 @@ import pytest
 from veridical.core.errors import CannotJudgeError, DataError, InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.types import Case, Judgement, Source, Verdict, check_judgement
+from veridical.detectors import load_detector
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")
@@ -141,7 +142,7 @@ def test_what_could_not_be_judged_is_told(probe: Probe, monkeypatch: pytest.Monk
 
 def test_spec(folder: Path, tmp_path: Path) -> None:
     moved = folder.parent / "model"
-    detector = Probe.from_spec(f"{folder},model={moved},unit=token,dtype=fp32,max_windows=2,device=cpu")
+    detector = load_detector(f"probe:{folder},model={moved},unit=token,dtype=fp32,max_windows=2,device=cpu")
     assert (detector.model, detector.unit, detector.max_windows) == (str(moved), "token", 2)
     assert detector.judge([CASE])[0].hallucination is not None
     for argument, error, match in (
@@ -152,7 +153,7 @@ def test_spec(folder: Path, tmp_path: Path) -> None:
         (str(tmp_path), DataError, "no detector"),
     ):
         with pytest.raises(error, match=match):
-            Probe.from_spec(argument)
+            load_detector(f"probe:{argument}")
 
 
 def test_another_base_model_is_refused(folder: Path, tmp_path: Path) -> None:

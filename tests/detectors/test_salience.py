@@ -16,6 +16,7 @@ from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Source, check_judgement, judged_source_spans
+from veridical.detectors import load_detector
 from veridical.detectors.local import salience as module
 from veridical.detectors.local.salience import Salience
 
@@ -404,7 +405,7 @@ def test_architectures_and_tokenizers(architecture: str, tokenizer: Any, tmp_pat
 
 def test_options_by_name(folder: Path) -> None:
     spec = f"{folder},sum,l2,arithmetic,template=tldr,max_tokens=99,dtype=fp32"
-    made = Salience.from_spec(spec)
+    made = load_detector(f"salience:{spec}")
     assert (made.aggregate, made.kind, made.mean, made.template) == ("sum", "l2", "arithmetic", "tldr")
     assert (made.max_tokens, made.dtype, made.name) == (99, "fp32", f"salience:{spec}")
 
@@ -412,12 +413,12 @@ def test_options_by_name(folder: Path) -> None:
 @pytest.mark.parametrize("wrong", ["max,sum", "maxx", "template", "template=nope", "max_tokens=0", "l2=1", "sum,sum"])
 def test_wrong_options_are_refused(wrong: str) -> None:
     with pytest.raises(InputError):
-        Salience.from_spec(f"somewhere,{wrong}")
+        load_detector(f"salience:somewhere,{wrong}")
 
 
 def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(InputError, match="needs a model"):
-        Salience.from_spec(None)
+        load_detector("salience")
     for option in ("aggregate", "mean", "kind", "dtype", "template"):
         with pytest.raises(UnknownNameError):
             Salience("somewhere", **{option: "x"})

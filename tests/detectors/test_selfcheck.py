@@ -7,7 +7,9 @@ import pytest
 from veridical.core.decide import Outcome, outcome
 from veridical.core.errors import InputError
 from veridical.core.types import Case, Judgement, Source, Span, Turn, Usage, check_judgement
+from veridical.detectors import load_detector
 from veridical.detectors.claims.selfcheck import SelfCheck
+from veridical.detectors.overlap.detector import Overlap
 from veridical.llm.protocol import ChatModel, Failure, Reply, Request
 from veridical.llm.scripted import Scripted
 
@@ -27,7 +29,7 @@ def one(detector: SelfCheck, case: Case = CASE) -> Judgement:
 
 
 def test_a_sentence_is_scored_by_the_samples_that_do_not_back_it() -> None:
-    judgement = one(SelfCheck(Scripted(SAMPLES), samples=4))
+    judgement = one(SelfCheck(Scripted(SAMPLES), Overlap(), samples=4))
     first, second = (v.score for v in judgement.verdicts)
     assert first == pytest.approx((0 + 0 + 1 / 3 + 0) / 4)
     assert second == pytest.approx((1 + 1 / 2 + 0 + 1) / 4)
@@ -41,7 +43,7 @@ def test_a_sentence_is_scored_by_the_samples_that_do_not_back_it() -> None:
 
 def test_samples_are_drawn_apart() -> None:
     model = Scripted(SAMPLES)
-    one(SelfCheck(model, samples=4, temperature=0.7, seed=10))
+    one(SelfCheck(model, Overlap(), samples=4, temperature=0.7, seed=10))
     assert [r.seed for r in model.requests] == [10, 11, 12, 13], "the same request would come back from a cache"
     assert {r.temperature for r in model.requests} == {0.7}
     assert {r.messages[0].content for r in model.requests} == {"Who was Anna?"}
@@ -50,7 +52,7 @@ def test_samples_are_drawn_apart() -> None:
 def test_what_is_asked_again() -> None:
     def asked(case: Case) -> str:
         model = Scripted(["Anna."])
-        one(SelfCheck(model, samples=1), case)
+        one(SelfCheck(model, Overlap(), samples=1), case)
         return model.requests[0].messages[0].content
 
     assert asked(Case("1", "Anna.", prompt="exactly\nthis ")) == "exactly\nthis "
@@ -73,7 +75,7 @@ def test_a_model_may_compare() -> None:
 
 def test_lost_samples_are_counted() -> None:
     broken = Scripted([SAMPLES[0], Failure("hung up", "timeout", True, Usage(1)), "", "<think>hm"])
-    judgement = one(SelfCheck(broken, samples=4))
+    judgement = one(SelfCheck(broken, Overlap(), samples=4))
     assert "3 of 4 samples cannot be used: hung up" in judgement.notes
     assert [v.score for v in judgement.verdicts] == [0.0, 1.0]
 
@@ -106,7 +108,7 @@ def test_unreadable_comparisons_are_left_out_of_the_share() -> None:
     ],
 )
 def test_nothing_to_compare_is_not_clean(model: ChatModel, case: Case) -> None:
-    judgement = one(SelfCheck(model), case)
+    judgement = one(SelfCheck(model, Overlap()), case)
     assert judgement.hallucination is None
     assert judgement.judged == ()
     assert judgement.notes
@@ -116,6 +118,6 @@ def test_nothing_to_compare_is_not_clean(model: ChatModel, case: Case) -> None:
 def test_bad_arguments() -> None:
     for bad in ({"samples": 0}, {"temperature": 0.0}):
         with pytest.raises(InputError, match="sample"):
-            SelfCheck(Scripted([]), **bad)  # type: ignore[arg-type]
+            SelfCheck(Scripted([]), Overlap(), **bad)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no language model is named"):
-        SelfCheck.from_spec(None)
+        load_detector("selfcheck")

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.spans import Span
 from veridical.core.types import Case, Example, Judgement, Source, Verdict
+from veridical.detectors import load_detector
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")
@@ -137,8 +138,8 @@ def test_the_validation_figures_are_the_detector_s(model: LocalModel, tmp_path: 
     for objectives in (("token",), ("response",)):
         plan = TrainingConfig(FAST, objectives=objectives, template="tldr")
         about = train_probe(model, examples(), plan, out=tmp_path).artifact.validation[objectives[0]]
-        detector = Probe.from_spec(str(tmp_path))
-        assert detector.levels == (("response", "span") if objectives == ("token",) else ("response",))
+        detector = load_detector(f"probe:{tmp_path!s}")
+        assert detector.info.levels == (("response", "span") if objectives == ("token",) else ("response",))
         assert detector.threshold == about["threshold"]
         valid = split_by_document(examples())["valid"]
         judged = detector.judge([e.case for e in valid])

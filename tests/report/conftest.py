@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.records import checked_at
 from veridical.core.salience_map import MapWord, SalienceMap
 from veridical.core.segment import words
 from veridical.core.types import (
@@ -82,7 +83,7 @@ def tower() -> Checked:
         Source("con", "It costs too much. It rusts.", perspective="against", must_cover=True),
     )
     case = Case("tower", response, sources, question="How tall is it?")
-    return Checked(case, (overlap, claims), (0.5, 0.5), Outcome.FLAGGED)
+    return checked_at(case, (overlap, claims), (0.5, 0.5), Outcome.FLAGGED)
 
 
 def hostile() -> Checked:
@@ -98,19 +99,19 @@ def hostile() -> Checked:
         (Omission(HOSTILE, Span(3, 20), 0.9, HOSTILE),),
         notes=(HOSTILE,),
     )
-    return Checked(case, (judgement,), (0.5,), Outcome.FLAGGED)
+    return checked_at(case, (judgement,), (0.5,), Outcome.FLAGGED)
 
 
 def silent() -> Checked:
     """A case that a detector could say nothing about."""
     case = Case("silent", "Nobody knows.", (Source("a", "Nothing.", must_cover=True),))
-    return Checked(case, (Judgement("silent", "probe", judged=()),), (0.5,), Outcome.UNJUDGED)
+    return checked_at(case, (Judgement("silent", "probe", judged=()),), (0.5,), Outcome.UNJUDGED)
 
 
 def clear() -> Checked:
     """A case with nothing to say against it."""
     case = Case("clear", "It is red.", (Source("a", "It is red."),))
-    return Checked(case, (Judgement("clear", "overlap", hallucination=0.0),), (0.5,), Outcome.CLEAR)
+    return checked_at(case, (Judgement("clear", "overlap", hallucination=0.0),), (0.5,), Outcome.CLEAR)
 
 
 def map_of(case: Case) -> SalienceMap:

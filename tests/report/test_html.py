@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.records import checked_at
 from tests.report.conftest import clear, hostile, map_of, silent, tower
 from veridical.core.errors import InputError, SpanError
 from veridical.core.spans import Span
@@ -129,7 +130,7 @@ def drawn_case(draw: st.DrawFn) -> Checked:
         )
         for i in range(2)
     )
-    return Checked(Case("x", response, sources), judgements, (0.5, 0.4), Outcome.FLAGGED)
+    return checked_at(Case("x", response, sources), judgements, (0.5, 0.4), Outcome.FLAGGED)
 
 
 @settings(max_examples=150, deadline=None)
@@ -187,7 +188,7 @@ def test_a_flagged_word_leads_to_its_note_and_the_note_back() -> None:
 def test_a_place_with_several_words_leads_back_to_each() -> None:
     both = tuple(Verdict(span, 0.1, evidence=(Evidence("s", Span(0, 3)),)) for span in (Span(0, 3), Span(4, 7)))
     judgement = Judgement("x", "d", verdicts=both)
-    shown = page(Checked(Case("x", "Yes yes.", (Source("s", "Yes."),)), (judgement,), (0.5,), Outcome.CLEAR))
+    shown = page(checked_at(Case("x", "Yes yes.", (Source("s", "Yes."),)), (judgement,), (0.5,), Outcome.CLEAR))
     assert {"#c1-d1-v1", "#c1-d1-v2"} <= set(shown.links())
     assert "↩2" in shown.said
 
@@ -195,7 +196,7 @@ def test_a_place_with_several_words_leads_back_to_each() -> None:
 def test_a_reason_that_all_findings_share_is_said_once() -> None:
     verdicts = tuple(Verdict(Span(i, i + 1), 1.0, reason="not in any source") for i in (0, 4, 8))
     judgement = Judgement("x", "d", verdicts=verdicts)
-    shown = page(Checked(Case("x", "a is b or c"), (judgement,), (0.5,), Outcome.FLAGGED))
+    shown = page(checked_at(Case("x", "a is b or c"), (judgement,), (0.5,), Outcome.FLAGGED))
     assert "".join(shown.said).count("not in any source") == 1
 
 
@@ -206,7 +207,7 @@ def test_not_judged_is_marked_and_said() -> None:
     assert "13 characters of the response were not judged" in said
     assert "Whether the sources that had to be covered are covered was not judged" in said
     assert "badge clear" not in shown.html
-    assert "nothing here is judged" in "".join(page(Checked(Case("q", "Yes."), (), (), Outcome.UNJUDGED)).said)
+    assert "nothing here is judged" in "".join(page(checked_at(Case("q", "Yes."), (), (), Outcome.UNJUDGED)).said)
 
 
 def test_hostile_text_makes_no_tag_and_no_attribute() -> None:
@@ -312,7 +313,7 @@ def test_a_long_source_is_shown_as_its_marked_passages_with_all_of_it_folded_awa
     long = "".join(f"Sentence {i} fills the page. " for i in range(30_000))
     marked = [Span(m.start(), m.end()) for m in re.finditer(r"Sentence \d*77 ", long)]
     verdicts = tuple(Verdict(Span(0, 3), 0.1, evidence=(Evidence("s", span),)) for span in marked)
-    checked = Checked(
+    checked = checked_at(
         Case("long", "Yes.", (Source("s", long),)), (Judgement("long", "d", verdicts=verdicts),), (0.5,), Outcome.CLEAR
     )
     shown = page(checked)
@@ -326,12 +327,12 @@ def test_a_long_source_is_shown_as_its_marked_passages_with_all_of_it_folded_awa
 def test_a_judgement_that_does_not_fit_is_refused() -> None:
     bad = Judgement("x", "d", verdicts=(Verdict(Span(0, 99), 1.0),))
     with pytest.raises(SpanError, match="runs past the response"):
-        render_html([Checked(Case("x", "short"), (bad,), (0.5,), Outcome.FLAGGED)])
+        render_html([checked_at(Case("x", "short"), (bad,), (0.5,), Outcome.FLAGGED)])
 
 
 def test_the_reason_is_no_warning_and_where_a_judgement_comes_from_is_shown() -> None:
     judgement = Judgement("x", "judge:cot", 0.0, reason="It says <so>.", provenance=(("prompt judge_cot", "0123abcd"),))
-    html = render_html([Checked(Case("x", "Yes."), (judgement,), (0.5,), Outcome.CLEAR)])
+    html = render_html([checked_at(Case("x", "Yes."), (judgement,), (0.5,), Outcome.CLEAR)])
     assert '<p dir="auto">It says &lt;so&gt;.</p>' in html
     assert "prompt judge_cot 0123abcd" in html
     assert 'class="warn"' not in html

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from tests.records import checked_at
 from tests.report.conftest import HOSTILE, clear, hostile, silent, tower
 from veridical.core.types import Case, Checked, Judgement, Omission, Outcome, Source, Span, Verdict
 from veridical.report.terminal import print_report
@@ -69,9 +70,9 @@ def test_not_judged_never_looks_clear() -> None:
     assert "Not judged: 13 of 13 characters" in text
     assert "whether the sources that had to be covered" in text
     assert "clear" not in text.lower()
-    quiet = Checked(Case("q", "Yes."), (Judgement("q", "mute"),), (0.5,), Outcome.UNJUDGED)
+    quiet = checked_at(Case("q", "Yes."), (Judgement("q", "mute"),), (0.5,), Outcome.UNJUDGED)
     assert "gave no score" in shown(quiet)
-    assert "not judged" in shown(Checked(Case("q", "Yes."), (), (), Outcome.UNJUDGED)).lower()
+    assert "not judged" in shown(checked_at(Case("q", "Yes."), (), (), Outcome.UNJUDGED)).lower()
 
 
 def test_a_clear_case_is_short_and_has_no_legend() -> None:
@@ -93,13 +94,13 @@ def test_long_texts_are_cut_to_what_is_marked() -> None:
         omissions=(Omission("s", Span(start, start + 29), 1.0),),
         notes=tuple(str(i) for i in range(500)),
     )
-    text = shown(Checked(Case("long", long, (source,)), (judgement,), (0.5,), Outcome.FLAGGED))
+    text = shown(checked_at(Case("long", long, (source,)), (judgement,), (0.5,), Outcome.FLAGGED))
     assert len(text) < 4000
     assert "… [-This-] sentence fills the page. …" in text
     assert "… [!This sentence fills the page.!] …" in text
     assert "and 480 more" in text
     everything = Judgement("long", "overlap", verdicts=(Verdict(Span(0, len(long)), 1.0),))
-    assert len(shown(Checked(Case("long", long), (everything,), (0.5,), Outcome.FLAGGED))) < 4000
+    assert len(shown(checked_at(Case("long", long), (everything,), (0.5,), Outcome.FLAGGED))) < 4000
 
 
 def test_an_old_encoding_does_not_fail() -> None:

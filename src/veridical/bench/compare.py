@@ -16,6 +16,7 @@ import numpy as np
 
 from veridical.bench.evaluation import Trial, load_all, try_on
 from veridical.bench.settings import Settings, load
+from veridical.core.detector import info_of
 from veridical.core.errors import DataError, InputError, UnknownNameError
 from veridical.core.files import read_text
 from veridical.metrics import UndefinedMetricError
@@ -88,7 +89,7 @@ def compare(settings: Settings) -> Iterator[list[Comparison]]:
 
 
 def _all_pairs(trials: list[Trial], metric: str, settings: Settings) -> list[Comparison]:
-    fitting = [t for t in trials if METRICS[metric].fits(getattr(t.detector, "levels", ()), t.data.levels)]
+    fitting = [t for t in trials if METRICS[metric].fits(info_of(t.detector).levels, t.data.levels)]
     made = [pair_of(a, b, metric, settings) for a, b in combinations(fitting, 2)]
     raw = [comparison.p for comparison in made if comparison.p is not None]
     corrected = iter(bonferroni(raw))

@@ -11,9 +11,10 @@ import numpy as np
 from veridical.bench.journal import Journal
 from veridical.bench.settings import Loaded, Settings
 from veridical.calibration.thresholding import RULES, rule
-from veridical.core.decide import THRESHOLD, check_threshold
+from veridical.core.detector import Detector, Fittable, digest_of, fingerprint_of, info_of, thresholds_of
 from veridical.core.errors import CannotJudgeError, InputError
-from veridical.core.types import Detector, Example, Judgement, check_judgement
+from veridical.core.judging import judge, thresholds_in_force
+from veridical.core.types import Example, Judgement, Level
 from veridical.detectors import load_detector
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.registry import METRICS
@@ -50,14 +51,13 @@ def load_all(settings: Settings) -> list[Detector]:
 
 
 def identity(detector: Detector) -> str:
-    """Its name, and a hash of what stands behind it (`digest`) where that can change, as a folder's contents can."""
-    digest = getattr(detector, "digest", None)
-    return f"{detector.name}\0{digest}" if digest else detector.name
+    """Its name, and a hash of all that its scores depend on (`fingerprint`), as a folder's contents can change."""
+    return f"{detector.name}\0{digest_of(fingerprint_of(detector))}"
 
 
 def try_on(detector: Detector, data: Loaded, settings: Settings) -> Trial:
     """The trial of `detector` on `data`; what can learn (`fit`) learns from the fitting part first."""
-    if data.fitting and hasattr(detector, "fit"):
+    if data.fitting and isinstance(detector, Fittable):
         detector = detector.fit(data.fitting)
     judgements, seconds = _judge(detector, data, settings)
     at = len(data.fitting)
@@ -78,14 +78,10 @@ def _judge(detector: Detector, data: Loaded, settings: Settings) -> tuple[list[J
         settings.progress(label, at, len(cases))
         batch = cases[at : at + BATCH]
         begun = time.perf_counter()
-        made = detector.judge(batch)
+        made = judge(detector, batch)
         spent = time.perf_counter() - begun
         if settings.connection is not None and settings.connection.refused_requests:
             raise _broke(label, at, len(cases))
-        if len(made) != len(batch):
-            raise CannotJudgeError(f"detector {detector.name!r} gave {len(made)} judgements for {len(batch)} cases")
-        for case, judgement in zip(batch, made, strict=True):
-            check_judgement(case, judgement)
         if journal:
             journal.add(made, spent)
         judgements += made
@@ -106,22 +102,20 @@ def _thresholds(
     detector: Detector, fitting: Sequence[Example], judgements: Sequence[Judgement], settings: Settings
 ) -> tuple[dict[str, float], str]:
     """The threshold of each level and where they come from."""
-    own = getattr(detector, "threshold", None)
-    given = check_threshold(settings.threshold or own or THRESHOLD)
-    thresholds = dict.fromkeys(("response", "span", "coverage"), given)
-    if settings.threshold is None:
-        thresholds |= getattr(detector, "thresholds", {})
+    in_force = thresholds_in_force(detector, settings.threshold)
+    thresholds = {level.value: in_force[level] for level in Level}
     if not settings.fits:
-        return thresholds, "command" if settings.threshold else "detector" if own else "default"
+        given = settings.threshold is not None
+        return thresholds, "command" if given else "detector" if thresholds_of(detector) else "default"
     fit = rule(settings.fit or "")
     notes = [f"{settings.fit} on {len(fitting)} validation examples"]
     for level, pairs in _PAIRS.items():
         rows = [METRICS[pairs].rows(e, j) for e, j in zip(fitting, judgements, strict=True)]
         kept = [found for found in rows if found is not None and len(found)]
-        if kept and level in getattr(detector, "levels", _PAIRS):
+        if kept and level in info_of(detector).levels:
             table = np.concatenate(kept)
             try:
                 thresholds[level] = fit(table[:, 0] > 0, table[:, 1])
             except UndefinedMetricError as error:
-                notes.append(f"{level}: {given} ({error.message})")
+                notes.append(f"{level}: {thresholds[level]} ({error.message})")
     return thresholds, "; ".join(notes)

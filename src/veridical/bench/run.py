@@ -19,8 +19,9 @@ from veridical.bench.evaluation import Trial, identity, load_all, try_on
 from veridical.bench.results import Asked, Figure, Row
 from veridical.bench.settings import Loaded, Settings, load
 from veridical.core.decide import unjudged
+from veridical.core.detector import Detector, info_of, thresholds_of
 from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.types import Detector, Example, Judgement, Usage
+from veridical.core.types import Example, Judgement, Usage
 from veridical.datasets.split import document_of
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.measure import Metric, interval
@@ -53,7 +54,7 @@ def run(settings: Settings, known: Mapping[str, list[Row]] | None = None) -> Ite
 def _unit(detector: Detector, data: Loaded, settings: Settings) -> str:
     """A hash of all that determines the figures."""
     parts = (
-        *(identity(detector), getattr(detector, "threshold", None), data.name, data.hash, data.split, settings.fit),
+        *(identity(detector), dict(thresholds_of(detector)), data.name, data.hash, data.split, settings.fit),
         *(settings.metrics and list(settings.metrics), list(settings.group_by), settings.threshold),
         *(settings.resamples, settings.level, settings.seed, version("veridical")),
     )
@@ -79,7 +80,7 @@ def _groups(examples: Sequence[Example], key: str) -> list[tuple[str, Sequence[i
 
 
 def _metrics(detector: Detector, data: Loaded, settings: Settings) -> dict[str, Metric]:
-    levels = getattr(detector, "levels", ("response", "span", "coverage"))
+    levels = info_of(detector).levels
     fits = {name: metric for name, metric in METRICS.items() if metric.fits(levels, data.levels)}
     if settings.metrics is None:
         return fits

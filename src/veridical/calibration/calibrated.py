@@ -13,24 +13,31 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from veridical.calibration.thresholding import SCALES, completed
-from veridical.core.decide import check_threshold
-from veridical.core.errors import CannotJudgeError, DataError, InputError, OutputError, UnknownNameError
+from veridical.calibration.thresholding import completed
+from veridical.core.detector import (
+    Detector,
+    DetectorContext,
+    DetectorInfo,
+    HasSalienceMaps,
+    digest_of,
+    fingerprint_of,
+    info_of,
+)
+from veridical.core.errors import DataError, InputError, OutputError
 from veridical.core.files import write_whole
+from veridical.core.judging import judge
 from veridical.core.spans import Span
-from veridical.core.spec import digest_of
-from veridical.core.types import Case, Detector, Judgement, Omission, Verdict
+from veridical.core.spec import Spec
+from veridical.core.types import Case, Judgement, Level, Omission, Verdict, check_threshold
 from veridical.metrics.calibration import Isotonic, Platt, calibrator
 from veridical.models.artifact import DETECTOR, FORMAT, description
 
 if TYPE_CHECKING:
     from veridical.core.salience_map import SalienceMap
-    from veridical.llm.connection import Connection
 
-__all__ = ["KIND", "Calibrated", "Fitted", "Scale", "fingerprint_of", "load_fitted", "save_fitted"]
+__all__ = ["KIND", "Calibrated", "Fitted", "Scale", "load_fitted", "save_fitted"]
 
 KIND = "calibrated"
-_LEVEL = {"response": "response", "span": "span", "coverage": "coverage", "source": "coverage"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +59,26 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fitted:
-    """What was fitted for the detector `spec` names: by scale (`metrics.fitting.SCALES`), and on what.
+    """What was fitted for the detector that `spec` names, by level, and on what.
 
-    `fingerprint` says what the detector was then. `training` and `validation` are JSON for people to read.
+    `fingerprint` says what the detector was then (`core.detector.fingerprint_of`). `training` and `validation` are JSON
+    for people to read.
     """
 
     spec: str
     fingerprint: dict[str, Any]
-    scales: dict[str, Scale]
+    scales: dict[Level, Scale]
     training: dict[str, Any] = field(default_factory=dict)
     validation: dict[str, Any] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
         """The object that `detector.json` holds."""
         scales = {
-            name: {
+            Level(level).value: {
                 "threshold": scale.threshold,
                 "calibration": None if scale.calibration is None else scale.calibration.parameters(),
             }
-            for name, scale in self.scales.items()
+            for level, scale in self.scales.items()
         }
         return {
             "veridical": f"detector/{FORMAT}",
@@ -86,113 +94,91 @@ class Fitted:
 class Calibrated:
     """Any detector with thresholds and probabilities fitted on your labels (`veridical train threshold`).
 
-    `path` is the folder; the detector is the one that it names, or `detector` where its files lie elsewhere now. Scores
-    are probabilities as fitted for responses, content words, coverage and source words apart, and `threshold` is the
-    fitted one of the words, else of responses. What has no fit is left out, with a note: `levels` say what is there.
+    Scores are probabilities as fitted for responses, content words, coverage and source words apart, and so are the
+    thresholds. What has no fit is left out, with a note: `info.levels` say what is there.
+
+    Args:
+        path: The folder that `veridical train threshold` wrote.
+        detector: The detector that it was fitted for.
+        name: Default: "calibrated:PATH".
     """
 
-    levels: tuple[str, ...] = ("response", "span", "coverage")
-    grounded = False
-    asks = True
+    info = DetectorInfo(needs_chat_model=True)  # where the fitted detector does
 
-    def __init__(
-        self,
-        path: str | Path,
-        *,
-        detector: str | Detector | None = None,
-        connection: Connection | None = None,
-        name: str | None = None,
-    ) -> None:
-        from veridical.detectors import load_detector
-
+    def __init__(self, path: str | Path, detector: Detector, *, name: str | None = None) -> None:
         self.path = Path(path)
         self.name = name or f"{KIND}:{path}"
         self.fitted = load_fitted(path)
-        given = self.fitted.spec if detector is None else detector
-        self.spec = given if isinstance(given, str) else given.name
-        self.detector = load_detector(given, connection) if isinstance(given, str) else given
-        self.levels = tuple(dict.fromkeys(_LEVEL[scale] for scale in self.fitted.scales))
-        self.grounded = getattr(self.detector, "grounded", False)
-        self.asks = getattr(self.detector, "asks", False)
-        self._checked = False
+        self.detector = detector
+        self.info = replace(info_of(detector), levels=tuple(self.fitted.scales))
+        self._compared = False
 
     @classmethod
-    def from_spec(cls, argument: str | None, connection: Connection | None = None) -> Calibrated:
-        """The detector for `FOLDER[,detector=SPEC]`, such as "fitted,detector=logprob:/elsewhere/reader"."""
-        path, comma, rest = (argument or "").partition(",")
-        key, _, spec = rest.partition("=")
-        if not path.strip():
+    def from_spec(cls, spec: Spec, context: DetectorContext) -> Calibrated:
+        """The detector for `calibrated:FOLDER[,detector=SPEC]`; a SPEC with commas stands in double quotes.
+
+        Without `detector` it is the one that the folder names. That spec is not the user's own, so it may not say how a
+        chat model is reached (`DetectorContext.artifact`).
+        """
+        own, inner = spec.split(["detector"])
+        if spec.value is None:
             raise InputError(f"{KIND} needs a folder", hint=f"{KIND}:FOLDER, as `veridical train threshold` wrote it")
-        if comma and (key.strip() != "detector" or not spec.strip()):
-            raise UnknownNameError(f"option of {KIND}", rest, ["detector=…"])
-        name = f"{KIND}:{argument}"
-        return cls(path.strip(), detector=spec.strip() or None, connection=connection, name=name)
+        folder = spec.value
+        if "detector" in own.options:  # what follows it are options of that detector
+            detector = context.load(replace(inner, values=(own.options["detector"], *spec.values[1:])).nested(""))
+        else:
+            spec.accept(["detector"], values=1)
+            detector = replace(context, artifact=folder).load(load_fitted(folder).spec)
+        return cls(folder, detector, name=str(spec))
 
     @property
-    def threshold(self) -> float:
-        """That of the words, else of responses, else of coverage: the one that `check` applies to all spans."""
-        order = ("span", *SCALES)
-        return next(self.fitted.scales[scale].threshold for scale in order if scale in self.fitted.scales)
-
-    @property
-    def thresholds(self) -> dict[str, float]:
-        """The fitted threshold of each level ("response", "span", "coverage"); that of source words for coverage."""
-        return {_LEVEL[name]: self.fitted.scales[name].threshold for name in SCALES if name in self.fitted.scales}
-
-    @property
-    def digest(self) -> str:
-        """A hash of all that was fitted, and of what the detector stands for: another one means other scores."""
-        document = self.fitted.document()
-        said = {name: document[name] for name in ("detector", "fingerprint", "scales")}
-        return digest_of([said, getattr(self.detector, "digest", None)])
+    def thresholds(self) -> dict[Level, float]:
+        """The fitted threshold of each level that was fitted."""
+        return {level: scale.threshold for level, scale in self.fitted.scales.items()}
 
     def fingerprint(self) -> dict[str, Any]:
-        """What its scores depend on."""
-        return {"fitted": self.digest}
+        """What its scores depend on: all that was fitted, and the detector."""
+        return {"fitted": digest_of(self.fitted.document()["scales"]), "detector": fingerprint_of(self.detector)}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """The detector's judgements with fitted scores; `InputError` if it is not the detector that was fitted."""
-        self._check(cases)
-        return self._all(cases, self.detector.judge(cases) if cases else [])
+        self._compare(cases)
+        judgements = judge(self.detector, cases)
+        return [self._judgement(case, judgement) for case, judgement in zip(cases, judgements, strict=True)]
 
     def judge_with_maps(self, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
         """The same, each with the salience map that it was made from (None where the detector makes none)."""
-        with_maps = getattr(self.detector, "judge_with_maps", None)
-        if with_maps is None:
+        if not isinstance(self.detector, HasSalienceMaps):
             return [(judgement, None) for judgement in self.judge(cases)]
-        self._check(cases)
-        found = with_maps(cases) if cases else []
-        judgements = self._all(cases, [judgement for judgement, _ in found])
-        return [(judgement, drawn) for judgement, (_, drawn) in zip(judgements, found, strict=True)]
+        self._compare(cases)
+        pairs = self.detector.judge_with_maps(cases) if cases else []
+        return [
+            (self._judgement(case, judgement), salience_map)
+            for case, (judgement, salience_map) in zip(cases, pairs, strict=True)
+        ]
 
-    def _all(self, cases: Sequence[Case], raw: Sequence[Judgement]) -> list[Judgement]:
-        if len(raw) != len(cases):
-            raise CannotJudgeError(f"detector {self.detector.name!r} gave {len(raw)} judgements for {len(cases)} cases")
-        return [self._judgement(case, judgement) for case, judgement in zip(cases, raw, strict=True)]
-
-    def _check(self, cases: Sequence[Case]) -> None:
-        """Compares the detector with the one that was fitted, once, and not before there is something to judge."""
-        if self._checked or not cases:
+    def _compare(self, cases: Sequence[Case]) -> None:
+        """Compare the detector with the one that was fitted, once, and not before there is something to judge."""
+        if self._compared or not cases:
             return
-        found = fingerprint_of(self.spec, self.detector)
-        for name in {**self.fitted.fingerprint, **found}:
-            left, right = self.fitted.fingerprint.get(name), found.get(name)
-            both = name in found and name in self.fitted.fingerprint
-            if left != right and not (both and name == "weights" and None in (left, right)):
+        fitted, current = _flat(self.fitted.fingerprint), _flat(fingerprint_of(self.detector))
+        for name in {**fitted, **current}:
+            left, right = fitted.get(name), current.get(name)
+            if left != right and not (name == "weights" and None in (left, right)):
                 raise InputError(
-                    f"what is in {self.path} was fitted for {self.fitted.spec!r} and does not fit {self.spec!r}: "
-                    f"the {_TITLES.get(name, name)} differs ({left}, here {right})",
-                    hint="give the detector that it was fitted for (,detector=SPEC), or fit anew: "
+                    f"what is in {self.path} was fitted for {self.fitted.spec!r} and does not fit "
+                    f"{self.detector.name!r}: the {_TITLES.get(name, name)} differs ({left}, here {right})",
+                    hint="give the detector that it was fitted for (,detector=SPEC), or fit again: "
                     "veridical train threshold",
                 )
-        self._checked = True
+        self._compared = True
 
     def _judgement(self, case: Case, raw: Judgement) -> Judgement:
         scales, whole = self.fitted.scales, completed(raw)
-        response = _one(scales.get("response"), whole.hallucination)
-        verdicts = _verdicts(scales.get("span"), raw.verdicts)
-        omission = _one(scales.get("coverage"), whole.omission)
-        omissions = _omissions(scales.get("source"), raw.omissions)
+        response = _one(scales.get(Level.RESPONSE), whole.hallucination)
+        verdicts = _verdicts(scales.get(Level.SPAN), raw.verdicts)
+        omission = _one(scales.get(Level.COVERAGE), whole.omission)
+        omissions = _omissions(scales.get(Level.SOURCE), raw.omissions)
         lost = {
             "the score of the whole response": response is None and whole.hallucination is not None,
             "the scores of words": not verdicts and bool(raw.verdicts),
@@ -217,15 +203,23 @@ class Calibrated:
         """What of the response is judged: where its own score is left out, that has to be said of words without any."""
         if raw.judged == ():
             return ()
-        if not {"response", "span"} & self.fitted.scales.keys():
+        if not {Level.RESPONSE, Level.SPAN} & self.fitted.scales.keys():
             return None  # it speaks of coverage alone
         said = raw.hallucination is not None or raw.verdicts
-        if "response" not in self.fitted.scales and raw.judged is None and said:
+        if Level.RESPONSE not in self.fitted.scales and raw.judged is None and said:
             return (Span(0, len(case.response)),)
         return raw.judged
 
 
-_TITLES = {"layers": "number of layers", "config": "configuration", "spec": "detector"}
+_TITLES = {"layers": "number of layers", "config": "configuration", "name": "detector"}
+
+
+def _flat(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
+    """All facts, those of a detector within the detector too; a chat model may be reached under another address."""
+    facts: dict[str, Any] = {}
+    for name, value in fingerprint.items():
+        facts |= _flat(value) if isinstance(value, Mapping) else {name: value}
+    return {name: value for name, value in facts.items() if name != "server"}
 
 
 def _one(scale: Scale | None, score: float | None) -> float | None:
@@ -244,13 +238,6 @@ def _omissions(scale: Scale | None, omissions: Sequence[Omission]) -> tuple[Omis
         return ()
     scores = scale.apply([omission.score for omission in omissions])
     return tuple(replace(omission, score=score) for omission, score in zip(omissions, scores, strict=True))
-
-
-def fingerprint_of(spec: str, detector: Detector) -> dict[str, Any]:
-    """What the scores of `detector` depend on: what it says of itself (`fingerprint`), else its spec alone; JSON."""
-    own = getattr(detector, "fingerprint", None)
-    about: dict[str, Any] = {"spec": spec} if own is None else own()
-    return {"method": spec.partition(":")[0], **about}
 
 
 def save_fitted(fitted: Fitted, folder: str | Path) -> Path:
@@ -273,14 +260,14 @@ def load_fitted(folder: str | Path) -> Fitted:
     document = description(folder, KIND)
     path = Path(folder) / DETECTOR
     try:
-        spec, scales = document["detector"], {name: _scale(each) for name, each in document["scales"].items()}
+        spec, scales = document["detector"], {Level(name): _scale(each) for name, each in document["scales"].items()}
         parts = {name: dict(document[name]) for name in ("fingerprint", "training", "validation")}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         why = error.message if isinstance(error, InputError) else "a field is missing or of another type"
         raise DataError(why, path=path, hint="detector, fingerprint, scales, training, validation") from None
-    if not isinstance(spec, str) or not scales or not scales.keys() <= set(SCALES):
-        found = ", ".join(scales) or "nothing"
-        raise DataError(f"fitted for {found} of the detector {spec!r}", path=path, hint=f"scales: {', '.join(SCALES)}")
+    parts["fingerprint"].pop("method", None)  # written before 0.2
+    if not isinstance(spec, str) or not scales:
+        raise DataError(f"nothing is fitted for the detector {spec!r}", path=path, hint=f"scales: {', '.join(Level)}")
     return Fitted(spec, scales=scales, **parts)
 
 

@@ -15,13 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from veridical.calibration.calibrated import Fitted, Scale, fingerprint_of, save_fitted
-from veridical.calibration.thresholding import SCALES, pairs, rule
-from veridical.core.decide import THRESHOLD
-from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
-from veridical.core.types import Detector, Example, Judgement
+from veridical.calibration.calibrated import Fitted, Scale, save_fitted
+from veridical.calibration.thresholding import pairs, rule
+from veridical.core.detector import Detector, fingerprint_of, info_of
+from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.judging import judge
+from veridical.core.spec import parse_spec
+from veridical.core.types import DEFAULT_THRESHOLD, Example, Judgement, Level
 from veridical.datasets.split import content_hash, document_of, split_by_document
-from veridical.detectors import load_detector
+from veridical.llm.connection import OPTIONS
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
 from veridical.metrics.calibration import Isotonic, Platt, fit_isotonic, fit_platt
@@ -29,10 +31,10 @@ from veridical.metrics.registry import METRICS
 from veridical.metrics.significance import bootstrap
 from veridical.models.artifact import versions
 
-__all__ = ["CALIBRATIONS", "LEVELS", "Plan", "fit_thresholds"]
+__all__ = ["CALIBRATIONS", "Plan", "fit_thresholds"]
 
 CALIBRATIONS = ("auto", "isotonic", "platt", "none")
-LEVELS = {"response": ("response",), "span": ("span",), "coverage": ("coverage", "source")}
+_WITH = {Level.SOURCE: Level.COVERAGE}  # the scores of source words are fitted along with coverage
 _ENOUGH = 1000  # items from which `auto` takes the isotonic one (Niculescu-Mizil & Caruana 2005)
 _FOLDS = 5
 _BATCH = 64
@@ -61,15 +63,15 @@ class Plan:
         if self.calibration not in CALIBRATIONS:
             raise UnknownNameError("calibration", self.calibration, CALIBRATIONS)
         for level in self.levels or ():
-            if level not in LEVELS:
-                raise UnknownNameError("level", level, LEVELS)
+            if level not in set(Level):
+                raise UnknownNameError("level", level, [known.value for known in Level])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Items:
     """The labelled items of one scale. *Shape:* `labels`, `scores`, `documents` (items,)."""
 
-    scale: str
+    scale: Level
     labels: np.ndarray
     scores: Floats
     documents: np.ndarray
@@ -77,22 +79,34 @@ class _Items:
 
 
 def fit_thresholds(
-    detector: str | Detector,
+    detector: Detector,
     examples: Sequence[Example],
     plan: Plan | None = None,
     *,
+    spec: str | None = None,
     out: str | Path | None = None,
     data: str = "",
     progress: Callable[[str, int, int], None] = lambda label, done, total: None,
 ) -> Fitted:
-    """What is fitted for the detector (or the one that a spec names) on `examples`, saved in `out` where it is given.
+    """What is fitted for the detector on `examples`, saved in `out` where it is given.
 
-    `data` is what the examples are called in the artifact. Raises `InputError` for too few documents, a level whose
-    labels are of one class, scores that do not rise with the labels, and a precision that no threshold has.
+    Args:
+        detector: The detector whose scores are fitted.
+        examples: Labelled data; without `plan.whole` only its validation part is used.
+        plan: What to fit, and how.
+        spec: How the detector is named in the artifact. Default: its name.
+        out: The folder to write.
+        data: What the examples are called in the artifact.
+        progress: Called with the detector's name, how many cases are judged, and of how many.
+
+    Raises:
+        InputError: Too few documents, a level whose labels are of one class, scores that do not rise with the labels,
+            or a precision that no threshold has.
     """
     plan = plan or Plan()
-    spec = detector if isinstance(detector, str) else detector.name
-    detector = load_detector(detector) if isinstance(detector, str) else detector
+    spec = spec or detector.name
+    if info_of(detector).needs_chat_model:  # how the model is reached is the user's to say, each time
+        spec = str(parse_spec(spec).split(OPTIONS)[1])
     used = list(examples) if plan.whole else split_by_document(examples, seed=plan.seed)["valid"]
     if not used:
         raise InputError(
@@ -100,7 +114,7 @@ def fit_thresholds(
             hint="give more documents, another seed, or use all of them (--whole) and measure on other data",
         )
     judged = list(_judged(detector, used, progress))
-    scales: dict[str, Scale] = {}
+    scales: dict[Level, Scale] = {}
     validation: dict[str, Any] = {}
     for name in _wanted(plan, detector):
         items = _items(name, used, judged)
@@ -108,13 +122,13 @@ def fit_thresholds(
             _insist(plan, name)
             continue
         scales[name] = _fit(items, plan)
-        validation[name] = _figures(items, scales[name], plan)
+        validation[name.value] = _figures(items, scales[name], plan)
     if not scales:
         raise InputError(
-            f"the data say nothing about what {spec} scores ({', '.join(getattr(detector, 'levels', SCALES))})",
+            f"the data say nothing about what {spec} scores ({', '.join(info_of(detector).levels)})",
             hint="give data that label it; see: veridical data list",
         )
-    fitted = Fitted(spec, fingerprint_of(spec, detector), scales, _training(examples, used, plan, data), validation)
+    fitted = Fitted(spec, fingerprint_of(detector), scales, _training(examples, used, plan, data), validation)
     if out is not None:
         save_fitted(fitted, out)
     return fitted
@@ -126,30 +140,29 @@ def _judged(
     for at in range(0, len(examples), _BATCH):
         progress(detector.name, at, len(examples))
         cases = [example.case for example in examples[at : at + _BATCH]]
-        made = detector.judge(cases)
-        if len(made) != len(cases):
-            raise CannotJudgeError(f"detector {detector.name!r} gave {len(made)} judgements for {len(cases)} cases")
-        yield from made
+        yield from judge(detector, cases)
     progress(detector.name, len(examples), len(examples))
 
 
-def _wanted(plan: Plan, detector: Detector) -> list[str]:
-    """The scales to fit, in the order of `SCALES`."""
-    scored = getattr(detector, "levels", tuple(LEVELS))
+def _wanted(plan: Plan, detector: Detector) -> list[Level]:
+    """The levels to fit, in the order of `Level`."""
+    scored = info_of(detector).levels
     for level in plan.levels or ():
-        if level not in scored and not (level == "response" and "span" in scored):
+        if level not in scored and not (level == Level.RESPONSE and Level.SPAN in scored):
             raise InputError(f"{detector.name} does not score {level!r}", hint=f"it scores {', '.join(scored)}")
-    levels = plan.levels or scored
-    return [scale for level, scales in LEVELS.items() if level in levels for scale in scales]
+    wanted = set(plan.levels or scored)
+    return [level for level in Level if level in wanted or _WITH.get(level) in wanted]
 
 
-def _insist(plan: Plan, scale: str) -> None:
+def _insist(plan: Plan, scale: Level) -> None:
     """Raise if a level was asked for by name that the data do not label."""
     if plan.levels and scale in plan.levels:
-        raise InputError(f"nothing labels the level {scale!r} among the judged cases", hint="give data that label it")
+        raise InputError(
+            f"nothing labels the level {scale.value!r} among the judged cases", hint="give data that label it"
+        )
 
 
-def _items(scale: str, examples: Sequence[Example], judgements: Sequence[Judgement]) -> _Items | None:
+def _items(scale: Level, examples: Sequence[Example], judgements: Sequence[Judgement]) -> _Items | None:
     tables, documents = [], []
     for example, judgement in zip(examples, judgements, strict=True):
         rows = pairs(scale, example, judgement)
@@ -171,7 +184,7 @@ def _fit(items: _Items, plan: Plan) -> Scale:
         return _fit_on(items.labels, items.scores, plan)
     except UndefinedMetricError as error:
         raise InputError(
-            f"{items.scale}: {error.message} ({len(items.labels)} items of {items.examples} responses)",
+            f"{items.scale.value}: {error.message} ({len(items.labels)} items of {items.examples} responses)",
             hint="give data with both classes, another rule, or leave the level out (--levels)",
         ) from None
 
@@ -203,7 +216,7 @@ def _rises(calibration: Platt | Isotonic | None) -> bool:
 
 def _figures(items: _Items, scale: Scale, plan: Plan) -> dict[str, Any]:
     """How the scale fares: scores as they were, and cross-fitted; each figure as [value, low, high], 95 %."""
-    raw = np.column_stack([items.labels, items.scores, items.scores >= THRESHOLD])
+    raw = np.column_stack([items.labels, items.scores, items.scores >= DEFAULT_THRESHOLD])
     crossed = _crossed(items, plan)
     return {
         "items": len(items.labels),
@@ -213,7 +226,7 @@ def _figures(items: _Items, scale: Scale, plan: Plan) -> dict[str, Any]:
         "calibration": "none" if scale.calibration is None else scale.calibration.parameters()["kind"],
         "threshold": scale.threshold,
         "share_flagged": round(float(np.mean(np.array(scale.apply(items.scores.tolist())) >= scale.threshold)), 6),
-        "before": {"threshold": THRESHOLD, **_measured(raw, items, plan)},
+        "before": {"threshold": DEFAULT_THRESHOLD, **_measured(raw, items, plan)},
         "cross_fitted": crossed if crossed is None else {"folds": _FOLDS, **_measured(crossed, items, plan)},
     }
 

@@ -1,7 +1,6 @@
-"""What a threshold or a calibration is fitted on: (label, score) pairs of one scale, and the rules for a threshold.
+"""What a threshold or a calibration is fitted on: (label, score) pairs of one `Level`, and the rules for a threshold.
 
-A judgement has four scales, which are fitted apart: "response" (`hallucination`), "span" (its verdicts, by content
-word), "coverage" (`omission`) and "source" (its omissions, by content word of the sources that must be covered).
+The levels are fitted apart; verdicts count by content word, and so do omissions, of the sources that must be covered.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TypeAlias
 
 from veridical.core.decide import unjudged
 from veridical.core.errors import UnknownNameError
-from veridical.core.types import Example, Judgement
+from veridical.core.types import Example, Judgement, Level
 from veridical.metrics.arrays import Bools, Floats
 from veridical.metrics.calibration import (
     threshold_between_means,
@@ -22,19 +21,18 @@ from veridical.metrics.calibration import (
 )
 from veridical.metrics.registry import METRICS
 
-__all__ = ["RULES", "SCALES", "Rule", "completed", "pairs", "rule"]
+__all__ = ["RULES", "Rule", "completed", "pairs", "rule"]
 
 Rule: TypeAlias = Callable[[Bools, Floats], float]
 
 RULES = ("f1", "balanced_accuracy", "means", "precision@P")
-# a scale -> the metric whose rows are (label, score) pairs of it
+# a level -> the metric whose rows are (label, score) pairs of it
 _ROWS = {
-    "response": "roc_auc",
-    "span": "word_roc_auc",
-    "coverage": "coverage_roc_auc",
-    "source": "source_word_roc_auc",
+    Level.RESPONSE: "roc_auc",
+    Level.SPAN: "word_roc_auc",
+    Level.COVERAGE: "coverage_roc_auc",
+    Level.SOURCE: "source_word_roc_auc",
 }
-SCALES = tuple(_ROWS)
 
 
 def rule(name: str) -> Rule:
@@ -76,18 +74,16 @@ def completed(judgement: Judgement) -> Judgement:
     return replace(judgement, hallucination=whole, omission=omission)
 
 
-def pairs(scale: str, example: Example, judgement: Judgement) -> Floats | None:
-    """(label, score) rows of one of `SCALES`, *shape* (k, 2), or None where the case says nothing about it.
+def pairs(level: Level, example: Example, judgement: Judgement) -> Floats | None:
+    """(label, score) rows of one level, *shape* (k, 2), or None where the case says nothing about it.
 
     A gold that judged only a part of a response says nothing about the whole of it.
 
     >>> from veridical.core.types import Case
     >>> example = Example(Case("1", "In Rome"), Judgement("1", "human:a", hallucination=1.0))
-    >>> pairs("response", example, Judgement("1", "me", hallucination=0.3))
+    >>> pairs(Level.RESPONSE, example, Judgement("1", "me", hallucination=0.3))
     array([[1. , 0.3]])
     """
-    if scale not in _ROWS:
-        raise UnknownNameError("scale", scale, SCALES)
-    if scale == "response" and unjudged(example.case, example.gold):
+    if level is Level.RESPONSE and unjudged(example.case, example.gold):
         return None
-    return METRICS[_ROWS[scale]].rows(example, completed(judgement) if scale == "response" else judgement)
+    return METRICS[_ROWS[level]].rows(example, completed(judgement) if level is Level.RESPONSE else judgement)

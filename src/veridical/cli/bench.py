@@ -237,13 +237,14 @@ def _rehearse(settings: Settings) -> int:
     from veridical.bench.evaluation import BATCH, load_all
     from veridical.bench.settings import load
     from veridical.cli.llm_options import print_plan
+    from veridical.core.detector import Fittable, info_of
 
     detectors = load_all(settings)
     for spec in settings.data:
         data = load(spec, settings)
         for given in detectors:
-            detector = given.fit(data.fitting) if data.fitting and hasattr(given, "fit") else given
-            if getattr(detector, "asks", False):
+            detector = given.fit(data.fitting) if data.fitting and isinstance(given, Fittable) else given
+            if info_of(detector).needs_chat_model:
                 cases = [example.case for example in (*data.fitting, *data.examples)]
                 for at in range(0, len(cases), BATCH):
                     detector.judge(cases[at : at + BATCH])

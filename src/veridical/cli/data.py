@@ -63,7 +63,7 @@ def show_command(
     """
     from rich.console import Console
 
-    from veridical.core.decide import THRESHOLD, outcome
+    from veridical.core.decide import decide
     from veridical.core.errors import InputError
     from veridical.core.types import Checked
     from veridical.report.terminal import print_report
@@ -72,7 +72,8 @@ def show_command(
         picked = list(islice((e for e in examples if id is None or e.case.id == id), n))
     if not picked:
         raise InputError(f"no case {id!r} in {data}", hint="ids are as `veridical data show` prints them")
-    shown = [Checked(e.case, (e.gold,), (THRESHOLD,), outcome(e.case, e.gold)) for e in picked]
+    decided = [decide(e.case, e.gold) for e in picked]
+    shown = [Checked(e.case, (e.gold,), (d,), d.outcome) for e, d in zip(picked, decided, strict=True)]
     print_report(shown, Console(highlight=False, markup=False, emoji=False))
 
 
@@ -221,7 +222,7 @@ def generate_command(
     [bold]veridical data generate e2e:data/e2e --model m --task data-to-text --label overlap --out d.jsonl[/bold]
     """
     from veridical.cli.progress import progress_bar
-    from veridical.core.decide import THRESHOLD, check_threshold
+    from veridical.core.judging import thresholds_in_force
     from veridical.detectors import load_detector
     from veridical.models.load import load
     from veridical.tasks.grounded import Writing, find_task, inputs_of, labelled, write
@@ -230,8 +231,7 @@ def generate_command(
     found = find_task(task)
     writing = Writing(found, template, top_k, temperature, max_tokens, max_prompt, seed, shorten)
     detector = None if label is None else load_detector(label)
-    own = getattr(detector, "threshold", None) or THRESHOLD
-    cut = check_threshold(own if threshold is None else threshold)
+    cut = thresholds_in_force(detector, threshold)
     with _reading(data, split, skip_bad) as reading:
         inputs = inputs_of(reading, writing.prompt, sample=sample, seed=seed)
     name = Path(model).name

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from veridical.core.types import Detector
+    from veridical.core.detector import Detector
     from veridical.llm.connection import Connection
     from veridical.llm.protocol import ChatModel
 
@@ -136,19 +136,19 @@ def claim_checker(
     from veridical.core.errors import InputError
     from veridical.detectors import load_detector
     from veridical.detectors.claims.citations import CitationPolicy
-    from veridical.detectors.claims.llm_checker import ModelChecker
+    from veridical.detectors.claims.llm_checker import LLMChecker
     from veridical.detectors.claims.verify import Verify
 
     policy = CitationPolicy.parse(citations)
-    way = checker or ("yes_no" if model else "overlap")
-    if way in ("yes_no", "cot"):
+    method = checker or ("yes_no" if model else "overlap")
+    if method in ("yes_no", "cot"):
         if model is None:
-            raise InputError(f"--checker {way} asks a language model", hint="name one with --model")
-        asked = ModelChecker(model, way=way, window=window, claims_per_call=claims_per_call)  # type: ignore[arg-type]
+            raise InputError(f"--checker {method} asks a language model", hint="name one with --model")
+        asked = LLMChecker(model, method=method, window=window, claims_per_call=claims_per_call)  # type: ignore[arg-type]
         return Verify(asked, model=model, splitter=splitter, citations=policy)  # type: ignore[arg-type]
     if window is not None or claims_per_call != 1:
-        raise InputError(f"--checker {way} asks no language model", hint="leave --window and --claims-per-call out")
-    return Verify(load_detector(way), model=model, splitter=splitter, citations=policy)  # type: ignore[arg-type]
+        raise InputError(f"--checker {method} asks no language model", hint="leave --window and --claims-per-call out")
+    return Verify(load_detector(method), model=model, splitter=splitter, citations=policy)  # type: ignore[arg-type]
 
 
 def print_plan(connection: Connection) -> int:

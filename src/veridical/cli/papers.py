@@ -79,7 +79,13 @@ def papers_command(
     ] = None,
     limit: Annotated[int | None, typer.Option(help="The first so many questions.", min=1, show_default=False)] = None,
     threshold: Annotated[float, typer.Option(help="A claim is hallucinated from this score on.")] = 0.5,
-    rounds: Annotated[int, typer.Option(help="Attempts at a revision (1 to 10).")] = 1,
+    self_correction: Annotated[
+        bool, typer.Option("--self-correction", help="Also let each model revise its summaries by its own feedback.")
+    ] = False,
+    only_better: Annotated[
+        bool, typer.Option("--only-better", help="Keep only revisions that the critic finds better. Default: keep all.")
+    ] = False,
+    rounds: Annotated[int, typer.Option(help="Attempts per revision, 1 to 10 (with --only-better).")] = 1,
     seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
     base_url: BaseUrl = None,
     key_env: KeyEnv = None,
@@ -102,7 +108,7 @@ def papers_command(
     """
     from veridical.cli.llm_options import print_plan
     from veridical.datasets.fave import read_questions
-    from veridical.tasks.papers import study
+    from veridical.tasks.papers import StudyOptions, study
 
     connection = connect(
         base_url=base_url,
@@ -125,10 +131,14 @@ def papers_command(
         [models[name] if name in models else _refuse(name) for name in dict.fromkeys(model)],
         critics=[_judge(name, connection) for name in dict.fromkeys(critic or ())],
         judges=[_judge(name, connection) for name in dict.fromkeys(judges)],
-        audits=audits,
-        threshold=threshold,
-        rounds=rounds,
-        seed=seed,
+        options=StudyOptions(
+            self_correction=self_correction,
+            only_better=only_better,
+            rounds=rounds,
+            threshold=threshold,
+            audits=audits,
+            seed=seed,
+        ),
     )
     if dry_run:
         return print_plan(connection)
@@ -199,13 +209,13 @@ def _print(found: Study, *, json: bool) -> None:
     for note in found.notes:
         sys.stderr.write(f"{visible(note)}\n")
     if json:
-        for row in found.rows:
+        for row in (*found.rows, *found.means):
             sys.stdout.write(writer.dumps(asdict(row), ensure_ascii=False, allow_nan=False) + "\n")
         return
     table = Table(
         "Summary", "Critique", "Judge", "Summaries", "Hallucinations each", "adjusted", "With any", "adjusted"
     )
-    for row in found.rows:
+    for row in (*found.rows, *found.means):
         p = row.prevalence
         cells = [row.generator, row.critic or "–", row.judge, str(p.summaries)]
         cells += [_shown(p.per_summary), _shown(p.per_summary_adjusted)]
@@ -220,10 +230,12 @@ def _print(found: Study, *, json: bool) -> None:
 def _shown(estimate: Estimate | None, scale: int = 1) -> str:
     if estimate is None:
         return "–"
-    value, low, high = (scale * number for number in (estimate.value, estimate.low, estimate.high))
     unit = " %" if scale == 100 else ""
     digits = 1 if scale == 100 else 2
-    return f"{value:.{digits}f}{unit} ({low:.{digits}f}–{high:.{digits}f})"
+    text = f"{scale * estimate.value:.{digits}f}{unit}"
+    if estimate.low is None or estimate.high is None:
+        return text
+    return f"{text} ({scale * estimate.low:.{digits}f}–{scale * estimate.high:.{digits}f})"
 
 
 def _write_page(found: Study, path: Path) -> None:

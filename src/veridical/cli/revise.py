@@ -43,7 +43,8 @@ from veridical.cli.verify import (
 )
 
 if TYPE_CHECKING:
-    from veridical.core.types import Case, Detector
+    from veridical.core.detector import Detector
+    from veridical.core.types import Case
     from veridical.llm.protocol import ChatModel
     from veridical.revise import Revised, Reviser
 
@@ -194,8 +195,8 @@ def _outcome(result: Revised) -> Any:
     from veridical.core.decide import outcome
 
     if result.after is None:
-        return outcome(result.case, result.before, result.threshold)
-    return outcome(replace(result.case, response=result.revision.text), result.after, result.threshold)
+        return outcome(result.case, result.before, result.thresholds)
+    return outcome(replace(result.case, response=result.revision.text), result.after, result.thresholds)
 
 
 def _json(result: Revised) -> str:
@@ -213,7 +214,7 @@ def _json(result: Revised) -> str:
         "revision": record(result.revision),
         "before": record(result.before),
         "after": record(result.after),
-        "threshold": result.threshold,
+        "thresholds": asdict(result.thresholds),
         "reason": result.reason,
         "rounds": [
             {

@@ -52,7 +52,10 @@ def salience_command(
 
     Shares of a gradient (0 to 100 %), not probabilities; colours compare words within one picture.
     """
+    from veridical.core.detector import DetectorContext
     from veridical.core.errors import InputError
+    from veridical.core.spec import parse_spec
+    from veridical.detectors import load_detector
     from veridical.detectors.local.salience import Salience
 
     ending = out.suffix.lower()
@@ -60,7 +63,9 @@ def salience_command(
         allowed = ".svg" if bars else ", ".join(_ENDINGS)
         raise InputError(f"--out {out} ends in {ending or 'nothing'}", hint=f"it may end in {allowed}")
     case = _case(response, sources, question, encoding)
-    found = Salience.from_spec(model).map(case)
+    found = Salience.from_spec(
+        parse_spec(f"salience:{model}"), DetectorContext(lambda spec, context: load_detector(spec))
+    ).map(case)
     pairs = zip(found.response_words, found.attribution, strict=True)
     flagged = [word.span for word, support in pairs if threshold is not None and 1.0 - support >= threshold]
     _write(out, found, case, flagged, bars)

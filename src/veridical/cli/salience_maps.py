@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from veridical.core.detector import HasSalienceMaps, thresholds_of
+
 if TYPE_CHECKING:
+    from veridical.core.detector import Detector
     from veridical.core.salience_map import SalienceMap
-    from veridical.core.types import Case, Detector, Judgement
+    from veridical.core.types import Case, Judgement
 
 __all__ = ["rows_of", "with_maps"]
 
@@ -19,7 +22,7 @@ class _Mapped:
 
     def __init__(self, detector: Any, keep: Callable[[SalienceMap | None], None]) -> None:
         self.name: str = detector.name
-        self.threshold = getattr(detector, "threshold", None)
+        self.thresholds = thresholds_of(detector)
         self.detector = detector
         self.keep = keep
 
@@ -37,7 +40,7 @@ def with_maps(detectors: Sequence[Detector]) -> tuple[list[Detector], Maps]:
     maps: Maps = [[] for _ in detectors]
     used: list[Detector] = []
     for detector, kept in zip(detectors, maps, strict=True):
-        used.append(_Mapped(detector, kept.append) if hasattr(detector, "judge_with_maps") else detector)
+        used.append(_Mapped(detector, kept.append) if isinstance(detector, HasSalienceMaps) else detector)
     return used, maps
 
 

@@ -151,12 +151,14 @@ def threshold_command(
     from veridical.calibration.fitting import Plan, fit_thresholds
     from veridical.cli.progress import progress_bar
     from veridical.datasets import read
+    from veridical.detectors import load_detector
 
     chosen = tuple(name.strip() for name in levels.split(",") if name.strip()) if levels else None
     plan = Plan(rule=rule, calibration=calibration, levels=chosen, whole=whole, seed=seed)
     examples = [example for spec in data for example in read(spec, split)]
     with progress_bar() as progress:
-        fitted = fit_thresholds(detector, examples, plan, out=out, data=" ".join(data), progress=progress)
+        loaded = load_detector(detector)
+        fitted = fit_thresholds(loaded, examples, plan, spec=detector, out=out, data=" ".join(data), progress=progress)
     if json:
         typer.echo(json_.dumps(fitted.document(), ensure_ascii=False))
     else:

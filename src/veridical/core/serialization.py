@@ -19,10 +19,9 @@ from veridical.core import types
 from veridical.core.errors import UnknownNameError, WireError
 from veridical.core.types import Case, Checked, Example, Judgement, Revision
 
-__all__ = ["KINDS", "TAG", "VERSION", "decode", "decode_case", "encode", "kind_of", "parse", "schema"]
+__all__ = ["KINDS", "TAG", "VERSIONS", "decode", "decode_case", "encode", "kind_of", "parse", "schema", "tag_of"]
 
 TAG = "veridical"
-VERSION = 1
 KINDS: dict[str, type[Any]] = {
     "case": Case,
     "judgement": Judgement,
@@ -30,6 +29,7 @@ KINDS: dict[str, type[Any]] = {
     "check": Checked,
     "revision": Revision,
 }
+VERSIONS = {"check": 2}  # 1 for all others
 
 
 _RECORDS: list[Any] = [cls for cls in (getattr(types, name) for name in types.__all__) if is_dataclass(cls)]
@@ -51,6 +51,11 @@ def kind_of(record: object) -> str:
     raise WireError(f"{type(record).__name__} has no JSON form", hint=f"one of {', '.join(KINDS)}")
 
 
+def tag_of(kind: str) -> str:
+    """What a document of this kind says of itself, such as "case/1"."""
+    return f"{kind}/{VERSIONS.get(kind, 1)}"
+
+
 def encode(record: object, *, indent: int | None = None) -> str:
     """The JSON document of a record; without `indent` it is one line. Fields at their default are left out.
 
@@ -62,7 +67,7 @@ def encode(record: object, *, indent: int | None = None) -> str:
     kind = kind_of(record)
     try:
         body = _adapter(kind).dump_python(record, mode="json", exclude_defaults=True, warnings="error")
-        document = json.dumps({TAG: f"{kind}/{VERSION}", **body}, ensure_ascii=False, indent=indent, allow_nan=False)
+        document = json.dumps({TAG: tag_of(kind), **body}, ensure_ascii=False, indent=indent, allow_nan=False)
         document.encode()
     except UnicodeError:
         raise WireError(f"{kind}: {_HALF}") from None
@@ -167,10 +172,11 @@ def _kind(tag: object, wanted: str | None) -> str:
     if kind not in KINDS or not slash:
         found = _short(tag) if isinstance(tag, str) else f"a JSON {_named(tag)}"
         raise WireError(f'"{TAG}": {found} is not a known document', hint=f"known: {', '.join(KINDS)}, each with /1")
-    if version != str(VERSION):
+    known = VERSIONS.get(kind, 1)
+    if version != str(known):
         raise WireError(
             f"a {kind} of version {_short(version)}",
-            hint=f"this Veridical reads {VERSION}, a newer one may read it",
+            hint=f"this Veridical reads {known}; another release may read it",
         )
     if wanted is not None and kind != wanted:
         raise WireError(f"the document is of the kind {kind!r}, not {wanted!r}")
@@ -248,5 +254,5 @@ def schema(kind: str) -> dict[str, Any]:
     if kind not in KINDS:
         raise UnknownNameError("kind of document", kind, KINDS)
     described = _adapter(kind).json_schema(mode="validation")
-    described["properties"] = {TAG: {"const": f"{kind}/{VERSION}"}, **described["properties"]}
+    described["properties"] = {TAG: {"const": tag_of(kind)}, **described["properties"]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **described}

@@ -6,36 +6,46 @@ A `score` is in [0, 1] and 1 always means hallucinated (of the response) or omit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import Enum
-from typing import Protocol, runtime_checkable
+from enum import Enum, StrEnum
 
 from veridical.core.errors import InputError, SpanError
 from veridical.core.spans import Span, union
 
 __all__ = [
+    "DEFAULT_THRESHOLD",
+    "GOLD_THRESHOLD",
     "Case",
     "Checked",
     "Claim",
-    "Detector",
+    "Decision",
     "Edit",
     "Evidence",
     "Example",
     "Judgement",
+    "Level",
     "Omission",
     "Outcome",
     "Revision",
     "Source",
     "SourceSpan",
     "Span",
+    "Thresholds",
     "Turn",
     "Usage",
     "Verdict",
     "check_judgement",
+    "check_threshold",
     "judged_source_spans",
     "judged_spans",
 ]
+
+DEFAULT_THRESHOLD = 0.5
+"""From here on a score that is a probability says "more likely than not"."""
+
+GOLD_THRESHOLD = 0.5
+"""A gold score (a label, or the share of annotators) counts as positive from here on."""
 
 
 def _check_score(score: float | None, what: str) -> None:
@@ -237,8 +247,53 @@ class Example:
             check_judgement(self.case, judgement)
 
 
+class Level(StrEnum):
+    """What a score, a label or a threshold is about; the four are scored, fitted and decided apart."""
+
+    RESPONSE = "response"  # the response as a whole: `Judgement.hallucination`
+    SPAN = "span"  # spans of the response: `Judgement.verdicts`
+    COVERAGE = "coverage"  # the sources that must be covered, as a whole: `Judgement.omission`
+    SOURCE = "source"  # spans of those sources: `Judgement.omissions`
+
+
+def check_threshold(threshold: float) -> float:
+    """Give back `threshold`; raise `InputError` unless it lies in [0, 1]. At 0 whatever has a score is flagged."""
+    if not 0.0 <= threshold <= 1.0:  # also false for NaN
+        raise InputError(f"the threshold is {threshold}", hint="a number from 0 to 1")
+    return threshold
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """The score from which something is flagged, per level, each in [0, 1].
+
+    The default is the point at which a score that is a probability says "more likely than not".
+
+    >>> Thresholds(span=0.4)[Level.SPAN], Thresholds.same(0.7).response
+    (0.4, 0.7)
+    """
+
+    response: float = DEFAULT_THRESHOLD
+    span: float = DEFAULT_THRESHOLD
+    coverage: float = DEFAULT_THRESHOLD
+    source: float = DEFAULT_THRESHOLD
+
+    def __post_init__(self) -> None:
+        for level in Level:
+            check_threshold(self[level])
+
+    def __getitem__(self, level: Level) -> float:
+        value: float = getattr(self, Level(level).value)
+        return value
+
+    @classmethod
+    def same(cls, threshold: float) -> Thresholds:
+        """The same threshold for every level."""
+        return cls(threshold, threshold, threshold, threshold)
+
+
 class Outcome(Enum):
-    """What a judgement comes to at a threshold."""
+    """What a judgement results in at its thresholds."""
 
     CLEAR = "clear"  # all of it judged, nothing flagged
     FLAGGED = "flagged"
@@ -246,26 +301,61 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """The answer to one check: a case, what each detector says of it, and what that comes to.
+class Decision:
+    """What one judgement results in (`core.decide.decide`): each score compared with the threshold of its own level.
 
-    `thresholds[i]` is the threshold applied to `judgements[i]`.
-    Raises `InputError` unless there are as many of both, and what `check_judgement` raises.
+    `verdicts` and `omissions` are the indices of those that are flagged, in the order of the judgement.
+    `hallucination` and `omission` say whether the response-level scores are flagged, None where there is no score.
+    """
+
+    thresholds: Thresholds
+    outcome: Outcome
+    hallucination: bool | None = None
+    omission: bool | None = None
+    verdicts: tuple[int, ...] = ()
+    omissions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The answer to one check: a case, the judgement of each detector, what was decided on each, and the outcome.
+
+    `decisions[i]` is about `judgements[i]`. Raises `InputError` unless there are as many of both, and whatever
+    `check_judgement` raises.
     """
 
     case: Case
     judgements: tuple[Judgement, ...]
-    thresholds: tuple[float, ...]
+    decisions: tuple[Decision, ...]
     outcome: Outcome
 
     def __post_init__(self) -> None:
-        if len(self.thresholds) != len(self.judgements):
+        if len(self.decisions) != len(self.judgements):
             raise InputError(
-                f"case {self.case.id!r}: {len(self.judgements)} judgements but {len(self.thresholds)} thresholds",
-                hint="give each judgement its threshold",
+                f"case {self.case.id!r}: {len(self.judgements)} judgements but {len(self.decisions)} decisions",
+                hint="give each judgement its decision",
             )
-        for judgement in self.judgements:
+        for judgement, decision in zip(self.judgements, self.decisions, strict=True):
             check_judgement(self.case, judgement)
+            if max(decision.verdicts, default=-1) >= len(judgement.verdicts) or (
+                max(decision.omissions, default=-1) >= len(judgement.omissions)
+            ):
+                raise InputError(f"case {self.case.id!r}: a decision flags what {judgement.by!r} did not find")
+
+    @property
+    def flagged(self) -> tuple[Span, ...]:
+        """The spans of the response that any detector's decision flags, in order, overlapping ones joined."""
+        pairs = zip(self.judgements, self.decisions, strict=True)
+        return tuple(union(j.verdicts[i].span for j, d in pairs for i in d.verdicts))
+
+    @property
+    def omitted(self) -> Mapping[str, tuple[Span, ...]]:
+        """The spans left out of each source, by source id, in the order of the sources."""
+        spans: dict[str, list[Span]] = {source.id: [] for source in self.case.sources}
+        for judgement, decision in zip(self.judgements, self.decisions, strict=True):
+            for i in decision.omissions:
+                spans[judgement.omissions[i].source_id].append(judgement.omissions[i].span)
+        return {id: tuple(union(of_source)) for id, of_source in spans.items() if of_source}
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,17 +374,6 @@ class Revision:
     case_id: str
     edits: tuple[Edit, ...]
     text: str
-
-
-@runtime_checkable
-class Detector(Protocol):
-    """What finds hallucinations and omissions. Loading weights happens on first use, not on construction."""
-
-    name: str
-
-    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One judgement for each case, in the same order; the same cases always give the same judgements."""
-        ...
 
 
 def check_judgement(case: Case, judgement: Judgement) -> None:

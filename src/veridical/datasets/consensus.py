@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
-from veridical.core.decide import THRESHOLD, flagged, omitted
 from veridical.core.errors import InputError
 from veridical.core.spans import Span, union
-from veridical.core.types import Case, Judgement, Omission, Verdict, check_judgement, judged_spans
+from veridical.core.types import GOLD_THRESHOLD, Case, Judgement, Omission, Verdict, check_judgement, judged_spans
 
 __all__ = ["at_least", "majority"]
 
@@ -39,11 +38,17 @@ def at_least(k: int, judgements: Sequence[Judgement], case: Case) -> Judgement:
         raise InputError(f"at least {k} of {len(judgements)} judgements", hint="k lies from 1 to their number")
     for judgement in judgements:
         check_judgement(case, judgement)
-    marked = [[(v.span, v.label) for v in flagged(j, THRESHOLD)] for j in judgements]
+    marked = [
+        [(v.span, v.label) for v in sorted(j.verdicts, key=lambda v: v.span) if v.score >= GOLD_THRESHOLD]
+        for j in judgements
+    ]
     verdicts = tuple(Verdict(span, 1.0, label) for span, label in _agreed(k, marked))
     omissions: list[Omission] = []
     for source in case.sources:
-        left_out = [[(o.span, None) for o in omitted(j, THRESHOLD) if o.source_id == source.id] for j in judgements]
+        left_out = [
+            [(o.span, None) for o in j.omissions if o.source_id == source.id and o.score >= GOLD_THRESHOLD]
+            for j in judgements
+        ]
         omissions += [Omission(source.id, span, 1.0) for span, _ in _agreed(k, left_out)]
     judged = [[(span, None) for span in judged_spans(case, j)] for j in judgements]
     whole = all(j.judged is None for j in judgements)
@@ -62,7 +67,7 @@ def _said(k: int, votes: Sequence[tuple[float | None, bool]], remains: bool) -> 
     """The response-level score from (score, whether any place was marked) of each judgement."""
     if all(score is None and not placed for score, placed in votes):
         return None
-    placeless = sum((score or 0.0) >= THRESHOLD and not placed for score, placed in votes)
+    placeless = sum((score or 0.0) >= GOLD_THRESHOLD and not placed for score, placed in votes)
     return float(remains or placeless >= k)
 
 

@@ -1,18 +1,18 @@
-"""The detectors: one file a method, every one under the same contract (`veridical.core.types.Detector`).
+"""The detectors, all under one contract (`veridical.core.detector`): a package per family, one module per method.
 
-An entry is a class with `from_spec(argument)`, which makes a detector from what stands behind the colon in
-`name:argument` (None where there is none), `levels`, what it scores ("response", "span", "coverage"), and `grounded`,
-whether it needs sources. One that can learn from labelled data before it is measured has `fit(examples)`; one whose
-scores depend on more than its spec, such as files, has `fingerprint()`, which says on what. One that asks a chat model
-(`asks`) takes a `Connection` beside its argument. The first line of its docstring is what `veridical detectors` prints.
+An entry is a class (or an object) with `name` and `judge`; more it may declare as the contract says. A class that takes
+options has `from_spec(spec, context)`, which makes a detector from a `veridical.core.spec.Spec`. The first line of its
+docstring is what `veridical detectors` prints.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from veridical.core.detector import Detector, DetectorContext, info_of
+from veridical.core.errors import InputError
 from veridical.core.registry import Registry
-from veridical.core.types import Detector
+from veridical.core.spec import Spec, parse_spec
 
 if TYPE_CHECKING:
     from veridical.llm.connection import Connection
@@ -38,12 +38,35 @@ DETECTORS = Registry(
 )
 
 
-def load_detector(spec: str, connection: Connection | None = None) -> Detector:
-    """The detector that `spec` ("name" or "name:argument") names; `UnknownNameError` with near names otherwise.
+def load_detector(spec: str | Spec, connection: Connection | None = None) -> Detector:
+    """The detector that `spec` names.
 
-    `connection` says how one that asks a chat model reaches it, where the spec does not.
+    Args:
+        spec: "NAME" or "NAME:OPTIONS", as `veridical.core.spec` describes.
+        connection: How a detector that asks a chat model reaches it, where the spec does not say.
+
+    Raises:
+        UnknownNameError: There is no such detector or option; the nearest names are in the message.
+        InputError: A value that the detector does not take.
     """
-    cls, argument = DETECTORS.resolve(spec)
-    asks = connection is not None and getattr(cls, "asks", False)
-    detector: Detector = cls.from_spec(argument, connection) if asks else cls.from_spec(argument)
-    return detector
+    return _load(spec, DetectorContext(_load, connection))
+
+
+def _load(spec: str | Spec, context: DetectorContext) -> Detector:
+    given = parse_spec(spec) if isinstance(spec, str) else spec
+    entry: Any = DETECTORS.load(given.name)
+    if context.artifact is not None and info_of(entry).needs_chat_model:
+        from veridical.llm.connection import OPTIONS
+
+        for option in ("few_shot", "shots", *OPTIONS):
+            if option in given.options:
+                raise InputError(
+                    f"{context.artifact} says {option}={given.options[option]}, and an artifact may not say how a "
+                    "chat model is reached, nor name files",
+                    hint="say it yourself: with --model and its options, or detector=SPEC",
+                )
+    if hasattr(entry, "from_spec"):
+        detector: Detector = entry.from_spec(given, context)
+        return detector
+    given.accept()
+    return entry() if isinstance(entry, type) else entry

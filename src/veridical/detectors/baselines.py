@@ -13,9 +13,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from veridical.core.detector import DetectorContext, DetectorInfo
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.segment import words
-from veridical.core.types import Case, Example, Judgement, Span, Verdict
+from veridical.core.spec import Spec
+from veridical.core.types import Case, Example, Judgement, Level, Span, Verdict
 
 __all__ = ["Coin", "Length", "Majority"]
 
@@ -29,15 +31,7 @@ class Length:
     """Baseline: the longer a response, the likelier a hallucination (score n / (n + 1) for n words)."""
 
     name: str = "length"
-    levels: ClassVar[tuple[str, ...]] = ("response",)
-    grounded: ClassVar[bool] = False
-
-    @classmethod
-    def from_spec(cls, argument: str | None) -> Length:
-        """`length`; takes no argument."""
-        if argument:
-            raise InputError(f"length takes no argument, found {argument!r}")
-        return cls()
+    info: ClassVar[DetectorInfo] = DetectorInfo((Level.RESPONSE,))
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One response-level score each."""
@@ -60,19 +54,18 @@ class Coin:
     name: str = "coin"
     p: float = 1.0
     seed: int = 0
-    levels: ClassVar[tuple[str, ...]] = ("response", "span")
-    grounded: ClassVar[bool] = False
+    info: ClassVar[DetectorInfo] = DetectorInfo((Level.RESPONSE, Level.SPAN))
 
     @classmethod
-    def from_spec(cls, argument: str | None) -> Coin:
+    def from_spec(cls, spec: Spec, context: DetectorContext) -> Coin:
         """`coin` or `coin:P` with P in [0, 1]."""
         try:
-            p = 1.0 if argument is None else float(argument)
+            p = float(spec.accept(values=1).value or 1.0)
         except ValueError:
             p = -1.0
         if not 0.0 <= p <= 1.0:
-            raise InputError(f"coin:{argument} is no probability", hint="coin:P with P from 0 to 1, such as coin:0.5")
-        return cls("coin" if argument is None else f"coin:{argument}", p)
+            raise InputError(f"{spec} is not a probability", hint="coin:P with P from 0 to 1, such as coin:0.5")
+        return cls(str(spec), p)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One response-level score each, and one for each word."""
@@ -97,18 +90,16 @@ class Majority:
 
     name: str = "majority"
     score: float = 0.0
-    levels: ClassVar[tuple[str, ...]] = ("response", "span")
-    grounded: ClassVar[bool] = False
+    info: ClassVar[DetectorInfo] = DetectorInfo((Level.RESPONSE, Level.SPAN))
 
     @classmethod
-    def from_spec(cls, argument: str | None) -> Majority:
+    def from_spec(cls, spec: Spec, context: DetectorContext) -> Majority:
         """`majority`, or `majority:supported` or `majority:hallucinated`."""
         answers = {"supported": 0.0, "hallucinated": 1.0}
-        if argument is None:
-            return cls()
-        if argument not in answers:
-            raise UnknownNameError("answer of majority", argument, answers)
-        return cls(f"majority:{argument}", answers[argument])
+        answer = spec.accept(values=1).value or "supported"
+        if answer not in answers:
+            raise UnknownNameError("answer of majority", answer, answers)
+        return cls(str(spec), answers[answer])
 
     def fit(self, examples: Iterable[Example]) -> Majority:
         """The one that says what most responses of labelled (validation) examples are."""

@@ -6,13 +6,15 @@ regenerate, reject and sample again, filter hypotheses). The text that stands is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from veridical.core.decide import THRESHOLD, check_threshold
+from veridical.core.detector import Detector, info_of
 from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.types import Case, Detector, Judgement
+from veridical.core.judging import thresholds_in_force
+from veridical.core.types import Case, Judgement, Level
 from veridical.detectors import load_detector
 from veridical.detectors.local.logprob import SCORES, Logprob
 from veridical.detectors.local.probe import Probe
@@ -49,7 +51,7 @@ def guard(
     *,
     strategy: str = "backtrack",
     unit: str = "word",
-    threshold: float | None = None,
+    threshold: float | Mapping[str, float] | None = None,
     samples: int = 4,
     beams: bool = False,
     template: str | None = None,
@@ -63,7 +65,7 @@ def guard(
 
     `detector` is one of ours or its name; "logprob", "entropy" and "rank" are the likelihood of what the model draws.
     `model` may be left out where the detector has one of its own. `template` makes the prompt (default: the
-    detector's, else "raw" where the case has a prompt, else "general"). `threshold` in (0, 1] is the score from which
+    detector's, else "raw" where the case has a prompt, else "general"). `threshold` in [0, 1] is the score from which
     something is flagged (default: the detector's own, else 0.5).
 
     `strategy`: "stop" ends the text before what is flagged, "backtrack" goes back to the start of its `unit` ("token",
@@ -77,7 +79,8 @@ def guard(
     sampling, budget = sampling or Sampling(), budget or Budget()
     _check(strategy, unit, samples, beams, sampling)
     used, writing = _parts(detector, model, template or ("general" if case.prompt is None else "raw"))
-    limit = check_threshold(threshold if threshold is not None else getattr(used, "threshold", None) or THRESHOLD)
+    limits = thresholds_in_force(used, threshold)
+    limit = limits.span if Level.SPAN in info_of(used).levels else limits.response
     prompt = prompt_of(writing, case, template or _template(used, case), sampling.max_new_tokens)
     spending = Spending(budget, sampling)
     writer = Writer(writing, prompt)
@@ -92,7 +95,7 @@ def guard(
     text, reason, judgement, interventions = found
     spent = spending.tokens, writer.passes, spending.seconds
     after = replace(case, response=text)
-    made = Guarded(after, judgement, limit, strategy, interventions, reason, *spent, notes=prompt.notes)
+    made = Guarded(after, judgement, limits, strategy, interventions, reason, *spent, notes=prompt.notes)
     return replace(made, unguarded=_unguarded(made, used, Writer(writing, prompt), sampling)) if compare else made
 
 

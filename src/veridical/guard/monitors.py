@@ -14,10 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from veridical.core.detector import Detector
 from veridical.core.errors import InputError
 from veridical.core.segment import sentences
 from veridical.core.spans import Span
-from veridical.core.types import Case, Detector, Verdict
+from veridical.core.types import Case, Verdict
 from veridical.detectors.local.logprob import Logprob
 from veridical.detectors.local.probe import Head, Probe
 from veridical.detectors.local.probe_streaming import Watch

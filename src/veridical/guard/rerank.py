@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from veridical.core.errors import CannotJudgeError
+from veridical.core.detector import Detector
+from veridical.core.judging import judge
 from veridical.core.spans import Span
-from veridical.core.types import Case, Detector, Judgement
+from veridical.core.types import Case, Judgement
 from veridical.guard.decoding_loop import Course, Say, Spending
 from veridical.guard.generation import Writer
 from veridical.guard.types import Intervention, Sampling
@@ -79,10 +80,7 @@ def _written(writer: Writer, ids: Sequence[int], longest: int) -> Text:
 
 def judge_all(detector: Detector, case: Case, texts: Sequence[str]) -> list[Judgement]:
     """The judgement of each of `texts` as a response to `case`."""
-    judgements = detector.judge([replace(case, response=text) for text in texts])
-    if len(judgements) != len(texts):
-        raise CannotJudgeError(f"detector {detector.name!r} gave {len(judgements)} judgements for {len(texts)} cases")
-    return judgements
+    return judge(detector, [replace(case, response=text) for text in texts])
 
 
 def response_score(judgement: Judgement) -> float | None:

@@ -10,7 +10,7 @@ from veridical.core.decide import outcome
 from veridical.core.errors import InputError
 from veridical.core.serialization import encode
 from veridical.core.spans import Span
-from veridical.core.types import Case, Judgement, Outcome
+from veridical.core.types import Case, Judgement, Outcome, Thresholds
 
 __all__ = ["Budget", "Guarded", "Intervention", "Sampling", "Unguarded", "to_json"]
 
@@ -109,7 +109,7 @@ class Guarded:
 
     case: Case
     judgement: Judgement
-    threshold: float
+    thresholds: Thresholds
     strategy: str
     interventions: tuple[Intervention, ...]
     reason: str
@@ -127,7 +127,7 @@ class Guarded:
     @property
     def outcome(self) -> Outcome:
         """What the text that stands comes to at the threshold."""
-        return outcome(self.case, self.judgement, self.threshold)
+        return outcome(self.case, self.judgement, self.thresholds)
 
 
 def to_json(result: Guarded) -> str:
@@ -137,7 +137,7 @@ def to_json(result: Guarded) -> str:
         "case": _record(result.case),
         "judgement": _record(result.judgement),
         "outcome": result.outcome.value,
-        "threshold": result.threshold,
+        "thresholds": asdict(result.thresholds),
         "strategy": result.strategy,
         "interventions": [asdict(intervention) for intervention in result.interventions],
         "reason": result.reason,

@@ -26,6 +26,7 @@ __all__ = ["OPTIONS", "Connection", "read_prices"]
 OPTIONS = (
     *("model", "base_url", "key_env", "api"),
     *("prices", "max_cost", "max_calls", "concurrency", "timeout", "cache"),
+    *("device", "dtype"),
 )
 """What a detector's spec may say about its model, each as NAME=VALUE."""
 
@@ -46,6 +47,8 @@ class Connection:
         concurrency: How many requests a model sends at once.
         timeout: Seconds that one request may take as a whole.
         cache: The file in which replies are kept.
+        device: Where a local folder's model runs (see `veridical.llm.local.LocalChat`).
+        dtype: Its precision.
         dry_run: Send nothing; every model is a `DryRun` that counts.
         budget: A budget shared with other connections, in place of one made from `prices`, `max_cost`, `max_calls`.
 
@@ -63,6 +66,8 @@ class Connection:
     concurrency: int = 8
     timeout: float = 120.0
     cache: Path | None = None
+    device: str = "auto"
+    dtype: str = "auto"
     dry_run: bool = False
     budget: Budget | None = None
     models: dict[tuple[Any, ...], ChatModel] = field(default_factory=dict, repr=False)
@@ -85,7 +90,8 @@ class Connection:
         name = name or self.model
         if not name:
             raise InputError("no language model is named", hint="--model NAME, or model=NAME in the detector's options")
-        key = (name, self.base_url, self.key_env, self.api, id(self.budget), self.timeout, self.concurrency, self.cache)
+        server = (self.base_url, self.key_env, self.api, id(self.budget), self.timeout, self.concurrency)
+        key = (name, *server, self.cache, self.device, self.dtype)
         if key not in self.models:
             model = DryRun(name) if self.dry_run else self._open(name)
             self.models[key] = Cached(model, self.cache) if self.cache is not None and not self.dry_run else model
@@ -114,7 +120,7 @@ class Connection:
         if not scripted:
             from veridical.llm.local import LocalChat
 
-            return LocalChat(name)
+            return LocalChat(name, device=self.device, dtype=self.dtype)
         path = Path(name.removeprefix("scripted:"))
         try:
             script = json.loads(read_text(path))

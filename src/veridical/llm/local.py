@@ -1,4 +1,4 @@
-"""A chat model in a local folder, run with transformers: one request after another, greedy or sampled with a seed."""
+"""A chat model in a local folder, run with transformers: requests of equal settings in batches, greedy or sampled."""
 
 from __future__ import annotations
 
@@ -8,155 +8,150 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from veridical.core.errors import InputError, MissingExtraError
+from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.types import Usage
 from veridical.llm.protocol import Failure, Reply, Request, TokenLogprob
+from veridical.models.autograd_memory import out_of_memory
+from veridical.models.encode import tokenize
+from veridical.models.generation import Generated, generate
+from veridical.models.load import LocalModel, load
+from veridical.models.sampling import Sampler
+from veridical.models.template import render_chat
 
 __all__ = ["LocalChat"]
+
+_BATCH_TOKENS = {"cpu": 4096}  # prompts, answers and padding of a batch
+_GPU_BATCH_TOKENS = 32_768
 
 
 class LocalChat:
     """The language model in `folder` (config.json, tokenizer, safetensors), as a chat model.
 
-    Messages go through the tokenizer's chat template where it has one, else line by line as "role: content". `device`
-    is "cpu", "cuda" …. A request that does not fit into the model's positions with its `max_tokens` fails with the kind
-    "context". Without a seed a sampled request takes one from its own text and its place in the batch, so that the same
-    batch gives the same replies. Weights load on the first `chat`.
+    Messages go through the tokenizer's chat template where it has one, else line by line as "role: content". Special
+    tokens written in a message are plain text. A request that does not fit into the model's positions together with its
+    `max_tokens` fails with the kind "context". Without a seed a sampled request takes one from its own text and its
+    place among the requests, so that the same requests give the same replies. Weights load on the first `chat`.
 
-    Raises `InputError` for a folder that is no such model, `MissingExtraError` without torch or transformers.
+    Args:
+        folder: Where the model is.
+        device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:N" or "mps".
+        dtype: "auto" (bf16 where the device computes in it, else fp32), "fp32", "bf16" or "fp16". In fp32 a reply does
+            not depend on the batch.
+
+    Raises:
+        InputError: For a folder without such a model.
+        MissingExtraError: Without torch or transformers.
     """
 
-    def __init__(self, folder: str | Path, *, device: str = "cpu") -> None:
+    def __init__(self, folder: str | Path, *, device: str = "auto", dtype: str = "auto") -> None:
         self.folder = Path(folder).expanduser()
         self.name = self.folder.name or str(folder)
-        self._device = device
-        self._loaded: tuple[Any, Any] | None = None
+        self.device = device
+        self.dtype = dtype
         self._lock = threading.Lock()
 
     def fingerprint(self) -> dict[str, str]:
-        """The model's name, and a hash of its folder and the sizes and dates of its weights."""
+        """The model's name, a hash of its folder and the sizes and dates of its weights, and the precision if named."""
         weights = sorted((f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in self.folder.glob("*.safetensors"))
         folder = hashlib.sha256(repr((str(self.folder.resolve()), weights)).encode()).hexdigest()[:16]
-        return {"model": self.name, "folder": folder}
+        return {"model": self.name, "folder": folder} | ({} if self.dtype == "auto" else {"dtype": self.dtype})
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """One reply or failure for each request, in order."""
-        return [outcome for _, outcome in self.each(requests)]
+        """Return one reply or failure for each request, in order."""
+        outcomes = dict(self.each(requests))
+        return [outcomes[i] for i in range(len(requests))]
 
     def each(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply | Failure]]:
-        """(index, outcome) as they come, which is in order."""
+        """Yield (index, outcome) as they come: batch by batch."""
+        if not (self.folder / "config.json").is_file():
+            raise InputError(f"{self.folder} has no config.json", hint="name the folder of a local model")
+        with self._lock:
+            model = load(self.folder, device=self.device, dtype=self.dtype)
+        groups: dict[tuple[Any, ...], list[tuple[int, list[int]]]] = {}
         for i, request in enumerate(requests):
-            with self._lock:
-                outcome = self._answer(request, i)
-            yield i, outcome
-
-    def _load(self) -> tuple[Any, Any]:
-        if self._loaded is None:
-            if not (self.folder / "config.json").is_file():
-                raise InputError(f"{self.folder} has no config.json", hint="name the folder of a local model")
             try:
-                import torch  # noqa: F401
-                from transformers import AutoModelForCausalLM, AutoTokenizer
-            except ImportError as error:
-                raise MissingExtraError("a local chat model", "models") from error
-            try:
-                tokenizer = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
-                model = AutoModelForCausalLM.from_pretrained(self.folder, local_files_only=True, use_safetensors=True)
-            except (OSError, ValueError, KeyError) as error:
-                line = str(error).strip().split("\n")[0]
-                raise InputError(
-                    f"{self.folder} cannot be loaded: {line}", hint="a causal model in safetensors"
-                ) from None
-            self._loaded = model.train(False).to(self._device), tokenizer
-        return self._loaded
+                prompt = _prompt(model.tokenizer, request)
+            except InputError as error:
+                yield i, Failure(error.message, "rejected", False)
+                continue
+            if len(prompt) + request.max_tokens > model.max_positions:
+                reason = (
+                    f"{len(prompt)} prompt tokens and {request.max_tokens} for the answer are more than "
+                    f"{self.name}'s {model.max_positions}"
+                )
+                yield i, Failure(reason, "context", False)
+                continue
+            settings = (request.temperature, request.max_tokens, request.top_logprobs, request.stop)
+            groups.setdefault(settings, []).append((i, prompt))
+        limit = _BATCH_TOKENS.get(model.device.type, _GPU_BATCH_TOKENS)
+        for (_, max_tokens, _, _), group in groups.items():
+            group.sort(key=lambda member: -len(member[1]))  # the longest decides how many fit
+            while group:
+                size = max(1, limit // (len(group[0][1]) + max_tokens))
+                batch, group = group[:size], group[size:]
+                with self._lock:
+                    outcomes = self._answer(model, requests, batch)
+                yield from zip((i for i, _ in batch), outcomes, strict=True)
 
-    def _answer(self, request: Request, place: int) -> Reply | Failure:
-        import torch
-
-        model, tokenizer = self._load()
-        asked = self._encode(tokenizer, request)
-        positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-        if positions and len(asked) + request.max_tokens > positions:
-            return Failure(
-                f"{len(asked)} prompt tokens and {request.max_tokens} for the answer are more than "
-                f"{self.name}'s {positions}", "context", False,
-            )  # fmt: skip
-        ends = _end_ids(model, tokenizer)
-        random = torch.Generator(device="cpu").manual_seed(_seed(request, place))
-        with torch.inference_mode():
-            tokens, finish = _generate(model, tokenizer, asked, request, ends, random)
-        text, finish = _text(tokenizer, [i for i, _, _ in tokens], request.stop, finish)
-        usage = Usage(1, len(asked), len(tokens), 0.0)
-        if not text.strip():
-            return Failure("the answer is empty", "empty", False, usage)
-        said = None if request.top_logprobs is None else _logprobs(tokenizer, tokens)
-        return Reply(text, said, usage, finish)
-
-    def _encode(self, tokenizer: Any, request: Request) -> list[int]:
-        messages = [{"role": m.role, "content": m.content} for m in request.messages]
-        if tokenizer.chat_template:
-            text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-            ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    def _answer(
+        self, model: LocalModel, requests: Sequence[Request], batch: Sequence[tuple[int, list[int]]]
+    ) -> list[Reply | Failure]:
+        """The outcome of each (index of a request, prompt); half as many at a time where the batch fails."""
+        request = requests[batch[0][0]]
+        seeds = [_seed(requests[i], i) for i, _ in batch]
+        try:
+            texts = generate(
+                model,
+                [prompt for _, prompt in batch],
+                Sampler(seeds, temperature=request.temperature, device=model.device),
+                max_tokens=request.max_tokens,
+                is_complete=(lambda text: any(s in text for s in request.stop)) if request.stop else None,
+                alternatives=request.top_logprobs,
+            )
+        except (RuntimeError, MemoryError, CannotJudgeError) as error:
+            if not isinstance(error, CannotJudgeError) and not out_of_memory(error):
+                raise
+            if len(batch) == 1:
+                kind = "malformed" if isinstance(error, CannotJudgeError) else "context"
+                return [Failure(str(error).partition("\n")[0], kind, False)]
         else:
-            text = "".join(f"{m['role']}: {m['content']}\n" for m in messages) + "assistant:"
-            ids = tokenizer(text)["input_ids"]
-            while ids and ids[-1] == tokenizer.eos_token_id:  # some tokenizers end every text
-                ids.pop()
-        return list(ids)
+            pairs = zip(batch, texts, strict=True)
+            return [_outcome(model.tokenizer, request, len(prompt), text) for (_, prompt), text in pairs]
+        middle = len(batch) // 2
+        return [*self._answer(model, requests, batch[:middle]), *self._answer(model, requests, batch[middle:])]
 
 
-Token = tuple[int, float, list[tuple[int, float]]]
-
-
-def _generate(
-    model: Any, tokenizer: Any, asked: list[int], request: Request, ends: set[int], random: Any
-) -> tuple[list[Token], str]:
-    """The tokens of the answer with their log-probabilities (at temperature 1) and alternatives, and why it ended."""
-    import torch
-
-    tokens: list[Token] = []
-    read, cache = torch.tensor([asked], device=model.device), None
-    for _ in range(request.max_tokens):
-        out = model(input_ids=read, past_key_values=cache, use_cache=True)
-        cache = out.past_key_values
-        logprobs = out.logits[0, -1].float().log_softmax(-1).cpu()
-        if request.temperature > 0:
-            chances = (logprobs / request.temperature).softmax(-1)
-            chosen = int(torch.multinomial(chances, 1, generator=random))
-        else:
-            chosen = int(logprobs.argmax())
-        best = logprobs.topk(min(request.top_logprobs or 0, len(logprobs)))
-        top = list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
-        if chosen in ends:
-            return tokens, "stop"
-        tokens.append((chosen, float(logprobs[chosen]), top))
-        if request.stop and any(s in tokenizer.decode([i for i, _, _ in tokens]) for s in request.stop):
-            return tokens, "stop"
-        read = torch.tensor([[chosen]], device=model.device)
-    return tokens, "length"
-
-
-def _text(tokenizer: Any, ids: list[int], stop: tuple[str, ...], finish: str) -> tuple[str, str]:
-    """The text, up to the first place where one of `stop` stands."""
-    text = tokenizer.decode(ids, skip_special_tokens=True)
-    cuts = [at for s in stop if (at := text.find(s)) >= 0]
-    return (text[: min(cuts)], "stop") if cuts else (text, finish)
-
-
-def _logprobs(tokenizer: Any, tokens: list[Token]) -> tuple[TokenLogprob, ...]:
-    def text(i: int) -> str:
-        return str(tokenizer.decode([i]))
-
-    return tuple(TokenLogprob(text(i), p, tuple((text(j), q) for j, q in top)) for i, p, top in tokens)
-
-
-def _end_ids(model: Any, tokenizer: Any) -> set[int]:
-    given = model.generation_config.eos_token_id if model.generation_config else None
-    ids = given if isinstance(given, list) else [given]
-    return {i for i in [*ids, tokenizer.eos_token_id] if i is not None}
+def _prompt(tokenizer: Any, request: Request) -> list[int]:
+    """The tokens of the messages, up to where the answer begins."""
+    if tokenizer.chat_template:
+        text, places = render_chat(tokenizer, [(m.role, m.content) for m in request.messages])
+        return tokenize(tokenizer, text, markup=True, literal=[span for _, span, _ in places]).ids
+    text = "".join(f"{m.role}: {m.content}\n" for m in request.messages) + "assistant:"
+    ids = list(tokenizer(text, split_special_tokens=True)["input_ids"])
+    while ids and ids[-1] == tokenizer.eos_token_id:  # some tokenizers end every text
+        ids.pop()
+    return ids
 
 
 def _seed(request: Request, place: int) -> int:
     if request.seed is not None:
         return request.seed
     return int.from_bytes(hashlib.sha256(repr((request.messages, place)).encode()).digest()[:4])
+
+
+def _outcome(tokenizer: Any, request: Request, prompt_tokens: int, text: Generated) -> Reply | Failure:
+    """The reply: the text up to the first of the request's stop texts."""
+    usage = Usage(1, prompt_tokens, len(text.ids), 0.0)
+    cuts = [at for stop in request.stop if (at := text.text.find(stop)) >= 0]
+    answer = text.text[: min(cuts, default=None)]
+    if not answer.strip():
+        return Failure("the answer is empty", "empty", False, usage)
+    tokens = None
+    if request.top_logprobs is not None:
+        tokens = tuple(
+            TokenLogprob(
+                str(tokenizer.decode([token])), logprob, tuple((str(tokenizer.decode([i])), p) for i, p in alternatives)
+            )
+            for token, logprob, alternatives in zip(text.ids, text.logprobs, text.alternatives, strict=True)
+        )
+    return Reply(answer, tokens, usage, "stop" if cuts else text.finish)

@@ -12,13 +12,11 @@ import numpy as np
 
 from veridical.core.decide import merge, unjudged
 from veridical.core.spans import Span, intersection
-from veridical.core.types import Example, Judgement, check_judgement, judged_spans
+from veridical.core.types import GOLD_THRESHOLD, Example, Judgement, check_judgement, judged_spans
 from veridical.metrics.arrays import Bools, Floats
 from veridical.metrics.tokens import Units, any_in, highest_in, mask, runs, scores_of_characters
 
-__all__ = ["GOLD_THRESHOLD", "Characters", "characters", "response_pair"]
-
-GOLD_THRESHOLD = 0.5
+__all__ = ["Characters", "characters", "response_pair"]
 
 
 @dataclass(frozen=True, slots=True)

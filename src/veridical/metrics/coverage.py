@@ -12,8 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from veridical.core.spans import Span, intersection
-from veridical.core.types import Example, Judgement, Source, check_judgement, judged_source_spans
-from veridical.metrics.alignment import GOLD_THRESHOLD
+from veridical.core.types import GOLD_THRESHOLD, Example, Judgement, Source, check_judgement, judged_source_spans
 from veridical.metrics.arrays import Bools, Floats
 from veridical.metrics.tokens import any_in, highest_in, mask, scores_of_characters, word_units
 

@@ -14,9 +14,8 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from veridical.core.decide import THRESHOLD, check_threshold
 from veridical.core.errors import InputError
-from veridical.core.types import Example, Judgement
+from veridical.core.types import DEFAULT_THRESHOLD, Example, Judgement, check_threshold
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats, as_weight
 from veridical.metrics.significance import draw_documents, percentile_interval
@@ -138,7 +137,7 @@ class Metric:
         """
         if self.needs_threshold and threshold is None:
             raise InputError(f"the metric {self.name!r} needs a threshold", hint="one fitted on validation data")
-        return self.project(example, judgement, THRESHOLD if threshold is None else check_threshold(threshold))
+        return self.project(example, judgement, DEFAULT_THRESHOLD if threshold is None else check_threshold(threshold))
 
     def value(self, rows: ArrayLike, weight: ArrayLike | None = None) -> float:
         """The metric over rows *(n, columns)*, each counted `weight` times; `UndefinedMetricError` where it has none.

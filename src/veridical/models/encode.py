@@ -197,7 +197,7 @@ def _decoder_start(model: LocalModel, before: tuple[int, ...]) -> tuple[int, ...
 
 def _tokenise(model: LocalModel, rendered: Rendered) -> tuple[Tokens, int]:
     """The tokens of the whole text, and the index of the response's first."""
-    text, edge = _SURROGATE.sub("\ufffd", rendered.text), rendered.response.start
+    text, edge = rendered.text, rendered.response.start
     if model.kind == "seq2seq":  # white space that only parts prompt from response is no part of what is summarised
         return _apart(model, text[:edge].rstrip(), text[edge:], rendered)
     tokens = tokenize(model.tokenizer, text, markup=rendered.markup, literal=rendered.literal)
@@ -230,7 +230,7 @@ def tokenize(tokenizer: Any, text: str, *, markup: bool = False, literal: Sequen
         literal: With `markup`, the stretches in which they are plain characters, too; in order, not overlapping.
     """
     encoding = tokenizer(
-        text,
+        _SURROGATE.sub("\ufffd", text),
         add_special_tokens=False,
         return_offsets_mapping=True,
         return_attention_mask=False,
@@ -356,8 +356,8 @@ def _token_pieces(model: LocalModel, case: Case, order: Sequence[Piece]) -> list
     """The sources, cut between tokens into the smallest pieces that a window may begin or end with."""
     pieces: list[Piece] = []
     for source_id, _ in order:
-        text = _SURROGATE.sub("\ufffd", case.source(source_id).text)
-        ends = sorted({end for _, end in tokenize(model.tokenizer, text).offsets if end})
+        tokens = tokenize(model.tokenizer, case.source(source_id).text)
+        ends = sorted({end for _, end in tokens.offsets if end})
         at = 0
         for end in ends:
             if end > at:

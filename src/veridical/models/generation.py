@@ -1,125 +1,390 @@
-"""Texts that a local causal model goes on with: many prompts at once, sampled from the k likeliest tokens, seeded.
+"""Text that a local causal language model writes.
 
-Every prompt draws from a generator of its own, so what it gets does not depend on which prompts share its batch (but
-for rounding) nor on how many were done before: a run that was stopped goes on as if it had not been.
+`generate` writes one text after each of many prompts. `Generation` is one text under the control of a caller, token by
+token, which can be cut back to any token. Both are made of `CachedForward` (forward passes with a cache of keys and
+values); `IncrementalDecoder` says which characters each token stands for.
 """
 
 from __future__ import annotations
 
-import math
-import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Literal
 
-from veridical.core.errors import InputError
+from veridical.core.errors import CannotJudgeError, InputError
+from veridical.core.spans import Span
+from veridical.core.types import Case
+from veridical.models.encode import encode
 from veridical.models.load import LocalModel
+from veridical.models.sampling import Sampler
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Continued", "continue_prompts"]
+__all__ = [
+    "CachedForward",
+    "Generated",
+    "Generation",
+    "IncrementalDecoder",
+    "Prompt",
+    "end_token_ids",
+    "generate",
+    "prompt_of",
+]
+
+_LOGITS_KEPT = 16  # tokens back to which one can go without another forward pass
+_CONTEXT = 4  # tokens decoded together with new ones, as some tokenizers strip a text's first space
+_SPACES = ("▁", "Ġ", " ")  # how vocabularies write a token that is nothing but a space
+
+
+def end_token_ids(model: LocalModel) -> frozenset[int]:
+    """Return the tokens with which `model` ends a text."""
+    config = model.model.generation_config
+    named = config.eos_token_id if config else None
+    ids = named if isinstance(named, list) else [named]
+    return frozenset(i for i in (*ids, model.tokenizer.eos_token_id) if i is not None)
+
+
+class CachedForward:
+    """Runs `model` over growing token sequences (rows) and keeps the keys and values of all earlier tokens.
+
+    Attributes:
+        length: Tokens per row in the cache.
+        passes: Forward passes so far.
+    """
+
+    def __init__(self, model: LocalModel) -> None:
+        self.model = model
+        self.length = 0
+        self.passes = 0
+        self._cache: Any = None
+        parameters = signature(model.model.forward).parameters
+        self._last_only = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
+        self._takes_positions = "position_ids" in parameters
+
+    def __call__(self, ids: torch.Tensor, mask: torch.Tensor | None = None, *, head: bool = True) -> Any:
+        """Read `ids`, the next tokens of each row, and return the logits after the last one.
+
+        Args:
+            ids: *Shape:* (rows, tokens).
+            mask: 1 for each token in the cache and in `ids`, 0 for left padding. *Shape:* (rows, all tokens). None
+                where there is no padding.
+            head: Whether logits are wanted; without them the language-model head does not run.
+
+        Returns:
+            Logits in fp32, *shape* (rows, vocabulary), or None without `head`.
+
+        Raises:
+            CannotJudgeError: If a row has logits that are not finite.
+        """
+        import torch
+
+        inputs: dict[str, Any] = {"input_ids": ids, "past_key_values": self._cache, "use_cache": True}
+        if mask is not None:
+            inputs["attention_mask"] = mask
+            if self._takes_positions:
+                inputs["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0)[:, self.length :]
+        with torch.inference_mode():
+            if head:
+                output = self.model.model(**inputs, **self._last_only)
+            else:
+                output = self.model.model.base_model(**inputs)
+        self._cache = output.past_key_values
+        self.length += ids.shape[1]
+        self.passes += 1
+        if not head:
+            return None
+        logits = output.logits[:, -1].float()
+        if not torch.isfinite(logits.amax(-1)).all():  # the maximum is NaN where any logit is
+            raise CannotJudgeError("the model's numbers are not finite", hint="run it in fp32 or bf16")
+        return logits
+
+    def crop(self, length: int) -> None:
+        """Forget all but the first `length` tokens of each row; all of them where the cache cannot be cropped."""
+        if self.length <= length:
+            return
+        try:
+            self._cache.crop(length - self.length)  # a negative number is how many tokens to take away
+            self.length = length
+        except RuntimeError:  # a sliding window has dropped what would be needed
+            self._cache, self.length = None, 0
+
+
+class IncrementalDecoder:
+    """The text of token ids that are added at the end or removed from it, and the characters of each token.
+
+    Tokens that share a character have one span; those of an unfinished character have none yet, so `spans` may be
+    shorter than `ids`. A token without characters has the span None.
+
+    Args:
+        tokenizer: The tokenizer.
+        context: Tokens before the text.
+        strip_space: Whether a space at the beginning is no part of the text.
+    """
+
+    def __init__(self, tokenizer: Any, context: Sequence[int] = (), *, strip_space: bool = False) -> None:
+        self.ids: list[int] = []
+        self.spans: list[Span | None] = []
+        self.text = ""
+        self._decode_ids = tokenizer.decode
+        self._context = list(context[-_CONTEXT:])
+        self._strip_space = strip_space
+        self._marks = [(0, 0)]  # after each number of tokens: how many of them have spans, characters
+
+    def append(self, token: int) -> None:
+        """Add one token."""
+        self.ids.append(token)
+        self._decode(final=False)
+        self._marks.append((len(self.spans), len(self.text)))
+
+    def finish(self) -> None:
+        """Decode an unfinished character as it is."""
+        self._decode(final=True)
+
+    def rewind(self, count: int) -> None:
+        """Remove all but the first `count` tokens."""
+        del self.ids[count:], self._marks[count + 1 :]
+        decoded, characters = self._marks[count]
+        del self.spans[decoded:]
+        self.text = self.text[:characters]
+
+    def _decode(self, *, final: bool) -> None:
+        while (done := len(self.spans)) < len(self.ids):
+            context = (self._context + self.ids[max(0, done - _CONTEXT) : done])[-_CONTEXT:]
+            known = len(self._decode_ids(context, skip_special_tokens=True))
+            for last in range(done + 1, len(self.ids) + 1):
+                new = self._decode_ids(context + self.ids[done:last], skip_special_tokens=True)[known:]
+                if not new.endswith("\ufffd") or (final and last == len(self.ids)):
+                    break
+            else:
+                return  # part of a character waits for its other tokens
+            if self._strip_space and not self.text:
+                new = new.removeprefix(" ")
+            span = Span(len(self.text), len(self.text) + len(new)) if new else None
+            self.spans += [span] * (last - done)
+            self.text += new
 
 
 @dataclass(frozen=True, slots=True)
-class Continued:
-    """The text that was written and why it ends: "stop" (an end token, or as asked) or "length"."""
+class Prompt:
+    """The tokens before a text; whether a space was taken from their end; what is to be reported about them."""
 
-    text: str
-    finish: str
+    ids: tuple[int, ...]
+    space: bool = False
+    notes: tuple[str, ...] = ()
 
 
-def continue_prompts(
+def prompt_of(model: LocalModel, case: Case, template: str, max_new_tokens: int) -> Prompt:
+    """Return the prompt for a response to `case`, with room for `max_new_tokens`.
+
+    A last token that is nothing but a space is left out: models write it together with the first word. Sources that do
+    not fit are cut to their first window.
+
+    Raises:
+        InputError: If no token is left for the prompt.
+        CannotJudgeError: As `encode` does.
+    """
+    if max_new_tokens >= model.max_positions:
+        raise InputError(
+            f"max_new_tokens is {max_new_tokens}, and the model reads {model.max_positions} tokens at once",
+            hint="less leaves room for the prompt",
+        )
+    (window, *_) = encode(
+        model, replace(case, response=""), template, max_tokens=model.max_positions - max_new_tokens, max_windows=1
+    )
+    if not window.ids:
+        raise InputError("the prompt is empty, and the tokenizer has no token that begins a text", hint="give a prompt")
+    space = len(window.ids) > 1 and _is_space(model, window.ids[-1])
+    return Prompt(window.ids[:-1] if space else window.ids, space, window.notes)
+
+
+def _is_space(model: LocalModel, token: int) -> bool:
+    return model.tokenizer.convert_ids_to_tokens(token) in _SPACES
+
+
+class Generation:
+    """One text after a prompt, made of tokens that the caller chooses; the model reads them when that is needed.
+
+    Attributes:
+        ids, text, spans: The text so far, as `IncrementalDecoder` has them. A space that was taken from the prompt's
+            end is no part of it.
+        end_ids: The tokens that end a text.
+    """
+
+    def __init__(self, model: LocalModel, prompt: Prompt) -> None:
+        self.model = model
+        self.prompt = list(prompt.ids)
+        self.end_ids = end_token_ids(model)
+        self._decoder = IncrementalDecoder(model.tokenizer, prompt.ids, strip_space=prompt.space)
+        self._forward = CachedForward(model)
+        self._logits: dict[int, torch.Tensor] = {}  # by the number of tokens before
+        self.append, self.finish = self._decoder.append, self._decoder.finish
+
+    @property
+    def ids(self) -> list[int]:
+        """The tokens."""
+        return self._decoder.ids
+
+    @property
+    def text(self) -> str:
+        """Their text."""
+        return self._decoder.text
+
+    @property
+    def spans(self) -> list[Span | None]:
+        """The characters of each token."""
+        return self._decoder.spans
+
+    @property
+    def passes(self) -> int:
+        """Forward passes so far."""
+        return self._forward.passes
+
+    @property
+    def pass_start(self) -> int:
+        """The index of the token at which the current (or else the next) pass begins, below 0 in the prompt."""
+        return self._forward.length - len(self.prompt)
+
+    def advance(self) -> None:
+        """Have the model read what it has not read yet, at least so much that the next logits are known."""
+        import torch
+
+        count = len(self.ids)
+        size = len(self.prompt) + count
+        if self._forward.length == size and count in self._logits:
+            return
+        self._forward.crop(size - 1)
+        unread = [*self.prompt[self._forward.length :], *self.ids[max(0, self.pass_start) :]]
+        logits = self._forward(torch.tensor([unread], device=self.model.device))[0]
+        self._logits = {n: known for n, known in self._logits.items() if n > count - _LOGITS_KEPT}
+        self._logits[count] = logits
+
+    def logits(self) -> torch.Tensor:
+        """Return those of the next token, *shape* (vocabulary,) in fp32."""
+        self.advance()
+        return self._logits[len(self.ids)]
+
+    def logits_before(self, token_i: int) -> torch.Tensor | None:
+        """Return those that the token was drawn from, if they are still known."""
+        return self._logits.get(token_i)
+
+    def rewind(self, count: int) -> None:
+        """Remove all but the first `count` tokens."""
+        self._decoder.rewind(count)
+        self._logits = {n: known for n, known in self._logits.items() if n <= count}
+        self._forward.crop(len(self.prompt) + count)
+
+    def is_space(self, token_i: int) -> bool:
+        """Whether the token is a space and nothing else, with which some vocabularies begin a word or a number."""
+        return 0 <= token_i < len(self.ids) and _is_space(self.model, self.ids[token_i])
+
+    def token_at(self, character: int) -> int:
+        """Return the index of the first token that ends after `character`; the number of tokens if there is none."""
+        return next((i for i, span in enumerate(self.spans) if span and span.end > character), len(self.ids))
+
+    def start_of(self, token_i: int) -> int:
+        """Return the first character of the token or of the next one with characters; the text's length after them."""
+        return next((span.start for span in self.spans[token_i:] if span), len(self.text))
+
+
+@dataclass(slots=True)
+class Generated:
+    """A text that a model writes.
+
+    Attributes:
+        ids: Its tokens, without the one that ended it.
+        finish: "stop" (an end token, or complete as the caller defined it) or "length".
+        logprobs: The log-probability of each token at temperature 1, where asked for.
+        alternatives: The most probable (token, log-probability) at each token's place, where asked for.
+        text: Its text.
+    """
+
+    ids: list[int] = field(default_factory=list)
+    finish: Literal["stop", "length", ""] = ""
+    logprobs: list[float] = field(default_factory=list)
+    alternatives: list[list[tuple[int, float]]] = field(default_factory=list)
+    text: str = ""
+
+
+def generate(
     model: LocalModel,
     prompts: Sequence[Sequence[int]],
-    seeds: Sequence[str],
+    sampler: Sampler,
     *,
-    top_k: int = 2,
-    temperature: float = 1.0,
     max_tokens: int = 64,
-    ends: Callable[[str], bool] = lambda text: False,
-) -> list[Continued]:
-    """What `model` writes after each of `prompts` (token ids, none empty), in one batch.
+    is_complete: Callable[[str], bool] | None = None,
+    alternatives: int | None = None,
+) -> list[Generated]:
+    """Write one text after each prompt, all in one batch; what a prompt gets does not depend on the others.
 
-    Tokens are drawn from the `top_k` likeliest (1: always the likeliest; 0: from all) at a `temperature` above 0 (D
-    §3.1: 2 and 1). `seeds[i]` alone decides what prompt i draws. `ends` says of a text so far that it needs no more.
-    Raises `InputError` for options out of range, or where prompt and text would not fit into the model.
+    Args:
+        model: A causal language model.
+        prompts: Token ids, none empty.
+        sampler: Has a row for each prompt.
+        max_tokens: The most tokens of a text, from 1.
+        is_complete: Whether a text so far needs no more; asked after each token.
+        alternatives: How many of the most probable tokens to report at each place; with 0 only log-probabilities of
+            the tokens themselves, with None nothing.
+
+    Raises:
+        InputError: If prompt and text do not fit into the model's positions.
+        CannotJudgeError: If the model's logits are not finite.
     """
     import torch
 
-    if top_k < 0 or max_tokens < 1 or not 0.0 < temperature < math.inf:
-        found = f"top-k is {top_k}, the temperature {temperature:g}, max tokens {max_tokens}"
-        raise InputError(found, hint="top-k from 0 (all tokens), a temperature above 0, at least one token")
     longest = max(map(len, prompts), default=0)
-    if longest + max_tokens > model.max_positions:
+    if max_tokens < 1 or longest + max_tokens > model.max_positions:
         raise InputError(
-            f"a prompt of {longest} tokens and {max_tokens} to write are more than the {model.max_positions} "
-            f"of {model.name}"
+            f"a prompt of {longest} tokens and {max_tokens} new ones; {model.name} reads {model.max_positions}",
+            hint="at least one new token, and no more than there is room for",
         )
     if not prompts:
         return []
-    stops = _end_ids(model)
-    pad = next((i for i in (model.tokenizer.pad_token_id, *sorted(stops)) if i is not None), 0)
-    ids = torch.tensor([[pad] * (longest - len(p)) + list(p) for p in prompts], device=model.device)
-    mask = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in prompts], device=model.device)
-    finished = _Finished(model.tokenizer, longest, ends)
-    with torch.inference_mode():
-        out = model.model.generate(
-            input_ids=ids,
-            attention_mask=mask,
-            generation_config=_config(max_tokens, pad, stops),
-            logits_processor=[_Drawing([random.Random(seed) for seed in seeds], top_k, temperature)],
-            stopping_criteria=[finished],
-        )
-    return [_continued(model.tokenizer, row[longest:], stops, ends) for row in out.tolist()]
+    end_ids, decode = end_token_ids(model), model.tokenizer.decode
+    ids, mask = _left_padded(prompts, model.device)
+    forward = CachedForward(model)
+    rows = [Generated() for _ in prompts]
+    while not all(row.finish for row in rows):
+        logits = forward(ids, mask)
+        tokens = sampler.sample(logits)
+        if alternatives is not None:
+            _report(logits, tokens, alternatives, rows)
+        for row, token in zip(rows, tokens, strict=True):
+            if row.finish or token in end_ids:
+                row.finish = row.finish or "stop"
+                continue
+            row.ids.append(token)
+            if is_complete and is_complete(decode(row.ids, skip_special_tokens=True)):
+                row.finish = "stop"
+            elif len(row.ids) == max_tokens:
+                row.finish = "length"
+        ids = torch.tensor(tokens, device=model.device)[:, None]
+        mask = None if mask is None else torch.nn.functional.pad(mask, (0, 1), value=1)
+    for row in rows:
+        row.text = decode(row.ids, skip_special_tokens=True)
+        del row.logprobs[len(row.ids) :], row.alternatives[len(row.ids) :]
+    return rows
 
 
-def _config(max_tokens: int, pad: int, stops: set[int]) -> Any:
-    from transformers import GenerationConfig
+def _left_padded(prompts: Sequence[Sequence[int]], device: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The prompts as one array, and its mask (None where nothing is padded)."""
+    import torch
 
-    # greedy, for the drawing is done by `_Drawing`, which leaves one token
-    return GenerationConfig(
-        max_new_tokens=max_tokens, do_sample=False, pad_token_id=pad, eos_token_id=sorted(stops) or None
-    )
-
-
-class _Drawing:
-    """Leaves in each row of scores the one token that its generator draws."""
-
-    def __init__(self, generators: Sequence[random.Random], top_k: int, temperature: float) -> None:
-        self._generators, self._top_k, self._temperature = generators, top_k, temperature
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        import torch
-
-        k = min(self._top_k or scores.shape[-1], scores.shape[-1])
-        best = scores.float().topk(k, dim=-1)
-        shares = (best.values.double() / self._temperature).softmax(-1).cumsum(-1)
-        at = torch.tensor([[g.random()] for g in self._generators], dtype=shares.dtype, device=shares.device)
-        rank = (shares < at).sum(-1, keepdim=True).clamp(max=k - 1)
-        return torch.full_like(scores, -math.inf).scatter(-1, best.indices.gather(-1, rank), 0.0)
+    longest = max(map(len, prompts))
+    padding = torch.tensor([longest - len(prompt) for prompt in prompts])
+    ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
+    mask = (torch.arange(longest) >= padding[:, None]).long().to(device) if padding.any() else None
+    return ids.to(device), mask
 
 
-class _Finished:
-    """Says for each row whether its text needs no more."""
+def _report(logits: torch.Tensor, tokens: Sequence[int], count: int, rows: Sequence[Generated]) -> None:
+    """Add to each row the log-probability of its next token and the `count` most probable ones there."""
+    import torch
 
-    def __init__(self, tokenizer: Any, start: int, ends: Callable[[str], bool]) -> None:
-        self._tokenizer, self._start, self._ends = tokenizer, start, ends
-
-    def __call__(self, input_ids: torch.Tensor, scores: object, **kwargs: object) -> torch.Tensor:
-        import torch
-
-        texts = self._tokenizer.batch_decode(input_ids[:, self._start :], skip_special_tokens=True)
-        return torch.tensor([self._ends(text) for text in texts], dtype=torch.bool, device=input_ids.device)
-
-
-def _continued(tokenizer: Any, ids: list[int], stops: set[int], ends: Callable[[str], bool]) -> Continued:
-    at = next((i for i, token in enumerate(ids) if token in stops), None)
-    text = str(tokenizer.decode(ids if at is None else ids[:at], skip_special_tokens=True))
-    return Continued(text, "stop" if at is not None or ends(text) else "length")
-
-
-def _end_ids(model: LocalModel) -> set[int]:
-    given = model.model.generation_config.eos_token_id if model.model.generation_config else None
-    ids = given if isinstance(given, list) else [given]
-    return {i for i in (*ids, model.tokenizer.eos_token_id) if i is not None}
+    logprobs = logits.log_softmax(-1)
+    drawn = logprobs.gather(1, torch.tensor(tokens, device=logprobs.device)[:, None])[:, 0].tolist()
+    best = logprobs.topk(min(count, logprobs.shape[-1]))
+    for row, logprob, ids, values in zip(rows, drawn, best.indices.tolist(), best.values.tolist(), strict=True):
+        row.logprobs.append(logprob)
+        row.alternatives.append(list(zip(ids, values, strict=True)))

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.errors import CannotJudgeError, InputError
-from veridical.core.types import Example, judged_spans
-from veridical.metrics.alignment import GOLD_THRESHOLD
+from veridical.core.types import GOLD_THRESHOLD, Example, judged_spans
 from veridical.metrics.tokens import any_in, mask
 from veridical.models.encode import Encoded, encode
 from veridical.models.load import LocalModel

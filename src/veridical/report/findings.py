@@ -10,20 +10,23 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from veridical.core.decide import flagged, merge, omitted, outcome, unjudged
+from veridical.core.decide import flagged, merge, omitted, unjudged
 from veridical.core.spans import Span
 from veridical.core.types import (
     Case,
     Checked,
+    Decision,
     Evidence,
     Judgement,
+    Level,
     Omission,
     Outcome,
+    Thresholds,
     Verdict,
     check_judgement,
 )
 
-__all__ = ["Finding", "Reading", "number", "read", "readings", "wording"]
+__all__ = ["Finding", "Reading", "number", "read", "readings", "thresholds_text", "wording"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +66,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One judgement at its threshold; `outcome` is this detector's alone. `unjudged` are spans of the response.
+    """One judgement and what was decided on it, ready to be shown. `unjudged` are spans of the response.
 
     `coverage_unknown` says that sources had to be covered and the detector is silent on whether they were.
     """
 
     judgement: Judgement
-    threshold: float
-    outcome: Outcome
+    decision: Decision
     findings: tuple[Finding, ...]
     omissions: tuple[Omission, ...]
     unjudged: tuple[Span, ...]
@@ -79,19 +81,18 @@ class Reading:
 
 def readings(checked: Checked) -> list[Reading]:
     """One reading for each judgement of `checked`; `InputError` or `SpanError` where one does not fit its case."""
-    return [read(checked.case, j, t) for j, t in zip(checked.judgements, checked.thresholds, strict=True)]
+    return [read(checked.case, j, d) for j, d in zip(checked.judgements, checked.decisions, strict=True)]
 
 
-def read(case: Case, judgement: Judgement, threshold: float) -> Reading:
-    """What `judgement` says of `case` at `threshold`, ready to be shown."""
+def read(case: Case, judgement: Judgement, decision: Decision) -> Reading:
+    """The judgement of `case` and what was decided on it, ready to be shown."""
     check_judgement(case, judgement)
     order = {source.id: i for i, source in enumerate(case.sources)}
-    missing = sorted(omitted(judgement, threshold), key=lambda o: (order[o.source_id], o.span))
+    missing = sorted(omitted(judgement, decision), key=lambda o: (order[o.source_id], o.span))
     return Reading(
         judgement=judgement,
-        threshold=threshold,
-        outcome=outcome(case, judgement, threshold),
-        findings=tuple(_findings(case.response, flagged(judgement, threshold))),
+        decision=decision,
+        findings=tuple(_findings(case.response, flagged(judgement, decision))),
         omissions=tuple(missing),
         unjudged=tuple(unjudged(case, judgement)),
         coverage_unknown=any(s.must_cover for s in case.sources)
@@ -117,6 +118,26 @@ def _findings(text: str, verdicts: Sequence[Verdict]) -> list[Finding]:
             members[bisect_right(starts, verdict.span.start) - 1].append(verdict)
         found += [Finding(run, tuple(inside)) for run, inside in zip(runs, members, strict=True)]
     return sorted(found, key=lambda finding: finding.span)
+
+
+def thresholds_text(thresholds: Thresholds, judgement: Judgement) -> str:
+    """The thresholds that apply to what the judgement scores: one number where they are the same.
+
+    >>> thresholds_text(Thresholds(span=0.4), Judgement("1", "x", 0.3, 0.2))
+    '0.50'
+    >>> thresholds_text(Thresholds(coverage=0.4), Judgement("1", "x", 0.3, 0.2))
+    'response 0.50, coverage 0.40'
+    """
+    scored = {
+        Level.RESPONSE: judgement.hallucination is not None,
+        Level.SPAN: bool(judgement.verdicts),
+        Level.COVERAGE: judgement.omission is not None,
+        Level.SOURCE: bool(judgement.omissions),
+    }
+    applied = {level: thresholds[level] for level in Level if scored[level]} or {Level.RESPONSE: thresholds.response}
+    if len(set(applied.values())) == 1:
+        return number(next(iter(applied.values())))
+    return ", ".join(f"{level.value} {number(value)}" for level, value in applied.items())
 
 
 def number(score: float, threshold: float | None = None) -> str:

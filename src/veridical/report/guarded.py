@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from veridical.core.decide import decide
 from veridical.core.text import shorten, visible
 from veridical.core.types import Checked
 from veridical.guard import Guarded, Intervention
@@ -21,7 +22,8 @@ def print_guarded(results: Iterable[Guarded], console: Console) -> None:
     """Print each text as `veridical check` shows it, then the interventions, why it ends, and what it cost."""
     page = Printer(console)
     for result in results:
-        page.case(Checked(result.case, (result.judgement,), (result.threshold,), result.outcome))
+        decision = decide(result.case, result.judgement, result.thresholds)
+        page.case(Checked(result.case, (result.judgement,), (decision,), result.outcome))
         for n, intervention in enumerate(result.interventions[:MANY], 1):
             page.line(f"{n}. ", *_intervention(result.text, intervention), indent=4)
         if len(result.interventions) > MANY:

@@ -79,7 +79,7 @@ def _map_views(
             if salience is None:
                 continue
             anchor = f"c{i}-d{k + 1}"
-            flagged = [v.span for v in item.judgements[k].verdicts if v.score >= item.thresholds[k]]
+            flagged = [item.judgements[k].verdicts[j].span for j in item.decisions[k].verdicts]
             views[anchor] = map_view(salience, item.case, flagged=flagged, id=f"{anchor}-map", heading=4)
             rules += hover_rules(salience, id=f"{anchor}-map", words=words_left)
             words_left = max(0, words_left - len(salience.response_words))

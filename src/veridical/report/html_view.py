@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from veridical.core.spans import Span, length
 from veridical.core.text import shorten, visible
 from veridical.core.types import Case, Checked, Evidence, Omission, Outcome, Source, Usage, Verdict
-from veridical.report.findings import Finding, Reading, number, readings, wording
+from veridical.report.findings import Finding, Reading, number, readings, thresholds_text, wording
 from veridical.report.html_segments import FEW, Mark, Piece, pieces
 from veridical.report.segments import passages
 
@@ -156,7 +156,8 @@ def _highest(scores: Iterable[float | None]) -> float | None:
 
 def _detector(case: Case, reading: Reading, id: str, pointers: _Pointers) -> DetectorView:
     judgement = reading.judgement
-    others = sorted((v for v in judgement.verdicts if v.score < reading.threshold), key=lambda v: v.span)
+    flagged = set(reading.decision.verdicts)
+    others = sorted((v for i, v in enumerate(judgement.verdicts) if i not in flagged), key=lambda v: v.span)
     marks = [_finding_mark(case, f, id, k, reading, pointers) for k, f in enumerate(reading.findings, 1)]
     marks += [_verdict_mark(case, v, id, k, judgement.by, pointers) for k, v in enumerate(others, 1)]
     marks += [Mark(span, "", "unjudged", hover="not judged", spoken="not judged") for span in reading.unjudged]
@@ -167,9 +168,9 @@ def _detector(case: Case, reading: Reading, id: str, pointers: _Pointers) -> Det
     return DetectorView(
         id=id,
         by=visible(judgement.by),
-        outcome=reading.outcome,
-        wording=wording(reading.outcome),
-        threshold=number(reading.threshold),
+        outcome=reading.decision.outcome,
+        wording=wording(reading.decision.outcome),
+        threshold=thresholds_text(reading.decision.thresholds, judgement),
         hallucination=judgement.hallucination,
         omission=judgement.omission,
         coverage_unknown=reading.coverage_unknown,
@@ -180,7 +181,9 @@ def _detector(case: Case, reading: Reading, id: str, pointers: _Pointers) -> Det
         findings=tuple(found),
         omissions=tuple(missing),
         supported=tuple(
-            _note(case, (v,), v.span, f"{id}-w{k}", f"{id}-v{k}", reading.threshold, v.evidence, pointers)
+            _note(
+                case, (v,), v.span, f"{id}-w{k}", f"{id}-v{k}", reading.decision.thresholds.span, v.evidence, pointers
+            )
             for k, v in enumerate(others, 1)
         ),
         notes=tuple(visible(note) for note in judgement.notes),
@@ -244,7 +247,7 @@ def _finding_note(case: Case, finding: Finding, id: str, k: int, reading: Readin
         finding.span,
         f"{id}-n{k}",
         f"{id}-f{k}",
-        reading.threshold,
+        reading.decision.thresholds.span,
         finding.evidence,
         pointers,
     )
@@ -295,7 +298,7 @@ def _omission_note(case: Case, omission: Omission, id: str, k: int, reading: Rea
         back=anchor,
         words=visible(shorten(omission.span.of(source.text), 300)),
         score=omission.score,
-        number=number(omission.score, reading.threshold),
+        number=number(omission.score, reading.decision.thresholds.source),
         reason=visible(omission.reason or ""),
         where=visible(source.id),
     )

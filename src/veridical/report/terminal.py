@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from veridical.core.spans import Span
 from veridical.core.text import shorten, visible
 from veridical.core.types import Case, Checked, Omission, Outcome, Source
-from veridical.report.findings import Finding, Reading, number, readings, wording
+from veridical.report.findings import Finding, Reading, number, readings, thresholds_text, wording
 from veridical.report.segments import passages, segment, within
 
 if TYPE_CHECKING:
@@ -106,15 +106,19 @@ class Printer:
     def _scores(self, case: Case, reading: Reading) -> Iterable[str | tuple[str, str]]:
         judgement = reading.judgement
         yield (visible(shorten(judgement.by, 120)), "bold")
-        yield ("  " + wording(reading.outcome).lower(), _OUTCOMES[reading.outcome])
-        yield "  hallucination " + (
-            "not scored" if judgement.hallucination is None else number(judgement.hallucination)
-        )
+        yield ("  " + wording(reading.decision.outcome).lower(), _OUTCOMES[reading.decision.outcome])
+        decision = reading.decision
+        if judgement.hallucination is None:
+            yield "  hallucination not scored"
+        else:
+            alone = " (flagged)" if decision.hallucination and not decision.verdicts else ""
+            yield f"  hallucination {number(judgement.hallucination, decision.thresholds.response)}{alone}"
         if judgement.omission is not None:
             yield f"  omission {number(judgement.omission)}"
         elif reading.coverage_unknown:
             yield "  omission not judged"
-        yield (f"  threshold {number(reading.threshold)}", "dim")
+        limits = thresholds_text(reading.decision.thresholds, judgement)
+        yield (f"  threshold{'s' * (',' in limits)} {limits}", "dim")
 
     def marked(self, text: str, marks: Sequence[tuple[Span, str]], *, whole: bool = True) -> Text:
         """`text` with its marks; only the passages around them where it is long or not wanted whole."""
@@ -154,11 +158,14 @@ class Printer:
     def findings(self, case: Case, reading: Reading) -> None:
         """The findings; those that only say which words share a paragraph with others of the same reason."""
         self.line(("Flagged in the response", "bold"), indent=4)
+        limits = reading.decision.thresholds
         telling = [f for f in reading.findings if not f.bare]
         bare: dict[str, list[str]] = {}
         for f in (f for f in reading.findings if f.bare):
-            bare.setdefault(f.saying, []).append(f"{_words(case, f)} {number(f.score, reading.threshold)}")
-        self._many(telling, lambda i, f: self.finding(case, i, f, reading.threshold))
+            bare.setdefault(f.saying, []).append(
+                f"{_words(case, f)} {number(f.score, reading.decision.thresholds.span)}"
+            )
+        self._many(telling, lambda i, f: self.finding(case, i, f, limits.span))
         self._many(list(bare.items()), lambda _, group: self.line(*_in_a_row(*group), indent=4))
 
     def finding(self, case: Case, i: int, finding: Finding, threshold: float) -> None:
@@ -190,7 +197,12 @@ class Printer:
             source = case.source(id)
             side = f"  (perspective {visible(shorten(source.perspective, 80))})" if source.perspective else ""
             worst = max(omission.score for omission in omissions)
-            self.line((_name(source), "bold"), (side, "cyan"), f"  {number(worst, reading.threshold)}", indent=4)
+            self.line(
+                (_name(source), "bold"),
+                (side, "cyan"),
+                f"  {number(worst, reading.decision.thresholds.source)}",
+                indent=4,
+            )
             self.line(self.marked(source.text, [(o.span, "omitted") for o in omissions], whole=False), indent=6)
             self.reasons(source, omissions)
         if len(by_source) > MANY:
@@ -215,7 +227,7 @@ class Printer:
         if reading.unjudged:
             size = sum(len(span) for span in reading.unjudged)
             notes.insert(0, f"Not judged: {size} of {len(case.response)} characters of the response")
-        elif reading.outcome is Outcome.UNJUDGED and not reading.coverage_unknown:
+        elif reading.decision.outcome is Outcome.UNJUDGED and not reading.coverage_unknown:
             notes.insert(0, "Not judged: this detector gave no score")
         if notes:
             self.console.print()

@@ -1,8 +1,8 @@
 """Revising a response: critique, revision as edits, judged again; kept only if it is better.
 
 After George and Stuhlmüller 2023, §4 and Algorithm 1. A detector says what is not supported, a reviser proposes edits,
-the same detector judges the edited text, and `acceptance` decides. Where it is not better, the best earlier text is kept
-and the reason is given. Revisers: `Delete` and `Flag` (no model), `Factored` and `SelfCorrection`
+the same detector judges the edited text, and `acceptance` decides. Where it is not better, the best earlier text is
+kept and the reason is given. Revisers: `Delete` and `Flag` (no model), `Factored` and `SelfCorrection`
 (`veridical.revise.llm_revisers`).
 """
 

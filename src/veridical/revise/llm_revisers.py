@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 
 from veridical.core.edits import diff
 from veridical.core.segment import has_words
-from veridical.core.spans import Span
-from veridical.core.types import Case, Claim, Edit, Source, Usage
+from veridical.core.types import Case, Claim, Edit, Usage
 from veridical.detectors.claims.citations import ResponseCitations
 from veridical.detectors.claims.claim_checker import ClaimResult, Question
 from veridical.detectors.claims.llm_checker import LLMChecker, chat_messages
@@ -45,7 +44,9 @@ class _Critique:
     def touched_by(self, edit: Edit, text: str) -> bool:
         """Whether the edit touches a sentence of the statement."""
         sentences = overlapping_sentences(text, self.statement.span)
-        return any(edit.span.overlaps(s) or (not len(edit.span) and s.start <= edit.span.start <= s.end) for s in sentences)
+        return any(
+            edit.span.overlaps(s) or (not len(edit.span) and s.start <= edit.span.start <= s.end) for s in sentences
+        )
 
 
 class Factored:
@@ -190,16 +191,16 @@ def _ask_for_revisions(model: ChatModel, cases: Sequence[Case], feedback: Sequen
 def _revision_request(case: Case, feedback: str, *, with_sources: bool = True) -> Request:
     """A follow-up turn to the text that the model wrote (A.3.2); where its prompt is not known, all in one message."""
     if case.prompt is not None and with_sources:
-        prompts = (prompt("revise_followup"),)
-        conversation = (Message("user", case.prompt), Message("assistant", case.response))
-        messages = (*conversation, Message("user", fill(prompts[0], feedback=feedback)))
+        prompts = [prompt("revise_followup")]
+        messages = [Message("user", case.prompt), Message("assistant", case.response)]
+        messages.append(Message("user", fill(prompts[0], feedback=feedback)))
     else:
-        prompts = (prompt("revise_document"), prompt("revise_text"))
+        prompts = [prompt("revise_document"), prompt("revise_text")]
         document = format_sources(case.sources) if with_sources and case.sources else _NO_SOURCES
         tail = fill(prompts[1], response=case.response, feedback=feedback)
-        messages = (Message("user", f"{fill(prompts[0], document=document)}\n\n{tail}"),)
+        messages = [Message("user", f"{fill(prompts[0], document=document)}\n\n{tail}")]
     return Request(
-        messages,
+        tuple(messages),
         max_tokens=min(8192, 256 + len(case.response.encode()) // 2),
         stage="revise",
         prompt="+".join(p.hash for p in prompts),

@@ -85,7 +85,9 @@ class Delete:
         for span, (replacement, reasons) in sorted(proposed.items()):
             around = next((other for other in merged if other.overlaps(span) or other.contains(span)), None)
             merged.setdefault(around or span, (replacement, []))[1].extend(reasons)
-        edits = tuple(Edit(span, new, "; ".join(dict.fromkeys(reasons))) for span, (new, reasons) in sorted(merged.items()))
+        edits = tuple(
+            Edit(span, new, "; ".join(dict.fromkeys(reasons))) for span, (new, reasons) in sorted(merged.items())
+        )
         notes = (f"{n_mixed} unsupported claims stay: their sentences make supported claims, too",) if n_mixed else ()
         if edits and not has_words(apply(text, edits)):
             return Draft((), "nothing would be left of the response", notes=notes)

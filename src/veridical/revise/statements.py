@@ -55,13 +55,12 @@ def statements_of(case: Case, judgement: Judgement) -> list[Statement]:
         whole = Span(len(text) - len(text.lstrip()), len(text.rstrip()))
         return [Statement(whole, whole.of(text), judgement.hallucination)]
     statements: dict[tuple[Span, str], Statement] = {}
-    has_claims = False
-    for verdict in judgement.verdicts:
-        if verdict.claim:
-            has_claims = True
-            spans = verdict.claim.spans or (verdict.span,)
-            span = Span(min(s.start for s in spans), max(s.end for s in spans))
-            _add(statements, span, verdict.claim.text, verdict)
+    about_claims = [verdict for verdict in judgement.verdicts if verdict.claim]
+    for verdict in sorted(about_claims, key=lambda v: v.label is not None):  # what is said of the claim itself first
+        assert verdict.claim is not None
+        spans = verdict.claim.spans or (verdict.span,)
+        span = Span(min(s.start for s in spans), max(s.end for s in spans))
+        _add(statements, span, verdict.claim.text, verdict)
     all_sentences = [span for span in sentences(text) if has_words(span.of(text))]
     starts = [span.start for span in all_sentences]
     for verdict in (v for v in judgement.verdicts if not v.claim):
@@ -69,7 +68,7 @@ def statements_of(case: Case, judgement: Judgement) -> list[Statement]:
         for span in (s for s in all_sentences[first:] if s.start < max(verdict.span.end, verdict.span.start + 1)):
             if span.end > verdict.span.start:
                 _add(statements, span, span.of(text), verdict)
-    if not has_claims:
+    if not about_claims:
         for span in all_sentences:
             statements.setdefault((span, span.of(text)), Statement(span, span.of(text), 0.0))
     # what was flagged, and what is supported and was judged to its last word

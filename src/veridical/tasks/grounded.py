@@ -11,13 +11,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from veridical.core.decide import flagged
+from veridical.core.decide import decide, flagged
+from veridical.core.detector import Detector
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
+from veridical.core.judging import judge
 from veridical.core.segment import sentences
-from veridical.core.types import Case, Detector, Example, Judgement, Source
+from veridical.core.types import Case, Example, Judgement, Source, Thresholds
 from veridical.models.encode import Encoded, encode
-from veridical.models.generation import Continued, continue_prompts
+from veridical.models.generation import Generated, generate
 from veridical.models.load import LocalModel
+from veridical.models.sampling import Sampler
 from veridical.models.template import Template, get_template, render
 
 __all__ = ["TASKS", "UNLABELLED", "Task", "Writing", "find_task", "inputs_of", "labelled", "write"]
@@ -147,14 +150,18 @@ def write(model: LocalModel, given: Sequence[Example], writing: Writing, *, name
             made.append("not written")
         except CannotJudgeError as error:
             made.append(error.message)
-    continued = continue_prompts(
+    sampler = Sampler(
+        [f"{writing.seed}\0{given[i].case.id}" for i, _, _ in ready],
+        temperature=writing.temperature,
+        top_k=writing.top_k,
+        device=model.device,
+    )
+    continued = generate(
         model,
         [ids for _, _, ids in ready],
-        [f"{writing.seed}\0{given[i].case.id}" for i, _, _ in ready],
-        top_k=writing.top_k,
-        temperature=writing.temperature,
+        sampler,
         max_tokens=writing.tokens,
-        ends=lambda text: writing.task.ends(text.lstrip(" ")),
+        is_complete=lambda text: writing.task.ends(text.lstrip(" ")),
     )
     for (i, shown, _), text in zip(ready, continued, strict=True):
         made[i] = _written(shown, text, writing, name)
@@ -193,7 +200,7 @@ def _shortened(case: Case, window: Encoded) -> Case:
     return replace(case, sources=tuple(sources))
 
 
-def _written(shown: Example, text: Continued, writing: Writing, name: str) -> Example | str:
+def _written(shown: Example, text: Generated, writing: Writing, name: str) -> Example | str:
     response = writing.task.cut(text.text.lstrip(" "))
     if not response:
         return "the response is empty"
@@ -203,15 +210,15 @@ def _written(shown: Example, text: Continued, writing: Writing, name: str) -> Ex
     return replace(shown, case=case, gold=gold, group=tuple(sorted(writing.groups(name).items())))
 
 
-def labelled(examples: Sequence[Example], detector: Detector, threshold: float) -> Iterator[Example]:
-    """The examples with what `detector` flags at `threshold` as their labels, under the detector's own name."""
-    judgements = detector.judge([example.case for example in examples])
+def labelled(examples: Sequence[Example], detector: Detector, thresholds: Thresholds) -> Iterator[Example]:
+    """The examples with what `detector` flags at `thresholds` as their labels, under the detector's own name."""
+    judgements = judge(detector, [example.case for example in examples])
     for example, judgement in zip(examples, judgements, strict=True):
-        marks = tuple(replace(v, score=1.0) for v in flagged(judgement, threshold))
+        marks = tuple(replace(v, score=1.0) for v in flagged(judgement, decide(example.case, judgement, thresholds)))
         whole = judgement.hallucination
-        wrong = bool(marks) if judgement.verdicts or whole is None else whole >= threshold
+        wrong = bool(marks) if judgement.verdicts or whole is None else whole >= thresholds.response
         said = judgement.verdicts or whole is not None
-        notes = (*judgement.notes, f"labelled by a detector at {threshold:g}, not by people")
+        notes = (*judgement.notes, f"labelled by a detector at {thresholds.span:g}, not by people")
         gold = replace(
             judgement,
             hallucination=float(wrong) if said else None,

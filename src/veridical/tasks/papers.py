@@ -105,7 +105,7 @@ class Study:
 
     Attributes:
         rows: One per generator, critic and judge (Table 3).
-        means: Per generator, the means over critics and judges (Table 2).
+        means: Per generator, the means over critics and judges (Table 2), where there are several.
         summaries: Of each generator.
         revisions: By generator and critic.
         notes: What failed.
@@ -190,7 +190,7 @@ def study(
     judged = list(_judged(summaries, revisions, judges, options))
     return Study(
         tuple(StudyRow(*key, _prevalence([group], options)) for key, group in judged),
-        tuple(_means(judged, options)),
+        tuple(_means(judged, options)) if len(judges) > 1 or len(critics) > 1 else (),
         summaries,
         revisions,
         tuple(notes),
@@ -220,9 +220,9 @@ def _judged(
     texts: list[tuple[str, str | None, Sequence[Case]]] = []
     for generator, cases in summaries.items():
         texts.append((generator, None, cases))
-        for (name, critic), results in revisions.items():
+        for (name, by), results in revisions.items():
             if name == generator:
-                texts.append((generator, critic, [replace(r.case, response=r.revision.text) for r in results]))
+                texts.append((generator, by, [replace(r.case, response=r.revision.text) for r in results]))
     for each in judges:
         detector = each if isinstance(each, Detector) else cited_claims(each)
         for generator, critic, cases in texts:

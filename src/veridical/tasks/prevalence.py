@@ -182,7 +182,9 @@ class _DrawnAudits:
 
     def precision(self, again: bool) -> Floats:
         """The precision of each group's judge; drawn `again`, or as measured."""
-        return self._each(lambda a: float(self.random.binomial(a.flagged, a.precision) if again else a.right) / a.flagged)
+        return self._each(
+            lambda a: float(self.random.binomial(a.flagged, a.precision) if again else a.right) / a.flagged
+        )
 
     def rate(self, again: bool) -> Floats:
         """Hallucinations per report: precision / recall."""

@@ -110,9 +110,7 @@ class Coverage:
     notes: tuple[str, ...] = ()
 
 
-def aggregate_coverage(
-    case: Case, to_cover: Sequence[tuple[Source, Span]], results: Sequence[ClaimResult]
-) -> Coverage:
+def aggregate_coverage(case: Case, to_cover: Sequence[tuple[Source, Span]], results: Sequence[ClaimResult]) -> Coverage:
     """Coverage as the checking of claims with the roles swapped: is each source sentence backed by the response?
 
     A source with an unjudged sentence is not known to be covered: only what is certainly left out of it is given, and

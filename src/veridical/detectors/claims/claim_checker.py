@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from veridical.core.decide import merge, unjudged
+from veridical.core.detector import Detector
 from veridical.core.spans import Span
-from veridical.core.types import Case, Detector, Evidence, Judgement, Source, Usage
+from veridical.core.types import Case, Evidence, Judgement, Source, Usage
 from veridical.detectors.overlap.detector import Overlap
 from veridical.detectors.overlap.quantities import is_value
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from veridical.core.decide import THRESHOLD
 from veridical.core.errors import DataError, InputError
 from veridical.core.segment import has_words
-from veridical.core.types import Example
+from veridical.core.types import GOLD_THRESHOLD, Example
 from veridical.detectors.claims.source_chunks import format_sources
 
 __all__ = ["BUILTIN", "FewShotExample", "draw_few_shot", "few_shot_option", "read_few_shot"]
@@ -69,14 +68,14 @@ def draw_few_shot(examples: Sequence[Example], n: int) -> tuple[FewShotExample, 
         document = format_sources(case.sources) if case.sources else ""
         if score is None or not has_words(document) or not has_words(case.response):
             continue
-        same_label = unsupported if score >= THRESHOLD else supported
+        same_label = unsupported if score >= GOLD_THRESHOLD else supported
         if all(drawn.document != document for drawn in same_label):
             same_label.append(FewShotExample(document, case.response, same_label is supported))
     half = n // 2
     drawn = (supported[: n - half], unsupported[:half])
     if len(drawn[0]) + len(drawn[1]) < n:
         raise InputError(
-            f"{n} few-shot examples are wanted, but the data has only {len(drawn[0])} supported and {len(drawn[1])} not",
+            f"{n} few-shot examples are wanted; the data has only {len(drawn[0])} supported and {len(drawn[1])} not",
             hint="give more labelled data, or few_shot=FILE",
         )
     return tuple(drawn[i % 2][i // 2] for i in range(n))

@@ -93,9 +93,7 @@ class Judge:
         if len(self.few_shot) == self.n_few_shot:
             return self
         few_shot = draw_few_shot(examples, self.n_few_shot)
-        return Judge(
-            self.model, method=self.method, few_shot=few_shot, min_probability_mass=self.min_probability_mass
-        )
+        return Judge(self.model, method=self.method, few_shot=few_shot, min_probability_mass=self.min_probability_mass)
 
     def fingerprint(self) -> dict[str, Any]:
         """What its scores depend on: model, method, prompts, few-shot examples."""
@@ -103,7 +101,7 @@ class Judge:
         return {
             "model": self.model.name,
             "server": digest_of(model_fingerprint(self.model)),
-            "method": self.method,
+            "asking": self.method,
             "prompts": [each.hash for each in self.prompts],
             "min_probability_mass": self.min_probability_mass,
             "few_shot": digest_of(examples),

@@ -307,7 +307,9 @@ def read_critique(reply: Reply) -> ClaimResult:
     if reply.finish == "length":
         return ClaimResult(None, "the reply was cut short", usage=reply.usage)
     if supported is None or line is None:
-        return ClaimResult(None, f"no plain line “Supported: Yes or No” in the reply: {_excerpt(text)}", usage=reply.usage)
+        return ClaimResult(
+            None, f"no plain line “Supported: Yes or No” in the reply: {_excerpt(text)}", usage=reply.usage
+        )
     critique = " ".join(_CRITIQUE.sub("", text[: line.start()]).split()).strip("*_ ")
     revised = labelled(text, "Revised")
     if revised is not None and re.fullmatch(r"\W*n/?a\W*", revised, re.IGNORECASE):
@@ -349,9 +351,7 @@ def explain_quotes(result: ClaimResult, reasoning: str, claim: str, sources: Seq
     if unsupported:
         quoted = ", ".join(f"“{quote}”" for quote in unsupported[:_MAX_QUOTED])
         reasoning = f"quotes what is in no source: {quoted}. {reasoning}".strip()
-    return replace(
-        result, reason=reasoning or None, evidence=tuple(evidence), unsupported_quotes=len(unsupported)
-    )
+    return replace(result, reason=reasoning or None, evidence=tuple(evidence), unsupported_quotes=len(unsupported))
 
 
 def _find_quote(text: str, quote: str) -> Span | None:

@@ -185,4 +185,6 @@ def _share(results: Sequence[ClaimResult]) -> ClaimResult:
         return ClaimResult(None, results[0].reason if results else "no sample to compare with")
     n_backing = len(scores) - sum(scores)
     unreadable = f", {len(results) - len(scores)} unreadable" if len(scores) < len(results) else ""
-    return ClaimResult(sum(scores) / len(scores), f"backed by {n_backing:.3g} of {len(scores)} other answers{unreadable}")
+    return ClaimResult(
+        sum(scores) / len(scores), f"backed by {n_backing:.3g} of {len(scores)} other answers{unreadable}"
+    )

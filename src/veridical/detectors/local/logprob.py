@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from veridical.core.detector import DetectorContext, DetectorInfo
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.spans import Span, complement
-from veridical.core.types import Case, Judgement, Verdict
+from veridical.core.spec import Spec
+from veridical.core.types import Case, Judgement, Level, Verdict
 from veridical.models.artifact import identity
 from veridical.models.encode import Encoded, default_template, encode
 from veridical.models.load import DTYPES, FORCED, LocalModel, load
@@ -45,8 +47,7 @@ class Logprob:
     These are likelihoods, not probabilities of hallucination: fit the threshold on labelled validation data.
     """
 
-    levels = ("response", "span")
-    grounded = False
+    info = DetectorInfo((Level.RESPONSE, Level.SPAN))
 
     def __init__(
         self,
@@ -79,19 +80,12 @@ class Logprob:
         self.name = name or f"logprob:{model}"
 
     @classmethod
-    def from_spec(cls, argument: str | None) -> Logprob:
-        """The detector for `PATH[,option=value...]`, such as "models/reader,template=tldr,score=rank"."""
-        path, *options = (argument or "").split(",")
-        if not path.strip():
+    def from_spec(cls, spec: Spec, context: DetectorContext) -> Logprob:
+        """The detector for `logprob:PATH[,OPTION=VALUE,…]`, such as "logprob:models/reader,score=rank"."""
+        if spec.accept(_OPTIONS, values=1).value is None:
             raise InputError("logprob needs a model", hint="logprob:FOLDER[,template=NAME,score=rank,unit=token,…]")
-        given: dict[str, str] = {}
-        for option in options:
-            key, sign, value = (part.strip() for part in option.partition("="))
-            if key not in _OPTIONS or not sign or key in given:
-                raise UnknownNameError("option of logprob", option, [f"{o}=…" for o in _OPTIONS])
-            given[key] = value
-        numbers = {key: _count(key, given.pop(key)) for key in ("max_tokens", "max_windows") if key in given}
-        return cls(path.strip(), name=f"logprob:{argument}", **given, **numbers)  # type: ignore[arg-type]
+        numbers = {name: spec.whole(name) for name in ("max_tokens", "max_windows")}
+        return cls(spec.values[0], name=str(spec), **{**spec.options, **numbers})  # type: ignore[arg-type]
 
     def fingerprint(self) -> dict[str, Any]:
         """What its scores depend on: its options and the identity of its model, which this loads."""
@@ -174,12 +168,6 @@ class Logprob:
 
 def _nothing(case: Case, by: str, *notes: str) -> Judgement:
     return Judgement(case.id, by, judged=(), notes=notes)
-
-
-def _count(option: str, value: str) -> int:
-    if not value.isdecimal() or int(value) < 1:
-        raise InputError(f"{option} of logprob is {value!r}", hint="a whole number from 1")
-    return int(value)
 
 
 def _trimmed(span: Span, text: str) -> Span | None:

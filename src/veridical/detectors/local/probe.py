@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridical.core.detector import DetectorContext, DetectorInfo
 from veridical.core.errors import CannotJudgeError, DataError, InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.spans import Span, complement
-from veridical.core.types import Case, Judgement, Verdict
+from veridical.core.spec import Spec
+from veridical.core.types import Case, Judgement, Level, Verdict
 from veridical.detectors.local.probe_settings import ProbeSettings
 from veridical.metrics.calibration import calibrator
 from veridical.models.artifact import DETECTOR, Artifact, check_base, load_artifact
@@ -103,8 +105,7 @@ class Probe:
     Sources are read as part of the prompt. A case without sources is judged, too: by the model's states alone.
     """
 
-    levels: tuple[str, ...] = ("response", "span")
-    grounded = False
+    info = DetectorInfo((Level.RESPONSE, Level.SPAN))
 
     def __init__(
         self,
@@ -129,25 +130,15 @@ class Probe:
         self._checked = False
 
     @classmethod
-    def from_spec(cls, argument: str | None) -> Probe:
-        """The detector for `PATH[,model=FOLDER,unit=token,device=…,dtype=…,max_windows=N]`."""
-        path, *options = (argument or "").split(",")
-        if not path.strip():
+    def from_spec(cls, spec: Spec, context: DetectorContext) -> Probe:
+        """The detector for `probe:PATH[,model=FOLDER,unit=token,device=…,dtype=…,max_windows=N]`."""
+        if spec.accept(_OPTIONS, values=1).value is None:
             raise InputError("probe needs a trained probe", hint="probe:FOLDER, as `veridical train probe` wrote it")
-        given: dict[str, Any] = {}
-        for option in options:
-            key, sign, value = (part.strip() for part in option.partition("="))
-            if key not in _OPTIONS or not sign or key in given:
-                raise UnknownNameError("option of probe", option, [f"{o}=…" for o in _OPTIONS])
-            given[key] = value
-        if "max_windows" in given:
-            if not given["max_windows"].isdecimal() or int(given["max_windows"]) < 1:
-                raise InputError(f"max_windows of probe is {given['max_windows']!r}", hint="a whole number from 1")
-            given["max_windows"] = int(given["max_windows"])
-        made = cls(path.strip(), name=f"probe:{argument}", **given)
-        if "token" not in made.heads:
-            made.levels = ("response",)
-        return made
+        given: dict[str, Any] = {**spec.options, "max_windows": spec.whole("max_windows")}
+        probe = cls(spec.values[0], name=str(spec), **given)
+        if "token" not in probe.heads:
+            probe.info = DetectorInfo((Level.RESPONSE,))
+        return probe
 
     @cached_property
     def _loaded(self) -> tuple[Artifact, ProbeSettings, dict[str, Head]]:
@@ -177,9 +168,13 @@ class Probe:
         return self._loaded[2]
 
     @property
-    def threshold(self) -> float:
-        """That of the token-level probes, else of the response-level ones, as fitted on validation data."""
-        return self.heads["token" if "token" in self.heads else "response"].threshold
+    def thresholds(self) -> dict[Level, float]:
+        """Those of the response-level and of the token-level probes, as fitted on validation data.
+
+        Without response-level probes a response is scored by its worst token, and flagged from the tokens' threshold.
+        """
+        fitted = {Level.RESPONSE if name == "response" else Level.SPAN: h.threshold for name, h in self.heads.items()}
+        return {Level.RESPONSE: next(iter(fitted.values())), **fitted}
 
     @property
     def sublayers(self) -> tuple[int, ...]:

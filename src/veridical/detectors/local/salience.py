@@ -14,10 +14,12 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from veridical.core.detector import DetectorContext, DetectorInfo
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.salience_map import MapWord, SalienceMap
 from veridical.core.segment import words
 from veridical.core.spans import Span, complement
+from veridical.core.spec import Spec
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case, Evidence, Judgement, Omission, SourceSpan, Verdict
 from veridical.models.artifact import identity
@@ -60,8 +62,7 @@ class Salience:
     These are shares of a gradient, not probabilities: fit the threshold on labelled validation data.
     """
 
-    levels = ("response", "span", "coverage")
-    grounded = True
+    info = DetectorInfo(needs_sources=True)
 
     def __init__(
         self,
@@ -103,21 +104,16 @@ class Salience:
         self.name = name or f"salience:{model}"
 
     @classmethod
-    def from_spec(cls, argument: str | None) -> Salience:
-        """The detector for `PATH[,option...]`, such as "models/reader,sum,template=tldr"."""
-        path, *options = (argument or "").split(",")
-        if not path.strip():
+    def from_spec(cls, spec: Spec, context: DetectorContext) -> Salience:
+        """The detector for `salience:PATH[,OPTION,…]`, such as "salience:models/reader,sum,template=tldr"."""
+        if spec.accept(_OPTIONS, values=4).value is None:
             raise InputError("salience needs a model", hint="salience:FOLDER[,max|sum|entropy,l2,template=NAME,…]")
-        given: dict[str, str] = {}
-        for option in options:
-            key, sign, value = (part.strip() for part in option.partition("="))
-            known = key in _OPTIONS if sign else key in _FLAGS
-            key, value = (key, value) if sign or not known else _FLAGS[key]
-            if not known or key in given:
-                raise UnknownNameError("option of salience", option, [*_FLAGS, *(f"{o}=…" for o in _OPTIONS)])
-            given[key] = value
-        numbers = {key: _count(key, given.pop(key)) for key in _COUNTS if key in given}
-        return cls(path.strip(), name=f"salience:{argument}", **given, **numbers)  # type: ignore[arg-type]
+        given: dict[str, Any] = {**spec.options, **{name: spec.whole(name) for name in _COUNTS}}
+        for flag in spec.values[1:]:
+            if flag not in _FLAGS or _FLAGS[flag][0] in given:
+                raise UnknownNameError("option of salience", flag, [*_FLAGS, *(f"{o}=…" for o in _OPTIONS)])
+            given[_FLAGS[flag][0]] = _FLAGS[flag][1]
+        return cls(spec.values[0], name=str(spec), **given)
 
     def fingerprint(self) -> dict[str, Any]:
         """What its scores depend on: its options and the identity of its model, which this loads."""
@@ -233,12 +229,6 @@ def _content(text: str) -> list[Span]:
 
 def _score(supported: float) -> float:
     return float(min(max(1.0 - supported, 0.0), 1.0))
-
-
-def _count(option: str, value: str) -> int:
-    if not value.isdecimal() or int(value) < 1:
-        raise InputError(f"{option} of salience is {value!r}", hint="a whole number from 1")
-    return int(value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

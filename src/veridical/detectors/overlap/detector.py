@@ -11,8 +11,10 @@ from array import array
 from collections.abc import Sequence
 from itertools import accumulate
 
-from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.detector import DetectorContext, DetectorInfo
+from veridical.core.errors import UnknownNameError
 from veridical.core.spans import Span
+from veridical.core.spec import Spec
 from veridical.core.types import Case, Evidence, Judgement, Omission, Source, SourceSpan, Verdict
 from veridical.detectors.overlap.matching import WORDS, Kin, Profile, compiled, share
 
@@ -33,8 +35,7 @@ class Overlap:
     response gets a verdict, 0 where a source has it and 1 otherwise; each run of left-out words gets an omission of 1.
     """
 
-    levels = ("response", "span", "coverage")
-    grounded = True
+    info = DetectorInfo(needs_sources=True)
 
     def __init__(self, *, words: str = "content") -> None:
         if words not in WORDS:
@@ -43,15 +44,9 @@ class Overlap:
         self.name = "overlap" if words == "content" else f"overlap:{words}"
 
     @classmethod
-    def from_spec(cls, argument: str | None) -> Overlap:
-        """The detector for what stands behind "overlap:"; options are parted by commas."""
-        options = sorted({option.strip() for option in (argument or "content").split(",")})
-        for option in options:
-            if option not in WORDS:
-                raise UnknownNameError("option of overlap", option, WORDS)
-        if len(options) > 1:
-            raise InputError(f"overlap cannot be {' and '.join(options)} at once", hint="name one of them")
-        return cls(words=options[0])
+    def from_spec(cls, spec: Spec, context: DetectorContext) -> Overlap:
+        """The detector for `overlap[:WORDS]`."""
+        return cls(words=spec.accept(values=1).value or "content")
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement a case; sources that cases share are read once."""

@@ -10,8 +10,7 @@ from dataclasses import replace
 
 from veridical.core.errors import InputError
 from veridical.core.spans import subtract
-from veridical.core.types import Example, judged_spans
-from veridical.metrics.alignment import GOLD_THRESHOLD
+from veridical.core.types import GOLD_THRESHOLD, Example, judged_spans
 from veridical.models.load import LocalModel
 from veridical.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
 from veridical.probes.analysis.peaks import peaks_of

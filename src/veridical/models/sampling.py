@@ -1,0 +1,77 @@
+"""Drawing the next token from a model's logits: greedy, or by temperature, top-k and top-p, with a seed per row."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from veridical.core.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Sampler"]
+
+
+class Sampler:
+    """Draws one token per row; each row has a random generator of its own, so it does not matter what else is drawn.
+
+    Args:
+        seeds: One per row: what the row draws depends on its seed and its logits alone.
+        temperature: From 0, which takes the most probable token; 1 is the model's own distribution.
+        top_k: Draw from this many most probable tokens; 0 means all.
+        top_p: In (0, 1]. Draw from the most probable tokens that together have this probability; 1 means all.
+        device: Where the logits are. The same seed draws other tokens on another device.
+
+    Raises:
+        InputError: For a value out of range.
+    """
+
+    def __init__(
+        self,
+        seeds: Sequence[int | str],
+        *,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        if top_k < 0 or not 0.0 <= temperature < math.inf or not 0.0 < top_p <= 1.0:
+            raise InputError(
+                f"top-k is {top_k}, the temperature {temperature:g}, top-p {top_p:g}",
+                hint="top-k from 0 (all tokens), a temperature from 0 (greedy), top-p above 0 and at most 1",
+            )
+        import torch
+        from transformers import LogitsProcessorList, TopKLogitsWarper, TopPLogitsWarper
+
+        self.temperature = temperature
+        self._generators = [torch.Generator(device).manual_seed(_number(seed)) for seed in seeds]
+        self._warpers: Any = LogitsProcessorList()
+        if top_k:
+            self._warpers.append(TopKLogitsWarper(top_k))
+        if top_p < 1:
+            self._warpers.append(TopPLogitsWarper(top_p))
+
+    def sample(self, logits: torch.Tensor, temperature: float | None = None) -> list[int]:
+        """Draw one token from each row of `logits`, (rows, vocabulary) in fp32; `temperature` replaces the usual one.
+
+        A token with the logit -inf is never drawn; each row must have another one.
+        """
+        import torch
+
+        if temperature is None:
+            temperature = self.temperature
+        if temperature == 0:
+            greedy: list[int] = logits.argmax(-1).tolist()
+            return greedy
+        probabilities = self._warpers(None, logits / temperature).softmax(-1)
+        rows = zip(probabilities, self._generators, strict=True)
+        return [int(torch.multinomial(row, 1, generator=generator)) for row, generator in rows]
+
+
+def _number(seed: int | str) -> int:
+    if isinstance(seed, int):
+        return seed
+    return int.from_bytes(hashlib.sha256(seed.encode()).digest()[:4])

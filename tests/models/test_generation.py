@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from veridical.core.errors import CannotJudgeError, InputError
+
+torch = pytest.importorskip("torch")
+
+from veridical.models.generation import Generated, generate  # noqa: E402
+from veridical.models.load import LocalModel  # noqa: E402
+from veridical.models.sampling import Sampler  # noqa: E402
+
+PROMPTS = ["The river", "Paris is the capital of", "Question: who won the race in 1998? Answer:", "a"]
+
+
+def ids(model: LocalModel, texts: list[str] = PROMPTS) -> list[list[int]]:
+    return [model.tokenizer(text)["input_ids"] for text in texts]
+
+
+def written(
+    model: LocalModel,
+    prompts: list[list[int]],
+    seeds: list[str],
+    *,
+    top_k: int = 2,
+    temperature: float = 1.0,
+    **options: Any,
+) -> list[Generated]:
+    return generate(model, prompts, Sampler(seeds, top_k=top_k, temperature=temperature), **options)
+
+
+def step_by_step(model: LocalModel, prompt: list[int], count: int) -> str:
+    """The likeliest tokens, one forward pass each, no cache, no padding."""
+    read = list(prompt)
+    for _ in range(count):
+        with torch.inference_mode():
+            read.append(int(model.model(input_ids=torch.tensor([read])).logits[0, -1].argmax()))
+        if read[-1] == model.tokenizer.eos_token_id:
+            read.pop()
+            break
+    return str(model.tokenizer.decode(read[len(prompt) :], skip_special_tokens=True))
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gpt2", "gemma2", "opt"])
+def test_a_padded_batch_writes_what_each_prompt_gets_alone(
+    tiny_model: Callable[..., LocalModel], architecture: str
+) -> None:
+    model = tiny_model(architecture)
+    together = written(model, ids(model), list("abcd"), top_k=1, max_tokens=12)
+    assert [c.text for c in together] == [step_by_step(model, p, 12) for p in ids(model)]
+    drawn = written(model, ids(model), list("abcd"), max_tokens=12)
+    alone = [written(model, [p], [seed], max_tokens=12)[0] for p, seed in zip(ids(model), "abcd", strict=True)]
+    assert drawn == alone
+
+
+def test_the_seed_alone_decides(tiny_model: Callable[..., LocalModel]) -> None:
+    model = tiny_model("llama")
+    (prompt, *_) = ids(model)
+    one, same, other = written(model, [prompt] * 3, ["a", "a", "b"], max_tokens=20)
+    assert one == same != other
+
+
+def test_only_the_likeliest_tokens_are_drawn_as_often_as_they_are_likely(tiny_model: Callable[..., LocalModel]) -> None:
+    model = tiny_model("llama")
+    (prompt, *_) = ids(model)
+    with torch.inference_mode():
+        logits = model.model(input_ids=torch.tensor([prompt])).logits[0, -1].double()
+    best = logits.topk(2)
+    share = float((best.values / 2.0).softmax(-1)[0])
+    names = [str(model.tokenizer.decode([i], skip_special_tokens=True)) for i in best.indices.tolist()]
+    made = written(model, [prompt] * 400, [str(i) for i in range(400)], max_tokens=1, temperature=2.0)
+    texts = [c.text for c in made]
+    assert set(texts) == set(names)
+    assert abs(texts.count(names[0]) / 400 - share) < 4 * (share * (1 - share) / 400) ** 0.5
+    wide = {c.text for c in written(model, [prompt] * 100, [str(i) for i in range(100)], top_k=0, max_tokens=1)}
+    assert len(wide) > 2
+
+
+def test_it_stops_where_it_is_told_and_says_why(tiny_model: Callable[..., LocalModel]) -> None:
+    model = tiny_model("llama")
+    prompts = ids(model)
+    full = written(model, prompts, list("abcd"), max_tokens=15)
+    assert {c.finish for c in full if len(c.text) > 0} <= {"stop", "length"}
+    cut = written(model, prompts, list("abcd"), max_tokens=15, is_complete=lambda text: len(text) >= 3)
+    for whole, part in zip(full, cut, strict=True):
+        assert whole.text.startswith(part.text)
+        assert part.finish == ("stop" if len(part.text) >= 3 else whole.finish)
+    assert any(len(part.text) < len(whole.text) for whole, part in zip(full, cut, strict=True))
+
+
+def test_an_end_token_ends_a_text(tiny_model: Callable[..., LocalModel]) -> None:
+    model = tiny_model("llama")
+    (prompt, *_) = ids(model)
+    with torch.inference_mode():
+        likeliest = int(model.model(input_ids=torch.tensor([prompt])).logits[0, -1].argmax())
+
+    class Ends:
+        eos_token_id = likeliest
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(model.tokenizer, name)
+
+    (made,) = written(replace(model, tokenizer=Ends()), [prompt], ["a"], top_k=1, max_tokens=5)
+    assert (made.text, made.finish) == ("", "stop")
+
+
+def test_refusals(tiny_model: Callable[..., LocalModel]) -> None:
+    model = tiny_model("llama")
+    assert written(model, [], []) == []
+    with pytest.raises(InputError, match=r"250 tokens and 7 new ones; .* reads 256"):
+        written(model, [[5] * 250], ["a"], max_tokens=7)
+    with pytest.raises(InputError, match="at least one new token"):
+        written(model, ids(model), list("abcd"), max_tokens=0)
+    for options in ({"top_k": -1}, {"temperature": -1.0}, {"temperature": float("nan")}, {"top_p": 0.0}):
+        with pytest.raises(InputError, match="top-k from 0"):
+            Sampler("abcd", **options)
+
+
+def test_numbers_that_are_not_finite(tiny_model: Callable[..., LocalModel], monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny_model("llama")
+    monkeypatch.setattr(model.model.lm_head, "forward", lambda states: states[..., :9] * float("nan"))
+    with pytest.raises(CannotJudgeError, match="not finite"):
+        written(model, ids(model), list("abcd"))
+
+
+def test_log_probabilities_are_those_of_the_model(tiny_model: Callable[..., LocalModel]) -> None:
+    model = tiny_model("llama")
+    for text, prompt in zip(written(model, ids(model), list("abcd"), alternatives=3), ids(model), strict=True):
+        with torch.inference_mode():
+            logits = model.model(input_ids=torch.tensor([[*prompt, *text.ids]])).logits[0, len(prompt) - 1 : -1]
+        logprobs = logits.log_softmax(-1)
+        assert len(text.ids) == len(text.logprobs) == len(text.alternatives)
+        for token, logprob, top, row in zip(text.ids, text.logprobs, text.alternatives, logprobs, strict=True):
+            assert logprob == pytest.approx(float(row[token]), abs=1e-5)
+            assert [i for i, _ in top] == row.topk(3).indices.tolist()
+            assert [p for _, p in top] == pytest.approx(row.topk(3).values.tolist(), abs=1e-5)
+    assert not written(model, ids(model), list("abcd"))[0].logprobs
+
+
+# --- the sampler ------------------------------------------------------------------------------------------------------
+
+LOGITS = torch.tensor([0.3, 2.0, 1.0, -1.0, 1.5])  # the order is 1, 4, 2, 0, 3
+
+
+def drawn(logits: torch.Tensor = LOGITS, temperature: float = 1.0, **options: Any) -> set[int]:
+    sampler = Sampler(range(200), temperature=temperature, **options)
+    return set(sampler.sample(logits.expand(200, -1)))
+
+
+def test_what_may_be_drawn() -> None:
+    assert drawn(temperature=0.0) == {1}
+    assert drawn(temperature=9.0) == {0, 1, 2, 3, 4}
+    assert drawn(temperature=9.0, top_k=3) == {1, 4, 2}
+    assert drawn(top_p=1e-9) == {1}
+    shares = LOGITS.softmax(-1)
+    assert drawn(top_p=float(shares[1] + shares[4]) - 1e-3) == {1, 4}
+    banned = LOGITS.clone()
+    banned[1] = -torch.inf
+    assert drawn(banned, temperature=0.0) == {4}
+    assert drawn(banned, temperature=9.0) == {0, 2, 3, 4}
+
+
+def test_a_row_draws_the_same_alone() -> None:
+    together = Sampler([3, "a", 5], temperature=2.0)
+    many = [together.sample(LOGITS.expand(3, -1)) for _ in range(20)]
+    for row, seed in enumerate([3, "a", 5]):
+        alone = Sampler([seed], temperature=2.0)
+        assert [alone.sample(LOGITS[None])[0] for _ in range(20)] == [tokens[row] for tokens in many]
+
+
+def test_the_temperature_may_change_from_token_to_token() -> None:
+    sampler = Sampler([0], temperature=0.0)
+    assert {sampler.sample(LOGITS[None], 9.0)[0] for _ in range(100)} == {0, 1, 2, 3, 4}
+    assert sampler.sample(LOGITS[None]) == [1]
