@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from veridical.core import serialization
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.segment import sentences, words
-from veridical.core.serialization import decode
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Outcome, Source, Verdict
 
@@ -31,7 +31,7 @@ from tests.probes.samples import examples  # noqa: E402
 from veridical.detectors import load_detector  # noqa: E402
 from veridical.detectors.local.logprob import Logprob  # noqa: E402
 from veridical.detectors.local.probe import Probe  # noqa: E402
-from veridical.guard import Budget, Guarded, Sampling, guard, to_json  # noqa: E402
+from veridical.guard import Budget, Guarded, Sampling, guard  # noqa: E402
 from veridical.guard import decoding_loop as course_module  # noqa: E402
 from veridical.guard.decoding_loop import Course, Spending  # noqa: E402
 from veridical.guard.generation import Prompt, Writer, prompt_of  # noqa: E402
@@ -710,18 +710,14 @@ def mended(model: LocalModel) -> Guarded:
 
 
 def test_json_and_back(mended: Guarded) -> None:
-    document = json.loads(to_json(mended))
-    assert decode(document["case"]) == mended.case
-    assert decode(document["judgement"]) == mended.judgement
-    assert decode(document["unguarded"]["case"]).response == WRONG
+    document = json.loads(serialization.encode(mended))
+    assert document["veridical"] == "guarded/1"
+    assert serialization.decode(document) == mended
+    assert document["outcome"] == "clear"
+    assert document["unguarded"]["case"]["response"] == WRONG
     assert document["interventions"] == [
         {"span": {"start": 0, "end": 5}, "rejected": "Peter", "score": 1.0, "action": "backtracked"}
     ]
-    counts = {k: document[k] for k in ("tokens_drawn", "forward_passes", "outcome", "strategy", "threshold")}
-    assert counts == {
-        "tokens_drawn": mended.tokens_drawn, "forward_passes": mended.forward_passes, "outcome": "clear",
-        "strategy": "backtrack", "threshold": 0.5,
-    }  # fmt: skip
 
 
 def test_in_a_terminal(mended: Guarded) -> None:

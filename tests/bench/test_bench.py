@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from veridical.bench.compare import compare, encode_comparison, read_comparisons
+from veridical.bench.compare import compare, read_comparisons
 from veridical.bench.evaluation import rule
-from veridical.bench.results import Row, encode_row, read_rows
+from veridical.bench.results import Row, read_rows
 from veridical.bench.run import run
 from veridical.bench.settings import Settings, load
 from veridical.cli import main
@@ -160,7 +160,7 @@ def test_unlabelled_cases_are_not_counted(tmp_path: Path) -> None:
 def test_rows_read_back_as_they_were(data: str, tmp_path: Path) -> None:
     (rows,) = run(Settings(["overlap"], [data], group_by=["kind"], resamples=20))
     path = tmp_path / "rows.jsonl"
-    path.write_text("".join(encode_row(row) + "\n" for row in rows))
+    path.write_text("".join(encode(row) + "\n" for row in rows))
     assert read_rows([path]) == rows
 
 
@@ -168,7 +168,7 @@ def test_rows_read_back_as_they_were(data: str, tmp_path: Path) -> None:
     ("line", "says"),
     [
         ("{", "not JSON"),
-        ("[]", "not a result row"),
+        ("[]", "found a JSON array"),
         ('{"veridical": "row/2"}', "row/2"),
         ('{"veridical": "row/1"}', "unit"),
     ],
@@ -210,10 +210,10 @@ def test_comparisons(data: str) -> None:
 def test_comparisons_read_back_as_they_were(data: str, tmp_path: Path) -> None:
     (found,) = compare(Settings(["overlap", "coin"], [data]))
     path = tmp_path / "c.jsonl"
-    path.write_text("".join(encode_comparison(c) + "\n" for c in found))
+    path.write_text("".join(encode(c) + "\n" for c in found))
     assert read_comparisons(path) == found
     path.write_text('{"veridical": "row/1"}\n')
-    with pytest.raises(DataError, match=r"c\.jsonl:1: not a comparison"):
+    with pytest.raises(DataError, match=r"c\.jsonl:1: .*row/1.*, not comparison/1"):
         read_comparisons(path)
 
 

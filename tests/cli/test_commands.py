@@ -8,6 +8,7 @@ import pytest
 
 import veridical
 from veridical.cli import COMMANDS, main
+from veridical.core.serialization import KINDS, tag_of
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -15,10 +16,15 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.strip() == veridical.__version__
 
 
-@pytest.mark.parametrize("kind", ["case", "judgement", "example", "check", "revision"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_schema(capsys: pytest.CaptureFixture[str], kind: str) -> None:
     assert main(["schema", kind]) == 0
-    assert json.loads(capsys.readouterr().out)["properties"]["veridical"] == {"const": f"{kind}/1"}
+    assert json.loads(capsys.readouterr().out)["properties"]["veridical"] == {"const": tag_of(kind)}
+
+
+def test_the_kinds_of_documents_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema"]) == 0
+    assert capsys.readouterr().out.split() == list(KINDS)
 
 
 def test_detectors(capsys: pytest.CaptureFixture[str]) -> None:

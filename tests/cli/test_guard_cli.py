@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ pytest.importorskip("transformers")
 
 from tests.guard_model import RACE, RIGHT, WRONG, train  # noqa: E402
 from veridical.core.serialization import decode, encode  # noqa: E402
+from veridical.core.types import Outcome  # noqa: E402
 
 Command = Callable[..., tuple[int, str, str]]
 MENDED = "backtracked at character 0: 'Peter' 1.00\n"
@@ -51,12 +51,12 @@ def test_cases_as_json(command: Command, folder: str) -> None:
     Path("cases.jsonl").write_text("\n".join(encode(case) for case in (RACE,)) + "\n" + '{"response": ""}')
     options = ("-m", folder, "--template", "tldr", "--json", "--compare", "--strategy", "stop", "--unit", "sentence")
     code, out, _ = command("guard", "cases.jsonl", *options, "--max-new-tokens", "30")
-    first, second = (json.loads(line) for line in out.splitlines())
-    assert decode(first["case"]).response == ""
-    assert decode(first["unguarded"]["case"]).response.startswith("Peter")
-    assert [done["action"] for done in first["interventions"]] == ["stopped"]
-    assert first["outcome"] == "unjudged"
-    assert decode(second["case"]).id == "2"
+    first, second = (decode(line, "guarded") for line in out.splitlines())
+    assert first.text == ""
+    assert first.unguarded.case.response.startswith("Peter")
+    assert [intervention.action for intervention in first.interventions] == ["stopped"]
+    assert first.outcome is Outcome.UNJUDGED
+    assert second.case.id == "2"
     assert code == 3
 
 
@@ -76,7 +76,7 @@ def test_likelihood_is_of_the_model_that_writes(command: Command, folder: str) -
     code, out, _ = command(*given, "--threshold", "1.0", "--text")
     assert (code, out) == (0, WRONG)
     _, out, err = command(*given, "--threshold", "0.0001", "--strategy", "stop", "--json")
-    assert [done["action"] for done in json.loads(out)["interventions"]] == ["stopped"]
+    assert [intervention.action for intervention in decode(out, "guarded").interventions] == ["stopped"]
     assert err.startswith("stopped at character ")
 
 

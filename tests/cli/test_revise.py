@@ -45,13 +45,12 @@ def test_a_sentence_with_one_wrong_number_is_left_out(command: Command) -> None:
 def test_with_a_model(command: Command) -> None:
     code, out, _ = command("revise", "answer.txt", "source.txt", "-m", "scripted:model.json", "--json")
     assert code == 0
-    result = json.loads(out)
-    revision = decode(result["revision"])
-    assert revision.text == "It is 330 m tall. It is grey."
-    assert revision.edits[0].because == "the document says grey."
-    assert [r["kept"] for r in result["rounds"]] == [True]
-    assert decode(result["after"]).hallucination == 0.0
-    assert result["usage"]["calls"] == 6  # two claims twice, a critique, a revision
+    result = decode(out, "revised")
+    assert result.revision.text == "It is 330 m tall. It is grey."
+    assert result.revision.edits[0].because == "the document says grey."
+    assert [r.kept for r in result.rounds] == [True]
+    assert result.after.hallucination == 0.0
+    assert result.usage.calls == 6  # two claims twice, a critique, a revision
 
 
 def test_only_the_text(command: Command) -> None:
@@ -83,7 +82,7 @@ def test_many_cases_and_a_page(command: Command) -> None:
     Path("cases.jsonl").write_text("\n".join(lines))
     code, out, err = command("revise", "cases.jsonl", "--json", "--html", "page.html")
     assert (code, err) == (0, "wrote page.html\n")
-    assert [decode(json.loads(line)["revision"]).text for line in out.splitlines()] == ["It is grey."] * 70
+    assert [decode(line, "revised").revision.text for line in out.splitlines()] == ["It is grey."] * 70
     assert Path("page.html").read_text().count("<article") == 70
 
 
@@ -124,11 +123,11 @@ def test_papers(command: Command) -> None:
     arguments = ("papers", "paper_dataset.json", "-m", "scripted:model.json", "--critic", "verify:overlap")
     code, out, err = command(*arguments, "--audit", "66/100", "--json")
     assert (code, err) == (0, "")
-    before, after = (json.loads(line) for line in out.splitlines())
-    assert (before["critic"], after["critic"]) == (None, "verify:overlap,citations=skip")
-    assert before["prevalence"]["per_summary"]["value"] == 1.0
-    assert before["prevalence"]["per_summary_adjusted"]["value"] == 0.66
-    assert after["prevalence"]["per_summary"]["value"] == 0.0
+    before, after = (decode(line, "prevalence") for line in out.splitlines())
+    assert (before.critic, after.critic) == (None, "verify:overlap,citations=skip")
+    assert before.prevalence.per_summary.value == 1.0
+    assert before.prevalence.per_summary_adjusted.value == 0.66
+    assert after.prevalence.per_summary.value == 0.0
     assert "66.0 %" in command(*arguments, "--audit", "verify:overlap=66/100")[1]
     out = command(*arguments, "--judge", "verify:overlap:values", "--judge", "verify:overlap", "--json")[1]
     rows = [json.loads(line) for line in out.splitlines()]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -13,8 +16,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from veridical.core.decide import decide
-from veridical.core.errors import UnknownNameError, WireError
-from veridical.core.serialization import KINDS, TAG, decode, decode_case, encode, kind_of, parse, schema
+from veridical.core.errors import DataError, UnknownNameError, WireError
+from veridical.core.serialization import (
+    KINDS,
+    TAG,
+    decode,
+    decode_case,
+    encode,
+    kind_of,
+    parse,
+    read_documents,
+    schema,
+    tag_of,
+)
 from veridical.core.spans import Span
 from veridical.core.types import (
     Case,
@@ -116,11 +130,11 @@ RECORDS = {
 VALIDATORS = {kind: jsonschema.Draft202012Validator(schema(kind)) for kind in KINDS}
 
 
-def test_every_kind_is_tried() -> None:
-    assert list(RECORDS) == list(KINDS)
+def test_every_kind_of_the_core_is_tried() -> None:
+    assert list(RECORDS) == [kind for kind, entry in KINDS.items() if entry.target.startswith("veridical.core.")]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", RECORDS)
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_a_record_comes_back_as_it_went(kind: str, data: st.DataObject) -> None:
@@ -138,9 +152,51 @@ def test_a_record_comes_back_as_it_went(kind: str, data: st.DataObject) -> None:
 def test_a_schema_is_a_schema_and_knows_the_tag(kind: str) -> None:
     described = schema(kind)
     jsonschema.Draft202012Validator.check_schema(described)
-    assert described["properties"][TAG] == {"const": f"{kind}/{2 if kind == 'check' else 1}"}
-    assert set(described["properties"]) == {TAG, *(f.name for f in dataclasses.fields(KINDS[kind]))}
-    assert not VALIDATORS[kind].is_valid({TAG: f"{kind}/1", "stray": 1})
+    assert described["properties"][TAG] == {"const": tag_of(kind)}
+    assert set(described["properties"]) == {TAG, *(f.name for f in dataclasses.fields(KINDS[kind].load()))}
+    assert not VALIDATORS[kind].is_valid({TAG: tag_of(kind), "stray": 1})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_record_in_a_document_is_read_strictly(kind: str) -> None:
+    described = schema(kind)
+    for name, body in {kind: described, **described.get("$defs", {})}.items():
+        if "properties" in body:
+            assert body["additionalProperties"] is False, name
+
+
+def test_the_core_alone_loads_no_other_room() -> None:
+    code = 'import sys, veridical.core.serialization as s; s.decode(\'{"response":"a","id":"1"}\', \'case\'); '
+    code += "print(*{n.split('.')[1] for n in sys.modules if n.startswith('veridical.')})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= {"core", "checking"}
+
+
+ROWS = sorted((Path(__file__).parents[2] / "benchmarks" / "rows").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("path", [p for p in ROWS if '"veridical"' in p.read_text("utf-8")[:100]], ids=lambda p: p.stem)
+def test_committed_rows_are_documents_and_stay_what_they_are(path: Path) -> None:
+    count = 0
+    for line, record in read_documents(path, "row", "comparison", "finding", "peak"):
+        count += 1
+        kind = kind_of(record)
+        assert decode(encode(record)) == record
+        VALIDATORS[kind].validate(json.loads(line.text))
+    assert count
+
+
+def test_a_file_of_documents_says_where_it_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    for line, message in (
+        ("{", "not JSON"),
+        ('{"id":"1","response":"a"}', '"veridical" is a JSON null, not case/1 or example/1 .*written by hand'),
+        (encode(Revision("1", (), "x")), "'revision/1', not case/1 or example/1"),
+        (case('"sources":[1]'), r"case.sources\[0\]: should be an object"),
+    ):
+        path.write_text(encode(Case("1", "x")) + "\n\n" + line + "\n")
+        with pytest.raises(DataError, match=rf"a\.jsonl:3: .*{message}"):
+            list(read_documents(path, "case", "example", hint="written by hand"))
 
 
 def test_a_schema_of_an_unknown_kind_is_refused() -> None:
@@ -196,11 +252,11 @@ MALFORMED = [
     (case('"question":' + "[" * 600 + "]" * 600), "case: this is not a JSON document: .*depth"),
     # kind and version
     ("{}", "does not say what it is: no 'veridical' field"),
-    ('{"veridical":"cases/1"}', "\"veridical\": 'cases/1' is not a known document .known: case, judgement"),
+    ('{"veridical":"cases/1"}', "\"veridical\": 'cases/1' is not a known document .known: case/1, judgement/1"),
     ('{"veridical":"case"}', "'case' is not a known document"),
     ('{"veridical":["case/1"]}', "a JSON array is not a known document"),
     ('{"veridical":{}}', "a JSON object is not a known document"),
-    ('{"veridical":"case/2"}', "a case of version '2' .this Veridical reads 1"),
+    ('{"veridical":"case/2"}', "a case of version '2' .this Veridical reads version 1"),
     ('{"veridical":"case/1.0"}', "a case of version '1.0'"),
     ('{"veridical":"' + "x" * 999 + '/1"}', "xxx …' is not a known document"),
     # fields
@@ -310,9 +366,10 @@ def test_a_byte_order_mark_is_not_part_of_the_document() -> None:
     assert decode(text.encode("utf-16")) == Case("1", "\ufeffx")
 
 
+RECORD_CLASSES = [entry.load() for entry in KINDS.values()]
 NAMES = st.sampled_from(
     sorted(
-        {f.name for cls in (*KINDS.values(), Source, Verdict, Omission, Span, Claim) for f in dataclasses.fields(cls)}
+        {f.name for cls in (*RECORD_CLASSES, Source, Verdict, Omission, Span, Claim) for f in dataclasses.fields(cls)}
     )
 )
 LEAF = (
@@ -338,7 +395,7 @@ def refused_or_read(read: Callable[[], Any]) -> None:
     shown.encode()
 
 
-@given(st.sampled_from([f"{kind}/1" for kind in KINDS]), st.dictionaries(NAMES, JSON, max_size=6))
+@given(st.sampled_from([tag_of(kind) for kind in KINDS]), st.dictionaries(NAMES, JSON, max_size=6))
 @settings(max_examples=300)
 def test_no_json_value_raises_anything_else(tag: str, body: dict[str, Any]) -> None:
     document = {TAG: tag, **body}

@@ -37,13 +37,13 @@ def test_one_that_waits_in_vain_is_told_so() -> None:
     request = ask("x" * 67, max_tokens=1)
     budget = Budget(prices=(1e4, 1e4), max_cost=1.5)
     first = budget.reserve(request)
-    told: list[float | None] = []
-    waiting = threading.Thread(target=lambda: told.append(budget.reserve(request)), daemon=True)
+    reserved: list[float | None] = []
+    waiting = threading.Thread(target=lambda: reserved.append(budget.reserve(request)), daemon=True)
     waiting.start()
     assert first is not None
     budget.settle(first, None)  # nobody knows what it cost: all of it
     waiting.join(5)
-    assert told == [None]
+    assert reserved == [None]
     assert budget.cost == pytest.approx(1.0)
 
 

@@ -26,11 +26,11 @@ from veridical.llm.scripted import Scripted
 
 def test_a_kept_reply_is_the_reply_and_costs_nothing(tmp_path: Path) -> None:
     tokens = (TokenLogprob(" Yes", -0.25, ((" Yes", -0.25), ("No", -inf))), TokenLogprob("é\n", -1.5))
-    told = Reply("Yes “é”\n", tokens, Usage(1, 5, 2, 0.01), "length")
-    model = Scripted([told])
+    answer = Reply("Yes “é”\n", tokens, Usage(1, 5, 2, 0.01), "length")
+    model = Scripted([answer])
     first, again = (Cached(model, tmp_path / "a" / "c.db").chat([ask("x")])[0] for _ in range(2))
-    assert first == told
-    assert again == replace(told, cached=True, usage=Usage(cost=0.0))
+    assert first == answer
+    assert again == replace(answer, cached=True, usage=Usage(cost=0.0))
     assert len(model.requests) == 1
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from tests.llm.loopback import Answer, FakeTime, Loopback, ask, completion, failing, plain_completion, serving
 from veridical.core.errors import InputError
+from veridical.core.types import Case, Source
+from veridical.detectors import load_detector
 from veridical.llm.budget import most_tokens
 from veridical.llm.cache import Cached
 from veridical.llm.connection import Connection
@@ -69,7 +71,8 @@ def test_few_shot_examples_become_one_prompt_and_the_next_token_is_read() -> Non
     with serving(lambda body: plain_completion(" Yes", logprobs)) as server:
         [reply] = base_model(server, prices=(1.0, 1.0)).chat([Request(FEW_SHOT, max_tokens=1, top_logprobs=3)])
     assert server.paths == ["/v1/completions"]
-    assert server.asked == [{"model": "base", "prompt": PROMPT, "temperature": 0.0, "max_tokens": 1, "logprobs": 3}]
+    sent = {"model": "base", "prompt": PROMPT, "temperature": 0.0, "max_tokens": 1, "stop": ["\n\n"], "logprobs": 3}
+    assert server.asked == [sent]
     assert isinstance(reply, Reply)
     assert yes_probability(reply) == pytest.approx(0.8)
     assert reply.usage.cost == pytest.approx(11e-6)
@@ -152,6 +155,20 @@ def test_the_chat_interface_says_that_it_cannot_score() -> None:
     assert isinstance(outcome, Failure)
     assert outcome.kind == "unsupported"
     assert not server.asked
+
+
+def test_a_base_model_checks_claims_as_a_chat_model_does() -> None:
+    def script(body: dict[str, Any]) -> Answer:
+        assert body["prompt"].endswith("Supported:")
+        top = {" Yes": log(0.2), " No": log(0.6)}
+        logprobs = {"tokens": [" No", "\n"], "token_logprobs": [log(0.6), -0.1], "top_logprobs": [top, {}]}
+        return plain_completion(" No\nIt", logprobs, finish="length")
+
+    with serving(script) as server:
+        detector = load_detector(f"verify:yes_no,splitter=sentences,model=base,base_url={server.url},api=completions")
+        [judgement] = detector.judge([Case("1", "It is dry.", (Source("s", "It rains."),))])
+    assert server.paths == ["/v1/completions"]
+    assert judgement.hallucination == pytest.approx(0.75)
 
 
 def test_scored_texts_are_cached_apart_and_budgeted(tmp_path: Path) -> None:

@@ -36,12 +36,12 @@ def model(server: Loopback, **options: Any) -> OpenAIChat:
     return OpenAIChat("tiny", base_url=server.url, timeout=options.pop("timeout", 5.0), **options)
 
 
-def said(body: dict[str, Any]) -> str:
+def question(body: dict[str, Any]) -> str:
     return str(body["messages"][-1]["content"])
 
 
 def echo(body: dict[str, Any]) -> Answer:
-    return completion(f"re: {said(body)}")
+    return completion(f"re: {question(body)}")
 
 
 def one(script: Any, **options: Any) -> Reply | Failure:
@@ -142,7 +142,7 @@ def test_the_proxy_of_the_environment_is_used_and_keeps_to_the_deadline(monkeypa
     for name in ("http_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-    with serving(lambda body: drip if said(body) == "slow" else echo(body)) as proxy:
+    with serving(lambda body: drip if question(body) == "slow" else echo(body)) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1"))
         chat = OpenAIChat("tiny", base_url="http://elsewhere.invalid/v1", timeout=5.0)
         [reply] = chat.chat([ask("x")])
@@ -253,9 +253,9 @@ def test_a_thousand_requests_none_lost_none_invented(tmp_path: Path) -> None:
 
     def script(body: dict[str, Any]) -> Answer:
         with lock:
-            tries[said(body)] += 1
-            first = tries[said(body)] == 1
-        i = int(said(body))
+            tries[question(body)] += 1
+            first = tries[question(body)] == 1
+        i = int(question(body))
         if i % 13 == 5:
             return lasting[i % 4]
         return passing[i % 5] if i % 3 == 0 and first else echo(body)
@@ -286,7 +286,7 @@ def test_as_many_at_once_as_allowed_and_never_more() -> None:
     together = threading.Barrier(4, timeout=5)
 
     def script(body: dict[str, Any]) -> Answer:
-        if said(body) != "0":  # the first goes alone
+        if question(body) != "0":  # the first goes alone
             together.wait()
         return echo(body)
 
@@ -383,7 +383,7 @@ def test_a_server_that_knows_no_alternatives_still_gives_log_probabilities() -> 
 
 def test_a_request_that_is_wrong_anyway_does_not_cost_the_log_probabilities() -> None:
     def script(body: dict[str, Any]) -> Answer:
-        if said(body) == "bad":
+        if question(body) == "bad":
             return failing(400, "bad request")
         return completion("Yes", logprobs=logprobs_of(("Yes", -0.1)) if "logprobs" in body else None)
 
@@ -416,7 +416,7 @@ def test_wrong_key_or_model_is_one_line_after_one_request(status: int, says: str
 
 
 def test_a_key_refused_later_is_a_failure() -> None:
-    with serving(lambda body: echo(body) if said(body) == "0" else failing(401)) as server:
+    with serving(lambda body: echo(body) if question(body) == "0" else failing(401)) as server:
         outcomes = model(server).chat([ask(str(i)) for i in range(5)])
     assert [getattr(r, "kind", "reply") for r in outcomes] == ["reply"] + ["auth"] * 4
 
@@ -452,7 +452,7 @@ def test_the_key_opens_the_server_and_shows_nowhere(
     options = {"key_env": "MY_KEY"} if way == "environment" else {"key_file": tmp_path / "key"}
     shown = []
     answers = [failing(500, f"your key {KEY}"), failing(400, f"your key {KEY}"), failing(401, f"your key {KEY}")]
-    with caplog.at_level(logging.DEBUG), serving(lambda body: answers[int(said(body))]) as server:
+    with caplog.at_level(logging.DEBUG), serving(lambda body: answers[int(question(body))]) as server:
         for i in range(3):
             chat = model(server, retries=0, **options)
             try:

@@ -25,7 +25,7 @@ from tests.llm.loopback import ask
 from veridical.llm.cache import Cached
 from veridical.llm.openai import OpenAIChat
 from veridical.llm.protocol import Failure, Reply
-from veridical.llm.reply_parser import yes_probability
+from veridical.llm.reply_parser import continuation_probability, yes_probability
 
 pytest.importorskip("openai")
 pytestmark = pytest.mark.realserver
@@ -115,6 +115,32 @@ def test_probabilities_are_those_of_the_raw_log_probabilities(llama: str, tmp_pa
         assert sum(exp(p) for p in top.values()) < 1
         assert reply.usage.prompt_tokens == raw["usage"]["prompt_tokens"] > 0
     assert compared >= 10
+
+
+def test_given_texts_are_scored_as_the_raw_answer_says(llama: str) -> None:
+    chat = OpenAIChat("tiny", base_url=llama, api="completions")
+    questions = [f"Is claim {i} so?\nSupported:" for i in range(20)]
+    replies = chat.chat([ask(question, continuation=" Yes") for question in questions])
+    for question, reply in zip(questions, replies, strict=True):
+        assert isinstance(reply, Reply), reply
+        assert reply.tokens is not None
+        body = {"model": "tiny", "prompt": f"{question} Yes", "temperature": 0, "max_tokens": 3, "logprobs": 1}
+        raw = post(f"{llama}/completions", {**body, "echo": True})["choices"][0]["logprobs"]
+        given = range(len(question), len(question) + len(" Yes"))
+        values = [p for p, at in zip(raw["token_logprobs"], raw["text_offset"], strict=True) if at in given]
+        assert [token.logprob for token in reply.tokens] == pytest.approx(values, abs=1e-6)
+        assert continuation_probability(reply, " Yes") == pytest.approx(exp(sum(values)), rel=1e-6)
+
+
+def test_the_next_token_of_a_plain_prompt_is_the_one_that_echo_scores(llama: str) -> None:
+    chat = OpenAIChat("tiny", base_url=llama, api="completions")
+    [generated] = chat.chat([ask("Is it so?\nSupported:", max_tokens=1, top_logprobs=5)])
+    if not isinstance(generated, Reply):  # a random model may say nothing but a blank
+        pytest.skip(generated.reason)
+    [scored] = chat.chat([ask("Is it so?\nSupported:", continuation=generated.text)])
+    assert isinstance(scored, Reply), scored
+    assert generated.tokens is not None
+    assert continuation_probability(scored, generated.text) == pytest.approx(exp(generated.tokens[0].logprob), rel=1e-3)
 
 
 def test_a_prompt_beyond_the_context_is_a_failure_of_its_own(llama: str) -> None:

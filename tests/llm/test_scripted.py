@@ -8,8 +8,12 @@ from veridical.llm.scripted import Scripted, yes_no_reply
 
 
 def test_every_script_answers_and_every_request_is_kept() -> None:
-    told = yes_no_reply(0.9)
-    for script in (["a", told, Failure("no", "server", True)], {"one": "a", "two": told}, lambda r: None):
+    reply = yes_no_reply(0.9)
+    for script in (
+        ["a", reply, Failure("no", "server", True)],
+        {"one": "a", "two": reply},
+        lambda r: None,
+    ):
         model = Scripted(script)
         assert isinstance(model, ChatModel)
         assert len(model.chat([ask("one"), ask("two"), ask("three"), ask("four")])) == 4

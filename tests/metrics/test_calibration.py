@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sklearn.calibration import _SigmoidCalibration, calibration_curve
 from sklearn.isotonic import IsotonicRegression
 
-from veridical.core.decide import check_threshold
 from veridical.core.errors import InputError
+from veridical.core.types import check_threshold
 from veridical.metrics import UndefinedMetricError, calibration, response
 
 SCORES = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0])

@@ -18,7 +18,7 @@ from veridical.core.edits import apply, diff
 from veridical.core.errors import SpanError
 from veridical.core.spans import Span
 from veridical.core.text import visible
-from veridical.core.types import Case, Edit, Judgement, Revision
+from veridical.core.types import Case, Edit, Judgement, Revision, Thresholds
 from veridical.report.revision import parts_of, print_revisions, render_revisions, revision_fragment
 from veridical.revise import Revised, Round
 
@@ -33,7 +33,7 @@ def revised(before: str, after: str, *rounds: Round, why: str = "the source says
     edits = diff(before, after, because=why)
     judgement = Judgement("1", "x", 0.2) if edits else None
     revision = Revision("1", edits, after)
-    return Revised(Case("1", before), revision, Judgement("1", "x", 0.9), judgement, 0.5, rounds, reason)
+    return Revised(Case("1", before), revision, Judgement("1", "x", 0.9), judgement, Thresholds(), rounds, reason)
 
 
 def printed(change: Revised, *, colour: bool = False, width: int = 100) -> str:
@@ -71,7 +71,7 @@ def test_what_was_not_changed_says_why() -> None:
 def test_a_marked_text_does_not_look_judged() -> None:
     edits = (Edit(Span(5, 5), " [?]", "x"),)
     change = Revised(
-        Case("1", "Tall."), Revision("1", edits, "Tall. [?]"), Judgement("1", "x", 0.9), None, 0.5, (), DONE
+        Case("1", "Tall."), Revision("1", edits, "Tall. [?]"), Judgement("1", "x", 0.9), None, Thresholds(), (), DONE
     )
     assert "hallucination 0.90, not judged again" in printed(change)
 
@@ -103,7 +103,7 @@ def test_hostile_texts_stay_texts() -> None:
         Revision(HOSTILE, (Edit(Span(0, 5), HOSTILE, HOSTILE),), HOSTILE + HOSTILE[5:]),
         Judgement(HOSTILE, "x", 0.9),
         None,
-        0.5,
+        Thresholds(),
         (failed(HOSTILE, HOSTILE),),
         HOSTILE,
     )
@@ -125,7 +125,7 @@ def test_an_anchor_is_only_an_anchor() -> None:
 
 def test_edits_that_do_not_fit_are_refused() -> None:
     revision = Revision("1", (Edit(Span(1, 9), "", ""),), "a")
-    wrong = Revised(Case("1", "ab"), revision, Judgement("1", "x"), None, 0.5, (), DONE)
+    wrong = Revised(Case("1", "ab"), revision, Judgement("1", "x"), None, Thresholds(), (), DONE)
     with pytest.raises(SpanError):
         render_revisions([wrong])
 

@@ -119,7 +119,7 @@ def test_a_narrow_console_loses_no_word() -> None:
 
 def test_the_reason_is_no_note_and_where_a_judgement_comes_from_is_shown() -> None:
     judgement = Judgement("x", "judge:cot", 0.0, reason="It says so.", provenance=(("prompt judge_cot", "0123abcd"),))
-    text = shown(Checked(Case("x", "Yes."), (judgement,), (0.5,), Outcome.CLEAR))
+    text = shown(checked_at(Case("x", "Yes."), (judgement,), (0.5,), Outcome.CLEAR))
     assert "Reason: It says so." in text
     assert "prompt judge_cot 0123abcd" in text
     assert "Note" not in text

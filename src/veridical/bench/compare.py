@@ -6,9 +6,8 @@ pairs (A §5.1, D §5.4).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
@@ -17,14 +16,14 @@ import numpy as np
 from veridical.bench.evaluation import Trial, load_all, try_on
 from veridical.bench.settings import Settings, load
 from veridical.core.detector import info_of
-from veridical.core.errors import DataError, InputError, UnknownNameError
-from veridical.core.files import read_text
+from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.serialization import read_documents
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.permutation import permutation_accuracy, permutation_f1, permutation_f1_counts
 from veridical.metrics.registry import METRICS
 from veridical.metrics.significance import bonferroni, hanley_mcneil
 
-__all__ = ["TESTS", "Comparison", "compare", "encode_comparison", "pair_of", "read_comparisons"]
+__all__ = ["TESTS", "Comparison", "compare", "pair_of", "read_comparisons"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,21 +130,7 @@ def pair_of(a: Trial, b: Trial, name: str, settings: Settings) -> Comparison:
     )
 
 
-def encode_comparison(comparison: Comparison) -> str:
-    """A comparison as one line of JSON."""
-    return json.dumps({"veridical": "comparison/1", **asdict(comparison)}, ensure_ascii=False)
-
-
 def read_comparisons(path: Path) -> list[Comparison]:
     """The comparisons in a file; `DataError` with its line for anything else."""
-    found = []
-    for number, line in enumerate(read_text(path).splitlines(), 1):
-        try:
-            body = json.loads(line)
-            if body.pop("veridical") != "comparison/1":
-                raise KeyError
-            found.append(Comparison(**body))
-        except (ValueError, KeyError, TypeError, AttributeError):
-            hint = "they are written by `veridical bench compare --out`"
-            raise DataError("not a comparison", path=path, line=number, hint=hint) from None
-    return found
+    hint = "comparisons are written by `veridical bench compare --out`"
+    return [comparison for _, comparison in read_documents(path, "comparison", hint=hint)]

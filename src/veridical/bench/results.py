@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from veridical.core.serialization import read_documents
 
-from veridical.core.errors import DataError
-from veridical.core.files import read_text
-
-__all__ = ["Asked", "Figure", "Row", "encode_row", "read_rows"]
+__all__ = ["Asked", "Figure", "Row", "read_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,39 +69,13 @@ class Row:
     curves: dict[str, list[list[float]]] = field(default_factory=dict)
 
 
-_ROW = TypeAdapter(Row)
-
-
-def encode_row(row: Row) -> str:
-    """A row as one line of JSON."""
-    return json.dumps({"veridical": "row/1", **asdict(row)}, ensure_ascii=False)
-
-
 def read_rows(paths: Iterable[Path]) -> list[Row]:
-    """The rows in files of rows; `DataError` with file and line for anything else. A later row of the same unit
-    and group replaces an earlier one."""
+    """The rows in files of rows; `DataError` with file and line for anything else.
+
+    A later row of the same unit and group replaces an earlier one.
+    """
     rows: dict[tuple[str, str | None], Row] = {}
     for path in paths:
-        for number, line in enumerate(read_text(path).splitlines(), 1):
-            if line.strip():
-                row = _read(line, path, number)
-                rows[row.unit, row.group] = row
+        for _, row in read_documents(path, "row", hint="rows are written by `veridical bench --out`"):
+            rows[row.unit, row.group] = row
     return list(rows.values())
-
-
-def _read(line: str, path: Path, number: int) -> Row:
-    try:
-        body: Any = json.loads(line)
-        tag = body.pop("veridical", None) if isinstance(body, dict) else None
-    except ValueError:
-        raise DataError(
-            "not JSON", path=path, line=number, hint="rows are written by `veridical bench --out`"
-        ) from None
-    if tag != "row/1":
-        raise DataError(f"not a result row: {tag!r}", path=path, line=number, hint='"veridical": "row/1" is expected')
-    try:
-        return _ROW.validate_python(body)
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        place = ".".join(str(p) for p in problem["loc"])
-        raise DataError(f"{place}: {problem['msg']}", path=path, line=number) from None

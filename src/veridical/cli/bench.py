@@ -194,9 +194,10 @@ def compare_command(
 
     [bold]veridical bench compare overlap overlap:values --data bump:data/bump --fit f1[/bold]
     """
-    from veridical.bench.compare import compare, encode_comparison
+    from veridical.bench.compare import compare
     from veridical.bench.settings import Settings
     from veridical.core.files import write_whole
+    from veridical.core.serialization import encode
     from veridical.report.result_tables import comparison_table
     from veridical.report.terminal_tables import print_tables
 
@@ -228,7 +229,7 @@ def compare_command(
         made = list(compare(replace(settings, progress=progress)))
     print_tables(comparison_table(found) for found in made)
     if out:
-        write_whole(out, "".join(encode_comparison(c) + "\n" for found in made for c in found))
+        write_whole(out, "".join(encode(c) + "\n" for found in made for c in found))
     return 0
 
 
@@ -258,9 +259,10 @@ def _split(text: str | None) -> list[str]:
 
 def _run(settings: Settings, out: Path | None) -> list[Row]:
     """The rows of this run, those that `out` had already among them; a detector's rows are kept as soon as made."""
-    from veridical.bench.results import encode_row, read_rows
+    from veridical.bench.results import read_rows
     from veridical.bench.run import run
     from veridical.core.files import write_whole
+    from veridical.core.serialization import encode
 
     kept = read_rows([out]) if out and out.exists() else []
     known: dict[str, list[Row]] = {}
@@ -271,7 +273,7 @@ def _run(settings: Settings, out: Path | None) -> list[Row]:
         rows += made
         if out and made[0].unit not in known:
             kept += made
-            write_whole(out, "".join(encode_row(row) + "\n" for row in kept))
+            write_whole(out, "".join(encode(row) + "\n" for row in kept))
     if settings.journal and settings.journal.is_dir():
         shutil.rmtree(settings.journal)
     return rows

@@ -190,8 +190,8 @@ def _deliver(results: Iterator[Guarded], *, text: bool, json: bool) -> int:
     """Print each result as it comes, and give back the exit code."""
     from rich.console import Console
 
+    from veridical.core.serialization import encode
     from veridical.core.types import Outcome
-    from veridical.guard import to_json
     from veridical.report.guarded import print_guarded
 
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=False)
@@ -199,7 +199,7 @@ def _deliver(results: Iterator[Guarded], *, text: bool, json: bool) -> int:
     for result in results:
         outcomes.add(result.outcome)
         if json:
-            sys.stdout.write(to_json(result) + "\n")
+            sys.stdout.write(encode(result) + "\n")
         elif text:
             sys.stdout.write(result.text)
         else:

@@ -197,20 +197,18 @@ def _audit(counts: str) -> Audit:
 
 
 def _print(found: Study, *, json: bool) -> None:
-    import json as writer
-    from dataclasses import asdict
-
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    from veridical.core.serialization import encode
     from veridical.core.text import visible
 
     for note in found.notes:
         sys.stderr.write(f"{visible(note)}\n")
     if json:
         for row in (*found.rows, *found.means):
-            sys.stdout.write(writer.dumps(asdict(row), ensure_ascii=False, allow_nan=False) + "\n")
+            sys.stdout.write(encode(row) + "\n")
         return
     table = Table(
         "Summary", "Critique", "Judge", "Summaries", "Hallucinations each", "adjusted", "With any", "adjusted"

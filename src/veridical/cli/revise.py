@@ -167,6 +167,7 @@ def _deliver(results: Iterator[Revised], *, text: bool, json: bool, html: Path |
     """Print each result as it comes, write the page if one is wanted, and give back the exit code."""
     from rich.console import Console
 
+    from veridical.core.serialization import encode
     from veridical.core.types import Outcome
     from veridical.report.revision import print_revisions
 
@@ -178,7 +179,7 @@ def _deliver(results: Iterator[Revised], *, text: bool, json: bool, html: Path |
         if html is not None:
             kept.append(result)
         if json:
-            sys.stdout.write(_json(result) + "\n")
+            sys.stdout.write(encode(result) + "\n")
         elif text:
             sys.stdout.write(result.revision.text)
         else:
@@ -197,38 +198,6 @@ def _outcome(result: Revised) -> Any:
     if result.after is None:
         return outcome(result.case, result.before, result.thresholds)
     return outcome(replace(result.case, response=result.revision.text), result.after, result.thresholds)
-
-
-def _json(result: Revised) -> str:
-    """One line: the revision, the judgements before and after, and each attempt."""
-    import json
-    from dataclasses import asdict
-
-    from veridical.core.serialization import encode
-    from veridical.core.types import Revision
-
-    def record(value: Any) -> Any:
-        return None if value is None else json.loads(encode(value))
-
-    document = {
-        "revision": record(result.revision),
-        "before": record(result.before),
-        "after": record(result.after),
-        "thresholds": asdict(result.thresholds),
-        "reason": result.reason,
-        "rounds": [
-            {
-                "kept": attempt.kept,
-                "reason": attempt.reason,
-                "notes": list(attempt.notes),
-                "critique": attempt.critique,
-                "attempt": record(Revision(result.case.id, attempt.edits, attempt.text)),
-            }
-            for attempt in result.rounds
-        ],
-        "usage": asdict(result.usage) if result.usage else None,
-    }
-    return json.dumps(document, ensure_ascii=False, allow_nan=False)
 
 
 def _write_page(results: list[Revised], path: Path) -> None:

@@ -9,9 +9,17 @@ import typer
 
 
 def schema_command(
-    kind: Annotated[str, typer.Argument(help="case, judgement, example, check or revision")] = "case",
+    kind: Annotated[
+        str | None, typer.Argument(help="A kind of document, such as case or check.", show_default=False)
+    ] = None,
 ) -> None:
-    """Print the JSON Schema of a document: what `check` reads (case) and what it writes (check)."""
-    from veridical.core.serialization import schema
+    """Print the JSON Schema of a kind of document, or list the kinds.
 
-    typer.echo(json.dumps(schema(kind), indent=2, ensure_ascii=False))
+    `case` is what `check` reads; the others are what `--json` and `--out` of the commands write.
+    """
+    from veridical.core.serialization import KINDS, schema
+
+    if kind is None:
+        typer.echo("\n".join(KINDS))
+    else:
+        typer.echo(json.dumps(schema(kind), indent=2, ensure_ascii=False))

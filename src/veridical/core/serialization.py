@@ -7,53 +7,96 @@ may leave the tag out, give a source as a bare string, and leave ids out. Anythi
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
-from veridical.core import types
 from veridical.core.errors import UnknownNameError, WireError
-from veridical.core.types import Case, Checked, Example, Judgement, Revision
+from veridical.core.jsonl import Line, read_lines
+from veridical.core.types import Case
 
-__all__ = ["KINDS", "TAG", "VERSIONS", "decode", "decode_case", "encode", "kind_of", "parse", "schema", "tag_of"]
+__all__ = [
+    "KINDS",
+    "TAG",
+    "Kind",
+    "decode",
+    "decode_case",
+    "encode",
+    "kind_of",
+    "parse",
+    "read_documents",
+    "schema",
+    "tag_of",
+]
 
 TAG = "veridical"
-KINDS: dict[str, type[Any]] = {
-    "case": Case,
-    "judgement": Judgement,
-    "example": Example,
-    "check": Checked,
-    "revision": Revision,
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of document: the "module:class" of its record, which is imported when it is needed, and its version."""
+
+    target: str
+    version: int = 1
+
+    def load(self) -> type[Any]:
+        """The class of the record; all records in it are from then on read strictly."""
+        module, _, name = self.target.partition(":")
+        cls: type[Any] = getattr(import_module(module), name)
+        _make_strict(cls)
+        return cls
+
+
+KINDS: dict[str, Kind] = {
+    "case": Kind("veridical.core.types:Case"),
+    "judgement": Kind("veridical.core.types:Judgement"),
+    "example": Kind("veridical.core.types:Example"),
+    "check": Kind("veridical.core.types:Checked", 2),
+    "revision": Kind("veridical.core.types:Revision"),
+    "revised": Kind("veridical.revise:Revised"),
+    "guarded": Kind("veridical.guard.types:Guarded"),
+    "prevalence": Kind("veridical.tasks.papers:StudyRow"),
+    "row": Kind("veridical.bench.results:Row"),
+    "comparison": Kind("veridical.bench.compare:Comparison"),
+    "finding": Kind("veridical.probes.analysis.results:Finding"),
+    "peak": Kind("veridical.probes.analysis.results:Peak"),
 }
-VERSIONS = {"check": 2}  # 1 for all others
 
 
-_RECORDS: list[Any] = [cls for cls in (getattr(types, name) for name in types.__all__) if is_dataclass(cls)]
-for _record in _RECORDS:
-    # pydantic reads a dataclass's settings from this attribute; core/types stays free of pydantic
-    _record.__pydantic_config__ = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+def _make_strict(cls: type[Any]) -> None:
+    """Let pydantic take nothing for something else in a record and in the records that it holds."""
+    if "__pydantic_config__" not in vars(cls):
+        # pydantic reads a dataclass's settings from this attribute; the modules of records stay free of pydantic
+        cls.__pydantic_config__ = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+        for hint in get_type_hints(cls).values():
+            for inner in _records_in(hint):
+                _make_strict(inner)
 
 
 @cache
 def _adapter(kind: str) -> TypeAdapter[Any]:
-    return TypeAdapter(KINDS[kind])
-
-
-def kind_of(record: object) -> str:
-    """The kind of a record ("case", "judgement" …); `WireError` for a type that has no JSON form."""
-    for kind, cls in KINDS.items():
-        if type(record) is cls:
-            return kind
-    raise WireError(f"{type(record).__name__} has no JSON form", hint=f"one of {', '.join(KINDS)}")
+    return TypeAdapter(KINDS[kind].load())
 
 
 def tag_of(kind: str) -> str:
     """What a document of this kind says of itself, such as "case/1"."""
-    return f"{kind}/{VERSIONS.get(kind, 1)}"
+    return f"{kind}/{KINDS[kind].version}"
+
+
+def kind_of(record: object) -> str:
+    """The kind of a record ("case", "judgement" …); `WireError` for a type that has no JSON form."""
+    cls = type(record)
+    target = f"{cls.__module__}:{cls.__qualname__}"
+    for kind, entry in KINDS.items():
+        if entry.target == target:
+            return kind
+    raise WireError(f"{cls.__name__} has no JSON form", hint=f"one of {', '.join(KINDS)}")
 
 
 def encode(record: object, *, indent: int | None = None) -> str:
@@ -110,12 +153,12 @@ def parse(text: str | bytes) -> dict[str, Any]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    value = dict(pairs)
+    if len(value) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise WireError(f"the key {_short(twice)} stands twice in one object")
-    return found
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise WireError(f"the key {_short(repeated)} stands twice in one object")
+    return value
 
 
 def _no_constant(name: str) -> float:
@@ -125,6 +168,10 @@ def _no_constant(name: str) -> float:
 def _named(value: object) -> str:
     names = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
     return names.get(type(value), "number")
+
+
+def _shown(tag: object) -> str:
+    return _short(tag) if isinstance(tag, str) else f"a JSON {_named(tag)}"
 
 
 def _short(name: object) -> str:
@@ -145,7 +192,7 @@ def decode(text: str | bytes | Mapping[str, Any], kind: str | None = None) -> An
     tagged = _kind(document.pop(TAG, None), kind)
     if tagged == "case":
         document = _case_by_hand(document, None)
-    elif tagged in ("example", "check") and isinstance(document.get("case"), dict):
+    elif isinstance(document.get("case"), dict):
         document["case"] = _case_by_hand(document["case"], None)
     return _validate(document, tagged)
 
@@ -162,6 +209,23 @@ def decode_case(text: str | bytes | Mapping[str, Any], *, default_id: str) -> Ca
     return case
 
 
+def read_documents(path: Path, *kinds: str, hint: str | None = None) -> Iterator[tuple[Line, Any]]:
+    """Each line of a JSON Lines file with its record, which must be of one of `kinds`.
+
+    Raises `DataError` with file and line, and `hint`, for anything else.
+    """
+    for line in read_lines(path):
+        try:
+            document = parse(line.text)
+            if document.get(TAG) not in [tag_of(kind) for kind in kinds]:
+                wanted = " or ".join(map(tag_of, kinds))
+                raise WireError(f'"{TAG}" is {_shown(document.get(TAG))}, not {wanted}', hint=hint)
+            record = decode(document)
+        except WireError as error:
+            raise line.error(error.message, hint=error.hint or hint) from None
+        yield line, record
+
+
 def _kind(tag: object, wanted: str | None) -> str:
     """The kind that `tag` says, checked against the known ones, our version, and what was wanted."""
     if tag is None:
@@ -170,14 +234,12 @@ def _kind(tag: object, wanted: str | None) -> str:
         return wanted
     kind, slash, version = tag.partition("/") if isinstance(tag, str) else ("", "", "")
     if kind not in KINDS or not slash:
-        found = _short(tag) if isinstance(tag, str) else f"a JSON {_named(tag)}"
-        raise WireError(f'"{TAG}": {found} is not a known document', hint=f"known: {', '.join(KINDS)}, each with /1")
-    known = VERSIONS.get(kind, 1)
-    if version != str(known):
         raise WireError(
-            f"a {kind} of version {_short(version)}",
-            hint=f"this Veridical reads {known}; another release may read it",
+            f'"{TAG}": {_shown(tag)} is not a known document', hint=f"known: {', '.join(map(tag_of, KINDS))}"
         )
+    if version != str(KINDS[kind].version):
+        hint = f"this Veridical reads version {KINDS[kind].version}, an older or newer one may read it"
+        raise WireError(f"a {kind} of version {_short(version)}", hint=hint)
     if wanted is not None and kind != wanted:
         raise WireError(f"the document is of the kind {kind!r}, not {wanted!r}")
     return kind
@@ -222,7 +284,7 @@ def _first(error: ValidationError, kind: str) -> str:
     problem = next(stray, problems[0])
     *outer, last = problem["loc"] or ("",)
     if problem["type"] == "unexpected_keyword_argument":
-        known = [f.name for f in fields(_record_at(KINDS[kind], outer))]
+        known = [f.name for f in fields(_record_at(KINDS[kind].load(), outer))]
         return _place(kind, outer) + ": " + str(UnknownNameError("field", str(last), known))
     message = problem["msg"].removeprefix("Value error, ").replace("Input should", "should")
     return f"{_place(kind, problem['loc'])}: {message[:1].lower()}{message[1:]}"
@@ -235,8 +297,8 @@ def _place(kind: str, path: Sequence[int | str]) -> str:
 def _record_at(cls: type[Any], path: Sequence[int | str]) -> type[Any]:
     """The class of the record at `path` in a record of class `cls`."""
     for name in path:
-        if isinstance(name, str):
-            cls = _records_in(get_type_hints(cls)[name])[0]
+        if hint := get_type_hints(cls).get(str(name)):  # the key of a mapping names no field
+            cls = next(iter(_records_in(hint)), cls)
     return cls
 
 

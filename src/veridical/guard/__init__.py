@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from veridical.core.decide import outcome
 from veridical.core.detector import Detector, info_of
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.judging import thresholds_in_force
@@ -22,7 +23,7 @@ from veridical.guard.decoding_loop import UNITS, Course, Say, Spending
 from veridical.guard.generation import Writer, prompt_of
 from veridical.guard.monitors import Online, online_of
 from veridical.guard.rerank import beam_texts, best_of, judge_all, sampled_texts
-from veridical.guard.types import Budget, Guarded, Intervention, Sampling, Unguarded, to_json
+from veridical.guard.types import Budget, Guarded, Intervention, Sampling, Unguarded
 from veridical.models.load import LocalModel, load
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ __all__ = [
     "Sampling",
     "Unguarded",
     "guard",
-    "to_json",
 ]
 
 STRATEGIES = ("stop", "backtrack", "suppress", "rerank")
@@ -95,7 +95,8 @@ def guard(
     text, reason, judgement, interventions = found
     spent = spending.tokens, writer.passes, spending.seconds
     after = replace(case, response=text)
-    made = Guarded(after, judgement, limits, strategy, interventions, reason, *spent, notes=prompt.notes)
+    decided = outcome(after, judgement, limits)
+    made = Guarded(after, judgement, limits, decided, strategy, interventions, reason, *spent, notes=prompt.notes)
     return replace(made, unguarded=_unguarded(made, used, Writer(writing, prompt), sampling)) if compare else made
 
 

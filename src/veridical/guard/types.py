@@ -1,18 +1,14 @@
-"""What guarded writing is asked for and what comes of it: sampling, budget, interventions, result, JSON form."""
+"""What guarded writing is asked for and what comes of it: sampling, budget, interventions, result."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from veridical.core.decide import outcome
 from veridical.core.errors import InputError
-from veridical.core.serialization import encode
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Outcome, Thresholds
 
-__all__ = ["Budget", "Guarded", "Intervention", "Sampling", "Unguarded", "to_json"]
+__all__ = ["Budget", "Guarded", "Intervention", "Sampling", "Unguarded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +98,16 @@ class Unguarded:
 class Guarded:
     """What guarded writing came to.
 
-    `case` has the text as its response; `judgement` is of that text, read offline. `reason` says why the text ends and
-    which budget ran out. `forward_passes` are those of the writing; what the detector ran by itself is not counted in
-    them, but in `seconds`. `unguarded` is there where it was asked for, and costs nothing of the rest.
+    `case` has the text as its response; `judgement` is of that text as a whole, `outcome` what is decided on it.
+    `reason` says why the text ends and which budget ran out. `forward_passes` are those of the writing; what the
+    detector ran by itself is not counted in them, but in `seconds`. `unguarded` is there where it was asked for, and
+    costs nothing of the rest.
     """
 
     case: Case
     judgement: Judgement
     thresholds: Thresholds
+    outcome: Outcome
     strategy: str
     interventions: tuple[Intervention, ...]
     reason: str
@@ -123,32 +121,3 @@ class Guarded:
     def text(self) -> str:
         """The text that stands."""
         return self.case.response
-
-    @property
-    def outcome(self) -> Outcome:
-        """What the text that stands comes to at the threshold."""
-        return outcome(self.case, self.judgement, self.thresholds)
-
-
-def to_json(result: Guarded) -> str:
-    """One line of JSON: the case and the judgement as documents of their own, everything else beside them."""
-    before = result.unguarded
-    document: dict[str, Any] = {
-        "case": _record(result.case),
-        "judgement": _record(result.judgement),
-        "outcome": result.outcome.value,
-        "thresholds": asdict(result.thresholds),
-        "strategy": result.strategy,
-        "interventions": [asdict(intervention) for intervention in result.interventions],
-        "reason": result.reason,
-        "tokens_drawn": result.tokens_drawn,
-        "forward_passes": result.forward_passes,
-        "seconds": round(result.seconds, 4),
-        "notes": list(result.notes),
-        "unguarded": before and {"case": _record(before.case), "judgement": _record(before.judgement)},
-    }
-    return json.dumps(document, ensure_ascii=False, allow_nan=False)
-
-
-def _record(value: object) -> Any:
-    return json.loads(encode(value))

@@ -18,7 +18,7 @@ from typing import Any
 
 from veridical.core.errors import InputError, OutputError
 from veridical.core.types import Usage
-from veridical.llm.protocol import ChatModel, Failure, Incremental, Reply, Request, TokenLogprob, fingerprint_of
+from veridical.llm.protocol import ChatModel, Failure, Incremental, Reply, Request, TokenLogprob, model_fingerprint
 
 __all__ = ["Cached", "request_key"]
 
@@ -28,6 +28,7 @@ LOCK_TIMEOUT = 30.0  # seconds to wait for another process that is writing
 _TABLE = """CREATE TABLE replies (
     key TEXT PRIMARY KEY, model TEXT, stage TEXT, prompt TEXT, reply TEXT NOT NULL, made TEXT DEFAULT CURRENT_TIMESTAMP
 ) WITHOUT ROWID"""
+_INSERT = "INSERT OR IGNORE INTO replies (key, model, stage, prompt, reply) VALUES (?, ?, ?, ?, ?)"
 
 
 def request_key(request: Request, fingerprint: Mapping[str, Any], nth: int = 0) -> str:
@@ -91,7 +92,7 @@ class Cached:
 
     def fingerprint(self) -> dict[str, Any]:
         """That of the model: a kept reply is the reply."""
-        return fingerprint_of(self.model)
+        return model_fingerprint(self.model)
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
         """One reply or failure for each request, in order; raises what the model raises."""
@@ -116,7 +117,7 @@ class Cached:
         return results
 
     def _keys(self, requests: Sequence[Request]) -> list[str]:
-        fingerprint = fingerprint_of(self.model)
+        fingerprint = model_fingerprint(self.model)
         counts: dict[str, int] = {}
         keys = []
         for request in requests:
@@ -145,13 +146,26 @@ class Cached:
             for i, outcome in answers:
                 outcomes[keys[i]] = outcome
                 if isinstance(outcome, Reply):
-                    self._keep(file, keys[i], requests[i], outcome)
+                    tokens = outcome.tokens and [astuple(token) for token in outcome.tokens]
+                    about = (keys[i], self.name, requests[i].stage, requests[i].prompt)
+                    file.execute(_INSERT, (*about, json.dumps([outcome.text, tokens, outcome.finish])))
                 _IN_FLIGHT.release(path, [keys[i]])
         finally:
             _IN_FLIGHT.release(path, claimed)
 
     def _kept(self, file: sqlite3.Connection, keys: Iterable[str]) -> dict[str, Reply]:
-        return {key: reply for key in keys if (reply := self._look_up(file, key))}
+        replies = {}
+        for key in keys:
+            row = file.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
+            if row is None:
+                continue
+            try:
+                text, tokens, finish = json.loads(row[0])
+                tokens = tokens and tuple(TokenLogprob(t, p, tuple((o, q) for o, q in top)) for t, p, top in tokens)
+            except (ValueError, TypeError):
+                raise self._damaged("a reply cannot be read") from None
+            replies[key] = Reply(text, tokens, Usage(cost=0.0), finish, cached=True)
+        return replies
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -209,19 +223,3 @@ class Cached:
             f"{self.path} is not a reply cache, or it is damaged: {why}",
             hint="move it away; replies are then paid for again",
         )
-
-    def _look_up(self, file: sqlite3.Connection, key: str) -> Reply | None:
-        row = file.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
-        if row is None:
-            return None
-        try:
-            text, tokens, finish = json.loads(row[0])
-            tokens = tokens and tuple(TokenLogprob(t, p, tuple((o, q) for o, q in top)) for t, p, top in tokens)
-        except (ValueError, TypeError):
-            raise self._damaged("a reply cannot be read") from None
-        return Reply(text, tokens, Usage(cost=0.0), finish, cached=True)
-
-    def _keep(self, file: sqlite3.Connection, key: str, request: Request, reply: Reply) -> None:
-        tokens = None if reply.tokens is None else [astuple(token) for token in reply.tokens]
-        row = (key, self.name, request.stage, request.prompt, json.dumps([reply.text, tokens, reply.finish]))
-        file.execute("INSERT OR IGNORE INTO replies (key, model, stage, prompt, reply) VALUES (?, ?, ?, ?, ?)", row)

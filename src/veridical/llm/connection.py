@@ -75,11 +75,10 @@ class Connection:
 
     def __post_init__(self) -> None:
         check_api(self.api)
-        if self.budget is None:
-            budget = Budget(prices=self.prices, max_cost=self.max_cost, max_calls=self.max_calls)
-            object.__setattr__(self, "budget", budget)
-        if not any(self.budget is budget for budget in self.budgets):
-            self.budgets.append(self.budget)  # type: ignore[arg-type]
+        own = self.budget or Budget(prices=self.prices, max_cost=self.max_cost, max_calls=self.max_calls)
+        object.__setattr__(self, "budget", own)
+        if not any(own is budget for budget in self.budgets):
+            self.budgets.append(own)
 
     def chat(self, name: str | None = None) -> ChatModel:
         """The chat model called `name` (None: `model`), the same object each time.
@@ -154,8 +153,8 @@ class Connection:
 
     def cost_of(self, prompt_tokens: int, completion_tokens: int) -> float | None:
         """The cost of so many tokens, None without prices."""
-        assert self.budget is not None
-        return self.budget.cost_of(prompt_tokens, completion_tokens)
+        budget = self.budget or Budget(prices=self.prices)
+        return budget.cost_of(prompt_tokens, completion_tokens)
 
     def check_model_used(self, detectors: Sequence[str]) -> None:
         """Raise `InputError` if a model is named but none of the `detectors` has asked for one."""

@@ -69,6 +69,9 @@ class LocalChat:
             model = load(self.folder, device=self.device, dtype=self.dtype)
         groups: dict[tuple[Any, ...], list[tuple[int, list[int]]]] = {}
         for i, request in enumerate(requests):
+            if request.continuation is not None:
+                yield i, Failure("a model in a local folder does not score a given text", "unsupported", False)
+                continue
             try:
                 prompt = _prompt(model.tokenizer, request)
             except InputError as error:

@@ -48,8 +48,9 @@ class _Accepted:
 class OpenAIChat:
     """The model called `model` on an OpenAI-compatible server. Nothing is read or sent before the first `chat`.
 
-    With `api="completions"` messages are joined to one text, as base models need it (`prompts.plain_prompt`), and the
-    model can score a given `Request.continuation`.
+    With `api="completions"` messages are joined to one text, as base models need it (`prompts.plain_prompt`); after
+    few-shot examples an answer ends at a blank line unless the request has a `stop`. The model can score a given
+    `Request.continuation`.
 
     Args:
         model: The model's name on the server.
@@ -271,8 +272,11 @@ class OpenAIChat:
         else:
             body["prompt"] = plain_prompt(request.messages) + (request.continuation or "")
         body |= {"temperature": request.temperature, "max_tokens": request.max_tokens}
-        if request.stop:
-            body["stop"] = list(request.stop)
+        stop = request.stop
+        if self._api == "completions" and any(m.role == "assistant" for m in request.messages):
+            stop = stop or ("\n\n",)  # as in the examples: else a base model goes on with questions of its own
+        if stop:
+            body["stop"] = list(stop)
         if request.seed is not None:
             body["seed"] = request.seed
         if request.continuation is not None:

@@ -1,8 +1,8 @@
-"""Prompts as versioned files (`llm/prompts/*.txt`), and what is quoted in them fenced so that it cannot break out.
+"""Prompts as versioned files (`llm/prompts/*.txt`); what is quoted in them is fenced, so that it cannot break out.
 
-A prompt file names its places as {{name}}. A text put there stands between two lines that hold a hash of it which
-stands in none of the texts, so none can close a fence. Each hash is of one text: what comes first in a prompt (the
-sources) stays the same from claim to claim, and a server's prefix cache serves it.
+A prompt file has placeholders {{name}}. A text put there is enclosed by two lines that hold a hash of it which occurs
+in none of the texts, so none can close a fence. Each hash is of one text: what comes first in a prompt (the sources)
+stays the same from claim to claim, and a server's prefix cache serves it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from importlib.resources import files
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.llm.protocol import Message
 
-__all__ = ["Prompt", "fill", "make", "names", "plain_prompt", "prompt"]
+__all__ = ["PromptTemplate", "fill", "make", "names", "plain_prompt", "prompt"]
 
-_PLACE = re.compile(r"\{\{(\w+)(!?)\}\}")
+_PLACEHOLDER = re.compile(r"\{\{(\w+)(!?)\}\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class PromptTemplate:
     """A prompt's text, and the hash of it (12 hexadecimal digits) that goes into requests and results."""
 
     name: str
@@ -30,9 +30,9 @@ class Prompt:
     hash: str
 
     @property
-    def places(self) -> tuple[str, ...]:
-        """The names of its places, in order, each once."""
-        return tuple(dict.fromkeys(match[1] for match in _PLACE.finditer(self.text)))
+    def placeholders(self) -> tuple[str, ...]:
+        """The names of its placeholders, in order, each once."""
+        return tuple(dict.fromkeys(match[1] for match in _PLACEHOLDER.finditer(self.text)))
 
 
 def names() -> list[str]:
@@ -41,7 +41,7 @@ def names() -> list[str]:
     return sorted(f.name.removesuffix(".txt") for f in folder.iterdir() if f.name.endswith(".txt"))
 
 
-def prompt(name: str) -> Prompt:
+def prompt(name: str) -> PromptTemplate:
     """The shipped prompt called `name`; `UnknownNameError` with the nearest ones otherwise."""
     known = names()
     if name not in known:
@@ -49,22 +49,25 @@ def prompt(name: str) -> Prompt:
     return make(name, (files("veridical.llm") / "prompts" / f"{name}.txt").read_text(encoding="utf-8"))
 
 
-def make(name: str, text: str) -> Prompt:
-    r"""A prompt of one's own; its last line ending does not count.
+def make(name: str, text: str) -> PromptTemplate:
+    r"""A prompt of your own; its last line ending does not count.
 
-    >>> make("mine", "Is it so?\n{{claim}}\n").places
+    >>> make("mine", "Is it so?\n{{claim}}\n").placeholders
     ('claim',)
     """
     text = text.replace("\r\n", "\n").rstrip("\n")
-    return Prompt(name, text, hashlib.sha256(text.encode()).hexdigest()[:12])
+    return PromptTemplate(name, text, hashlib.sha256(text.encode()).hexdigest()[:12])
 
 
-def fill(prompt: Prompt, **texts: str) -> str:
-    r"""The prompt with its places filled: {{name}} by the text between fences, {{name!}} by the bare text.
+def fill(prompt: PromptTemplate, **texts: str) -> str:
+    r"""Fill a prompt's placeholders: {{name}} with the text between fences, {{name!}} with the bare text.
 
-    {{name!}} is for words of ours only (a number, a label), so it takes one short line. Filling is done once over the
-    prompt's text, so a place that stands in a text is left as it is. The same texts always give the same prompt.
-    Raises `InputError` unless `texts` names each place of the prompt and no other.
+    {{name!}} is for words of our own only (a number, a label), so it takes one short line. Filling is done once over
+    the prompt's text, so a placeholder that occurs in a text is left as it is. The same texts always give the same
+    prompt.
+
+    Raises:
+        InputError: `texts` does not name each placeholder of the prompt and no other.
 
     >>> print(fill(make("mine", "Is it so?\n{{claim}}"), claim="It rains."))
     Is it so?
@@ -72,16 +75,19 @@ def fill(prompt: Prompt, **texts: str) -> str:
     It rains.
     claim 6f58a7623963>>>
     """
-    if set(texts) != set(prompt.places):
+    if set(texts) != set(prompt.placeholders):
         raise InputError(
             f"prompt {prompt.name!r} was given {', '.join(sorted(texts)) or 'nothing'}",
-            hint=f"its places are {', '.join(prompt.places) or 'none'}",
+            hint=f"its placeholders are {', '.join(prompt.placeholders) or 'none'}",
         )
 
-    def put(place: re.Match[str]) -> str:
-        name, text = place[1], texts[place[1]]
-        if not place[2]:
-            mark = _mark(text, texts)
+    def replacement(placeholder: re.Match[str]) -> str:
+        name, text = placeholder[1], texts[placeholder[1]]
+        if not placeholder[2]:
+            digest = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
+            while any(digest.hexdigest()[:12] in other for other in texts.values()):
+                digest.update(b"again")
+            mark = digest.hexdigest()[:12]
             return f"<<<{name} {mark}\n{text}\n{name} {mark}>>>"
         if "\n" in text or len(text) > 200:
             raise InputError(
@@ -89,15 +95,7 @@ def fill(prompt: Prompt, **texts: str) -> str:
             )
         return text
 
-    return _PLACE.sub(put, prompt.text)
-
-
-def _mark(text: str, texts: dict[str, str]) -> str:
-    """A hash of `text` that stands in none of the texts."""
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
-    while any(digest.hexdigest()[:12] in other for other in texts.values()):
-        digest.update(b"again")
-    return digest.hexdigest()[:12]
+    return _PLACEHOLDER.sub(replacement, prompt.text)
 
 
 def plain_prompt(messages: Sequence[Message]) -> str:

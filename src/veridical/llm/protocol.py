@@ -21,7 +21,7 @@ __all__ = [
     "Reply",
     "Request",
     "TokenLogprob",
-    "fingerprint_of",
+    "model_fingerprint",
 ]
 
 ROLES = ("system", "user", "assistant")
@@ -160,18 +160,18 @@ class Incremental(ChatModel, Protocol):
 
 @runtime_checkable
 class Fingerprinted(ChatModel, Protocol):
-    """A chat model that says what, besides the request, its replies depend on; read it by `fingerprint_of`."""
+    """A chat model that says what, besides the request, its replies depend on; read it by `model_fingerprint`."""
 
     def fingerprint(self) -> Mapping[str, Any]:
         """Name, server (without credentials), version of the weights …, as JSON values."""
         ...
 
 
-def fingerprint_of(model: ChatModel) -> dict[str, Any]:
+def model_fingerprint(model: ChatModel) -> dict[str, Any]:
     """What the model's replies depend on besides the request; of a model that does not say, its name.
 
     >>> from veridical.llm.scripted import Scripted
-    >>> fingerprint_of(Scripted([], name="m"))
+    >>> model_fingerprint(Scripted([], name="m"))
     {'model': 'm'}
     """
     return dict(model.fingerprint()) if isinstance(model, Fingerprinted) else {"model": model.name}

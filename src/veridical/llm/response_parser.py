@@ -56,7 +56,13 @@ def read_response(
         return Failure(problem, "malformed", True, Usage(1))
     if not isinstance(document, dict):
         return Failure("the server's JSON is not an object", "malformed", True, Usage(1))
-    usage = _usage(document.get("usage"), cost_of)
+    counts = document.get("usage")
+    counts = counts if isinstance(counts, dict) else {}
+    prompt: Any = counts.get("prompt_tokens")
+    completion: Any = counts.get("completion_tokens")
+    usage = Usage(1)  # where the server does not say no cost is made up
+    if all(isinstance(count, int) and 0 <= count < 10**9 for count in (prompt, completion)):
+        usage = Usage(1, prompt, completion, cost_of(prompt, completion))
     if document.get("error"):
         return Failure(f"the server says: {_one_line(document['error'], scrub)}", "server", True, usage)
     choices = document.get("choices")
@@ -101,14 +107,6 @@ def _text(content: object) -> str | None:
     except UnicodeEncodeError:
         return None
     return content
-
-
-def _usage(usage: object, cost_of: Callable[[int, int], float | None]) -> Usage:
-    counts: dict[str, Any] = usage if isinstance(usage, dict) else {}
-    prompt, completion = counts.get("prompt_tokens"), counts.get("completion_tokens")
-    if isinstance(prompt, int) and isinstance(completion, int) and min(prompt, completion) >= 0:
-        return Usage(1, prompt, completion, cost_of(prompt, completion))
-    return Usage(1)  # the server does not say: no cost is made up
 
 
 def _chat_tokens(logprobs: object) -> Tokens | None:

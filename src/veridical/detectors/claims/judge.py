@@ -24,9 +24,8 @@ from veridical.detectors.claims.few_shot import FewShotExample, draw_few_shot, f
 from veridical.detectors.claims.llm_checker import chat_messages, explain_quotes, read_cot, read_yes_no
 from veridical.detectors.claims.source_chunks import format_sources
 from veridical.llm.connection import OPTIONS, Connection
-from veridical.llm.prompts import Prompt, prompt
-from veridical.llm.protocol import ChatModel, Failure, Reply, Request
-from veridical.llm.protocol import fingerprint_of as model_fingerprint
+from veridical.llm.prompts import PromptTemplate, prompt
+from veridical.llm.protocol import ChatModel, Failure, Reply, Request, model_fingerprint
 from veridical.llm.reply_parser import json_object, yes_no
 
 __all__ = ["METHODS", "Judge"]
@@ -108,7 +107,7 @@ class Judge:
         }
 
     @cached_property
-    def prompts(self) -> tuple[Prompt, Prompt]:
+    def prompts(self) -> tuple[PromptTemplate, PromptTemplate]:
         """The prompt that holds the document, and the one that asks."""
         return prompt("verify_document"), prompt(f"judge_{self.method}")
 

@@ -22,7 +22,7 @@ from veridical.core.types import Evidence, Source, Usage
 from veridical.detectors.claims.claim_checker import ClaimResult, Question
 from veridical.detectors.claims.few_shot import FewShotExample
 from veridical.detectors.claims.source_chunks import chunk_sources
-from veridical.llm.prompts import Prompt, fill, prompt
+from veridical.llm.prompts import PromptTemplate, fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
 from veridical.llm.reply_parser import labelled, numbered, quotes, strip_reasoning, yes_no, yes_no_mass
 
@@ -37,7 +37,10 @@ _QUOTE_SIMILARITY = 0.95
 
 
 def chat_messages(
-    prompts: tuple[Prompt, Prompt], document: str, answered: Sequence[tuple[str, str, str]] = (), **text: str
+    prompts: tuple[PromptTemplate, PromptTemplate],
+    document: str,
+    answered: Sequence[tuple[str, str, str]] = (),
+    **text: str,
 ) -> tuple[Message, ...]:
     """The messages that ask about `document`, after few-shot examples.
 
@@ -110,7 +113,7 @@ class LLMChecker:
         )
 
     @cached_property
-    def prompts(self) -> tuple[Prompt, Prompt]:
+    def prompts(self) -> tuple[PromptTemplate, PromptTemplate]:
         """The prompt that holds the document, and the one that asks."""
         asking = {"yes_no": "verify_yes_no", "cot": "verify_cot", "critique": "critique_claim"}[self.method]
         return prompt(self.document_prompt), prompt("verify_many" if self.claims_per_call > 1 else asking)

@@ -22,8 +22,7 @@ from veridical.detectors.claims.llm_checker import LLMChecker
 from veridical.detectors.claims.source_chunks import format_sources
 from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.prompts import fill, prompt
-from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
-from veridical.llm.protocol import fingerprint_of as model_fingerprint
+from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request, model_fingerprint
 from veridical.llm.reply_parser import strip_reasoning
 
 __all__ = ["SelfCheck"]

@@ -25,8 +25,7 @@ from veridical.detectors.claims.few_shot import draw_few_shot, few_shot_option
 from veridical.detectors.claims.llm_checker import METHODS, LLMChecker
 from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.prompts import prompt
-from veridical.llm.protocol import ChatModel
-from veridical.llm.protocol import fingerprint_of as model_fingerprint
+from veridical.llm.protocol import ChatModel, model_fingerprint
 
 __all__ = ["Verify"]
 

@@ -10,15 +10,12 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
-from veridical.bench.compare import Comparison, encode_comparison, pair_of
+from veridical.bench.compare import Comparison, pair_of
 from veridical.bench.evaluation import Trial
 from veridical.bench.results import Row
 from veridical.bench.run import row_of
 from veridical.bench.settings import Loaded
-from veridical.core.errors import DataError
-from veridical.core.files import read_text
+from veridical.core.serialization import encode, read_documents
 from veridical.core.types import Case, Judgement
 from veridical.metrics.registry import METRICS
 from veridical.metrics.significance import bonferroni
@@ -190,30 +187,16 @@ def _trial(evaluation: Evaluation) -> Trial:
     return Trial(_Named(evaluation.detector), data, evaluation.judgements, thresholds, source, 0.0)
 
 
-# --- as JSON lines ----------------------------------------------------------------------------------------------------
-
-_KINDS: dict[str, Any] = {"finding/1": TypeAdapter(Finding), "peak/1": TypeAdapter(Peak)}
-
-
-def encode_records(found: Analysis) -> str:
-    """Findings, peaks and comparisons as JSON lines."""
-    lines = [json.dumps({"veridical": "finding/1", **asdict(f)}, ensure_ascii=False) for f in found.findings]
-    lines += [json.dumps({"veridical": "peak/1", **asdict(p)}, ensure_ascii=False) for p in found.peaks]
-    lines += [encode_comparison(c) for c in found.comparisons]
-    return "".join(line + "\n" for line in lines)
+def encode_records(analysis: Analysis) -> str:
+    """Findings, peaks and comparisons as JSON Lines."""
+    return "".join(encode(r) + "\n" for r in (*analysis.findings, *analysis.peaks, *analysis.comparisons))
 
 
 def read_records(path: Path) -> Analysis:
     """The analysis in a file of `encode_records`; `DataError` with its line for anything else."""
-    made: dict[str, list[Any]] = {"finding/1": [], "peak/1": [], "comparison/1": []}
-    for number, line in enumerate(read_text(path).splitlines(), 1):
-        try:
-            body = json.loads(line)
-            tag = body.pop("veridical")
-            made[tag].append(Comparison(**body) if tag == "comparison/1" else _KINDS[tag].validate_python(body))
-        except (ValueError, KeyError, TypeError, AttributeError, ValidationError):
-            hint = "they are written by `veridical analyse --out`"
-            raise DataError("not a record of an analysis", path=path, line=number, hint=hint) from None
-    findings: list[Finding] = made["finding/1"]
-    name = findings[0].analysis if findings else ""
-    return Analysis(name, findings, made["peak/1"], made["comparison/1"])
+    records: dict[type, list[Any]] = {Finding: [], Peak: [], Comparison: []}
+    hint = "records of analyses are written by `veridical analyse --out`"
+    for _, record in read_documents(path, "finding", "peak", "comparison", hint=hint):
+        records[type(record)].append(record)
+    name = records[Finding][0].analysis if records[Finding] else ""
+    return Analysis(name, records[Finding], records[Peak], records[Comparison])
