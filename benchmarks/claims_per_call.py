@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from veridical.bench.settings import Loaded, Settings, load
-from veridical.cli.llm_options import print_plan
+from veridical.cli.delivery import print_dry_run
 from veridical.core.errors import CannotJudgeError, VeridicalError
 from veridical.core.types import GOLD_THRESHOLD, Usage
 from veridical.datasets.split import document_of
@@ -141,7 +141,7 @@ def main() -> int:
     except VeridicalError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    return print_plan(connection) if dry_run else 0
+    return print_dry_run(connection) if dry_run else 0
 
 
 if __name__ == "__main__":

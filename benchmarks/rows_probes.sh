@@ -52,7 +52,7 @@ for set in "$@"; do
   conv_fever) measure conv_fever "conv_fever:$data/conv_fever" knowledge response f1,roc_auc,pr_auc ;;
   e2e)
     mkdir -p build/probes
-    "$veridical" data corrupt "e2e:$data/e2e" --how attributes --seed 0 --out build/probes/e2e-attributes.jsonl
+    "$veridical" data corrupt "e2e:$data/e2e" --method attributes --seed 0 --out build/probes/e2e-attributes.jsonl
     measure e2e jsonl:build/probes/e2e-attributes.jsonl data-to-text-bare token,response "$metrics"
     ;;
   *) echo "no such set: $set" >&2 && exit 2 ;;

@@ -29,7 +29,7 @@ pytest.importorskip("transformers")
 from tests.guard_model import RACE, RIGHT, RIGHT_SIGNS, SIGNS, WRONG, WRONG_SIGNS, train  # noqa: E402
 from tests.probes.samples import examples  # noqa: E402
 from veridical.detectors import load_detector  # noqa: E402
-from veridical.detectors.local.logprob import Logprob  # noqa: E402
+from veridical.detectors.local.logprob import Logprob, token_scores  # noqa: E402
 from veridical.detectors.local.probe import Probe  # noqa: E402
 from veridical.guard import Budget, Guarded, Sampling, guard  # noqa: E402
 from veridical.guard import decoding_loop as course_module  # noqa: E402
@@ -492,7 +492,7 @@ def test_the_likelihood_while_writing_is_that_offline(model: LocalModel, kind: s
     course(writer, online, replace(WARM, temperature=1.3), threshold=1.0).run()
     encoded = Encoded((*writer.prompt, *writer.ids), len(writer.prompt), (None,) * len(writer.ids))
     (result,) = Runner(model).run([encoded], Want(kind == "logprob", kind == "entropy", kind == "rank"))
-    scored = Logprob(model.name, score=kind)._scores(getattr(result, kind), len(model.tokenizer))
+    scored = token_scores(getattr(result, kind), kind, len(model.tokenizer))
     np.testing.assert_allclose(online.scores, scored, atol=1e-4)
 
 

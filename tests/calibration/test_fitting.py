@@ -200,7 +200,9 @@ def test_the_command_and_what_reads_its_folder(
     assert "cross-fitted" in shown
     assert "calibration: platt" in " ".join(shown.split())
     assert f"use it as calibrated:{out}" in said
-    code, shown, _ = run("train", "threshold", "overlap", data, "--out", out, "--json", "--rule", "balanced_accuracy")
+    code, shown, _ = run(
+        "train", "threshold", "overlap", data, "--out", out, "--json", "--criterion", "balanced_accuracy"
+    )
     document = json.loads(shown)
     assert (code, document["detector"], document["training"]["seed"]) == (0, "overlap", 0)
     assert document == json.loads((tmp_path / "fitted" / "detector.json").read_text("utf-8"))
@@ -217,7 +219,11 @@ def test_the_command_and_what_reads_its_folder(
 
 def test_the_command_refuses_in_one_line(data: str, tmp_path: Path, run: Callable[..., tuple[int, str, str]]) -> None:
     out = tmp_path / "fitted"
-    for arguments in (["majority", data], ["overlap", data, "--rule", "f2"], ["overlap", data, "--levels", "word"]):
+    for arguments in (
+        ["majority", data],
+        ["overlap", data, "--criterion", "f2"],
+        ["overlap", data, "--levels", "word"],
+    ):
         code, shown, said = run("train", "threshold", *arguments, "--out", str(out))
         assert (code, shown, said.count("\n")) == (2, "", 1)
         assert said.startswith("veridical: ")

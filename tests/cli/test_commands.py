@@ -29,8 +29,9 @@ def test_the_kinds_of_documents_are_listed(capsys: pytest.CaptureFixture[str]) -
 
 def test_detectors(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["detectors"]) == 0
-    line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("overlap"))
-    assert "coverage" in line
+    lines = capsys.readouterr().out.splitlines()
+    overlap = next(i for i, line in enumerate(lines) if line.startswith("overlap"))
+    assert lines[overlap + 1].strip() == "scores response, span, coverage, source; needs sources"
 
 
 @pytest.mark.parametrize("arguments", [["-h"], *([name, "--help"] for name in COMMANDS)])

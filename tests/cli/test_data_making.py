@@ -37,7 +37,7 @@ def test_corrupt_writes_what_reads_back_and_counts_the_rest(
     e2e: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "c.jsonl"
-    command = ["data", "corrupt", e2e, "--how", "attributes", "--share", "1", "--pairs"]
+    command = ["data", "corrupt", e2e, "--method", "attributes", "--share", "1", "--pairs"]
     assert main([*command, "--seed", "3", "--out", str(out)]) == 0
     told = capsys.readouterr().err
     made = list(read(f"jsonl:{out}"))
@@ -56,9 +56,9 @@ def test_corrupt_writes_what_reads_back_and_counts_the_rest(
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--how", "attribute"], "did you mean attributes"),
-        (["--how", "attributes", "--share", "2"], "the share is 2"),
-        (["--how", "attributes", "--split", "dve"], "did you mean dev"),
+        (["--method", "attribute"], "did you mean attributes"),
+        (["--method", "attributes", "--share", "2"], "the share is 2"),
+        (["--method", "attributes", "--split", "dve"], "did you mean dev"),
     ],
 )
 def test_corrupt_refuses_in_one_line(
@@ -119,7 +119,7 @@ def test_generate_with_labels_of_a_detector(command: list[str], tmp_path: Path) 
         (["--task", "sumarise"], "did you mean summarise"),
         (["--label", "overlapp"], "did you mean overlap"),
         (["--template", "raw"], "no prompt can be made with the template 'raw'"),
-        (["--temperature", "0"], "a temperature above 0"),
+        (["--temperature", "-1"], "a temperature from 0"),
         (["--max-tokens", "600"], "reads 512 tokens at once"),
     ],
 )
@@ -135,7 +135,7 @@ def test_generate_refuses_in_one_line(
 
 def test_a_probe_is_trained_on_what_was_made_with_the_prompt_of_the_task(e2e: str, model: str, tmp_path: Path) -> None:
     data, out = tmp_path / "c.jsonl", tmp_path / "probe"
-    corrupt = ["data", "corrupt", e2e, "--how", "attributes", "--share", "1", "--pairs", "--out", str(data)]
+    corrupt = ["data", "corrupt", e2e, "--method", "attributes", "--share", "1", "--pairs", "--out", str(data)]
     assert main(corrupt) == 0
     train = ["train", "probe", f"jsonl:{data}", "--model", model, "--out", str(out), "--template", "data-to-text-bare"]
     fast = ["--kind", "linear", "--epochs", "2", "--learning-rate", "0.01", "--sublayers", "1,3", "--dtype", "fp32"]

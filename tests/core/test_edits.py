@@ -160,22 +160,15 @@ def test_insertions_belong_inside_and_not_at_the_edges() -> None:
     assert carry(Span(1, 3), edits).of(apply("abcd", edits)) == "b|c"
 
 
-def test_texts_of_a_few_words_over_and_over_are_still_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_of_a_few_words_over_and_over_are_still_told_apart() -> None:
     before, after = "a b " * 2000, "b a c " * 1500
-    assert apply(before, diff(before, after)) == after  # weighing all pairs would take many minutes
-    monkeypatch.setattr("veridical.core.edits._PAIRS", 0)
-    before = "the one the two the three the four the five"
-    edits = diff(before, before.replace("two", "2").replace("five", "5"))
-    assert [(e.span.of(before), e.replacement) for e in edits] == [("two", "2"), ("five", "5")]
-    before = "the x the y the z the z the y the x"
-    edits = diff(f"{before} end", f"so {before.replace('z the z', 'w the z the z')} the end")
-    assert apply(f"{before} end", edits) == f"so {before.replace('z the z', 'w the z the z')} the end"
+    assert apply(before, diff(before, after)) == after
 
 
 @given(st.lists(st.sampled_from("abcdefg"), max_size=20), st.lists(st.sampled_from("abcdefg"), max_size=20))
-def test_anchors_give_a_difference_that_is_as_exact(before: list[str], after: list[str]) -> None:
+def test_where_too_much_would_be_compared_the_difference_is_as_exact(before: list[str], after: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("veridical.core.edits._PAIRS", 0)
+        patch.setattr("veridical.core.diff.MAX_CELLS", 0)
         one, other = " ".join(before), " ".join(after)
         assert apply(one, diff(one, other)) == other
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.errors import InputError, MissingExtraError
-from veridical.core.quotes import find
+from veridical.core.errors import InputError
+from veridical.core.quotes import find_quote
 from veridical.core.spans import Span
 
 TOWER = "The tower – built in 1889, by Eiffel’s firm – is 330 m tall. It stands in “Paris, France”."
@@ -18,24 +15,24 @@ TOWER = "The tower – built in 1889, by Eiffel’s firm – is 330 m tall. It s
 
 def test_verbatim_places_come_in_order_and_unused() -> None:
     text = "a cat, a dog, a cat"
-    first = find(text, "a cat")
+    first = find_quote(text, "a cat")
     assert first == Span(0, 5)
-    assert find(text, "a cat", used=[first]) == Span(14, 19)
-    assert find(text, "a cat", used=[first, Span(14, 15)]) is None
-    assert find(text, "a cat", used=[Span(5, 14), Span(2, 2)]) == Span(0, 5)
+    assert find_quote(text, "a cat", used=[first]) == Span(14, 19)
+    assert find_quote(text, "a cat", used=[first, Span(14, 15)]) is None
+    assert find_quote(text, "a cat", used=[Span(5, 14), Span(2, 2)]) == Span(0, 5)
 
 
 def test_a_place_between_used_ones_is_found() -> None:
-    assert find("aaaa", "aa", used=[Span(0, 1)]) == Span(1, 3)
-    assert find("aaaa", "aa", used=[Span(1, 2)]) == Span(2, 4)
-    assert find("aaaa", "aa", used=[Span(2, 3)]) == Span(0, 2)
+    assert find_quote("aaaa", "aa", used=[Span(0, 1)]) == Span(1, 3)
+    assert find_quote("aaaa", "aa", used=[Span(1, 2)]) == Span(2, 4)
+    assert find_quote("aaaa", "aa", used=[Span(2, 3)]) == Span(0, 2)
 
 
 @given(st.text(max_size=40), st.data())
 def test_any_part_of_a_text_is_found(text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, len(text)))
-    found = find(text, text[start:end])
+    found = find_quote(text, text[start:end])
     if start == end:
         assert found is None
     else:
@@ -60,20 +57,20 @@ TOLERANT = [
 
 @pytest.mark.parametrize("quote, wanted", TOLERANT)
 def test_a_quote_that_is_not_verbatim_is_found_at_words(quote: str, wanted: str) -> None:
-    assert find(TOWER, quote) is None
-    found = find(TOWER, quote, min_similarity=0.8)
+    assert find_quote(TOWER, quote) is None
+    found = find_quote(TOWER, quote, min_similarity=0.8)
     assert found is not None
     assert found.of(TOWER) == wanted
 
 
 @pytest.mark.parametrize("quote", ["The bridge was closed for a year", "zzzz", "???", "…", " \n", "", "12345"])
 def test_an_absent_quote_is_nowhere(quote: str) -> None:
-    assert find(TOWER, quote, min_similarity=0.8) is None
+    assert find_quote(TOWER, quote, min_similarity=0.8) is None
 
 
 @pytest.mark.parametrize("text", ["", "?!", " "])
 def test_nothing_is_found_where_no_word_is(text: str) -> None:
-    assert find(text, "word", min_similarity=0.1) is None
+    assert find_quote(text, "word", min_similarity=0.1) is None
 
 
 FOLDED = [
@@ -92,38 +89,38 @@ FOLDED = [
 
 @pytest.mark.parametrize("text, quote, wanted", FOLDED)
 def test_places_are_characters_of_the_text_as_it_is(text: str, quote: str, wanted: str) -> None:
-    found = find(text, quote, min_similarity=0.75)
+    found = find_quote(text, quote, min_similarity=0.75)
     assert found is not None
     assert found.of(text) == wanted
 
 
 def test_accents_and_exponents_still_count() -> None:
-    assert find("10² m", "102 M", min_similarity=0.99) is None
-    assert find("le café", "LE CAFE", min_similarity=0.99) is None
+    assert find_quote("10² m", "102 M", min_similarity=0.99) is None
+    assert find_quote("le café", "LE CAFE", min_similarity=0.99) is None
 
 
 def test_tolerant_places_come_unused_and_in_order() -> None:
     text = "A Cat, a dog, A CAT, a cot"
-    first = find(text, "a cat", min_similarity=0.9)
+    first = find_quote(text, "a cat", min_similarity=0.9)
     assert first == Span(0, 5)
-    second = find(text, "a cat", used=[first], min_similarity=0.9)
+    second = find_quote(text, "a cat", used=[first], min_similarity=0.9)
     assert second == Span(14, 19)
-    assert find(text, "a cat", used=[first, second], min_similarity=0.9) is None
-    assert find(text, "a cat", used=[first, second], min_similarity=0.8) == Span(21, 26)
+    assert find_quote(text, "a cat", used=[first, second], min_similarity=0.9) is None
+    assert find_quote(text, "a cat", used=[first, second], min_similarity=0.8) == Span(21, 26)
     # a used span that runs past the text, or splits every word, leaves no place
-    assert find(text, "a cat", used=[Span(0, 999)], min_similarity=0.1) is None
+    assert find_quote(text, "a cat", used=[Span(0, 999)], min_similarity=0.1) is None
 
 
 def test_min_similarity_is_the_share_that_must_agree() -> None:
     # "abcd" and "abxd": 3 of 4 characters agree on both sides, 1 - 2/8 = 0.75
-    assert find("abxd", "abcd", min_similarity=0.75) == Span(0, 4)
-    assert find("abxd", "abcd", min_similarity=0.76) is None
+    assert find_quote("abxd", "abcd", min_similarity=0.75) == Span(0, 4)
+    assert find_quote("abxd", "abcd", min_similarity=0.76) is None
 
 
 @pytest.mark.parametrize("value", [0.0, -0.5, 1.01, float("nan")])
 def test_min_similarity_out_of_range_is_refused(value: float) -> None:
     with pytest.raises(InputError, match=r"min_similarity is .*above 0 and at most at 1"):
-        find("a", "a", min_similarity=value)
+        find_quote("a", "a", min_similarity=value)
 
 
 @given(st.text("aAßİé\u0301 ,’'\n🎉猫", max_size=25), st.text("aAßİé\u0301 ,’'\n🎉猫", max_size=8), st.data())
@@ -132,21 +129,7 @@ def test_a_tolerant_place_lies_in_the_text_and_overlaps_nothing_used(
 ) -> None:
     cut = sorted(data.draw(st.tuples(st.integers(0, 25), st.integers(0, 25))))
     used = [Span(*cut)]
-    found = find(text, quote, used=used, min_similarity=0.6)
+    found = find_quote(text, quote, used=used, min_similarity=0.6)
     if found is not None:
         assert found.of(text).strip() or found.of(text) == quote
         assert not found.overlaps(used[0])
-
-
-def test_without_the_extra_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name.startswith("rapidfuzz"):
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    assert find("A  Cat", "a cat", min_similarity=0.9) == Span(0, 6)
-    with pytest.raises(MissingExtraError, match=r"pip install 'veridical\[fuzzy\]'"):
-        find("A Cot", "a cat", min_similarity=0.9)

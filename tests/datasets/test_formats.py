@@ -43,7 +43,7 @@ def test_ragtruth_labels_must_fit(tmp_path: Path) -> None:
     samples.ragtruth(tmp_path)
     path = tmp_path / "response.jsonl"
     path.write_text(path.read_text("utf-8").replace('"start": 16', '"start": 15'), "utf-8")
-    with pytest.raises(DataError, match=r"response.jsonl:1: the label \[15, 23\)"):
+    with pytest.raises(DataError, match=r"response.jsonl:1: labels 1: the label \[15, 23\)"):
         list(read(f"ragtruth:{tmp_path}"))
     path.write_text(path.read_text("utf-8").replace('"end": 23', '"end": 99'), "utf-8")
     with pytest.raises(DataError, match="'end' is 99, not a number from 0 to 24"):
@@ -115,6 +115,80 @@ def test_faithbench(tmp_path: Path) -> None:
     evidence = by["human:a"].verdicts[0].evidence[0]
     assert evidence.span.of(first.case.sources[0].text) == "budget"
     assert (clean.gold.hallucination, clean.annotations, clean.case.id) == (0.0, (), "batch_3/1")
+
+
+def test_faithbench_marks_without_a_label_are_not_judged(tmp_path: Path) -> None:
+    """The published set has a few spans with `"label": []`."""
+    path = samples.faithbench(tmp_path) / "data_for_release" / "batch_3.json"
+    batch = json.loads(path.read_text("utf-8"))
+    marks = batch["samples"][0]["annotations"]
+    marks[0]["label"] = []
+    path.write_text(json.dumps(batch, indent=1), "utf-8")
+    first, _ = read(f"faithbench:{tmp_path}")
+    unsure = next(j for j in first.annotations if j.by == "human:a")
+    assert (unsure.hallucination, unsure.verdicts, unsure.judged) == (None, (), (Span(0, 4), Span(14, 28)))
+    assert (marked(first), first.gold.hallucination) == (["production budget"], 1.0)  # by the other annotator
+    assert "without saying what" in first.gold.notes[0]
+    del marks[1:]
+    path.write_text(json.dumps(batch, indent=1), "utf-8")
+    first, _ = read(f"faithbench:{tmp_path}")
+    assert (first.gold.hallucination, first.gold.judged) == (None, (Span(0, 4), Span(14, 28)))
+    assert first.gold.notes
+
+
+def test_faithbench_names_the_line_of_the_sample(tmp_path: Path) -> None:
+    path = samples.faithbench(tmp_path) / "data_for_release" / "batch_3.json"
+    text = path.read_text("utf-8").replace('"Benign"', '"Fine"')
+    path.write_text(text, "utf-8")
+    line = 1 + text[: text.index('"sample_id": 0')].count("\n") - 1  # the brace before it
+    with pytest.raises(DataError, match=rf"batch_3.json:{line}: annotations 2: the label of a span is"):
+        list(read(f"faithbench:{tmp_path}"))
+    skipped: list[DataError] = []
+    assert [e.case.id for e in read(f"faithbench:{tmp_path}", on_bad=skipped.append)] == ["batch_3/1"]
+    assert [error.line for error in skipped] == [line]
+
+
+def conv_fever(folder: Path, rows: list[str], name: str) -> Path:
+    head = (
+        "conv_index,model_type,decoding,context,knowledge,response,Avg Factual Correctness,Hallucination,Verifiable\n"
+    )
+    return put(folder / name, head + "".join(f"{row}\n" for row in rows))
+
+
+def test_conv_fever_expert_file(tmp_path: Path) -> None:
+    """Its conv_index counts rows of a model: equal numbers are other conversations."""
+    rows = [
+        "0,small,dbs,A: Tea? <br>B: Yes <br>,Tea is hot.,It is hot,1.0,No,y",
+        "1,small,dbs,A: Ski? <br>,Skis are long.,Sure,0.3,Yes,n",
+        "0,large,dbs,A: Ski? <br>B: Why <br>,Skis are long.,They fly,0.0,Yes,y",
+    ]
+    conv_fever(tmp_path, rows, "factual_dataset_expert.csv")
+    tea, small, large = read(f"conv_fever:{tmp_path}", "expert")
+    assert tea.document != small.document == large.document
+    assert [e.gold.hallucination for e in (tea, small, large)] == [0.0, None, 1.0]
+    assert (small.gold.judged, bool(small.gold.notes)) == ((), True)
+    assert {e.gold.by for e in (tea, small, large)} == {"human:expert"}
+    conv_fever(tmp_path, rows[:1], "factual_dataset_crowd/gt.csv")
+    crowd, *_ = read(f"conv_fever:{tmp_path}")
+    assert (crowd.document, crowd.gold.by, crowd.case.id) == ("0", "human:crowd", "gt/1")
+
+
+def test_argkp_has_a_case_per_labelled_pair(tmp_path: Path) -> None:
+    put(tmp_path / "arguments_test.csv", "arg_id,argument,topic,stance\na1,Cars kill.,T,-1\na2,Fine.,T,1\n")
+    put(tmp_path / "key_points_test.csv", "key_point_id,key_point,topic,stance\nk1,Deadly.,T,-1\nk2,Dear.,T,-1\n")
+    labels = put(tmp_path / "labels_test.csv", "arg_id,key_point_id,label\na1,k1,1\na1,k2,0\n")
+    made = list(read(f"argkp:{tmp_path}"))
+    assert [(e.case.id, e.gold.omission, [s.text for s in e.case.sources]) for e in made] == [
+        ("a1/k1", 0.0, ["Deadly."]),
+        ("a1/k2", 1.0, ["Dear."]),
+    ]
+    assert made[0].case.sources[0].perspective == "con"
+    for row, says in (("a2,k1,1", "another topic or side"), ("a3,k1,1", "not in the files"), ("a1,k1,0", "already")):
+        labels.write_text(f"arg_id,key_point_id,label\na1,k1,1\n{row}\n", "utf-8")
+        with pytest.raises(DataError, match=rf"labels_test.csv:3: .*{says}"):
+            list(read(f"argkp:{tmp_path}"))
+        skipped: list[DataError] = []
+        assert len(list(read(f"argkp:{tmp_path}", on_bad=skipped.append))) == len(skipped) == 1
 
 
 def test_chevrons(tmp_path: Path) -> None:

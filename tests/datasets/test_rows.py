@@ -41,6 +41,18 @@ def test_a_json_array_knows_the_line_of_each_object(tmp_path: Path) -> None:
     assert [(r.line, r.number) for r in rows] == [(1, 1), (4, 2), (5, 3)]
 
 
+def test_an_array_inside_an_object_knows_the_line_of_each_object(tmp_path: Path) -> None:
+    text = '{"v": {"rows": [0]},\n "rows" : [\n{"a": 1, "b": [\n{"c": 2}]},\n{"a": 3}\n], "rest": [4]}\n'
+    rows = list(json_rows(written(tmp_path, text), key="rows"))
+    assert [(r.line, r.number, r.values["a"]) for r in rows] == [(3, 1, 1), (5, 2, 3)]
+    (inner,) = rows[0].rows("b")
+    with pytest.raises(DataError, match=r":3: b 1: no field 'd'"):
+        inner.get("d")
+    for bad, says in (('{"rows": [1', "not JSON"), ('{"rows": 1}', "not a list"), ("{}", "no field"), ("[]", "object")):
+        with pytest.raises(DataError, match=says):
+            list(json_rows(written(tmp_path, bad), key="rows"))
+
+
 @given(st.lists(st.dictionaries(CELLS, CELLS, max_size=3), min_size=1, max_size=5), st.sampled_from([None, 1]))
 def test_a_json_array_is_read_as_json_reads_it(
     tmp_path_factory: pytest.TempPathFactory, rows: list, indent: int
@@ -93,14 +105,14 @@ def test_a_bad_row_is_named_or_skipped(name: str, tmp_path: Path) -> None:
 
 WHOLE = {
     "empty JSON Lines": ("\n \n", jsonl_rows, "empty"),
-    "empty array": ("[]", json_rows, "empty array"),
+    "empty array": ("[]", json_rows, "array is empty"),
     "empty JSON": ("", json_rows, "empty"),
     "empty table": ("", csv_rows, "empty"),
     "only a header": ("a,b\n", csv_rows, "without any row"),
     "no array": ('{"a": 1}', json_rows, "not a JSON array"),
-    "an array that breaks off": ('[{"a": 1},', json_rows, "breaks off"),
-    "two objects side by side": ('[{"a": 1} {"a": 2}]', json_rows, "breaks off"),
-    "more behind the array": ('[{"a": 1}] 2', json_rows, "more behind"),
+    "an array that is not closed": ('[{"a": 1},', json_rows, "not closed"),
+    "two objects side by side": ('[{"a": 1} {"a": 2}]', json_rows, "not closed"),
+    "text after the array": ('[{"a": 1}] 2', json_rows, "text after"),
     "broken inside": ('[{"a": 1},\n{"a" 2}]', json_rows, "not JSON"),
     "binary": ("\0\1", csv_rows, "binary"),
 }
@@ -140,6 +152,7 @@ def test_fields_are_checked() -> None:
         lambda: row.texts("l"),
         lambda: row.flags("f"),
         lambda: row.rows("l"),
+        lambda: row.row("l"),
     ):
         with pytest.raises(DataError, match=r"^f:7: "):
             read()

@@ -127,6 +127,16 @@ def test_no_sources_is_not_judged() -> None:
     assert judgement.notes
 
 
+@pytest.mark.parametrize("sources", [("",), ("…",), ("of the", " ")])
+def test_sources_without_content_words_are_nothing_to_compare_with(sources: tuple[str, ...]) -> None:
+    judgement = judge("The tower is 300 m tall.", *sources)
+    assert (judgement.hallucination, judgement.verdicts, judgement.judged) == (None, (), ())
+    assert judgement.notes == ("the sources have no content words",)
+    assert judge("The tower is tall.", *sources, "A tower.").hallucination == 0.5  # one that has words is enough
+    (covering,) = [judge("A tower.", cover("a", sources[0]))]
+    assert (covering.judged, covering.omission, len(covering.notes)) == ((), None, 2)
+
+
 def test_a_source_without_content_words_is_noted_and_left_out() -> None:
     judgement = judge("red", cover("a", "of the"), cover("b", "red"))
     assert judgement.omission == 0.0

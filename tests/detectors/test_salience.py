@@ -294,6 +294,15 @@ def test_what_cannot_be_judged_says_so(detector: Salience, case: Case, note: str
         detector.map(case)
 
 
+@pytest.mark.parametrize("prompt", ["Sum up: trams are dear.", "Of the and:"])
+def test_sources_that_the_raw_prompt_lacks_are_nothing_to_compare_with(folder: Path, prompt: str) -> None:
+    case = Case("1", "Trams cost little.", (PRO, Source("o", "Of the hill", "con", True)), prompt=prompt)
+    (judgement,) = Salience(folder, dtype="fp32", template="raw").judge([case])
+    assert (judgement.hallucination, judgement.omission, judgement.judged) == (None, None, ())
+    assert (judgement.verdicts, judgement.omissions) == ((), ())
+    assert "no word of the sources is in the prompt" in judgement.notes[0]
+
+
 def test_a_source_without_content_words_is_left_out_of_coverage(detector: Salience) -> None:
     case = Case("1", "Trams cost little.", (PRO, Source("o", "of the", "con", True)))
     (judgement,) = detector.judge([case])

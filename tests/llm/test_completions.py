@@ -40,19 +40,19 @@ def base_model(server: Loopback, **options: Any) -> OpenAIChat:
 class Echo:
     """A server that scores what it is given: every token but the first has the log-probability -1, " Yes" -0.5.
 
-    `lists_generated`: the generated token is in its list (not with llama.cpp); `start`: a token before the prompt;
-    `bare`: tokens are decoded one by one, and lose their blanks.
+    `start`: a token before the prompt; `bare`: tokens are decoded one by one, and lose their blanks; `shifted`: the
+    generated token is not in the list.
     """
 
-    def __init__(self, *, lists_generated: bool, start: str = "", bare: bool = False, generated: str = " Yes") -> None:
-        self.lists_generated, self.start, self.bare, self.generated = lists_generated, start, bare, generated
+    def __init__(self, *, start: str = "", bare: bool = False, generated: str = " Yes", shifted: bool = False) -> None:
+        self.start, self.bare, self.generated, self.shifted = start, bare, generated, shifted
 
     def __call__(self, body: dict[str, Any]) -> Answer:
         assert body["echo"]
         assert body["max_tokens"] == 1, "some servers take 0 for no limit"
         whole = body["prompt"] + self.generated
         tokens = [self.start] * bool(self.start) + re.findall(r"\s?\w+|\s|[^\w\s]", whole)
-        if not self.lists_generated:
+        if self.shifted:
             tokens.pop()
         values = [None, *(-0.5 if token == " Yes" else -1.0 for token in tokens[1:])]
         texts = [token.strip() or token for token in tokens] if self.bare else tokens
@@ -78,15 +78,11 @@ def test_few_shot_examples_become_one_prompt_and_the_next_token_is_read() -> Non
     assert reply.usage.cost == pytest.approx(11e-6)
 
 
-@pytest.mark.parametrize("lists_generated", [True, False])
 @pytest.mark.parametrize("start", ["", "<s>"])
 @pytest.mark.parametrize("bare", [True, False])
 @pytest.mark.parametrize("generated", [" Yes", "\n", ".", " No"])
-def test_a_given_text_is_scored_whatever_the_server_lists(
-    lists_generated: bool, start: str, bare: bool, generated: str
-) -> None:
-    script = Echo(lists_generated=lists_generated, start=start, bare=bare, generated=generated)
-    with serving(script) as server:
+def test_a_given_text_is_scored_whatever_the_server_lists(start: str, bare: bool, generated: str) -> None:
+    with serving(Echo(start=start, bare=bare, generated=generated)) as server:
         yes, no = base_model(server).chat([Request(FEW_SHOT, continuation=text) for text in (" Yes", " No way")])
     assert server.asked[0]["prompt"] == f"{PROMPT} Yes"
     assert isinstance(yes, Reply)
@@ -94,6 +90,15 @@ def test_a_given_text_is_scored_whatever_the_server_lists(
     assert [token.logprob for token in yes.tokens or ()] == [-0.5]
     assert continuation_probability(yes, " Yes") == pytest.approx(exp(-0.5))
     assert continuation_probability(no, " No way") == pytest.approx(exp(-2))
+
+
+@pytest.mark.parametrize("generated", [" Yes", "\n", ".", " No"])
+def test_log_probabilities_that_are_shifted_by_one_are_refused(generated: str) -> None:
+    with serving(Echo(generated=generated, shifted=True)) as server:
+        [outcome] = base_model(server).chat([Request(FEW_SHOT, continuation=" Yes")])
+    assert isinstance(outcome, Failure)
+    assert outcome.kind == "unsupported"
+    assert "shifted by one" in outcome.reason
 
 
 def test_a_blank_that_is_a_token_of_its_own_counts() -> None:
@@ -174,7 +179,7 @@ def test_a_base_model_checks_claims_as_a_chat_model_does() -> None:
 def test_scored_texts_are_cached_apart_and_budgeted(tmp_path: Path) -> None:
     requests = [Request(FEW_SHOT, continuation=" Yes"), Request(FEW_SHOT, continuation=" No"), Request(FEW_SHOT)]
     assert most_tokens(requests[0]) == (most_tokens(requests[2])[0] + len(" Yes"), 1)
-    with serving(Echo(lists_generated=True)) as server:
+    with serving(Echo()) as server:
         chat = Cached(base_model(server), tmp_path / "c.db")
         assert chat.chat(requests[:2]) != chat.chat([requests[1], requests[0]])
         assert len(server.asked) == 2

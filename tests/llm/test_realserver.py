@@ -70,14 +70,18 @@ def running(command: list[str], port: int, log: Path) -> Iterator[str]:
             process.wait(20)
 
 
+@contextmanager
+def llama_server(folder: Path, *options: str) -> Iterator[str]:
+    run, port, model = python("LLAMA_PYTHON"), free_port(), str(folder / "tiny.gguf")
+    subprocess.run([run, str(GGUF), model, *options], check=True, capture_output=True)
+    command = [run, "-m", "llama_cpp.server", "--model", model, "--host", "127.0.0.1", "--port", str(port)]
+    with running([*command, "--logits_all", "True", "--n_ctx", "512"], port, folder / "log") as url:
+        yield url
+
+
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    run, folder, port = python("LLAMA_PYTHON"), tmp_path_factory.mktemp("llama"), free_port()
-    subprocess.run([run, str(GGUF), str(folder / "tiny.gguf")], check=True, capture_output=True)
-    command = [run, "-m", "llama_cpp.server", "--model", str(folder / "tiny.gguf"), "--host", "127.0.0.1"]
-    with running(
-        [*command, "--port", str(port), "--logits_all", "True", "--n_ctx", "512"], port, folder / "log"
-    ) as url:
+    with llama_server(tmp_path_factory.mktemp("llama")) as url:
         yield url
 
 
@@ -117,30 +121,30 @@ def test_probabilities_are_those_of_the_raw_log_probabilities(llama: str, tmp_pa
     assert compared >= 10
 
 
-def test_given_texts_are_scored_as_the_raw_answer_says(llama: str) -> None:
-    chat = OpenAIChat("tiny", base_url=llama, api="completions")
-    questions = [f"Is claim {i} so?\nSupported:" for i in range(20)]
-    replies = chat.chat([ask(question, continuation=" Yes") for question in questions])
-    for question, reply in zip(questions, replies, strict=True):
-        assert isinstance(reply, Reply), reply
-        assert reply.tokens is not None
-        body = {"model": "tiny", "prompt": f"{question} Yes", "temperature": 0, "max_tokens": 3, "logprobs": 1}
-        raw = post(f"{llama}/completions", {**body, "echo": True})["choices"][0]["logprobs"]
-        given = range(len(question), len(question) + len(" Yes"))
-        values = [p for p, at in zip(raw["token_logprobs"], raw["text_offset"], strict=True) if at in given]
-        assert [token.logprob for token in reply.tokens] == pytest.approx(values, abs=1e-6)
-        assert continuation_probability(reply, " Yes") == pytest.approx(exp(sum(values)), rel=1e-6)
+def test_a_given_text_is_as_probable_as_when_it_is_generated(tmp_path: Path) -> None:
+    with llama_server(tmp_path, "begin") as url:
+        chat = OpenAIChat("tiny", base_url=url, api="completions")
+        questions = [f"Is claim {i} so?\nSupported:" for i in range(40)]
+        generated = chat.chat([ask(question, max_tokens=1, top_logprobs=5) for question in questions])
+        compared = 0
+        for question, first in zip(questions, generated, strict=True):
+            if not isinstance(first, Reply) or not first.text.isascii():  # a random model says anything
+                continue
+            [scored] = chat.chat([ask(question, continuation=first.text)])
+            if not isinstance(scored, Reply) or len(scored.tokens or ()) != 1:  # other tokens for the same text
+                continue
+            assert first.tokens is not None
+            probability = continuation_probability(scored, first.text)
+            assert probability == pytest.approx(exp(first.tokens[0].logprob), rel=1e-3)
+            compared += 1
+        assert compared >= 5
 
 
-def test_the_next_token_of_a_plain_prompt_is_the_one_that_echo_scores(llama: str) -> None:
+def test_without_a_begin_token_llama_shifts_what_it_scores_and_is_refused(llama: str) -> None:
     chat = OpenAIChat("tiny", base_url=llama, api="completions")
-    [generated] = chat.chat([ask("Is it so?\nSupported:", max_tokens=1, top_logprobs=5)])
-    if not isinstance(generated, Reply):  # a random model may say nothing but a blank
-        pytest.skip(generated.reason)
-    [scored] = chat.chat([ask("Is it so?\nSupported:", continuation=generated.text)])
-    assert isinstance(scored, Reply), scored
-    assert generated.tokens is not None
-    assert continuation_probability(scored, generated.text) == pytest.approx(exp(generated.tokens[0].logprob), rel=1e-3)
+    [outcome] = chat.chat([ask("Is it so?\nSupported:", continuation=" Yes")])
+    assert isinstance(outcome, Failure)
+    assert "shifted by one" in outcome.reason
 
 
 def test_a_prompt_beyond_the_context_is_a_failure_of_its_own(llama: str) -> None:

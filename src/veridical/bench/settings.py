@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,7 +36,7 @@ class Settings:
     split: str | None = None
     sample: int | None = None
     fit: str | None = None
-    threshold: float | None = None
+    threshold: float | Mapping[str, float] | None = None
     skip_bad: bool = False
     resamples: int = 1000
     level: float = 0.95

@@ -17,8 +17,8 @@ from veridical.core.errors import VeridicalError
 
 __all__ = ["COMMANDS", "app", "main"]
 
-# Typer's own base of usage errors: click's class or, in newer releases, the one it carries itself
-_UsageError: type[Exception] = typer.BadParameter.__mro__[2]  # type: ignore[assignment]
+# click's class, or that of the copy which newer releases of Typer carry; neither is exported by Typer itself
+_UsageError: type[Exception] = typer.BadParameter.__base__  # type: ignore[assignment]
 
 # each is a module here with a function NAME_command, or an app NAME_app of its own commands
 COMMANDS = (

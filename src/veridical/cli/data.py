@@ -1,32 +1,51 @@
-"""`veridical data`: what labelled data there is, what is in it, and the same as JSON Lines."""
+"""`veridical data`: labelled data: what there is, what it contains, conversion, and synthetic data."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
+from typer import Argument, Option
+
+from veridical.cli.comma_lists import parse_thresholds
+from veridical.cli.delivery import plain_console
+from veridical.cli.option_groups import option_groups
+from veridical.cli.options import (
+    OUTPUT,
+    DataOptions,
+    LabelledData,
+    LocalModelOptions,
+    ModelFolder,
+    Threshold,
+    write_line,
+)
 
 if TYPE_CHECKING:
-    from veridical.core.errors import DataError
+    from collections.abc import Iterable
+
     from veridical.core.types import Example
 
-data_app = typer.Typer(no_args_is_help=True, help="Labelled data: list, show, stats, convert, corrupt, generate.")
+data_app = typer.Typer(
+    no_args_is_help=True, help="Labelled data: list, show, count and convert data sets, and make synthetic ones."
+)
 
-Spec = Annotated[str, typer.Argument(help="Labelled data as SET:PATH; see: veridical data list.", metavar="SET:PATH")]
-Split = Annotated[str | None, typer.Option(help="Only this split.", show_default=False)]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Count and skip rows that cannot be read.")]
+OutFile = Annotated[
+    Path, Option(metavar="FILE", help="The file to write (JSON Lines); read it as jsonl:FILE.", rich_help_panel=OUTPUT)
+]
 
 
 @data_app.command("list")
 def list_command() -> None:
-    """List the data sets that can be read, with what they label and their licences."""
-    from rich.console import Console
+    """List the data sets that can be read, with what they label and their licences.
+
+    [bold]veridical data list[/bold]
+    """
     from rich.table import Table
 
     from veridical.datasets import DATASETS, load_reader
@@ -35,58 +54,47 @@ def list_command() -> None:
     for name in DATASETS:
         info = load_reader(name).INFO
         table.add_row(name, info.title, ", ".join(info.levels), info.licence)
-    Console(highlight=False, markup=False, emoji=False).print(table)
-
-
-@contextmanager
-def _reading(spec: str, split: str | None, skip_bad: bool) -> Iterator[Iterator[Example]]:
-    """The examples of a spec; afterwards what was skipped is said on standard error, the first of it by line."""
-    from veridical.datasets import read
-
-    bad: list[DataError] = []
-    yield read(spec, split, on_bad=bad.append if skip_bad else None)
-    if bad:
-        sys.stderr.write(f"veridical: {len(bad)} rows were skipped; the first: {bad[0]}\n")
+    plain_console().print(table)
 
 
 @data_app.command("show")
+@option_groups
 def show_command(
-    data: Spec,
-    n: Annotated[int, typer.Option("-n", help="How many.", min=1)] = 3,
-    id: Annotated[str | None, typer.Option(help="Only the case with this id.", show_default=False)] = None,
-    split: Split = None,
-    skip_bad: SkipBad = False,
+    data: LabelledData,
+    options: DataOptions,
+    count: Annotated[int, Option("-n", help="How many cases.", min=1)] = 3,
+    case_id: Annotated[str | None, Option("--id", metavar="ID", help="Only the case with this id.")] = None,
 ) -> None:
-    """Show labelled cases as a report shows them, the gold labels as the marks.
+    """Show labelled cases with the human labels marked.
 
     [bold]veridical data show bump:data/bump -n 2[/bold]
+    [bold]veridical data show bump:data/bump --id 17[/bold]
     """
-    from rich.console import Console
-
     from veridical.core.decide import decide
     from veridical.core.errors import InputError
     from veridical.core.types import Checked
     from veridical.report.terminal import print_report
 
-    with _reading(data, split, skip_bad) as examples:
-        picked = list(islice((e for e in examples if id is None or e.case.id == id), n))
-    if not picked:
-        raise InputError(f"no case {id!r} in {data}", hint="ids are as `veridical data show` prints them")
-    decided = [decide(e.case, e.gold) for e in picked]
-    shown = [Checked(e.case, (e.gold,), (d,), d.outcome) for e, d in zip(picked, decided, strict=True)]
-    print_report(shown, Console(highlight=False, markup=False, emoji=False))
+    with options.read(data) as examples:
+        chosen = list(islice((e for e in examples if case_id is None or e.case.id == case_id), count))
+    if not chosen:
+        raise InputError(f"no case {case_id!r} in {data}", hint="ids are as `veridical data show` prints them")
+    decisions = [decide(example.case, example.gold) for example in chosen]
+    checked = [Checked(e.case, (e.gold,), (d,), d.outcome) for e, d in zip(chosen, decisions, strict=True)]
+    print_report(checked, plain_console())
 
 
 @data_app.command("stats")
-def stats_command(data: Spec, split: Split = None, skip_bad: SkipBad = False) -> None:
-    """Count cases, documents, labels and marked text, and print the hash that result rows carry.
+@option_groups
+def stats_command(data: LabelledData, options: DataOptions) -> None:
+    """Count cases, documents, labels and marked text, and print the hash that results refer to.
 
     [bold]veridical data stats xsum_token:data/xsum_token[/bold]
     """
     from veridical.core.spans import length
     from veridical.datasets.split import content_hash, document_of
 
-    with _reading(data, split, skip_bad) as reading:
+    with options.read(data) as reading:
         examples = list(reading)
     golds = [e.gold for e in examples]
     labelled = [g.hallucination >= 0.5 for g in golds if g.hallucination is not None]
@@ -107,116 +115,123 @@ def stats_command(data: Spec, split: Split = None, skip_bad: SkipBad = False) ->
         "hash": content_hash(examples),
     }
     for name, value in lines.items():
-        typer.echo(f"{name:<24}{value}")
+        sys.stdout.write(f"{name:<24}{value}\n")
 
 
 @data_app.command("convert")
+@option_groups
 def convert_command(
-    data: Spec,
-    out: Annotated[Path, typer.Argument(help="The file to write: one example/1 document a line (JSON Lines).")],
+    data: LabelledData,
+    out: Annotated[Path, Argument(metavar="FILE", help="The file to write (JSON Lines); read it as jsonl:FILE.")],
+    options: DataOptions,
     part: Annotated[
-        str | None,
-        typer.Option(
-            help="Only this part of a 70/10/20 division by document: train, valid or test.", show_default=False
-        ),
+        str | None, Option(metavar="PART", help="Only one part of a 70/10/20 split by document: train, valid or test.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the division.")] = 0,
-    split: Split = None,
-    skip_bad: SkipBad = False,
+    seed: Annotated[int, Option(help="Random seed of the split by document.")] = 0,
 ) -> None:
-    """Write labelled data as Veridical's own JSON Lines, which `jsonl:PATH` reads back.
+    """Write labelled data as JSON Lines, one example per line, which jsonl:FILE reads back.
 
+    [bold]veridical data convert bump:data/bump bump.jsonl[/bold]
     [bold]veridical data convert bump:data/bump bump-train.jsonl --part train[/bold]
     """
     from veridical.core.errors import UnknownNameError
-    from veridical.core.files import write_whole
-    from veridical.core.serialization import encode
     from veridical.datasets.split import FRACTIONS, split_by_document
 
     if part is not None and part not in FRACTIONS:
         raise UnknownNameError("part", part, FRACTIONS)
-    with _reading(data, split, skip_bad) as reading:
+    with options.read(data) as reading:
         examples = list(reading)
     chosen = examples if part is None else split_by_document(examples, seed=seed)[part]
-    write_whole(out, "".join(encode(example) + "\n" for example in chosen))
-    sys.stderr.write(f"wrote {len(chosen)} of {len(examples)} examples to {out}\n")
+    _write_examples(out, chosen)
+    write_line(f"wrote {len(chosen)} of {len(examples)} examples to {out}")
 
 
 @data_app.command("corrupt")
+@option_groups
 def corrupt_command(
-    data: Spec,
-    how: Annotated[
-        str, typer.Option(help="attributes (of e2e and its kin), knowledge (the source) or entities (the response).")
+    data: LabelledData,
+    method: Annotated[
+        str, Option(help="attributes (of e2e-like data), knowledge (of the source) or entities (of the response).")
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write, which jsonl:FILE reads back.")],
-    share: Annotated[float, typer.Option(help="Share of the grounded examples that is corrupted.")] = 0.5,
+    out: OutFile,
+    options: DataOptions,
+    share: Annotated[float, Option(help="Share of the grounded examples to corrupt (0 to 1).")] = 0.5,
     pairs: Annotated[
-        bool, typer.Option("--pairs", help="Write each corrupted example beside its original, and no others.")
+        bool, Option("--pairs", help="Write each corrupted example together with its original, and no others.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Of what is drawn; the same seed gives the same file.")] = 0,
-    split: Split = None,
-    skip_bad: SkipBad = False,
+    seed: Annotated[int, Option(help="Random seed; the same seed gives the same file.")] = 0,
 ) -> None:
-    """Make labelled synthetic errors out of grounded examples.
+    """Make labelled synthetic errors from grounded examples.
 
-    attributes: some are taken out of the source or changed. knowledge: a name, number or time of the source is changed.
-    entities: one of the response is. Each place of the response that lost its ground is marked; what cannot be placed
-    is not used, and counted. Documents stay what they were: both versions of a text fall into one part of a division.
+    attributes: remove some from the source, or change them. knowledge: change a name, number or time in the source.
+    entities: change one in the response. Every span of the response that is no longer supported is marked; changes
+    that cannot be located are skipped and counted. Both versions of a text stay in the same part of a split.
 
-    [bold]veridical data corrupt e2e:data/e2e --how attributes --share 1 --pairs --out e2e-pairs.jsonl[/bold]
+    [bold]veridical data corrupt e2e:data/e2e --method attributes --share 1 --pairs --out e2e-pairs.jsonl[/bold]
     [bold]veridical train probe jsonl:e2e-pairs.jsonl --model models/reader --template data-to-text-bare --out p[/bold]
     """
-    from veridical.core.files import write_whole
-    from veridical.core.serialization import encode
     from veridical.corrupt import corrupt
 
-    with _reading(data, split, skip_bad) as reading:
-        made = corrupt(reading, how, share=share, pairs=pairs, seed=seed)
-    write_whole(out, "".join(encode(example) + "\n" for example in made.examples))
-    sys.stderr.write(f"wrote {len(made.examples)} examples, {made.changed} of them corrupted, to {out}\n")
-    _say_counts("not used", made.skipped)
+    with options.read(data) as reading:
+        corrupted = corrupt(reading, method, share=share, pairs=pairs, seed=seed)
+    _write_examples(out, corrupted.examples)
+    write_line(f"wrote {len(corrupted.examples)} examples, {corrupted.changed} of them corrupted, to {out}")
+    _write_counts("not used", corrupted.skipped)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationOptions:
+    """How responses are generated."""
+
+    PANEL: ClassVar[str] = "Generation"
+
+    task: Annotated[str, Option(help="summarise, dialogue or data-to-text.")]
+    template: Annotated[
+        str | None, Option(help="The prompt template. Default: the task's (tldr, dialogue, data-to-text).")
+    ] = None
+    top_k: Annotated[
+        int, Option(help="Sample from the k most likely tokens; 1: always the most likely; 0: from all.", min=0)
+    ] = 2
+    temperature: Annotated[float, Option(help="Lower is more conservative; 0 always takes the most likely token.")] = (
+        1.0
+    )
+    max_tokens: Annotated[int | None, Option(help="Maximum tokens per response. Default: the task's.")] = None
+    max_prompt: Annotated[
+        int | None, Option(help="Maximum tokens per prompt. Default: what fits into the model's context.", min=1)
+    ] = None
+    truncate: Annotated[
+        bool, Option("--truncate", help="Truncate sources that are too long, instead of skipping their cases.")
+    ] = False
+    sample: Annotated[int | None, Option(help="Use only this many inputs, drawn by the seed.")] = None
+    seed: Annotated[int, Option(help="Random seed of the sample and of generation.")] = 0
+    batch_size: Annotated[int, Option(help="Responses generated at once.", min=1)] = 16
 
 
 @data_app.command("generate")
+@option_groups
 def generate_command(
-    data: Spec,
-    model: Annotated[str, typer.Option(help="The language model that writes: a local folder, or a hub name.")],
-    task: Annotated[str, typer.Option(help="summarise, dialogue or data-to-text.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="JSON Lines; what is there already is not written again.")],
-    template: Annotated[
-        str | None, typer.Option(help="The prompt; default: the task's (tldr, dialogue, data-to-text).")
-    ] = None,
-    top_k: Annotated[int, typer.Option(help="Draw from the likeliest k tokens; 1: no drawing; 0: all.", min=0)] = 2,
-    temperature: Annotated[float, typer.Option(help="Above 0; lower is bolder.")] = 1.0,
-    sample: Annotated[
-        int | None, typer.Option(help="Only so many inputs, drawn by the seed.", show_default=False)
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of the sample and of what is drawn.")] = 0,
-    max_tokens: Annotated[
-        int | None, typer.Option(help="Tokens of a response; default: the task's.", show_default=False)
-    ] = None,
-    max_prompt: Annotated[
-        int | None, typer.Option(help="Tokens of a prompt; default: what fits.", min=1, show_default=False)
-    ] = None,
-    shorten: Annotated[
-        bool, typer.Option("--shorten", help="Cut sources that do not fit at their end, instead of passing over.")
-    ] = False,
+    data: LabelledData,
+    model: ModelFolder,
+    out: Annotated[
+        Path,
+        Option(
+            metavar="FILE",
+            help="The file to write (JSON Lines); responses that it has already are not generated again.",
+            rich_help_panel=OUTPUT,
+        ),
+    ],
+    generation: GenerationOptions,
+    options: DataOptions,
+    local: LocalModelOptions,
     label: Annotated[
-        str | None, typer.Option(metavar="DETECTOR", help="Label with a detector, such as overlap.", show_default=False)
+        str | None, Option(metavar="SPEC", help="Label the responses with this detector, such as overlap.")
     ] = None,
-    threshold: Annotated[
-        float | None, typer.Option(help="What it labels from; default: the detector's, else 0.5.", show_default=False)
-    ] = None,
-    batch_size: Annotated[int, typer.Option(help="Responses written at once.", min=1)] = 16,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    dtype: Annotated[str, typer.Option(help="The model's: auto, fp32, bf16 or fp16.")] = "auto",
-    split: Split = None,
-    skip_bad: SkipBad = False,
+    threshold: Threshold = None,
 ) -> None:
-    """Let a local model write responses to the inputs of a data set: organic errors, to be labelled.
+    """Generate responses to the inputs of a data set with a local model: natural errors, to be labelled.
 
-    Each case keeps the prompt that made it. Nothing is labelled, unless a detector is named: then the labels are marked
-    as the detector's. The same seed gives the same responses; a run that was stopped goes on when started again.
+    Each case keeps its prompt. Responses are unlabelled unless a detector is named with --label, and such labels carry
+    its name. The same seed gives the same responses; an interrupted run continues when it is started again.
 
     [bold]veridical data generate bump:data/bump --model models/reader --task summarise --sample 50 --out s.jsonl[/bold]
     [bold]veridical data generate e2e:data/e2e --model m --task data-to-text --label overlap --out d.jsonl[/bold]
@@ -224,35 +239,48 @@ def generate_command(
     from veridical.cli.progress import progress_bar
     from veridical.core.judging import thresholds_in_force
     from veridical.detectors import load_detector
-    from veridical.models.load import load
     from veridical.tasks.grounded import Writing, find_task, inputs_of, labelled, write
     from veridical.tasks.responses import append_responses, kept_responses
 
-    found = find_task(task)
-    writing = Writing(found, template, top_k, temperature, max_tokens, max_prompt, seed, shorten)
+    writing = Writing(
+        find_task(generation.task),
+        generation.template,
+        generation.top_k,
+        generation.temperature,
+        generation.max_tokens,
+        generation.max_prompt,
+        generation.seed,
+        generation.truncate,
+    )
     detector = None if label is None else load_detector(label)
-    cut = thresholds_in_force(detector, threshold)
-    with _reading(data, split, skip_bad) as reading:
-        inputs = inputs_of(reading, writing.prompt, sample=sample, seed=seed)
+    thresholds = thresholds_in_force(detector, parse_thresholds(threshold))
+    with options.read(data) as reading:
+        inputs = inputs_of(reading, writing.prompt, sample=generation.sample, seed=generation.seed)
     name = Path(model).name
     wanted = {writing.id_of(given, name): given for given in inputs}
     done = kept_responses(out, wanted, writing.groups(name), labelled=detector is not None)
     left = [given for id, given in wanted.items() if id not in done]
-    loaded = load(model, device=device, dtype=dtype)
+    loaded = local.load(model)
     missed: Counter[str] = Counter()
     with progress_bar() as show:
-        for start in range(0, len(left), batch_size):
+        for start in range(0, len(left), generation.batch_size):
             show("responses", len(done) + start, len(wanted))
-            results = write(loaded, left[start : start + batch_size], writing, name=name)
+            results = write(loaded, left[start : start + generation.batch_size], writing, name=name)
             missed.update(result for result in results if isinstance(result, str))
-            made = [result for result in results if not isinstance(result, str)]
-            append_responses(out, made if detector is None else labelled(made, detector, cut))
-    written = len(left) - missed.total()
+            responses = [result for result in results if not isinstance(result, str)]
+            append_responses(out, responses if detector is None else labelled(responses, detector, thresholds))
     before = f" ({len(done)} were there)" if done else ""
-    sys.stderr.write(f"wrote {written} of {len(wanted)} responses to {out}{before}\n")
-    _say_counts("no response", missed)
+    write_line(f"wrote {len(left) - missed.total()} of {len(wanted)} responses to {out}{before}")
+    _write_counts("no response", missed)
 
 
-def _say_counts(what: str, counts: Mapping[str, int]) -> None:
+def _write_examples(out: Path, examples: Iterable[Example]) -> None:
+    from veridical.core.files import write_whole
+    from veridical.core.serialization import encode
+
+    write_whole(out, "".join(encode(example) + "\n" for example in examples))
+
+
+def _write_counts(what: str, counts: Mapping[str, int]) -> None:
     for reason, count in counts.items():
-        sys.stderr.write(f"{what}: {count:>6}  {reason}\n")
+        write_line(f"{what}: {count:>6}  {reason}")

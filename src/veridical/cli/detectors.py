@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import inspect
-
-import typer
+import sys
 
 
 def detectors_command() -> None:
-    """List the detectors, what each scores, and how to name its options."""
+    """List the detectors and what each scores.
+
+    [bold]veridical detectors[/bold]
+
+    Use one as `--detector NAME` or, with options, `--detector NAME:VALUE,OPTION=VALUE`, such as
+    logprob:models/reader,template=tldr. Each detector's page in the documentation lists its options.
+    """
     from veridical.core.detector import info_of
     from veridical.detectors import DETECTORS
 
     width = max(len(name) for name in DETECTORS)
     for name in DETECTORS:
-        cls = DETECTORS.load(name)
-        about = (inspect.getdoc(cls) or "").partition("\n")[0]
-        typer.echo(f"{name:<{width}}  {about}  [{', '.join(info_of(cls).levels)}]")
+        detector = DETECTORS.load(name)
+        summary = (inspect.getdoc(detector) or "").partition("\n")[0]
+        info = info_of(detector)
+        about = [f"scores {', '.join(info.levels)}"]
+        if info.needs_sources:
+            about.append("needs sources")
+        if info.needs_chat_model:
+            about.append("can ask a language model")
+        sys.stdout.write(f"{name:<{width}}  {summary}\n{'':<{width}}  {'; '.join(about)}\n")

@@ -1,212 +1,220 @@
-"""`veridical guard`: a local language model writes, with a detector in the loop."""
+"""`veridical guard`: a local language model generates text with a detector in the loop."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-import typer
+from typer import Argument, Option
+
+from veridical.cli.comma_lists import parse_thresholds
+from veridical.cli.delivery import deliver
+from veridical.cli.option_groups import option_groups
+from veridical.cli.options import DETECTION, OUTPUT, TextOutputOptions, Threshold, unique_names, write_line
 
 if TYPE_CHECKING:
     from veridical.core.types import Case
-    from veridical.guard import Guarded
-
-_INPUT = "What to write about"
-_HOW = "What is done"
-_DRAW = "How it is drawn"
-_BUDGET = "What it may cost"
-_OUTPUT = "What comes out"
+    from veridical.guard import Budget, Guarded, Sampling
 
 
-def guard_command(
+@dataclass(frozen=True, kw_only=True)
+class PromptOptions:
+    """What the text is about."""
+
+    PANEL: ClassVar[str] = "Input"
+
     cases: Annotated[
         Path | None,
-        typer.Argument(
+        Argument(
             metavar="[CASES]",
-            help='Cases as .json or .jsonl, such as {"response": "", "sources": ["…"]}; responses are not read.',
-            show_default=False,
+            help='Cases (.json, .jsonl), such as {"response": "", "sources": ["…"]}; their responses are ignored.',
         ),
-    ] = None,
-    source: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="A source: text, .pdf, .html or .md. Repeatable.",
-            show_default=False,
-            rich_help_panel=_INPUT,
-        ),
-    ] = None,
-    question: Annotated[
-        str | None,
-        typer.Option("--question", "-q", help="The question to answer.", show_default=False, rich_help_panel=_INPUT),
-    ] = None,
+    ] = None
+    source: Annotated[list[Path], Option(metavar="FILE", help="A source: text, .pdf, .html or .md. Repeatable.")] = (
+        field(default_factory=list)
+    )
+    question: Annotated[str | None, Option("--question", "-q", metavar="TEXT", help="The question to answer.")] = None
     prompt: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="The very text that the model continues; {source} in it stands for the sources.",
-            show_default=False,
-            rich_help_panel=_INPUT,
-        ),
-    ] = None,
+        str | None, Option(metavar="TEXT", help="The exact prompt; {source} in it is replaced by the sources.")
+    ] = None
     template: Annotated[
         str | None,
-        typer.Option(
-            help="How a case becomes the prompt: general, tldr, chat, raw … Default: the detector's own.",
-            show_default=False,
-            rich_help_panel=_INPUT,
+        Option(
+            help="The prompt template that turns a case into the model's input: general, tldr, chat, raw … Default: "
+            "the detector's own."
         ),
-    ] = None,
-    max_mb: Annotated[
-        int, typer.Option(help="Refuse a file (or a line of cases) larger than this.", min=1, rich_help_panel=_INPUT)
-    ] = 256,
+    ] = None
+    max_mb: Annotated[int, Option(help="Refuse files, and lines of a file of cases, that are larger.", min=1)] = 256
+
+    def read(self) -> Iterator[Case]:
+        """The cases, lazily; `InputError` unless there is either a file of cases or something to write about."""
+        from veridical.checking import make_case
+        from veridical.core.errors import InputError
+        from veridical.core.types import Source
+        from veridical.documents import read_cases, read_document
+
+        max_bytes = self.max_mb * 1024 * 1024
+        single = bool(self.source) or self.question is not None or self.prompt is not None
+        if self.cases is not None:
+            if single:
+                raise InputError(
+                    f"{self.cases} holds cases, and a source, question or prompt is given too",
+                    hint="put them into the cases",
+                )
+            return read_cases(self.cases, max_bytes=max_bytes)
+        if not single:
+            raise InputError(
+                "nothing to write about is given", hint="name cases, a --source, a --question or a --prompt"
+            )
+        texts = [read_document(path, max_bytes=max_bytes) for path in self.source]
+        names = unique_names([path.name for path in self.source])
+        case = make_case("", list(map(Source, names, texts)), question=self.question)
+        if self.prompt is not None:
+            case = replace(case, prompt=self.prompt.replace("{source}", "\n\n".join(texts)))
+        return iter([case])
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuardOptions:
+    """Which detector monitors the output, and what happens to what it flags."""
+
+    PANEL: ClassVar[str] = DETECTION
+
     model: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--model",
             "-m",
             metavar="FOLDER",
-            help="The language model that writes, on this machine. Default: the detector's own.",
-            show_default=False,
+            help="The language model that generates: a local folder. Default: the detector's own.",
         ),
-    ] = None,
+    ] = None
     detector: Annotated[
         str,
-        typer.Option(
+        Option(
             "--detector",
             "-d",
             metavar="SPEC",
-            help="Any of `veridical detectors`; or logprob, entropy, rank: of what the model draws.",
+            help="Any detector (see: veridical detectors); or logprob, entropy or rank of the generating model's own "
+            "predictions.",
         ),
-    ] = "overlap",
+    ] = "overlap"
+    threshold: Threshold = None
     strategy: Annotated[
         str,
-        typer.Option(
-            help="stop before what is flagged; backtrack to before it and draw again; suppress the flagged token; "
-            "rerank whole texts.",
-            rich_help_panel=_HOW,
+        Option(
+            help="stop: end the text before what is flagged. backtrack: return to before it and sample again. "
+            "suppress: replace the flagged token. rerank: generate several texts and keep the best."
         ),
-    ] = "backtrack",
-    unit: Annotated[
-        str,
-        typer.Option(help="Where stop and backtrack go: its token, word or sentence.", rich_help_panel=_HOW),
-    ] = "word",
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            help="Score from which something is flagged. Default: the detector's own, else 0.5.",
-            show_default=False,
-            rich_help_panel=_HOW,
-        ),
-    ] = None,
-    samples: Annotated[int, typer.Option(help="Texts that rerank chooses from.", rich_help_panel=_HOW)] = 4,
-    beams: Annotated[
-        bool, typer.Option("--beams", help="rerank chooses from a beam search.", rich_help_panel=_HOW)
-    ] = False,
-    max_new_tokens: Annotated[int, typer.Option(help="Length of the text at most.", rich_help_panel=_DRAW)] = 128,
-    temperature: Annotated[float, typer.Option(help="0 takes the likeliest token.", rich_help_panel=_DRAW)] = 0.0,
-    top_k: Annotated[int, typer.Option(help="Draw from so many likeliest; 0: all.", rich_help_panel=_DRAW)] = 0,
-    top_p: Annotated[float, typer.Option(help="Draw from the likeliest of this mass.", rich_help_panel=_DRAW)] = 1.0,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same text.", rich_help_panel=_DRAW)] = 0,
-    reheat: Annotated[
-        float, typer.Option(help="Added to the temperature with each retry at a place.", rich_help_panel=_DRAW)
-    ] = 0.0,
-    max_interventions: Annotated[
-        int, typer.Option(help="After these the rest is written unguarded.", rich_help_panel=_BUDGET)
-    ] = 20,
-    max_retries: Annotated[
-        int, typer.Option(help="Redrawings at one place; then the best of them stands.", rich_help_panel=_BUDGET)
-    ] = 3,
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(
-            help="Tokens drawn in all, drafts included. Default: 8 times the length.",
-            show_default=False,
-            rich_help_panel=_BUDGET,
-        ),
-    ] = None,
-    seconds: Annotated[
-        float | None, typer.Option(help="Of the clock, a text.", show_default=False, rich_help_panel=_BUDGET)
-    ] = None,
+    ] = "backtrack"
+    unit: Annotated[str, Option(help="Where stop and backtrack cut: at the token, word or sentence.")] = "word"
+    samples: Annotated[int, Option(help="Number of texts that rerank chooses from.")] = 4
+    beams: Annotated[bool, Option("--beams", help="rerank chooses from a beam search instead of samples.")] = False
     compare: Annotated[
-        bool,
-        typer.Option("--compare", help="Tell also what the model writes unguarded.", rich_help_panel=_OUTPUT),
-    ] = False,
-    text: Annotated[
-        bool, typer.Option("--text", help="Print the text that stands and nothing else.", rich_help_panel=_OUTPUT)
-    ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print one line of JSON a case instead of text.", rich_help_panel=_OUTPUT)
-    ] = False,
+        bool, Option("--compare", help="Also generate without the detector, and report both.", rich_help_panel=OUTPUT)
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingOptions:
+    """How tokens are sampled."""
+
+    PANEL: ClassVar[str] = "Sampling"
+
+    max_new_tokens: Annotated[int, Option(help="Maximum length of the text, in tokens.")] = 128
+    temperature: Annotated[float, Option(help="Lower is more conservative; 0 always takes the most likely token.")] = (
+        0.0
+    )
+    top_k: Annotated[int, Option(help="Sample from the k most likely tokens; 0: from all.")] = 0
+    top_p: Annotated[float, Option(help="Sample from the most likely tokens that make up this probability.")] = 1.0
+    seed: Annotated[int, Option(help="Random seed; the same seed gives the same text.")] = 0
+    temperature_increase: Annotated[
+        float, Option(help="Raise the temperature by this with every retry at the same position.")
+    ] = 0.0
+
+    def make(self) -> Sampling:
+        """The sampling settings."""
+        from veridical.guard import Sampling
+
+        return Sampling(
+            self.max_new_tokens, self.temperature, self.top_k, self.top_p, self.seed, self.temperature_increase
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetOptions:
+    """What guarding may cost at most."""
+
+    PANEL: ClassVar[str] = "Budget"
+
+    max_interventions: Annotated[int, Option(help="Generate the rest unguarded after this many interventions.")] = 20
+    max_retries: Annotated[int, Option(help="Retries at the same position; then the best of them is accepted.")] = 3
+    max_tokens: Annotated[
+        int | None, Option(help="Tokens generated in total, discarded ones included. Default: 8 × --max-new-tokens.")
+    ] = None
+    max_seconds: Annotated[float | None, Option(help="Time limit per text, in seconds.")] = None
+
+    def make(self) -> Budget:
+        """The budget."""
+        from veridical.guard import Budget
+
+        return Budget(self.max_interventions, self.max_retries, self.max_tokens, self.max_seconds)
+
+
+@option_groups
+def guard_command(
+    inputs: PromptOptions,
+    guarding: GuardOptions,
+    sampling: SamplingOptions,
+    budget: BudgetOptions,
+    output: TextOutputOptions,
 ) -> int:
-    """Let a local model write while a detector reads along; what is flagged is cut, redrawn or not chosen.
+    """Generate with a local model while a detector monitors the output; flagged spans are cut, resampled or avoided.
 
     [bold]veridical guard --source article.txt --model models/reader --template tldr --detector overlap[/bold]
     [bold]veridical guard cases.jsonl --detector probe:my-probe --strategy suppress --compare --json[/bold]
     [bold]veridical guard --source a.txt --prompt "{source} In short: " -m models/reader -d rank --threshold 0.9[/bold]
 
-    The text that stands is judged again as a whole. Exit codes (of that text): 0 nothing flagged, 1 flagged,
-    2 usage or input, 3 could not judge.
+    The final text is checked again as a whole.
+    Exit codes (of that text): 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be judged.
     """
-    from veridical.core.errors import InputError
-    from veridical.documents import read_cases
-    from veridical.guard import Budget, Sampling, guard
-
-    if cases is not None and (source or question is not None or prompt is not None):
-        raise InputError(
-            f"{cases} holds cases, and a source, question or prompt is given too", hint="put them into the cases"
-        )
-    if cases is None and not source and prompt is None and question is None:
-        raise InputError("nothing to write about is given", hint="name cases, a --source, a --question or a --prompt")
-    sampling = Sampling(max_new_tokens, temperature, top_k, top_p, seed, reheat)
-    budget = Budget(max_interventions, max_retries, max_tokens, seconds)
-    limit = max_mb * 1024 * 1024
-    given = (
-        iter([_case(source or [], question, prompt, limit)]) if cases is None else read_cases(cases, max_bytes=limit)
-    )
-    options: dict[str, Any] = {
-        "strategy": strategy, "unit": unit, "threshold": threshold, "samples": samples, "beams": beams,
-        "template": template, "sampling": sampling, "budget": budget, "compare": compare, "say": _say,
-    }  # fmt: skip
-    return _deliver((guard(case, detector, model, **options) for case in given), text=text, json=json)
-
-
-def _case(paths: list[Path], question: str | None, prompt: str | None, limit: int) -> Case:
-    """The case of the options; sources are called by their file names."""
-    from veridical.core.types import Case, Source
-    from veridical.documents import read_document
-
-    texts = [read_document(path, max_bytes=limit) for path in paths]
-    names = [path.name if [p.name for p in paths].count(path.name) == 1 else str(path) for path in paths]
-    sources = tuple(Source(name, text) for name, text in zip(names, texts, strict=True))
-    if prompt is not None:
-        prompt = prompt.replace("{source}", "\n\n".join(texts))
-    return Case("1", "", sources, question, prompt=prompt)
-
-
-def _deliver(results: Iterator[Guarded], *, text: bool, json: bool) -> int:
-    """Print each result as it comes, and give back the exit code."""
-    from rich.console import Console
-
-    from veridical.core.serialization import encode
-    from veridical.core.types import Outcome
+    from veridical.core.decide import decide
+    from veridical.core.types import Checked
+    from veridical.guard import guard
     from veridical.report.guarded import print_guarded
+    from veridical.report.html import render_html
 
-    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=False)
-    outcomes: set[Outcome] = set()
-    for result in results:
-        outcomes.add(result.outcome)
-        if json:
-            sys.stdout.write(encode(result) + "\n")
-        elif text:
-            sys.stdout.write(result.text)
-        else:
-            print_guarded([result], console)
-        sys.stdout.flush()
-    return 1 if Outcome.FLAGGED in outcomes else 3 if Outcome.UNJUDGED in outcomes else 0
+    settings, limits = sampling.make(), budget.make()
+    results = (
+        guard(
+            case,
+            guarding.detector,
+            guarding.model,
+            strategy=guarding.strategy,
+            unit=guarding.unit,
+            threshold=parse_thresholds(guarding.threshold),
+            samples=guarding.samples,
+            beams=guarding.beams,
+            template=inputs.template,
+            compare=guarding.compare,
+            say=write_line,
+            sampling=settings,
+            budget=limits,
+        )
+        for case in inputs.read()
+    )
 
+    def page(results: Sequence[Guarded]) -> str:
+        decisions = [decide(r.case, r.judgement, r.thresholds) for r in results]
+        pairs = zip(results, decisions, strict=True)
+        return render_html([Checked(r.case, (r.judgement,), (d,), d.outcome) for r, d in pairs])
 
-def _say(line: str) -> None:
-    sys.stderr.write(line + "\n")
+    return deliver(
+        results,
+        output,
+        show=print_guarded,
+        page=page,
+        text_of=lambda result: (result.case.id, result.text),
+    )

@@ -3,148 +3,151 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-import typer
+from typer import Argument, Option
 
-from veridical.cli.llm_options import (
-    BaseUrl,
-    CachePath,
-    Concurrency,
-    DryRun,
-    KeyEnv,
-    MaxCalls,
-    MaxCost,
-    PriceList,
-    Timeout,
-    connect,
-)
-from veridical.cli.verify import AsJson
+from veridical.cli.delivery import plain_console, print_dry_run, write_page
+from veridical.cli.option_groups import option_groups
+from veridical.cli.options import OutputOptions, ServerOptions, write_line
 
 if TYPE_CHECKING:
-    from veridical.core.types import Case
     from veridical.llm.connection import Connection
-    from veridical.llm.protocol import ChatModel
     from veridical.tasks.papers import Judge, Study
     from veridical.tasks.prevalence import Audit, Estimate
 
-_WHO = "Who does what"
 
+@dataclass(frozen=True, kw_only=True)
+class RoleOptions:
+    """Which models write, criticise and judge."""
 
-def papers_command(
-    data: Annotated[
-        Path, typer.Argument(help="The questions with abstracts: paper_dataset.json or its folder.", show_default=False)
-    ],
+    PANEL: ClassVar[str] = "Roles"
+
     model: Annotated[
         list[str],
-        typer.Option(
+        Option(
             "--model",
             "-m",
             metavar="NAME",
-            help="Writes and revises summaries: a name on the server, a local folder, scripted:FILE. Repeatable.",
-            show_default=False,
-            rich_help_panel=_WHO,
+            help="Writes and revises summaries: a model on the server, a local folder, or scripted:FILE. Repeatable.",
         ),
-    ],
+    ]
     critic: Annotated[
-        list[str] | None,
-        typer.Option(
+        list[str],
+        Option(
             metavar="NAME",
-            help="Criticises them: a model, or verify:DETECTOR[,citations=HOW]. Repeatable. "
-            "Default: none, so nothing is revised.",
-            show_default=False,
-            rich_help_panel=_WHO,
+            help="Criticises the summaries: a model, or verify:DETECTOR[,citations=HOW]. Repeatable. Default: none, so "
+            "nothing is revised.",
         ),
-    ] = None,
+    ] = field(default_factory=list)
     judge: Annotated[
-        list[str] | None,
-        typer.Option(
+        list[str],
+        Option(
             metavar="NAME",
-            help="Counts hallucinations: a model, or verify:DETECTOR[,citations=HOW]. Repeatable. "
-            "Default: verify:overlap.",
-            show_default=False,
-            rich_help_panel=_WHO,
+            help="Counts hallucinations: a model, or verify:DETECTOR[,citations=HOW]. Repeatable. Default: "
+            "verify:overlap.",
         ),
-    ] = None,
+    ] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        from veridical.core.errors import InputError
+
+        for name in ("model", "critic", "judge"):
+            object.__setattr__(self, name, list(dict.fromkeys(getattr(self, name))))
+        if not self.judge:
+            self.judge.append("verify:overlap")
+        for name in filter(_is_detector, self.model):
+            raise InputError(f"--model {name} writes nothing", hint="a detector can be a critic or a judge")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountingOptions:
+    """What is counted."""
+
+    PANEL: ClassVar[str] = "Study"
+
     audit: Annotated[
-        list[str] | None,
-        typer.Option(
+        list[str],
+        Option(
             metavar="RIGHT/FLAGGED",
-            help="Of so many reports that people looked at, so many were right; JUDGE=RIGHT/FLAGGED for one judge. "
-            "A second pair, such as 66/100,40/50, says how many of the true ones were found.",
-            show_default=False,
+            help="How far the judges can be trusted: of FLAGGED reports that people looked at, RIGHT were right. "
+            "JUDGE=RIGHT/FLAGGED for one judge. A second pair, such as 66/100,40/50, is how many of the true "
+            "hallucinations were found.",
         ),
-    ] = None,
-    limit: Annotated[int | None, typer.Option(help="The first so many questions.", min=1, show_default=False)] = None,
-    threshold: Annotated[float, typer.Option(help="A claim is hallucinated from this score on.")] = 0.5,
+    ] = field(default_factory=list)
+    limit: Annotated[int | None, Option(help="Use only the first questions, at most this many.", min=1)] = None
+    threshold: Annotated[float, Option(help="A claim counts as hallucinated if it scores at least this.")] = 0.5
     self_correction: Annotated[
-        bool, typer.Option("--self-correction", help="Also let each model revise its summaries by its own feedback.")
-    ] = False,
+        bool, Option("--self-correction", help="Also let each model revise all its summaries by its own feedback.")
+    ] = False
     only_better: Annotated[
-        bool, typer.Option("--only-better", help="Keep only revisions that the critic finds better. Default: keep all.")
-    ] = False,
-    rounds: Annotated[int, typer.Option(help="Attempts per revision, 1 to 10 (with --only-better).")] = 1,
-    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
-    base_url: BaseUrl = None,
-    key_env: KeyEnv = None,
-    prices: PriceList = None,
-    max_cost: MaxCost = None,
-    max_calls: MaxCalls = None,
-    concurrency: Concurrency = 8,
-    timeout: Timeout = 120.0,
-    cache: CachePath = None,
-    dry_run: DryRun = False,
-    html: Annotated[Path | None, typer.Option(metavar="OUT", help="Write a page of the revisions.")] = None,
-    json: AsJson = False,
+        bool, Option("--only-better", help="Keep only revisions that the critic finds better. Default: keep all.")
+    ] = False
+    rounds: Annotated[int, Option(help="Maximum number of revisions per summary, 1 to 10 (with --only-better).")] = 1
+    seed: Annotated[int, Option(help="Random seed of the bootstrap.")] = 0
+
+    def audits(self, names: Mapping[str, str]) -> dict[str, Audit]:
+        """The audits by the name of each judge in the results; `names` are those names, by what the user calls them."""
+        from veridical.core.errors import InputError
+
+        audits: dict[str, Audit] = {}
+        for text in self.audit:
+            judge, equals, counts = text.rpartition("=")
+            if equals and judge not in names:
+                raise InputError(f"--audit {text!r}: no judge is called {judge!r}", hint=f"judges: {', '.join(names)}")
+            for name in [judge] if equals else names:
+                audits[names[name]] = _audit(counts)
+        return audits
+
+
+@option_groups
+def papers_command(
+    data: Annotated[
+        Path, Argument(metavar="PATH", help="The questions with abstracts: paper_dataset.json, or its folder.")
+    ],
+    roles: RoleOptions,
+    counting: CountingOptions,
+    server: ServerOptions,
+    output: OutputOptions,
 ) -> int:
-    """Let models summarise papers with citations, revise the summaries, and count what is not backed.
+    """Let models summarise papers with citations, revise the summaries, and count unsupported claims.
 
     [bold]veridical papers fave/ -m gpt-4o-mini --critic gpt-4o --judge gpt-4o --audit 66/100 --cache replies.db[/bold]
     [bold]veridical papers fave/ -m gpt-4o-mini --critic gpt-4o --judge gpt-4o --dry-run --limit 10[/bold]
 
-    One budget for all models. Exit codes: 0 done, 2 usage or input, 3 could not judge.
+    All models share one budget. Exit codes: 0 done, 2 usage or input error, 3 could not be judged.
     """
-    from veridical.cli.llm_options import print_plan
     from veridical.datasets.fave import read_questions
+    from veridical.report.revision import render_revisions
     from veridical.tasks.papers import StudyOptions, study
 
-    connection = connect(
-        base_url=base_url,
-        key_env=key_env,
-        prices=prices,
-        max_cost=max_cost,
-        max_calls=max_calls,
-        concurrency=concurrency,
-        timeout=timeout,
-        cache=cache,
-        dry_run=dry_run,
-    )
-    judges = judge or ["verify:overlap"]
-    names = dict.fromkeys(name for name in (*model, *(critic or ()), *judges) if not _is_detector(name))
-    models: dict[str, ChatModel] = {name: connection.chat(name) for name in names}
-    audits = _audits(audit or [], judges, connection)
-    questions: list[Case] = list(islice(read_questions(data), limit))
+    connection = server.connection()
+    generators = [connection.chat(name) for name in roles.model]
+    judges = {name: _judge(name, connection) for name in (*roles.critic, *roles.judge)}
     found = study(
-        questions,
-        [models[name] if name in models else _refuse(name) for name in dict.fromkeys(model)],
-        critics=[_judge(name, connection) for name in dict.fromkeys(critic or ())],
-        judges=[_judge(name, connection) for name in dict.fromkeys(judges)],
+        list(islice(read_questions(data), counting.limit)),
+        generators,
+        critics=[judges[name] for name in roles.critic],
+        judges=[judges[name] for name in roles.judge],
         options=StudyOptions(
-            self_correction=self_correction,
-            only_better=only_better,
-            rounds=rounds,
-            threshold=threshold,
-            audits=audits,
-            seed=seed,
+            self_correction=counting.self_correction,
+            only_better=counting.only_better,
+            rounds=counting.rounds,
+            threshold=counting.threshold,
+            audits=counting.audits({name: judges[name].name for name in roles.judge}),
+            seed=counting.seed,
         ),
     )
-    if dry_run:
-        return print_plan(connection)
-    _print(found, json=json)
-    if html is not None:
-        _write_page(found, html)
+    if server.dry_run:
+        return print_dry_run(connection)
+    _print(found, as_json=output.json)
+    if output.html is not None:
+        revisions = [result for several in found.revisions.values() for result in several]
+        write_page(output.html, render_revisions(revisions, title="Revised summaries of papers"))
     return 0 if any(row.prevalence.summaries for row in found.rows) else 3
 
 
@@ -152,35 +155,14 @@ def _is_detector(name: str) -> bool:
     return name == "verify" or name.startswith("verify:")
 
 
-def _refuse(name: str) -> Any:
-    from veridical.core.errors import InputError
-
-    raise InputError(f"--model {name} writes nothing", hint="a detector can be a critic or a judge")
-
-
 def _judge(name: str, connection: Connection) -> Judge:
-    """A model, or `verify` as its spec says: sentences that cite, against what they cite, unless it says otherwise."""
+    """A chat model, or the detector `verify` of a spec, which skips sentences that cite nothing by default."""
     from veridical.detectors import load_detector
 
     if not _is_detector(name):
         return connection.chat(name)
-    cited = "" if "citations=" in name else ",citations=skip" if ":" in name else ":citations=skip"
-    return load_detector(name + cited, connection)
-
-
-def _audits(given: list[str], judges: list[str], connection: Connection) -> dict[str, Audit]:
-    """The audits by the name that a judge goes by in the results."""
-    from veridical.core.errors import InputError
-
-    shown = {name: _judge(name, connection).name for name in judges}
-    audits: dict[str, Audit] = {}
-    for text in given:
-        name, equals, counts = text.rpartition("=")
-        if equals and name not in shown:
-            raise InputError(f"--audit {text!r}: no judge is called {name!r}", hint=f"judges: {', '.join(judges)}")
-        for judge in [name] if equals else judges:
-            audits[shown[judge]] = _audit(counts)
-    return audits
+    citations = "" if "citations=" in name else ",citations=skip" if ":" in name else ":citations=skip"
+    return load_detector(name + citations, connection)
 
 
 def _audit(counts: str) -> Audit:
@@ -196,8 +178,8 @@ def _audit(counts: str) -> Audit:
     return Audit(*numbers)
 
 
-def _print(found: Study, *, json: bool) -> None:
-    from rich.console import Console
+def _print(found: Study, *, as_json: bool) -> None:
+    """Print one line or table row per generator, critic and judge; notes go to standard error."""
     from rich.table import Table
     from rich.text import Text
 
@@ -205,8 +187,8 @@ def _print(found: Study, *, json: bool) -> None:
     from veridical.core.text import visible
 
     for note in found.notes:
-        sys.stderr.write(f"{visible(note)}\n")
-    if json:
+        write_line(visible(note))
+    if as_json:
         for row in (*found.rows, *found.means):
             sys.stdout.write(encode(row) + "\n")
         return
@@ -216,30 +198,20 @@ def _print(found: Study, *, json: bool) -> None:
     for row in (*found.rows, *found.means):
         p = row.prevalence
         cells = [row.generator, row.critic or "–", row.judge, str(p.summaries)]
-        cells += [_shown(p.per_summary), _shown(p.per_summary_adjusted)]
-        cells += [_shown(p.share, 100), _shown(p.share_adjusted, 100)]
+        cells += [_interval(p.per_summary), _interval(p.per_summary_adjusted)]
+        cells += [_interval(p.share, percent=True), _interval(p.share_adjusted, percent=True)]
         table.add_row(*(Text(visible(cell)) for cell in cells))
-    Console(highlight=False, markup=False, emoji=False).print(table)
-    left = max((row.prevalence.unjudged for row in found.rows), default=0)
-    if left:
-        sys.stderr.write(f"up to {left} summaries could not be judged and do not count\n")
+    plain_console().print(table)
+    unjudged = max((row.prevalence.unjudged for row in found.rows), default=0)
+    if unjudged:
+        write_line(f"up to {unjudged} summaries could not be judged and do not count")
 
 
-def _shown(estimate: Estimate | None, scale: int = 1) -> str:
+def _interval(estimate: Estimate | None, *, percent: bool = False) -> str:
     if estimate is None:
         return "–"
-    unit = " %" if scale == 100 else ""
-    digits = 1 if scale == 100 else 2
-    text = f"{scale * estimate.value:.{digits}f}{unit}"
+    scale, digits, unit = (100, 1, " %") if percent else (1, 2, "")
+    value = f"{scale * estimate.value:.{digits}f}{unit}"
     if estimate.low is None or estimate.high is None:
-        return text
-    return f"{text} ({scale * estimate.low:.{digits}f}–{scale * estimate.high:.{digits}f})"
-
-
-def _write_page(found: Study, path: Path) -> None:
-    from veridical.core.files import write_whole
-    from veridical.report.revision import render_revisions
-
-    results = [result for several in found.revisions.values() for result in several]
-    write_whole(path, render_revisions(results, title="Revised summaries of papers"))
-    sys.stderr.write(f"wrote {path}\n")
+        return value
+    return f"{value} ({scale * estimate.low:.{digits}f}–{scale * estimate.high:.{digits}f})"

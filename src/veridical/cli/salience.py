@@ -3,102 +3,82 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
-import typer
+from typer import Option
+
+from veridical.cli.option_groups import option_groups
+from veridical.cli.options import DETECTION, OUTPUT, CaseFiles, write_line
 
 if TYPE_CHECKING:
     from veridical.core.salience_map import SalienceMap
     from veridical.core.types import Case, Span
+    from veridical.detectors.local.salience import Salience
 
 _ENDINGS = (".html", ".png", ".svg")
 
 
+@option_groups
 def salience_command(
-    response: Annotated[
-        Path, typer.Argument(help="The response: a text file, - for standard input.", show_default=False)
-    ],
-    sources: Annotated[
-        list[Path], typer.Argument(help="What it rests on: text, .pdf, .html or .md files.", show_default=False)
-    ],
+    files: CaseFiles,
     model: Annotated[
         str,
-        typer.Option(
-            metavar="PATH[,OPTION...]",
-            help="A model folder or hub name, and options as in salience:PATH,sum,template=tldr.",
-            show_default=False,
+        Option(
+            "--model",
+            "-m",
+            metavar="FOLDER[,OPTION…]",
+            help="The language model: a local folder or hub name, with the options of the detector salience, such as "
+            "models/reader,sum,template=tldr.",
+            rich_help_panel=DETECTION,
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="OUT", help="Where to write: .svg, .png or .html.", show_default=False)],
-    question: Annotated[
-        str | None, typer.Option("--question", "-q", help="The question that the response answers.")
-    ] = None,
-    bars: Annotated[bool, typer.Option("--bars", help="Bars of words instead of the map (SVG).")] = False,
+    out: Annotated[
+        Path, Option(metavar="FILE", help="The picture to write: .svg, .png or .html.", rich_help_panel=OUTPUT)
+    ],
+    bars: Annotated[
+        bool, Option("--bars", help="Draw bars of words instead of the map (.svg only).", rich_help_panel=OUTPUT)
+    ] = False,
     threshold: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help="Mark response words that score at least this (0 to 1). Default: mark none.",
             min=0.0,
             max=1.0,
-            show_default=False,
+            rich_help_panel=DETECTION,
         ),
     ] = None,
-    encoding: Annotated[str, typer.Option(help="Encoding of text files.")] = "utf-8",
 ) -> int:
-    """Draw how much each source word bears on each word of a response, to a local language model.
+    """Draw how strongly each source word influences each response word, according to a local language model.
 
     [bold]veridical salience answer.txt article.txt --model models/reader --out map.svg[/bold]
     [bold]veridical salience answer.txt article.txt --model models/reader,template=tldr --out map.html[/bold]
 
-    Shares of a gradient (0 to 100 %), not probabilities; colours compare words within one picture.
+    Numbers are shares of a gradient (0 to 100 %), not probabilities; colours compare words within one picture.
     """
-    from veridical.core.detector import DetectorContext
     from veridical.core.errors import InputError
-    from veridical.core.spec import parse_spec
+    from veridical.core.files import write_whole
     from veridical.detectors import load_detector
-    from veridical.detectors.local.salience import Salience
 
     ending = out.suffix.lower()
     if ending not in _ENDINGS or (bars and ending != ".svg"):
         allowed = ".svg" if bars else ", ".join(_ENDINGS)
         raise InputError(f"--out {out} ends in {ending or 'nothing'}", hint=f"it may end in {allowed}")
-    case = _case(response, sources, question, encoding)
-    found = Salience.from_spec(
-        parse_spec(f"salience:{model}"), DetectorContext(lambda spec, context: load_detector(spec))
-    ).map(case)
-    pairs = zip(found.response_words, found.attribution, strict=True)
+    case = files.case()
+    detector = cast("Salience", load_detector(f"salience:{model}"))
+    salience_map = detector.map(case)
+    pairs = zip(salience_map.response_words, salience_map.attribution, strict=True)
     flagged = [word.span for word, support in pairs if threshold is not None and 1.0 - support >= threshold]
-    _write(out, found, case, flagged, bars)
-    typer.echo(f"wrote {out}", err=True)
+    write_whole(out, _picture(salience_map, case, flagged, ending, bars))
+    write_line(f"wrote {out}")
     return 0
 
 
-def _case(response: Path, sources: list[Path], question: str | None, encoding: str) -> Case:
-    from veridical.core.errors import DataError, InputError
-    from veridical.core.files import STDIN, read_text
-    from veridical.core.types import Case, Source
-    from veridical.documents import read_document
-
-    if [response, *sources].count(STDIN) > 1:
-        raise InputError("standard input (-) is named more than once", hint="only one of the texts can come from it")
-    text = read_text(response, encoding=encoding)
-    if not text.strip():
-        raise DataError("the response is empty", path=response, hint="there is nothing to show")
-    made: dict[str, Source] = {}
-    for path in sources:
-        id = next(n for n in (path.name, *(f"{path.name} ({i})" for i in range(2, len(made) + 3))) if n not in made)
-        made[id] = Source(id, read_document(path, encoding=encoding))
-    return Case(response.name, text, tuple(made.values()), question)
-
-
-def _write(out: Path, found: SalienceMap, case: Case, flagged: list[Span], bars: bool) -> None:
-    from veridical.core.files import write_whole
+def _picture(salience_map: SalienceMap, case: Case, flagged: list[Span], ending: str, bars: bool) -> str | bytes:
     from veridical.report.salience import salience_page
     from veridical.report.salience_plots import salience_map_png, salience_map_svg, word_bars_svg
 
-    if out.suffix.lower() == ".html":
-        write_whole(out, salience_page(found, case, flagged=flagged, title=f"Salience: {case.id}"))
-    elif out.suffix.lower() == ".svg":
-        write_whole(out, (word_bars_svg if bars else salience_map_svg)(found, flagged=flagged) + "\n")
-    else:
-        write_whole(out, salience_map_png(found, flagged=flagged))
+    if ending == ".html":
+        return salience_page(salience_map, case, flagged=flagged, title=f"Salience: {case.id}")
+    if ending == ".png":
+        return salience_map_png(salience_map, flagged=flagged)
+    return (word_bars_svg if bars else salience_map_svg)(salience_map, flagged=flagged) + "\n"

@@ -3,211 +3,207 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
+
+from veridical.cli.comma_lists import parse_counts, parse_names
+from veridical.cli.delivery import plain_console
+from veridical.cli.option_groups import option_groups
+from veridical.cli.options import OUTPUT, LabelledSets, ModelFolder, ProbeTrainingOptions, write_line
 
 _NEARLY_ALL = 0.9
 
-train_app = typer.Typer(no_args_is_help=True, help="Train detectors on labelled data.")
+train_app = typer.Typer(no_args_is_help=True, help="Train detectors, and fit thresholds, on labelled data.")
+
+OutFolder = Annotated[
+    Path, Option(metavar="FOLDER", help="Write the trained detector to FOLDER.", rich_help_panel=OUTPUT)
+]
 
 
 @train_app.callback()
 def _train() -> None:
-    """Train detectors on labelled data."""
+    """Train detectors, and fit thresholds, on labelled data."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(ProbeTrainingOptions):
+    """How probes are trained, and which of them are kept."""
+
+    objective: Annotated[str, Option(help="What probes predict: token, response, or both (token,response).")] = (
+        "token,response"
+    )
+    select: Annotated[
+        str, Option(help="ensemble: combine the probes of all sublayers. best: keep the best one on validation.")
+    ] = "ensemble"
+    sublayers: Annotated[
+        str | None,
+        Option(
+            metavar="LIST",
+            help="Use only these sublayers, separated by commas: 2i is the attention of layer i, 2i+1 its "
+            "feed-forward network.",
+        ),
+    ] = None
+    hidden: Annotated[int, Option(help="Hidden units of an mlp probe.", min=1)] = 16
+    balanced: Annotated[bool, Option("--balanced", help="Give both classes the same weight.")] = False
+    calibrate: Annotated[
+        bool, Option("--calibrate", help="Calibrate the scores on the validation split (needs the extra stats).")
+    ] = False
+    store_dtype: Annotated[
+        str, Option(help="Precision of stored activations: auto (the model's), fp32, bf16 or fp16.")
+    ] = "auto"
+    stream: Annotated[bool, Option("--stream", help="Store no activations: run the model again in every epoch.")] = (
+        False
+    )
+    max_windows: Annotated[int, Option(help="Maximum number of windows over long sources.", min=1)] = 1
 
 
 @train_app.command("probe")
-def probe_command(
-    data: Annotated[
-        list[str], typer.Argument(help="Labelled data as SET:PATH; see: veridical data list.", metavar="SET:PATH…")
-    ],
-    model: Annotated[str, typer.Option(help="The language model to probe: a local folder, or a hub name.")],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the detector is written.")],
-    kind: Annotated[str, typer.Option(help="linear, pooling or mlp.")] = "pooling",
-    objective: Annotated[str, typer.Option(help="token, response, or both: token,response.")] = "token,response",
-    select: Annotated[
-        str, typer.Option(help="ensemble: all sublayers together; best: the single best one on validation.")
-    ] = "ensemble",
-    template: Annotated[str, typer.Option(help="How a case becomes the model's prompt: general, tldr, chat, raw …")] = (
-        "general"
-    ),
-    sublayers: Annotated[
-        str | None,
-        typer.Option(
-            help="Only these, with commas: 2l is layer l's attention, 2l+1 its other half.", show_default=False
-        ),
-    ] = None,
-    learning_rate: Annotated[str, typer.Option(help="Learning rates to try, with commas.")] = "0.1,0.01,0.001",
-    batch_size: Annotated[str, typer.Option(help="Batch sizes to try, in responses, with commas.")] = "50",
-    patience: Annotated[int, typer.Option(help="Epochs without a better validation loss before stopping.", min=1)] = 10,
-    epochs: Annotated[int, typer.Option(help="Epochs at most.", min=1)] = 200,
-    hidden: Annotated[int, typer.Option(help="Hidden units of an mlp probe.", min=1)] = 16,
-    balanced: Annotated[bool, typer.Option("--balanced", help="Give both classes the same weight.")] = False,
-    calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Fit the scores to probabilities on validation (needs the stats extra).")
-    ] = False,
-    store: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Keep the activations there; run again, it goes on with them.", show_default=False
-        ),
-    ] = None,
-    store_dtype: Annotated[str, typer.Option(help="auto (as the model computes), fp32, bf16 or fp16.")] = "auto",
-    stream: Annotated[bool, typer.Option("--stream", help="Store nothing: run the model in every epoch.")] = False,
-    memory: Annotated[float, typer.Option(help="Gigabytes of activations to hold at once.", min=0.001)] = 2.0,
-    max_tokens: Annotated[int | None, typer.Option(help="Tokens the model reads at once.", show_default=False)] = None,
-    max_windows: Annotated[int, typer.Option(help="Windows over long sources that are read.", min=1)] = 1,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    dtype: Annotated[str, typer.Option(help="The model's: auto, fp32, bf16 or fp16.")] = "auto",
-    split: Annotated[str | None, typer.Option(help="Only this split of the data.", show_default=False)] = None,
-    seed: Annotated[int, typer.Option(help="Of the division by document, of batches and of first weights.")] = 0,
-) -> int:
-    """Train probes on a language model's hidden states: what it shows inside when it hallucinates.
+@option_groups
+def probe_command(data: LabelledSets, model: ModelFolder, out: OutFolder, options: TrainingOptions) -> int:
+    """Train probes, which detect hallucinations in the hidden states of a language model.
 
-    Documents are divided 70/10/20; `veridical bench --fit f1` with the same seed measures on the same fifth.
+    Data are split by document into training, validation and test (70/10/20); `veridical bench --fit f1` with the same
+    seed measures on the same test split.
 
     [bold]veridical train probe xsum_token:data/xsum_token --model models/reader-6m --out probe --template tldr[/bold]
     [bold]veridical check answer.json --detector probe:probe[/bold]
     """
     from veridical.datasets import read
-    from veridical.models.load import READERS, load
-    from veridical.probes.options import ProbeOptions, TrainingConfig
+    from veridical.models.load import READERS
+    from veridical.probes.options import TrainingConfig
     from veridical.probes.training import train_probe
 
-    options = ProbeOptions(
-        kind=kind,
-        learning_rates=tuple(_numbers(learning_rate, "learning rate")),
-        batch_sizes=tuple(int(n) for n in _numbers(batch_size, "batch size")),
-        patience=patience,
-        max_epochs=epochs,
-        hidden=hidden,
-        balanced=balanced,
-        seed=seed,
-    )
-    chosen = tuple(int(n) for n in _numbers(sublayers, "sublayer")) if sublayers else None
-    loaded = load(model, device=device, dtype=dtype, kinds=READERS)
+    training = options.training(hidden=options.hidden, balanced=options.balanced)
+    sublayers = None if options.sublayers is None else parse_counts(options.sublayers, "--sublayers")
+    loaded = options.load(model, READERS)
     config = TrainingConfig(
-        options=options,
-        objectives=tuple(name.strip() for name in objective.split(",") if name.strip()),
-        select=select,
-        template=template,
-        sublayers=chosen,
-        max_tokens=max_tokens,
-        max_windows=max_windows,
-        store=store,
-        store_dtype=store_dtype,
-        stream=stream,
-        memory=int(memory * 1e9),
-        calibrate=calibrate,
+        options=training,
+        objectives=options.objectives or (),
+        select=options.select,
+        template=options.template,
+        sublayers=sublayers,
+        max_tokens=options.max_tokens,
+        max_windows=options.max_windows,
+        store=options.store,
+        store_dtype=options.store_dtype,
+        stream=options.stream,
+        memory=options.memory_bytes,
+        calibrate=options.calibrate,
         device=str(loaded.device),
-        progress=_say,
+        progress=write_line,
     )
-    examples = [example for spec in data for example in read(spec, split)]
+    examples = [example for spec in data for example in read(spec, options.split)]
     train_probe(loaded, examples, config, out=out)
-    typer.echo(f"wrote {out}; use it as probe:{out}")
+    write_line(f"wrote {out}; use it as probe:{out}")
     return 0
 
 
-@train_app.command("threshold")
-def threshold_command(
-    detector: Annotated[
-        str, typer.Argument(help="Any detector, as `veridical check --detector` takes it.", metavar="DETECTOR")
-    ],
-    data: Annotated[
-        list[str], typer.Argument(help="Labelled data as SET:PATH; see: veridical data list.", metavar="SET:PATH…")
-    ],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where what is fitted is written.")],
-    rule: Annotated[
-        str, typer.Option(help="What the threshold is best for: f1, balanced_accuracy, means or precision@P.")
-    ] = "f1",
+@dataclass(frozen=True, kw_only=True)
+class ThresholdOptions:
+    """What is fitted, and on which data."""
+
+    criterion: Annotated[
+        str, Option(help="What the thresholds optimise: f1, balanced_accuracy, means (halfway) or precision@P.")
+    ] = "f1"
     calibration: Annotated[
-        str,
-        typer.Option(help="isotonic, platt, none (scores stay as they are), or auto: isotonic from 1000 items on."),
-    ] = "auto",
+        str, Option(help="isotonic, platt, none (scores stay as they are), or auto: platt for fewer than 1000 items.")
+    ] = "auto"
     levels: Annotated[
         str | None,
-        typer.Option(help="response, span, coverage; with commas. Default: all that are labelled.", show_default=False),
-    ] = None,
-    whole: Annotated[
-        bool, typer.Option("--whole", help="Fit on all of the data: measure on other data, then.")
-    ] = False,
-    split: Annotated[str | None, typer.Option(help="Only this split of the data.", show_default=False)] = None,
-    seed: Annotated[int, typer.Option(help="Of the division by document and of the bootstrap.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print what was written instead of a table.")] = False,
-) -> int:
-    """Fit thresholds and probabilities for any detector on labelled data.
+        Option(metavar="LIST", help="response, span, coverage; separated by commas. Default: all that are labelled."),
+    ] = None
+    all_data: Annotated[
+        bool, Option("--all-data", help="Fit on all of the data, not only the validation split; measure on other data.")
+    ] = False
+    split: Annotated[str | None, Option(metavar="NAME", help="Read only this split of the data.")] = None
+    seed: Annotated[int, Option(help="Random seed of the split by document and of the bootstrap.")] = 0
 
-    Documents are divided 70/10/20 and the tenth is used; `veridical bench --fit none` with the same seed measures on
-    the fifth. Responses, words and coverage are fitted apart.
+
+@train_app.command("threshold")
+@option_groups
+def threshold_command(
+    detector: Annotated[
+        str, Argument(metavar="DETECTOR", help="Any detector, as `veridical check --detector` takes it.")
+    ],
+    data: LabelledSets,
+    out: OutFolder,
+    options: ThresholdOptions,
+    json: Annotated[
+        bool, Option("--json", help="Print what was written as JSON instead of a table.", rich_help_panel=OUTPUT)
+    ] = False,
+) -> int:
+    """Fit the thresholds of any detector, and calibrate its scores to probabilities, on labelled data.
+
+    Data are split by document into training, validation and test (70/10/20), and the validation split is used;
+    `veridical bench --fit none` with the same seed measures on the test split. Responses, spans and coverage are fitted
+    separately.
 
     [bold]veridical train threshold logprob:models/reader,template=tldr xsum_token:data/xsum_token --out fitted[/bold]
-    [bold]veridical train threshold verify:overlap wice:data/wice --out fitted --rule precision@0.8[/bold]
+    [bold]veridical train threshold verify:overlap wice:data/wice --out fitted --criterion precision@0.8[/bold]
     [bold]veridical check answer.json --detector calibrated:fitted[/bold]
     """
-    import json as json_
-
     from veridical.calibration.fitting import Plan, fit_thresholds
     from veridical.cli.progress import progress_bar
     from veridical.datasets import read
     from veridical.detectors import load_detector
 
-    chosen = tuple(name.strip() for name in levels.split(",") if name.strip()) if levels else None
-    plan = Plan(rule=rule, calibration=calibration, levels=chosen, whole=whole, seed=seed)
-    examples = [example for spec in data for example in read(spec, split)]
+    plan = Plan(
+        rule=options.criterion,
+        calibration=options.calibration,
+        levels=tuple(parse_names(options.levels)) or None,
+        whole=options.all_data,
+        seed=options.seed,
+    )
+    examples = [example for spec in data for example in read(spec, options.split)]
     with progress_bar() as progress:
         loaded = load_detector(detector)
         fitted = fit_thresholds(loaded, examples, plan, spec=detector, out=out, data=" ".join(data), progress=progress)
     if json:
-        typer.echo(json_.dumps(fitted.document(), ensure_ascii=False))
+        print_json(fitted.document())
     else:
-        _show_fitted(fitted.validation)
-    _say(f"wrote {out}; use it as calibrated:{out}")
+        _print_fitted(fitted.validation)
+    write_line(f"wrote {out}; use it as calibrated:{out}")
     return 0
 
 
-def _show_fitted(validation: dict[str, Any]) -> None:
-    """What was fitted, a table a scale: its figures on validation as scores were, and cross-fitted."""
-    from rich.console import Console
+def print_json(document: Any) -> None:
+    """Print `document` on one line."""
+    import json
+
+    sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
+
+
+def _print_fitted(validation: dict[str, Any]) -> None:
+    """Print one table per level: figures on validation with the scores as they were, and cross-fitted."""
     from rich.table import Table
 
-    console = Console(highlight=False, markup=False, emoji=False)
-    for name, about in validation.items():
+    console = plain_console()
+    for name, fit in validation.items():
         table = Table("on validation", "before", "cross-fitted", title=name, title_justify="left")
         for metric in ("roc_auc", "ece", "brier", "f1", "precision", "recall"):
-            cells = [(about[when] or {}).get(metric) for when in ("before", "cross_fitted")]
-            table.add_row(metric, *map(_figure, cells))
-        table.caption, table.caption_justify = _caption(about), "left"
+            cells = [(fit[when] or {}).get(metric) for when in ("before", "cross_fitted")]
+            table.add_row(metric, *map(_interval, cells))
+        table.caption, table.caption_justify = _caption(fit), "left"
         console.print(table)
-        if about["share_flagged"] > _NEARLY_ALL:
-            share = f"{about['share_flagged']:.0%}"
-            _say(f"{name}: the threshold flags {share} of all; --rule balanced_accuracy flags fewer")
+        if fit["share_flagged"] > _NEARLY_ALL:
+            share = f"{fit['share_flagged']:.0%}"
+            write_line(f"{name}: the threshold flags {share} of all; --criterion balanced_accuracy flags fewer")
 
 
-def _caption(about: dict[str, Any]) -> str:
+def _caption(fit: dict[str, Any]) -> str:
     return (
-        f"{about['items']} items, {about['share_of_positives']:.0%} positive, of {about['responses']} responses and "
-        f"{about['documents']} documents; calibration: {about['calibration']}; the threshold {about['threshold']:.4g} "
-        f"flags {about['share_flagged']:.0%}; before, {about['before']['threshold']:g} did"
+        f"{fit['items']} items, {fit['share_of_positives']:.0%} positive, of {fit['responses']} responses and "
+        f"{fit['documents']} documents; calibration: {fit['calibration']}; the threshold {fit['threshold']:.4g} "
+        f"flags {fit['share_flagged']:.0%}; before, {fit['before']['threshold']:g} did"
     )
 
 
-def _figure(found: list[float | None] | None) -> str:
-    if found is None:
+def _interval(figure: list[float | None] | None) -> str:
+    if figure is None:
         return "undefined"
-    value, low, high = found
+    value, low, high = figure
     return f"{value:.3f}" if low is None or high is None else f"{value:.3f} [{low:.3f}, {high:.3f}]"
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(line + "\n")
-
-
-def _numbers(text: str, what: str) -> list[float]:
-    from veridical.core.errors import InputError
-
-    try:
-        return [float(part) for part in text.split(",") if part.strip()]
-    except ValueError:
-        raise InputError(f"{what} is {text!r}", hint="numbers with commas between them") from None

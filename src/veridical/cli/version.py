@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import typer
+import sys
 
 import veridical
 
 
 def version_command() -> None:
-    """Print the version."""
-    typer.echo(veridical.__version__)
+    """Print the version.
+
+    [bold]veridical version[/bold]
+    """
+    sys.stdout.write(f"{veridical.__version__}\n")

@@ -7,12 +7,10 @@ if it is sorted, none overlaps the next, no two insert at one place, and all lie
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from difflib import SequenceMatcher
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise, takewhile
 
+from veridical.core.diff import matches
 from veridical.core.errors import SpanError
 from veridical.core.segment import sentences, words
 from veridical.core.spans import Span
@@ -125,45 +123,34 @@ def diff(before: str, after: str, *, because: str = "") -> tuple[Edit, ...]:
     1899, at -> 1889, in
     """
     edits: list[Edit] = []
-    for old, new in _unlike(before, after):
-        edits += [Edit(a, b.of(after), because) for a, b in _changes(before, after, old, new)]
+    for old, new in _differing(before, after, sentences):
+        for a, b in _differing(old.of(before), new.of(after), _tokens):
+            gone, come = a.shift(old.start), b.shift(new.start)
+            # white space that both have at an edge stays: a replaced word must not take its blank with it
+            head = _shared_blanks(gone.of(before), come.of(after))
+            gone, come = Span(gone.start + head, gone.end), Span(come.start + head, come.end)
+            tail = _shared_blanks(gone.of(before)[::-1], come.of(after)[::-1])
+            replacement = after[come.start : come.end - tail]
+            edits.append(Edit(Span(gone.start, gone.end - tail), replacement, because))
     return tuple(_joined(before, edits))
 
 
-def _unlike(before: str, after: str) -> Iterator[tuple[Span, Span]]:
-    """The stretches of both texts between the sentences that they share, in order."""
-    ours, theirs = sentences(before), sentences(after)
-    shared = _matches([s.of(before) for s in ours], [s.of(after) for s in theirs])
-    yield from _between(before, after, [(ours[i], theirs[j]) for i, j in shared])
-
-
-def _between(before: str, after: str, pairs: Iterable[tuple[Span, Span]]) -> Iterator[tuple[Span, Span]]:
+def _differing(before: str, after: str, split: Callable[[str], Sequence[Span]]) -> Iterator[tuple[Span, Span]]:
+    """The stretches of both texts between the sentences or tokens that they share, in order."""
+    ours, theirs = split(before), split(after)
     a = b = 0
-    for old, new in (*pairs, (Span(len(before), len(before)), Span(len(after), len(after)))):
+    for i, j in (*matches([s.of(before) for s in ours], [s.of(after) for s in theirs]), (-1, -1)):
+        old = Span(len(before), len(before)) if i < 0 else ours[i]
+        new = Span(len(after), len(after)) if j < 0 else theirs[j]
         if before[a : old.start] != after[b : new.start]:
             yield Span(a, old.start), Span(b, new.start)
         a, b = old.end, new.end
 
 
-def _changes(before: str, after: str, old: Span, new: Span) -> Iterator[tuple[Span, Span]]:
-    one, other = old.of(before), new.of(after)
-    ours, theirs = _tokens(one), _tokens(other)
-    shared = _matches([s.of(one) for s in ours], [s.of(other) for s in theirs])
-    for a, b in _between(one, other, [(ours[i], theirs[j]) for i, j in shared]):
-        # white space that both have at an edge stays; a replaced word must not take its blank with it
-        gone, come = a.of(one), b.of(other)
-        head = _blank(gone[: _alike(gone, come)])
-        rest = gone[head:][::-1]
-        tail = _blank(rest[: _alike(rest, come[head:][::-1])])
-        yield (
-            Span(old.start + a.start + head, old.start + a.end - tail),
-            Span(new.start + b.start + head, new.start + b.end - tail),
-        )
-
-
-def _blank(text: str) -> int:
-    """How much white space `text` begins with."""
-    return len(text) - len(text.lstrip())
+def _shared_blanks(one: str, other: str) -> int:
+    """How many characters of white space both texts begin with."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1] and pair[0].isspace(), pairs))
 
 
 _SIGN = re.compile(r"[^\s\x21-\x7e]+|\S")  # signs that are no words; a joined emoji is one
@@ -171,87 +158,31 @@ _SIGN = re.compile(r"[^\s\x21-\x7e]+|\S")  # signs that are no words; a joined e
 
 def _tokens(text: str) -> list[Span]:
     """The words of `text` and the signs between them, in order."""
-    found: list[Span] = []
+    tokens: list[Span] = []
     at = 0
     for word in (*words(text), Span(len(text), len(text))):
-        found += [Span(*match.span()) for match in _SIGN.finditer(text, at, word.start)]
+        tokens += [Span(*match.span()) for match in _SIGN.finditer(text, at, word.start)]
         if len(word):
-            found.append(word)
+            tokens.append(word)
         at = word.end
-    return found
-
-
-_PAIRS = 100_000  # pairs of equal items up to which all are weighed against each other
-_DEPTH = 40
-
-
-def _matches(ours: Sequence[str], theirs: Sequence[str], depth: int = _DEPTH) -> Iterator[tuple[int, int]]:
-    """Which items of both sequences are the same, in order; what both begin and end with always is.
-
-    Where items repeat so often that weighing all pairs would take minutes, items that each side has once part the
-    sequences first; where there are none, nothing between is taken for the same.
-    """
-    head = _alike(ours, theirs)
-    tail = _alike(ours[head:][::-1], theirs[head:][::-1])
-    a, b = ours[head : len(ours) - tail], theirs[head : len(theirs) - tail]
-    yield from ((i, i) for i in range(head))
-    counts = Counter(a), Counter(b)
-    if sum(n * counts[1][item] for item, n in counts[0].items()) <= _PAIRS:
-        blocks = SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
-        yield from ((head + i + k, head + j + k) for i, j, size in blocks for k in range(size))
-    elif depth and (anchors := _anchors(a, b, counts)):
-        at = bt = 0
-        for i, j in (*anchors, (len(a), len(b))):
-            yield from ((head + at + x, head + bt + y) for x, y in _matches(a[at:i], b[bt:j], depth - 1))
-            if i < len(a):
-                yield head + i, head + j
-            at, bt = i + 1, j + 1
-    yield from ((len(ours) - k, len(theirs) - k) for k in range(tail, 0, -1))
-
-
-def _anchors(a: Sequence[str], b: Sequence[str], counts: tuple[Counter[str], Counter[str]]) -> list[tuple[int, int]]:
-    """The longest run, in the order of both, of items that each has once (patience sorting)."""
-    place = {item: j for j, item in enumerate(b) if counts[1][item] == 1 and counts[0][item] == 1}
-    ends: list[int] = []  # the smallest place at which a run of each length can end
-    runs: list[tuple[int, int]] = []  # those ends as indices into `chain`
-    chain: list[tuple[int, int, int]] = []  # (i, j, index of the one before it in its run)
-    for i, item in enumerate(a):
-        if item not in place:
-            continue
-        j = place[item]
-        n = bisect_left(ends, j)
-        chain.append((i, j, runs[n - 1][1] if n else -1))
-        ends[n : n + 1] = [j]
-        runs[n : n + 1] = [(j, len(chain) - 1)]
-    found: list[tuple[int, int]] = []
-    k = runs[-1][1] if runs else -1
-    while k >= 0:
-        i, j, k = chain[k]
-        found.append((i, j))
-    return found[::-1]
-
-
-def _alike(one: Sequence[str], other: Sequence[str]) -> int:
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return tokens
 
 
 def _joined(text: str, edits: Sequence[Edit]) -> Iterator[Edit]:
-    """`edits`, neighbours as one where what lies between reads as part of the same change."""
+    """`edits`, with neighbours as one where only function words or punctuation of one sentence separate them."""
     ends = [sentence.end for sentence in sentences(text)]
     last: Edit | None = None
     for edit in edits:
-        if last is not None and _reads_on(text, Span(last.span.end, edit.span.start), ends):
-            kept = text[last.span.end : edit.span.start]
-            last = Edit(Span(last.span.start, edit.span.end), last.replacement + kept + edit.replacement, edit.because)
-            continue
         if last is not None:
+            gap = Span(last.span.end, edit.span.start)
+            between = gap.of(text)
+            if not any(gap.start <= end <= gap.end for end in ends) and all(
+                word.of(between).casefold() in STOP_WORDS for word in words(between)
+            ):
+                replacement = last.replacement + between + edit.replacement
+                last = Edit(Span(last.span.start, edit.span.end), replacement, edit.because)
+                continue
             yield last
         last = edit
     if last is not None:
         yield last
-
-
-def _reads_on(text: str, gap: Span, ends: Sequence[int]) -> bool:
-    if any(gap.start <= end <= gap.end for end in ends):
-        return False
-    return all(word.of(gap.of(text)).casefold() in STOP_WORDS for word in words(gap.of(text)))

@@ -1,53 +1,61 @@
-"""Where a quote stands in a text: the first unused verbatim place, then, if wanted, the nearest tolerant one."""
+"""Where a quote stands in a text: the first unused verbatim position, then, if wanted, the nearest tolerant one."""
 
 from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 
-from veridical.core.errors import InputError, MissingExtraError
+from rapidfuzz import fuzz
+from rapidfuzz.distance import Indel
+
+from veridical.core.errors import InputError
 from veridical.core.segment import words
 from veridical.core.spans import Span
 
-__all__ = ["find"]
+__all__ = ["find_quote"]
 
 
-def find(text: str, quote: str, *, used: Iterable[Span] = (), min_similarity: float = 1.0) -> Span | None:
-    """The first place of `quote` in `text` that overlaps none of `used`, or None.
+def find_quote(text: str, quote: str, *, used: Iterable[Span] = (), min_similarity: float = 1.0) -> Span | None:
+    """Find the first occurrence of `quote` in `text` that overlaps none of `used`; None if there is none.
 
-    Verbatim places are tried first. With `min_similarity` below 1 the first place comes next that differs only in
+    Verbatim occurrences are tried first. With `min_similarity` below 1 the first one comes next that differs only in
     letter case, white space, kinds of quotation marks and dashes, the Unicode form of accents, or punctuation around
-    the quote; then the best place whose other differences leave at least that similarity (0 to 1: normalised
-    insertion-deletion similarity of quote and place, both so folded; needs the `fuzzy` extra). A tolerant place
-    starts and ends at a word. A quote that is empty, or tolerantly one without a letter or digit, is nowhere.
+    the quote; then the best one whose other differences leave at least that similarity. A tolerant occurrence starts
+    and ends at a word. A quote that is empty, or tolerantly one without a letter or digit, is nowhere.
 
-    >>> find("a cat, a dog, a cat", "a cat", used=[Span(0, 5)])
+    Args:
+        text: Where to look.
+        quote: What to look for.
+        used: Spans of `text` that are taken.
+        min_similarity: In (0, 1]: normalised insertion-deletion similarity of quote and occurrence, both folded.
+
+    >>> find_quote("a cat, a dog, a cat", "a cat", used=[Span(0, 5)])
     Span(start=14, end=19)
-    >>> find("They said “A  Cat”.", "'a cat'", min_similarity=0.9)
+    >>> find_quote("They said “A  Cat”.", "'a cat'", min_similarity=0.9)
     Span(start=11, end=17)
     """
     if not 0.0 < min_similarity <= 1.0:
         raise InputError(f"min_similarity is {min_similarity}", hint="it lies above 0 and at most at 1")
     taken = list(used)
-    found = next((Span(a, a + len(quote)) for a in _free(text, quote, taken)), None) if quote else None
-    if found is not None or min_similarity == 1.0:
-        return found
-    wanted = _core(_folded(quote)[0])
-    return _find_tolerant(_Prepared.of(text), wanted, taken, min_similarity) if wanted else None
+    start = next(_occurrences(text, quote, taken), None) if quote else None
+    if start is not None:
+        return Span(start, start + len(quote))
+    wanted = "" if min_similarity == 1.0 else _core(_folded(quote)[0])
+    return _find_tolerant(_FoldedText.of(text), wanted, taken, min_similarity) if wanted else None
 
 
-def _free(text: str, quote: str, taken: list[Span]) -> Iterator[int]:
+def _occurrences(text: str, quote: str, taken: Sequence[Span]) -> Iterator[int]:
     """Where `quote` begins in `text`, in order, overlapping none of `taken`."""
     at = text.find(quote)
     while at >= 0:
         span = Span(at, at + len(quote))
-        behind = max((other.end for other in taken if span.overlaps(other)), default=None)
-        if behind is None:
+        end_of_taken = max((other.end for other in taken if span.overlaps(other)), default=None)
+        if end_of_taken is None:
             yield at
-        at = text.find(quote, max(at + 1, behind or 0))
+        at = text.find(quote, max(at + 1, end_of_taken or 0))
 
 
 _SAME = str.maketrans(dict.fromkeys("’‘‚‛`´", "'") | dict.fromkeys("“”„‟«»", '"') | dict.fromkeys("‐‑‒–—―−", "-"))
@@ -60,11 +68,11 @@ def _folded_character(character: str) -> str:
 
 
 def _folded(text: str) -> tuple[str, list[int]]:
-    """`text` as it is compared, and the place in `text` of each character of that."""
+    """`text` as it is compared, and the offset in `text` of each character of that."""
     characters: list[str] = []
-    places: list[int] = []
+    offsets: list[int] = []
     space = True
-    for place, character in enumerate(text):
+    for offset, character in enumerate(text):
         if character.isspace():
             folded = "" if space else " "
             space = True
@@ -72,8 +80,8 @@ def _folded(text: str) -> tuple[str, list[int]]:
             folded = _folded_character(character)
             space = space and not folded
         characters.append(folded)
-        places.extend([place] * len(folded))
-    return "".join(characters), places
+        offsets.extend([offset] * len(folded))
+    return "".join(characters), offsets
 
 
 def _core(folded: str) -> str:
@@ -82,37 +90,37 @@ def _core(folded: str) -> str:
     return folded[solid[0] : solid[-1] + 1] if solid else ""
 
 
-class _Prepared:
-    """A text made ready for many searches: folded, with the places of its characters and the edges of its words."""
+class _FoldedText:
+    """A text made ready for many searches: folded, with the offsets of its characters and the edges of its words."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.folded, self.places = _folded(text)
-        found = words(text)
-        self.starts = [word.start for word in found]
-        self.ends = [word.end for word in found]
+        self.folded, self.offsets = _folded(text)
+        spans = words(text)
+        self.starts = [word.start for word in spans]
+        self.ends = [word.end for word in spans]
 
     @staticmethod
     @lru_cache(maxsize=8)
-    def of(text: str) -> _Prepared:
-        return _Prepared(text)
+    def of(text: str) -> _FoldedText:
+        return _FoldedText(text)
 
-    def blanked(self, taken: list[Span]) -> str:
+    def blanked(self, taken: Sequence[Span]) -> str:
         """The folded text without the characters of `taken`, at the same length."""
         folded = self.folded
         for span in taken:
-            a, b = bisect_left(self.places, span.start), bisect_left(self.places, span.end)
+            a, b = bisect_left(self.offsets, span.start), bisect_left(self.offsets, span.end)
             folded = folded[:a] + "\0" * (b - a) + folded[b:]
         return folded
 
-    def folded_at(self, place: Span) -> str:
-        """What the characters of `place`, which starts at a word, fold to."""
-        return self.folded[bisect_left(self.places, place.start) : bisect_left(self.places, place.end)]
+    def folded_at(self, span: Span) -> str:
+        """What the characters of `span`, which starts at a word, fold to."""
+        return self.folded[bisect_left(self.offsets, span.start) : bisect_left(self.offsets, span.end)]
 
     def at_words(self, start: int, end: int) -> Span | None:
         """The span of these folded characters, if it starts where a word does and ends where a word does."""
-        first, last = self.places[start], self.places[end - 1] + 1
-        if end < len(self.places) and self.places[end] < last:
+        first, last = self.offsets[start], self.offsets[end - 1] + 1
+        if end < len(self.offsets) and self.offsets[end] < last:
             return None  # in the midst of what one character folds to: "cafe" in "café"
         i, j = bisect_left(self.starts, first), bisect_left(self.ends, last)
         if i < len(self.starts) and self.starts[i] == first and j < len(self.ends):
@@ -124,29 +132,24 @@ class _Prepared:
 
     def near(self, start: int, end: int) -> Iterator[Span]:
         """Spans from word to word whose edges are up to two words off those of these folded characters."""
-        i = bisect_right(self.ends, self.places[start])
-        j = bisect_left(self.starts, self.places[end - 1] + 1)
+        i = bisect_right(self.ends, self.offsets[start])
+        j = bisect_left(self.starts, self.offsets[end - 1] + 1)
         firsts, lasts = self.starts[max(0, i - 2) : i + 3], self.ends[max(0, j - 3) : j + 2]
         return (Span(a, b) for a, b in product(firsts, lasts) if a < b)
 
 
-def _find_tolerant(ready: _Prepared, wanted: str, taken: list[Span], min_similarity: float) -> Span | None:
-    blanked = ready.blanked(taken)
-    for at in _free(blanked, wanted, []):
-        place = ready.at_words(at, at + len(wanted))
-        if place is not None and not any(place.overlaps(other) for other in taken):
-            return place
-    try:
-        from rapidfuzz import fuzz
-        from rapidfuzz.distance import Indel
-    except ImportError:
-        raise MissingExtraError("finding a quote that is not verbatim", "fuzzy") from None
+def _find_tolerant(text: _FoldedText, wanted: str, taken: Sequence[Span], min_similarity: float) -> Span | None:
+    blanked = text.blanked(taken)
+    for at in _occurrences(blanked, wanted, []):
+        span = text.at_words(at, at + len(wanted))
+        if span is not None and not any(span.overlaps(other) for other in taken):
+            return span
     window = fuzz.partial_ratio_alignment(wanted, blanked) if blanked else None
     if window is None or window.dest_start >= window.dest_end:
         return None
     best, highest = None, 0.0
-    for place in ready.near(window.dest_start, window.dest_end):
-        similarity = Indel.normalized_similarity(wanted, ready.folded_at(place))
-        if similarity > highest and not any(place.overlaps(other) for other in taken):
-            best, highest = place, similarity
+    for span in text.near(window.dest_start, window.dest_end):
+        similarity = Indel.normalized_similarity(wanted, text.folded_at(span))
+        if similarity > highest and not any(span.overlaps(other) for other in taken):
+            best, highest = span, similarity
     return best if highest >= min_similarity else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from veridical.core.errors import DataError
@@ -23,55 +24,40 @@ INFO = Info(
     splits=("train", "dev", "test"),
     document="the debate topic",
     notes=(
-        "The response is an argument; the sources that it must cover are the key points of its topic and side that "
-        "were labelled for it (undecided pairs have no label and are left out), with an omission of score 0 or 1. "
-        "Nothing is said of hallucination. `argkp.read_questions` gives topics with all their key points."
+        "One case per labelled pair of an argument and a key point of its topic and side: the argument is the "
+        "response, the key point the source that it must cover, with an omission of score 0 (matching) or 1. Undecided "
+        "pairs have no label and no case. Nothing is said of hallucination. `argkp.read_questions` gives topics with "
+        "all their key points."
     ),
 )
 SIDES = {"1": "pro", "-1": "con"}
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """One example an argument."""
-    for part, arguments in split_files(INFO, path, split, {p: f"arguments_{p}.csv" for p in INFO.splits}):
-        key_points = csv_rows(arguments.with_name(f"key_points_{part}.csv"), on_bad)
-        points = {row.text("key_point_id"): row for row in key_points}
-        known = {row.text("arg_id") for row in csv_rows(arguments, on_bad)}
-        labels: dict[str, list[Row]] = {}
-        for row in csv_rows(arguments.with_name(f"labels_{part}.csv"), on_bad):
-            if row.text("arg_id") not in known or row.text("key_point_id") not in points:
-                raise row.bad("a label of an argument or key point that is not there")
-            labels.setdefault(row.text("arg_id"), []).append(row)
-        reader = _Reader(part, points, labels)
-        yield from read_rows(csv_rows(arguments, on_bad), reader.example, on_bad)
+    """One example per labelled pair, in the order of the labels; its id is ARGUMENT/KEY POINT."""
+    for part, file in split_files(INFO, path, split, {p: f"arguments_{p}.csv" for p in INFO.splits}):
+        arguments = {row.text("arg_id"): row for row in csv_rows(file, on_bad)}
+        points_file = file.with_name(f"key_points_{part}.csv")
+        points = {row.text("key_point_id"): row for row in csv_rows(points_file, on_bad)}
+        labels = csv_rows(file.with_name(f"labels_{part}.csv"), on_bad)
+        yield from read_rows(labels, partial(_example, part, arguments, points), on_bad)
 
 
-class _Reader:
-    """What an argument's row is joined with."""
-
-    def __init__(self, part: str, points: dict[str, Row], labels: dict[str, list[Row]]) -> None:
-        self.part = part
-        self.points = points
-        self.labels = labels
-
-    def example(self, row: Row) -> list[Example]:
-        """The example of one argument."""
-        topic, side = row.text("topic"), _side(row)
-        sources: list[Source] = []
-        omissions: list[Omission] = []
-        for label in self.labels.get(row.text("arg_id"), ()):
-            point = self.points[label.text("key_point_id")]
-            if (point.text("topic"), _side(point)) != (topic, side):
-                raise label.bad("a label joins an argument with a key point of another topic or side")
-            source = _source(point)
-            sources.append(source)
-            score = label.choice("label", {"1": 0.0, "0": 1.0})
-            omissions.append(Omission(source.id, Span(0, len(source.text)), score))
-        case = Case(row.text("arg_id"), row.text("argument"), tuple(sources), question=topic)
-        worst = max((o.score for o in omissions), default=None)
-        notes = ("only coverage is labelled",)
-        gold = Judgement(case.id, "human:argkp", None, worst, (), tuple(omissions), judged=(), notes=notes)
-        return [Example(case, gold, topic, group(part=self.part, side=side))]
+def _example(part: str, arguments: dict[str, Row], points: dict[str, Row], label: Row) -> list[Example]:
+    argument = arguments.get(label.text("arg_id"))
+    point = points.get(label.text("key_point_id"))
+    if argument is None or point is None:
+        raise label.bad("a label of an argument or key point that is not in the files beside it")
+    topic, side = argument.text("topic"), _side(argument)
+    if (point.text("topic"), _side(point)) != (topic, side):
+        raise label.bad("a label joins an argument with a key point of another topic or side")
+    source = _source(point)
+    case = Case(f"{argument.text('arg_id')}/{source.id}", argument.text("argument"), (source,), question=topic)
+    score = label.choice("label", {"1": 0.0, "0": 1.0})
+    omissions = (Omission(source.id, Span(0, len(source.text)), score),)
+    notes = ("only coverage is labelled",)
+    gold = Judgement(case.id, "human:argkp", None, score, (), omissions, judged=(), notes=notes)
+    return [Example(case, gold, topic, group(part=part, side=side))]
 
 
 def _side(row: Row) -> str:

@@ -10,10 +10,12 @@ from pathlib import Path
 from veridical.core.types import Case, Example, Judgement, Source, Turn
 from veridical.datasets import Info, OnBad
 from veridical.datasets.files import split_files
-from veridical.datasets.reading import Row, csv_rows, group, read_rows
+from veridical.datasets.reading import Row, csv_rows, group, read_rows, text_id
 
 __all__ = ["INFO", "read"]
 
+CROWD = ("gt", "knn", "dpr")
+CROWD_FOLDERS = ("crowd", "factual_dataset_crowd")
 INFO = Info(
     name="conv_fever",
     title="Conv-FEVER, human annotations",
@@ -21,33 +23,38 @@ INFO = Info(
     citation="Santhanam et al. 2021, Rome was built in 1776: A Case Study on Factual Correctness in Knowledge-Grounded "
     "Response Generation",
     levels=("response",),
-    splits=("gt", "knn", "dpr"),
-    document="the conversation (conv_index)",
+    splits=(*CROWD, "expert"),
+    document="the conversation (conv_index; in the expert file its first turn, by its hash)",
     notes=(
-        "The splits say where the knowledge came from. Replies that the annotators held not to be verifiable have no "
-        "label: they are kept, with nothing judged and a note. Some rows have an empty knowledge: kept, with a note."
+        "gt, knn and dpr say where the knowledge of the crowd's files came from; expert is factual_dataset_expert.csv, "
+        "whose conv_index names no conversation. Replies that the annotators held not to be verifiable have no label: "
+        "they are kept, with nothing judged and a note. Some rows have an empty knowledge: kept, with a note."
     ),
 )
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
     """The replies of the files that are there, or of one."""
-    root = path / "crowd" if (path / "crowd").is_dir() else path
-    for part, file in split_files(INFO, root, split, {name: f"{name}.csv" for name in INFO.splits}):
+    folder = next((f"{name}/" for name in CROWD_FOLDERS if (path / name).is_dir()), "")
+    files = {name: f"{folder}{name}.csv" for name in CROWD} | {"expert": "factual_dataset_expert.csv"}
+    for part, file in split_files(INFO, path, split, files):
         yield from read_rows(csv_rows(file, on_bad), partial(_example, part), on_bad)
 
 
 def _example(part: str, row: Row) -> list[Example]:
     source = Source("knowledge", row.text("knowledge", blank=True))
     notes = () if source.text.strip() else ("the knowledge is empty in the published file",)
-    case = Case(f"{part}/{row.number}", row.text("response"), (source,), history=_turns(row.text("context")))
+    history = _turns(row.text("context"))
+    case = Case(f"{part}/{row.number}", row.text("response"), (source,), history=history)
+    annotator = "human:expert" if part == "expert" else "human:crowd"
     score = row.choice("Hallucination", {"Yes": 1.0, "No": 0.0, "": -1.0})
-    if score < 0:
-        gold = Judgement(case.id, "human:crowd", judged=(), notes=("not verifiable, so not labelled", *notes))
+    if score < 0 or not row.choice("Verifiable", {"y": 1.0, "n": 0.0}):
+        gold = Judgement(case.id, annotator, judged=(), notes=("not verifiable, so not labelled", *notes))
     else:
-        gold = Judgement(case.id, "human:crowd", score, notes=notes)
+        gold = Judgement(case.id, annotator, score, notes=notes)
     groups = group(knowledge=part, model=row.text("model_type"), decoding=row.text("decoding"))
-    return [Example(case, gold, row.text("conv_index"), groups)]
+    document = row.text("conv_index") if part in CROWD else text_id(history[0].text if history else "")
+    return [Example(case, gold, document, groups)]
 
 
 def _turns(context: str) -> tuple[Turn, ...]:

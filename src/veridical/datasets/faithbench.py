@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from veridical.core.errors import DataError
-from veridical.core.spans import Span
+from veridical.core.spans import Span, complement, union
 from veridical.core.types import Case, Evidence, Example, Judgement, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.consensus import at_least
 from veridical.datasets.files import check_split
-from veridical.datasets.reading import Row, group, json_object, read_rows, text_id
+from veridical.datasets.reading import Row, group, json_rows, read_rows, text_id
 
 __all__ = ["INFO", "read"]
 
@@ -25,7 +26,8 @@ INFO = Info(
     notes=(
         "Files batch_*.json. A character is hallucinated where any annotator marks it Unwanted or Questionable (the "
         "publisher's own 'worst' rule); Benign spans have score 0. Who marked nothing is not named in the files, so "
-        "annotations hold only those who did; a summary nobody marked counts as clean."
+        "annotations hold only those who did; a summary nobody marked counts as clean. A few spans are marked without "
+        "any label: they are not judged, unless another annotator judged them."
     ),
 )
 
@@ -37,28 +39,35 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
     files = [file for file in files if not file.stem.endswith("_annotation")]
     if not files:
         raise DataError("no batch_*.json in it", path=path)
-    return read_rows((row for file in files for row in _samples(file)), _example, on_bad)
-
-
-def _samples(file: Path) -> list[Row]:
-    return json_object(file).rows("samples")
+    return read_rows((row for file in files for row in json_rows(file, on_bad, key="samples")), _example, on_bad)
 
 
 def _example(row: Row) -> list[Example]:
     text = row.text("source")
     case = Case(f"{row.path.stem}/{row.name('sample_id')}", row.text("summary"), (Source("source", text),))
-    marks: dict[str, list[Verdict]] = {}
+    marks: dict[str, list[Row]] = {}
     for mark in row.rows("annotations"):
         who = next((str(mark.values[key]) for key in ("annotator_id", "annotator") if mark.values.get(key)), "unknown")
-        marks.setdefault(who, []).append(_verdict(mark, case))
-    people = tuple(
-        Judgement(case.id, f"human:{who}", float(any(v.score for v in verdicts)), verdicts=tuple(verdicts))
-        for who, verdicts in marks.items()
-    )
+        marks.setdefault(who, []).append(mark)
+    people = tuple(_annotator(who, theirs, case) for who, theirs in marks.items())
     gold = at_least(1, people, case) if people else Judgement(case.id, "human:faithbench", 0.0)
-    told = row.values.get("metadata")
-    model = told.get("summarizer") if isinstance(told, dict) else None
+    gold = replace(gold, notes=tuple(dict.fromkeys(note for judgement in people for note in judgement.notes)))
+    metadata = row.values.get("metadata")
+    model = metadata.get("summarizer") if isinstance(metadata, dict) else None
     return [Example(case, gold, text_id(text), group(system=model, batch=row.path.stem), people)]
+
+
+def _annotator(who: str, marks: Sequence[Row], case: Case) -> Judgement:
+    """What one annotator marked; a span that they gave no label is not judged, and then neither is the response."""
+    verdicts = tuple(_verdict(mark, case) for mark in marks if mark.texts("label"))
+    unlabelled = [_place(mark, "summary", case.response) for mark in marks if not mark.items("label")]
+    score = float(any(verdict.score for verdict in verdicts))
+    if not unlabelled:
+        return Judgement(case.id, f"human:{who}", score, verdicts=verdicts)
+    rest = complement(unlabelled, len(case.response))
+    judged = tuple(union([*rest, *(verdict.span for verdict in verdicts)]))
+    notes = ("an annotator marked a span without saying what it is",)
+    return Judgement(case.id, f"human:{who}", score or None, verdicts=verdicts, judged=judged, notes=notes)
 
 
 def _verdict(mark: Row, case: Case) -> Verdict:

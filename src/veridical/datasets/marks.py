@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from veridical.core.decide import merge
 from veridical.core.errors import InputError
-from veridical.core.quotes import find
+from veridical.core.quotes import find_quote
 from veridical.core.spans import Span, union
 
 __all__ = ["align", "diff_spans", "locate", "runs", "tokens"]
@@ -67,10 +67,10 @@ def locate(text: str, quotes: Sequence[str]) -> list[Span] | None:
     """The first unused verbatim place of each quote in `text`, line by line if need be; None if one has none."""
     found: list[Span] = []
     for quote in quotes:
-        whole = find(text, quote.strip(), used=found)
+        whole = find_quote(text, quote.strip(), used=found)
         parts = [quote.strip()] if whole else [line.strip() for line in quote.splitlines() if line.strip()]
         for part in parts:
-            place = find(text, part, used=found)
+            place = find_quote(text, part, used=found)
             if place is None:
                 return None
             found.append(place)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from veridical.core.errors import DataError
 from veridical.core.jsonl import refuse
-from veridical.core.quotes import find
+from veridical.core.quotes import find_quote
 from veridical.core.spans import Span
 from veridical.core.types import Case, Example, Judgement, Omission, Source, Verdict
 from veridical.datasets import Info, OnBad
@@ -84,7 +84,7 @@ def _omission(item: Row, case: Case) -> Omission:
     if source is None:
         raise item.bad(f"there is no argument {item.text('source')!r}", hint=", ".join(s.id for s in case.sources))
     quote = item.text("quote") if "quote" in item.values else source.text
-    span = Span(0, len(source.text)) if quote == source.text else find(source.text, quote)
+    span = Span(0, len(source.text)) if quote == source.text else find_quote(source.text, quote)
     if span is None:
         raise item.bad(f"the quote {quote[:40]!r} does not stand in argument {source.id!r}")
     return Omission(source.id, span, 1.0)

@@ -13,7 +13,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +36,22 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One record of a data file, with where it stands: its line and its number among the records, both from 1."""
+    """One record of a data file and its position: its line and its number among the records, both from 1.
+
+    A record inside another one has the line of the outer one; `within` then says which item it is ("annotations 3").
+    """
 
     path: Path
     line: int
     values: Mapping[str, Any]
     number: int = 1
+    within: str = ""
 
     def bad(self, message: str, *, hint: str | None = None) -> DataError:
-        """The error that says `message` of this row."""
-        return DataError(message, path=self.path, line=self.line, hint=hint)
+        """The error that reports `message` for this row."""
+        return DataError(
+            f"{self.within}: {message}" if self.within else message, path=self.path, line=self.line, hint=hint
+        )
 
     def get(self, key: str) -> Any:
         """The value of a field; `DataError` naming the fields that there are if it is missing."""
@@ -114,12 +120,22 @@ class Row:
                 raise self.bad(f"{key!r} holds {_shown(item)}, not 0 or 1")
         return [bool(item) for item in self.items(key)]
 
+    def row(self, key: str) -> Row:
+        """The object in a field, as a row at the same position."""
+        value = self.get(key)
+        if not isinstance(value, dict):
+            raise self.bad(f"{key!r} is {_shown(value)}, not an object")
+        return replace(self, values=value, within=f"{self.within} {key}".strip())
+
     def rows(self, key: str) -> list[Row]:
-        """The list of objects in a field, each as a row that stands where this one does."""
+        """The list of objects in a field, each as a row on the line of this one."""
         for item in self.items(key):
             if not isinstance(item, dict):
                 raise self.bad(f"{key!r} holds {_shown(item)}, not an object")
-        return [Row(self.path, self.line, item, i) for i, item in enumerate(self.items(key), 1)]
+        return [
+            Row(self.path, self.line, item, i, f"{self.within} {key} {i}".strip())
+            for i, item in enumerate(self.items(key), 1)
+        ]
 
 
 def text_id(text: str) -> str:
@@ -178,16 +194,19 @@ def jsonl_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
         raise DataError("the file is empty", path=path)
 
 
-def json_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
-    """The objects of a JSON array, each with the line on which it begins."""
+def json_rows(path: Path, on_bad: OnBad = None, *, key: str | None = None) -> Iterator[Row]:
+    """The objects of a JSON array, each with the line on which it begins.
+
+    With `key` the file holds one object, and the array is the value of that field.
+    """
     text = read_text(path)
     if not text.strip():
         raise DataError("the file is empty", path=path)
-    decoder = json.JSONDecoder()
-    at = _next(text, 0)
+    at = _next(text, 0) if key is None else _start_of_array(text, key, path)
     if text[at] != "[":
         raise DataError("not a JSON array", path=path, line=1 + text.count("\n", 0, at), hint="is it JSON Lines?")
     at = _next(text, at + 1)
+    decoder = json.JSONDecoder()
     line, counted, number = 1, 0, 0
     escapes = "\\u" in text
     while at < len(text) and text[at] != "]":
@@ -201,13 +220,37 @@ def json_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
         if text[at : at + 1] == ",":
             at = _next(text, at + 1)
         elif text[at : at + 1] != "]":
-            raise DataError("not JSON: the array breaks off", path=path, line=1 + text.count("\n", 0, at))
-    if text[at + 1 :].strip():
-        raise DataError("there is more behind the JSON array", path=path, line=1 + text.count("\n", 0, at))
+            raise DataError("not JSON: the array is not closed", path=path, line=1 + text.count("\n", 0, at))
+    if key is None and text[at + 1 :].strip():
+        raise DataError("there is text after the JSON array", path=path, line=1 + text.count("\n", 0, at))
     if at >= len(text):
-        raise DataError("not JSON: the array breaks off", path=path, line=1 + text.count("\n"))
+        raise DataError("not JSON: the array is not closed", path=path, line=1 + text.count("\n"))
     if number == 0:
-        raise DataError("the file holds an empty array", path=path)
+        raise DataError("the array is empty", path=path)
+
+
+def _start_of_array(text: str, key: str, path: Path) -> int:
+    """The position in `text`, one JSON object, of the array that is the value of `key`."""
+    Row(path, 1, _json_object(text, path)).items(key)  # so the text is well-formed and has the field
+    decoder = json.JSONDecoder()
+    at = text.index("{") + 1
+    while True:
+        name, end = decoder.raw_decode(text, _next(text, at))
+        at = _next(text, _next(text, end) + 1)  # after the colon
+        if name == key:
+            return at
+        _, end = decoder.raw_decode(text, at)
+        at = _next(text, end) + 1  # after the comma
+
+
+def _json_object(text: str, path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise json_error(error, path, getattr(error, "lineno", 1)) from None
+    if not isinstance(value, dict):
+        raise DataError(f"found {_shown(value)}, not a JSON object", path=path, line=1)
+    return value
 
 
 def json_object(path: Path) -> Row:
@@ -215,11 +258,7 @@ def json_object(path: Path) -> Row:
     text = read_text(path)
     if not text.strip():
         raise DataError("the file is empty", path=path)
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise json_error(error, path, getattr(error, "lineno", 1)) from None
-    return next(_object(path, 1, 1, value, None, escapes="\\u" in text))
+    return next(_object(path, 1, 1, _json_object(text, path), None, escapes="\\u" in text))
 
 
 _SPACE = re.compile(r"\s*")

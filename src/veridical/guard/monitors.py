@@ -22,6 +22,7 @@ from veridical.core.types import Case, Verdict
 from veridical.detectors.local.logprob import Logprob
 from veridical.detectors.local.probe import Head, Probe
 from veridical.detectors.local.probe_streaming import Watch
+from veridical.detectors.local.word_scores import trimmed
 from veridical.guard.generation import Writer
 from veridical.models.artifact import check_base
 from veridical.models.load import LocalModel
@@ -88,7 +89,7 @@ class _Told:
             while self._told < len(writer.spans) and (self._told == first or writer.spans[self._told] is span):
                 self._told += 1
             scores = [score for score in self.scores[first : self._told] if score is not None]
-            if span and scores and (part := _trimmed(span, writer.text)):
+            if span and scores and (part := trimmed(span, writer.text)):
                 found.append(Verdict(part, max(scores)))
         return found
 
@@ -96,12 +97,6 @@ class _Told:
         """Forgets what stood behind the end of `writer`."""
         del self.scores[len(writer.ids) :]
         self._told = min(self._told, len(writer.spans))
-
-
-def _trimmed(span: Span, text: str) -> Span | None:
-    inner = span.of(text)
-    start = span.start + len(inner) - len(inner.lstrip())
-    return Span(start, start + len(inner.strip())) if inner.strip() else None
 
 
 class _Rewindable(Watch):

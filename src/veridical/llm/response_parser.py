@@ -151,16 +151,15 @@ def _pair(token: object, logprob: object) -> tuple[str, float]:
 def _scored(request: Request, echoed: object, tokens: Tokens | None, usage: Usage) -> Reply | Failure:
     """The reply that holds the request's continuation and its tokens, out of the echoed prompt that ends in it.
 
-    One more token was generated after it; llama.cpp leaves that one out of its list, other servers do not. Blanks and
-    their marks do not count: servers that decode tokens one by one may lose them.
+    One more token was generated after it. Where that one is not in the list, all log-probabilities are those of the
+    next position: so does llama.cpp's Python server for models without a begin token. Blanks and their marks do not
+    count: servers that decode tokens one by one may lose them.
     """
     continuation = request.continuation or ""
-    whole = plain_prompt(request.messages) + continuation
-    if tokens is None or not isinstance(echoed, str) or whole not in echoed:
+    if tokens is None or not isinstance(echoed, str) or plain_prompt(request.messages) + continuation not in echoed:
         return Failure("the server cannot score a given text", "unsupported", False, usage)
-    wanted, generated = _bare(continuation), _bare(echoed.partition(whole)[2])
-    ends = (len(tokens) - 1, len(tokens))  # the generated token is in the list, or is not
-    for end in ends if _bare(tokens[-1].token) == generated else reversed(ends):
+    wanted = _bare(continuation)
+    for end in (len(tokens) - 1, len(tokens)):
         start, text = end, ""
         while start > 0 and len(_bare(text)) < len(wanted):
             start -= 1
@@ -169,6 +168,9 @@ def _scored(request: Request, echoed: object, tokens: Tokens | None, usage: Usag
             start -= 1  # a blank that is a token of its own
             text = tokens[start].token + text
         if _bare(text) == wanted and start > 0:
+            if end == len(tokens):
+                reason = "the server leaves out the last token: its log-probabilities are shifted by one"
+                return Failure(reason, "unsupported", False, usage)
             return Reply(continuation, tokens[start:end], usage)
     return Failure("the given text does not begin and end with tokens of the model", "unsupported", False, usage)
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from veridical.core.decide import outcome
 from veridical.core.detector import Detector
 from veridical.core.edits import apply, compose
 from veridical.core.errors import InputError
 from veridical.core.judging import judge, thresholds_in_force
-from veridical.core.types import Case, Edit, Judgement, Revision, Thresholds, Usage
+from veridical.core.types import Case, Edit, Judgement, Outcome, Revision, Thresholds, Usage
 from veridical.revise.acceptance import Candidate, accept
 from veridical.revise.rule_revisers import Delete, Draft, Flag, Reviser, Task
 from veridical.revise.statements import Statement, statements_of
@@ -90,6 +91,13 @@ class Revised:
     def changed(self) -> bool:
         """Whether the final text is not the response."""
         return self.revision.text != self.case.response
+
+    @property
+    def outcome(self) -> Outcome:
+        """What is decided of the final text; a text that was not judged keeps the outcome of the response."""
+        if self.after is None:
+            return outcome(self.case, self.before, self.thresholds)
+        return outcome(replace(self.case, response=self.revision.text), self.after, self.thresholds)
 
 
 @dataclass(slots=True)

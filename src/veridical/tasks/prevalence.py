@@ -66,8 +66,8 @@ class Estimate:
     """A value with the bounds of its 95 % interval, None where there is only one summary."""
 
     value: float
-    low: float | None
-    high: float | None
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,5 +218,5 @@ def _estimate(values: Callable[[bool], Floats], resamples: int, seed: int) -> Es
             lambda weight: mean(values(True), weight), range(table.shape[1]), resamples=resamples, seed=seed
         )
     except UndefinedMetricError:  # an interval cannot be told from one summary
-        return Estimate(point, None, None)
+        return Estimate(point)
     return Estimate(point, low, high)

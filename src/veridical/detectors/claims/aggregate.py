@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import expm1, log1p
 
+from veridical.core.perspectives import by_perspective
 from veridical.core.segment import has_words
 from veridical.core.spans import Span, subtract
 from veridical.core.types import Case, Claim, Judgement, Omission, Source, SourceSpan, Verdict
@@ -126,17 +127,17 @@ def aggregate_coverage(case: Case, to_cover: Sequence[tuple[Source, Span]], resu
     if not has_words(case.response):
         results = [ClaimResult(1.0, "the response is empty")] * len(to_cover)
     unjudged = [source.id for (source, _), result in zip(to_cover, results, strict=True) if result.score is None]
-    by_perspective: dict[tuple[str, str], list[float]] = {}
+    scores: list[tuple[Source, float]] = []
     omissions = []
     for (source, span), result in zip(to_cover, results, strict=True):
         if result.score is None:
             continue
-        key = ("source", source.id) if source.perspective is None else ("perspective", source.perspective)
-        by_perspective.setdefault(key, []).append(result.score)
+        scores.append((source, result.score))
         if source.id not in unjudged or result.score == 1.0:
             omissions.append(Omission(source.id, span, result.score, result.reason))
     if unjudged:
         note = f"{len(unjudged)} of {len(to_cover)} sentences to cover could not be judged"
         judged = tuple(SourceSpan(omission.source_id, omission.span) for omission in omissions)
         return Coverage(None, tuple(omissions), judged, (note,))
-    return Coverage(max(sum(scores) / len(scores) for scores in by_perspective.values()), tuple(omissions))
+    worst = max(sum(group) / len(group) for group in by_perspective(scores))
+    return Coverage(worst, tuple(omissions))

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from veridical.core.errors import MissingExtraError
-from veridical.core.quotes import find
+from veridical.core.quotes import find_quote
 from veridical.core.segment import has_words, words
 from veridical.core.spans import Span
 from veridical.core.stopwords import STOP_WORDS
@@ -122,10 +121,7 @@ def align_claims(text: str, claims: Sequence[str], sentences: Sequence[Span]) ->
 def _find(text: str, claim: str, used: Sequence[Span]) -> Span | None:
     """The first unused match, else any: two claims may rest on the same words."""
     for excluded in (used, ()) if used else ((),):
-        try:
-            span = find(text, claim, used=excluded, min_similarity=MIN_SIMILARITY)
-        except MissingExtraError:
-            span = None  # without the extra a claim that is not verbatim is aligned with its sentence
+        span = find_quote(text, claim, used=excluded, min_similarity=MIN_SIMILARITY)
         if span is not None:
             return span
     return None

@@ -14,10 +14,9 @@ from functools import cached_property
 from itertools import groupby
 from typing import Literal
 
-from veridical.core.errors import InputError, MissingExtraError, UnknownNameError
-from veridical.core.quotes import find
+from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.quotes import find_quote
 from veridical.core.segment import words
-from veridical.core.spans import Span
 from veridical.core.types import Evidence, Source, Usage
 from veridical.detectors.claims.claim_checker import ClaimResult, Question
 from veridical.detectors.claims.few_shot import FewShotExample
@@ -344,22 +343,15 @@ def explain_quotes(result: ClaimResult, reasoning: str, claim: str, sources: Seq
     """The result with `reasoning` as its reason and the quotes in it as evidence; those in no source are counted."""
     evidence: dict[Evidence, None] = {}
     unsupported: list[str] = []
-    for part in (part for quote in quotes(reasoning) for part in _ELLIPSIS.split(quote) if words(part)):
-        matches = (Evidence(source.id, span) for source in sources if (span := _find_quote(source.text, part)))
-        match = next(matches, None)
+    parts = (part.strip() for quote in quotes(reasoning) for part in _ELLIPSIS.split(quote) if words(part))
+    for part in parts:
+        spans = ((s.id, find_quote(s.text, part, min_similarity=_QUOTE_SIMILARITY)) for s in sources)
+        match = next((Evidence(id, span) for id, span in spans if span), None)
         if match is not None:
             evidence.setdefault(match)
-        elif len(words(part)) >= 3 and _find_quote(claim, part) is None:
+        elif len(words(part)) >= 3 and find_quote(claim, part, min_similarity=_QUOTE_SIMILARITY) is None:
             unsupported.append(part)
     if unsupported:
         quoted = ", ".join(f"“{quote}”" for quote in unsupported[:_MAX_QUOTED])
         reasoning = f"quotes what is in no source: {quoted}. {reasoning}".strip()
     return replace(result, reason=reasoning or None, evidence=tuple(evidence), unsupported_quotes=len(unsupported))
-
-
-def _find_quote(text: str, quote: str) -> Span | None:
-    """The quote but for case, white space and the marks around it; without the extra only verbatim."""
-    try:
-        return find(text, quote.strip(), min_similarity=_QUOTE_SIMILARITY)
-    except MissingExtraError:
-        return None

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from veridical.core.detector import DetectorContext, DetectorInfo
 from veridical.core.errors import CannotJudgeError, DataError, InputError, UnknownNameError
 from veridical.core.segment import words
-from veridical.core.spans import Span, complement
+from veridical.core.spans import Span
 from veridical.core.spec import Spec
-from veridical.core.types import Case, Judgement, Level, Verdict
+from veridical.core.types import Case, Judgement, Level
 from veridical.detectors.local.probe_settings import ProbeSettings
+from veridical.detectors.local.word_scores import UNITS, word_verdicts
 from veridical.metrics.calibration import calibrator
 from veridical.models.artifact import DETECTOR, Artifact, check_base, load_artifact
 from veridical.models.encode import Encoded, encode
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["UNITS", "Head", "Probe", "judgement_of", "load_heads"]
 
-UNITS = ("word", "token")
 _OPTIONS = ("device", "dtype", "max_windows", "model", "unit")
 Floats = NDArray[np.float64]
 
@@ -210,7 +210,7 @@ class Probe:
         """One judgement a case; all windows of all cases are batched together."""
         wordy = [bool(words(case.response)) for case in cases]
         if not any(wordy):
-            return [_nothing(case, self.name, "the response has no words") for case in cases]
+            return [Judgement(case.id, self.name, judged=(), notes=("the response has no words",)) for case in cases]
         model = self.base()
         sequences: list[Encoded] = []
         plans: list[slice | str] = []
@@ -219,7 +219,7 @@ class Probe:
         want = Want(logprobs=False, sublayers=self.sublayers)
         results = list(Runner(model).run(sequences, want))
         return [
-            _nothing(case, self.name, plan)
+            Judgement(case.id, self.name, judged=(), notes=(plan,))
             if isinstance(plan, str)
             else self._judgement(case, sequences[plan], results[plan])
             for case, plan in zip(cases, plans, strict=True)
@@ -242,7 +242,7 @@ class Probe:
     def _judgement(self, case: Case, windows: Sequence[Encoded], results: Sequence[Result]) -> Judgement:
         failed = [result.failed for result in results if result.failed]
         if failed:
-            return _nothing(case, self.name, *dict.fromkeys(failed))
+            return Judgement(case.id, self.name, judged=(), notes=tuple(dict.fromkeys(failed)))
         scores = {
             objective: np.stack([head.score(result.hidden) for result in results])
             for objective, head in self.heads.items()
@@ -290,57 +290,9 @@ def judgement_of(
     """
     if tokens is None:
         return Judgement(case.id, by, response, notes=notes)
-    inner = [span and _trimmed(span, case.response) for span in spans]
-    parts = _groups(inner) if unit == "token" else words(case.response)
-    verdicts, judged = _verdicts(case, parts, inner, tokens)
+    verdicts, judged = word_verdicts(case.response, spans, tokens, unit=unit)
     if response is None and verdicts:
         response = max(verdict.score for verdict in verdicts)
     if judged is not None:
         notes = (*notes, "the tokenizer has no token for a part of the response: it was not judged")
     return Judgement(case.id, by, response, verdicts=verdicts, judged=judged, notes=notes)
-
-
-def _nothing(case: Case, by: str, *notes: str) -> Judgement:
-    return Judgement(case.id, by, judged=(), notes=notes)
-
-
-def _trimmed(span: Span, text: str) -> Span | None:
-    """The span without the white space around it; None if there is nothing else."""
-    inner = span.of(text)
-    start = span.start + len(inner) - len(inner.lstrip())
-    end = span.end - (len(inner) - len(inner.rstrip()))
-    return Span(start, end) if start < end else None
-
-
-def _groups(spans: Sequence[Span | None]) -> list[Span]:
-    """One span for each token, or for the tokens that share a character together."""
-    groups: list[Span] = []
-    for span in sorted(span for span in spans if span):
-        if groups and groups[-1].overlaps(span):
-            groups[-1] = Span(groups[-1].start, max(groups[-1].end, span.end))
-        else:
-            groups.append(span)
-    return groups
-
-
-def _verdicts(
-    case: Case, parts: Sequence[Span], spans: Sequence[Span | None], scores: Floats
-) -> tuple[tuple[Verdict, ...], tuple[Span, ...] | None]:
-    """For each part (words or tokens, in order) the highest score of its tokens; and what was judged, None = all."""
-    places = sorted((span.start, span.end, i) for i, span in enumerate(spans) if span)
-    verdicts, unknown = [], []
-    first = 0
-    for part in parts:
-        while first < len(places) and places[first][1] <= part.start:
-            first += 1
-        found = []
-        for start, end, i in places[first:]:
-            if start >= part.end:
-                break
-            if end > part.start:
-                found.append(i)
-        if found:
-            verdicts.append(Verdict(part, float(scores[found].max())))
-        else:
-            unknown.append(part)
-    return tuple(verdicts), tuple(complement(unknown, len(case.response))) if unknown else None

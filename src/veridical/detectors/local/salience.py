@@ -1,7 +1,7 @@
 """Which words of the sources a language model's prediction of each response word rests on (gradient salience).
 
-After Chang et al. 2024 (NPOV coverage), section 3.2 and appendix C. The gradients come from `models.gradients`; here
-they become words, words become contributions and attributions, and those become scores.
+After Chang et al. 2024, §3.2 and appendix C. The gradients come from `models.gradients`; here those of tokens become
+those of words, these become contributions and attributions, and those become scores.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from veridical.core.detector import DetectorContext, DetectorInfo
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
+from veridical.core.perspectives import by_perspective
 from veridical.core.salience_map import MapWord, SalienceMap
 from veridical.core.segment import words
 from veridical.core.spans import Span, complement
 from veridical.core.spec import Spec
 from veridical.core.stopwords import STOP_WORDS
-from veridical.core.types import Case, Evidence, Judgement, Omission, SourceSpan, Verdict
+from veridical.core.types import Case, Evidence, Judgement, Omission, Source, SourceSpan, Verdict
 from veridical.models.artifact import identity
 from veridical.models.encode import Encoded, default_template, encode
 from veridical.models.gradients import KINDS, salience
@@ -42,11 +43,9 @@ _FLAGS = {
 }
 _OPTIONS = ("device", "dtype", "max_memory_mb", "max_tokens", "max_windows", "revision", "template")
 _COUNTS = ("max_memory_mb", "max_tokens", "max_windows")
-_EVIDENCE = 3
-_LEAST = 1e-12  # what a word of no salience at all counts in a geometric mean
-_SMALLEST_WINDOW = 32
-
-_Place = tuple[Span, str]  # a word's characters in a source, and the source's id
+_MAX_EVIDENCE = 3
+_MIN_SALIENCE = 1e-12  # what a word without any salience counts in a geometric mean
+_MIN_WINDOW = 32  # tokens
 
 
 class Salience:
@@ -125,7 +124,7 @@ class Salience:
         return load(self.model, revision=self.revision, device=self.device, dtype=self.dtype, kinds=FORCED)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One judgement a case, each from its own passes through the model."""
+        """One judgement per case, each from its own passes through the model."""
         return [judgement for judgement, _ in self.judge_with_maps(cases)]
 
     def judge_with_maps(self, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
@@ -134,92 +133,182 @@ class Salience:
 
     def map(self, case: Case) -> SalienceMap:
         """The map of source words by response words that `judge` scores; `CannotJudgeError` if there is none."""
-        found = self._read(case)
-        if isinstance(found, str):
-            raise CannotJudgeError(f"case {case.id!r}: {found}", hint="there is no salience map to show")
-        return found.map(case)
+        try:
+            return self._read(case).map(case)
+        except CannotJudgeError as error:
+            raise CannotJudgeError(f"case {case.id!r}: {error}", hint="there is no salience map to show") from None
 
     def _judge(self, case: Case) -> tuple[Judgement, SalienceMap | None]:
-        found = self._read(case)
-        if isinstance(found, str):
-            return Judgement(case.id, self.name, judged=(), notes=(found,)), None
-        notes = list(found.notes)
-        omission, omissions = self._coverage(case, found, notes)
-        sources = found.judged_sources(case)
-        known = [j for j in range(len(found.targets)) if found.judged[j]]
+        try:
+            word_map = self._read(case)
+        except CannotJudgeError as error:
+            return Judgement(case.id, self.name, judged=(), notes=(str(error),)), None
+        omission, omissions, notes = self._coverage(case, word_map)
+        notes = (*word_map.notes, *notes)
+        judged_sources = word_map.judged_sources(case)
+        known = [j for j, judged in enumerate(word_map.judged) if judged]
         if not known:
-            unjudged = Judgement(case.id, self.name, None, omission, (), omissions, (), tuple(notes))
-            return replace(unjudged, judged_sources=sources), None
+            unjudged = Judgement(case.id, self.name, None, omission, (), omissions, (), notes)
+            return replace(unjudged, judged_sources=judged_sources), None
         judged = None
-        if len(known) < len(found.targets):
-            lost = [found.targets[j] for j in range(len(found.targets)) if not found.judged[j]]
-            judged = tuple(complement(lost, len(case.response)))
-        score = _score(self._mean(found.attribution[known]))
+        if len(known) < len(word_map.targets):
+            unsound = [span for span, sound in zip(word_map.targets, word_map.judged, strict=True) if not sound]
+            judged = tuple(complement(unsound, len(case.response)))
         verdicts = tuple(
-            Verdict(found.targets[j], _score(found.attribution[j]), evidence=_evidence(found, j)) for j in known
+            Verdict(word_map.targets[j], _score(word_map.attribution[j]), evidence=word_map.evidence(j)) for j in known
         )
-        made = Judgement(case.id, self.name, score, omission, verdicts, omissions, judged, tuple(notes))
-        return replace(made, judged_sources=sources), found.map(case)
+        score = _score(self._mean(word_map.attribution[known]))
+        judgement = Judgement(case.id, self.name, score, omission, verdicts, omissions, judged, notes)
+        return replace(judgement, judged_sources=judged_sources), word_map.map(case)
 
-    def _read(self, case: Case) -> _Found | str:
-        """What the gradients say of the case's content words, or why they say nothing."""
+    def _read(self, case: Case) -> _WordMap:
+        """The salience of the case's content words; `CannotJudgeError` saying why if there is none."""
         if not case.sources:
-            return "no sources to compare with"
+            raise CannotJudgeError("no sources to compare with")
         targets = _content(case.response)
         if not targets:
-            return "the response has no content words"
+            raise CannotJudgeError("the response has no content words")
         sources = {source.id: _content(source.text) for source in case.sources}
         if not any(sources.values()):
-            return "the sources have no content words"
+            raise CannotJudgeError("the sources have no content words")
         model = self._load()
-        most = self.max_tokens
-        told: list[str] = []
+        max_tokens = self.max_tokens
+        notes: list[str] = []
         while True:
+            windows = encode(model, case, self.template, max_tokens=max_tokens, max_windows=self.max_windows)
             try:
-                windows = encode(model, case, self.template, max_tokens=most, max_windows=self.max_windows)
-            except CannotJudgeError as error:
-                return str(error)
-            try:
-                return _Found.of(self, model, windows, targets, sources, told)
-            except CannotJudgeError as error:
+                word_map = self._word_map(model, windows, targets, sources, notes)
+                break
+            except CannotJudgeError:
                 longest = max(len(window.encoder_ids or window.ids) for window in windows)
-                if longest < 2 * _SMALLEST_WINDOW:
-                    return str(error)
-                most = longest // 2
-            told.append(f"too little memory for {longest} tokens at once; the sources were read in smaller windows")
+                if longest < 2 * _MIN_WINDOW:
+                    raise
+                max_tokens = longest // 2
+            notes.append(f"too little memory for {longest} tokens at once; the sources were read in smaller windows")
+        if not word_map.seen.any():
+            raise CannotJudgeError("no word of the sources is in the prompt, so there is nothing to compare with")
+        return word_map
+
+    def _word_map(
+        self,
+        model: LocalModel,
+        windows: Sequence[Encoded],
+        targets: list[Span],
+        sources: dict[str, list[Span]],
+        notes: Sequence[str],
+    ) -> _WordMap:
+        """The word-to-word map over all windows: a word is supported if any of them supports it."""
+        import numpy as np
+
+        memory = None if self.max_memory_mb is None else self.max_memory_mb * 1_000_000
+        gradients = partial(salience, model.model, kind=self.kind, max_memory=memory)
+        shape = (sum(map(len, sources.values())), len(targets))
+        values = np.zeros(shape, dtype=np.float32)
+        contribution, attribution = np.zeros(shape[0]), np.zeros(shape[1])
+        seen, judged = np.zeros(shape[0], dtype=bool), np.ones(shape[1], dtype=bool)
+        all_notes = [*notes]
+        for window in windows:
+            rows, columns, part = _window_map(window, targets, sources, gradients, all_notes)
+            seen[rows] = True
+            judged &= columns
+            values[rows] = np.maximum(values[rows], part)
+            contribution[rows] = np.maximum(contribution[rows], _aggregated(part[:, columns], self.aggregate))
+            attribution = np.maximum(attribution, _aggregated(part.T, self.aggregate))
+        all_notes += [note for window in windows for note in window.notes]
+        if not judged.all():
+            all_notes.append(f"{int((~judged).sum())} of {len(judged)} content words could not be judged")
+        source_words = [(span, source_id) for source_id, spans in sources.items() for span in spans]
+        unique_notes = tuple(dict.fromkeys(all_notes))
+        return _WordMap(targets, source_words, values, contribution, attribution, seen, judged, unique_notes)
 
     def _mean(self, values: np.ndarray) -> float:
         import numpy as np
 
         if self.mean == "arithmetic":
             return float(values.mean())
-        return float(np.exp(np.log(np.maximum(values, _LEAST)).mean()))
+        return float(np.exp(np.log(np.maximum(values, _MIN_SALIENCE)).mean()))
 
-    def _coverage(self, case: Case, found: _Found, notes: list[str]) -> tuple[float | None, tuple[Omission, ...]]:
-        """1 - the least mean contribution of a perspective, and every word's; adds to `notes` what was not judged."""
-        groups: dict[tuple[str, str], list[int]] = {}
+    def _coverage(self, case: Case, word_map: _WordMap) -> tuple[float | None, tuple[Omission, ...], tuple[str, ...]]:
+        """1 - the least mean contribution of a perspective, every word's omission, and notes on what was not judged."""
+        notes: list[str] = []
+        judged: list[tuple[Source, int]] = []
         for source in case.sources:
             if not source.must_cover:
                 continue
-            rows = [i for i in found.rows_of(source.id) if found.read[i]]
-            if not rows or not found.judged.any():
-                why = "has no content words" if not found.rows_of(source.id) else "could not be read"
+            of_source = word_map.rows_of(source.id)
+            rows = [i for i in of_source if word_map.seen[i]]
+            if not rows or not word_map.judged.any():
+                why = "has no content words" if not of_source else "could not be read"
                 notes.append(f"source {source.id!r} {why}; its coverage was not judged")
                 continue
-            if len(rows) < len(found.rows_of(source.id)):
+            if len(rows) < len(of_source):
                 notes.append(
                     f"only {len(rows)} words of source {source.id!r} were read, and its coverage judged by them"
                 )
-            side = ("source", source.id) if source.perspective is None else ("perspective", source.perspective)
-            groups.setdefault(side, []).extend(rows)
+            judged += [(source, row) for row in rows]
+        groups = by_perspective(judged)
         if not groups:
-            return None, ()
+            return None, (), tuple(notes)
         omissions = tuple(
-            Omission(found.sources[i][1], found.sources[i][0], _score(found.contribution[i]))
-            for rows in groups.values()
-            for i in rows
+            Omission(word_map.sources[i][1], word_map.sources[i][0], _score(word_map.contribution[i]))
+            for group in groups
+            for i in group
         )
-        return _score(min(self._mean(found.contribution[rows]) for rows in groups.values())), omissions
+        worst = min(self._mean(word_map.contribution[group]) for group in groups)
+        return _score(worst), omissions, tuple(notes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _WordMap:
+    """The salience of one case's source words for its response words, over all windows.
+
+    *Shape:* `values` (source words, targets); `seen` (by the model) and `contribution` (source words,); `judged` and
+    `attribution` (targets,). `targets` are the content words of the response; `sources` are those of the sources, each
+    with its source's id.
+    """
+
+    targets: list[Span]
+    sources: list[tuple[Span, str]]
+    values: np.ndarray
+    contribution: np.ndarray
+    attribution: np.ndarray
+    seen: np.ndarray
+    judged: np.ndarray
+    notes: tuple[str, ...]
+
+    def rows_of(self, source_id: str) -> list[int]:
+        return [i for i, (_, other_id) in enumerate(self.sources) if other_id == source_id]
+
+    def judged_sources(self, case: Case) -> tuple[SourceSpan, ...] | None:
+        """What of the sources with `must_cover` was judged: all but the words that no window held; None for all."""
+        required = [source for source in case.sources if source.must_cover]
+        spans = []
+        for source in required:
+            rows = self.rows_of(source.id)
+            unseen = [self.sources[i][0] for i in rows if not self.seen[i]]
+            if len(unseen) < len(rows) and self.judged.any():
+                spans += [SourceSpan(source.id, span) for span in complement(unseen, len(source.text))]
+        whole = [SourceSpan(source.id, Span(0, len(source.text))) for source in required]
+        return None if spans == whole else tuple(spans)
+
+    def evidence(self, column: int) -> tuple[Evidence, ...]:
+        """The source words that bear most on a response word; the weight is the share of its salience."""
+        import numpy as np
+
+        values = self.values[:, column]
+        best = np.argsort(-values, kind="stable")[:_MAX_EVIDENCE]
+        weighted = ((self.sources[i], float(min(values[i], 1.0))) for i in best if values[i] > 0.0)
+        return tuple(Evidence(source_id, span, weight) for (span, source_id), weight in weighted)
+
+    def map(self, case: Case) -> SalienceMap:
+        texts = {source.id: source.text for source in case.sources}
+        return SalienceMap(
+            tuple(MapWord(span.of(texts[source_id]), span, source_id) for span, source_id in self.sources),
+            tuple(MapWord(span.of(case.response), span) for span in self.targets),
+            self.values,
+            self.contribution,
+            self.attribution,
+        )
 
 
 def _content(text: str) -> list[Span]:
@@ -231,92 +320,7 @@ def _score(supported: float) -> float:
     return float(min(max(1.0 - supported, 0.0), 1.0))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Found:
-    """The word-to-word map of one case over all its windows, and what each word comes to.
-
-    *Shape:* `values` (source words, targets); `read`, `contribution` (sources,); `judged`, `attribution` (targets,).
-    """
-
-    targets: list[Span]
-    sources: list[_Place]
-    values: np.ndarray
-    contribution: np.ndarray
-    attribution: np.ndarray
-    read: np.ndarray
-    judged: np.ndarray
-    notes: tuple[str, ...]
-
-    @classmethod
-    def of(
-        cls,
-        detector: Salience,
-        model: LocalModel,
-        windows: Sequence[Encoded],
-        targets: list[Span],
-        sources: dict[str, list[Span]],
-        notes: Sequence[str],
-    ) -> _Found:
-        """What all windows say together: a word is supported if any of them supports it."""
-        import numpy as np
-
-        memory = None if detector.max_memory_mb is None else detector.max_memory_mb * 1_000_000
-        gradients = partial(salience, model.model, kind=detector.kind, max_memory=memory)
-        shape = (sum(map(len, sources.values())), len(targets))
-        values = np.zeros(shape, dtype=np.float32)
-        contribution, attribution = np.zeros(shape[0]), np.zeros(shape[1])
-        read, judged = np.zeros(shape[0], dtype=bool), np.ones(shape[1], dtype=bool)
-        told = [*notes]
-        for window in windows:
-            rows, columns, part = _word_map(window, targets, sources, gradients, told)
-            read[rows] = True
-            judged &= columns
-            values[rows] = np.maximum(values[rows], part)
-            contribution[rows] = np.maximum(contribution[rows], _aggregated(part[:, columns], detector.aggregate))
-            attribution = np.maximum(attribution, _aggregated(part.T, detector.aggregate))
-        told += [note for window in windows for note in window.notes]
-        if not judged.all():
-            told.append(f"{int((~judged).sum())} of {len(judged)} content words could not be judged")
-        places = [(span, id_) for id_, spans in sources.items() for span in spans]
-        return cls(targets, places, values, contribution, attribution, read, judged, tuple(dict.fromkeys(told)))
-
-    def rows_of(self, source_id: str) -> list[int]:
-        return [i for i, (_, id_) in enumerate(self.sources) if id_ == source_id]
-
-    def judged_sources(self, case: Case) -> tuple[SourceSpan, ...] | None:
-        """What of the sources with `must_cover` was judged: all but the words that no window held; None for all."""
-        required = [source for source in case.sources if source.must_cover]
-        spans = []
-        for source in required:
-            rows = self.rows_of(source.id)
-            unread = [self.sources[i][0] for i in rows if not self.read[i]]
-            if len(unread) < len(rows) and self.judged.any():
-                spans += [SourceSpan(source.id, span) for span in complement(unread, len(source.text))]
-        whole = [SourceSpan(source.id, Span(0, len(source.text))) for source in required]
-        return None if spans == whole else tuple(spans)
-
-    def map(self, case: Case) -> SalienceMap:
-        texts = {source.id: source.text for source in case.sources}
-        return SalienceMap(
-            tuple(MapWord(span.of(texts[id_]), span, id_) for span, id_ in self.sources),
-            tuple(MapWord(span.of(case.response), span) for span in self.targets),
-            self.values,
-            self.contribution,
-            self.attribution,
-        )
-
-
-def _evidence(found: _Found, column: int) -> tuple[Evidence, ...]:
-    """The source words that bear most on the response word; the weight is the share of its salience."""
-    import numpy as np
-
-    values = found.values[:, column]
-    best = np.argsort(-values, kind="stable")[:_EVIDENCE]
-    places = ((found.sources[i], float(min(values[i], 1.0))) for i in best if values[i] > 0.0)
-    return tuple(Evidence(id_, span, weight) for (span, id_), weight in places)
-
-
-def _word_map(
+def _window_map(
     window: Encoded,
     targets: Sequence[Span],
     sources: dict[str, list[Span]],
@@ -329,32 +333,36 @@ def _word_map(
     """
     import numpy as np
 
-    first = dict(zip(sources, accumulate(map(len, sources.values()), initial=0), strict=False))
-    places = [(i + window.response_start, span) for i, span in enumerate(window.spans) if span is not None]
-    pairs = _covered(places, targets)
-    lost = {word for token, word in pairs if token == 0}  # nothing comes before it
-    tokens = sorted({token for token, word in pairs if word not in lost})
-    here: dict[str, list[tuple[int, Span]]] = {}
+    first_row = dict(zip(sources, accumulate(map(len, sources.values()), initial=0), strict=False))
+    token_spans = [(i + window.response_start, span) for i, span in enumerate(window.spans) if span is not None]
+    pairs = _overlapping(token_spans, targets)
+    unpredicted = {word for token, word in pairs if token == 0}  # nothing comes before it
+    tokens = sorted({token for token, word in pairs if word not in unpredicted})
+    by_source: dict[str, list[tuple[int, Span]]] = {}
     for token, source_id, span in window.source_spans:
-        here.setdefault(source_id, []).append((token, span))
-    shown = [(t, first[id_] + word) for id_, places_ in here.items() for t, word in _covered(places_, sources[id_])]
+        by_source.setdefault(source_id, []).append((token, span))
+    shown = [
+        (token, first_row[source_id] + word)
+        for source_id, spans in by_source.items()
+        for token, word in _overlapping(spans, sources[source_id])
+    ]
     rows = np.array(sorted({row for _, row in shown}), dtype=int)
     columns = np.zeros(len(targets), dtype=bool)
-    part = np.zeros((len(rows), len(targets)), dtype=np.float32)
+    values = np.zeros((len(rows), len(targets)), dtype=np.float32)
     if not tokens:
-        return rows, columns, part
+        return rows, columns, values
     shares, sound = _shares(gradients(window.ids, tokens, encoder_ids=window.encoder_ids, notes=notes))
-    at = {token: i for i, token in enumerate(tokens)}
-    words_ = np.zeros((len(rows), len(tokens)))
+    column_of = {token: i for i, token in enumerate(tokens)}
+    by_token = np.zeros((len(rows), len(tokens)))
     index = {row: i for i, row in enumerate(rows.tolist())}
     if shown:
-        np.maximum.at(words_, [index[row] for _, row in shown], shares[[token for token, _ in shown]])
-    broken = {word for token, word in pairs if token in at and not sound[at[token]]} | lost
+        np.maximum.at(by_token, [index[row] for _, row in shown], shares[[token for token, _ in shown]])
+    broken = {word for token, word in pairs if token in column_of and not sound[column_of[token]]} | unpredicted
     for token, word in pairs:
         if word not in broken:
             columns[word] = True
-            part[:, word] = np.maximum(part[:, word], words_[:, at[token]])
-    return rows, columns, part
+            values[:, word] = np.maximum(values[:, word], by_token[:, column_of[token]])
+    return rows, columns, values
 
 
 def _shares(gradients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -370,7 +378,7 @@ def _shares(gradients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _aggregated(values: np.ndarray, how: str) -> np.ndarray:
-    """One number a row: the maximum, the sum, or 1 - the entropy as a share of the highest possible (C.1)."""
+    """One number per row: the maximum, the sum, or 1 - the entropy as a share of the highest possible (App. C.1)."""
     import numpy as np
 
     if not values.shape[1]:
@@ -385,9 +393,9 @@ def _aggregated(values: np.ndarray, how: str) -> np.ndarray:
     return np.where(totals > 0, 1.0 - entropy / np.log(max(values.shape[1], 2)), 0.0)
 
 
-def _covered(tokens: Sequence[tuple[int, Span]], parts: Sequence[Span]) -> list[tuple[int, int]]:
+def _overlapping(tokens: Sequence[tuple[int, Span]], parts: Sequence[Span]) -> list[tuple[int, int]]:
     """(token, index into `parts`) for every token that shares a character with a part; `parts` are in order."""
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     order = sorted(tokens, key=lambda pair: pair[1])
     first = bisect_right(parts, order[0][1].start, key=lambda part: part.end) if order else 0
     for token, span in order:
@@ -396,6 +404,6 @@ def _covered(tokens: Sequence[tuple[int, Span]], parts: Sequence[Span]) -> list[
         at = first
         while at < len(parts) and parts[at].start < span.end:
             if parts[at].end > span.start:
-                found.append((token, at))
+                pairs.append((token, at))
             at += 1
-    return found
+    return pairs

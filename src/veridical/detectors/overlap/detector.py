@@ -1,7 +1,7 @@
 """Word overlap: ROUGE-1 precision and recall of a response against its sources, and the words that make them.
 
-After Chang et al. 2024 (NPOV coverage), section 3.1 (scores of a response) and 5.3 (scores of a word). No model, no
-download: microseconds a pair. It sees words, not meaning; what that costs is in docs/detectors/overlap.md.
+After Chang et al. 2024, §3.1 (scores of a response) and §5.3 (scores of a word). No model, no download: microseconds
+per pair. It sees words, not meaning; what that costs is in docs/detectors/overlap.md.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from itertools import accumulate
 
 from veridical.core.detector import DetectorContext, DetectorInfo
 from veridical.core.errors import UnknownNameError
+from veridical.core.perspectives import by_perspective
 from veridical.core.spans import Span
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Evidence, Judgement, Omission, Source, SourceSpan, Verdict
-from veridical.detectors.overlap.matching import WORDS, Kin, Profile, compiled, share
+from veridical.detectors.overlap.matching import WORDS, CompoundMatches, Profile, clipped_overlap, compiled
 
 __all__ = ["WORDS", "Overlap", "precision_recall"]
 
-_CACHED_CHARACTERS = 20_000_000  # source text whose profiles one call of `judge` holds at most, about 100 MB
+_CACHED_CHARACTERS = 20_000_000  # of sources whose profiles one call of `judge` keeps at most, about 100 MB
 
 
 class Overlap:
@@ -49,146 +50,146 @@ class Overlap:
         return cls(words=spec.accept(values=1).value or "content")
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One judgement a case; sources that cases share are read once."""
-        reading = WORDS[self.words]
+        """One judgement per case; sources that cases share are analysed once."""
+        normalization = WORDS[self.words]
         cached: dict[str, Profile] = {}
-        held = 0
+        cached_characters = 0
         judgements = []
         for case in cases:
             profiles = []
             for source in case.sources:
                 profile = cached.get(source.text)
                 if profile is None:
-                    profile = cached[source.text] = Profile(source.text, reading)
-                    held += len(source.text)
+                    profile = cached[source.text] = Profile(source.text, normalization)
+                    cached_characters += len(source.text)
                 profiles.append(profile)
-            judgements.append(_judge(case, self.name, Profile(case.response, reading), profiles))
-            if held > _CACHED_CHARACTERS:
+            judgements.append(_judge(case, self.name, Profile(case.response, normalization), profiles))
+            if cached_characters > _CACHED_CHARACTERS:
                 cached.clear()
-                held = 0
+                cached_characters = 0
         return judgements
 
 
 def precision_recall(response: str, sources: Sequence[str], *, words: str = "content") -> tuple[float, float]:
-    """ROUGE-1 precision and recall, each in [0, 1], of `response` against all `sources` together.
+    """Calculate ROUGE-1 precision and recall of a response against all of its sources together.
 
-    The share of the response's words that the sources have, and the other way round, both with clipped counts; 0 where
-    there are no words. `words` is the option of `Overlap`.
+    Args:
+        response: The text whose words are counted for precision.
+        sources: The texts whose words are counted for recall.
+        words: What counts as the same word, as in `Overlap`.
+
+    Returns:
+        The share of the response's words that the sources have, and the other way round, each in [0, 1], with clipped
+        counts; 0 where there are no words.
 
     >>> precision_recall("A cat sat there.", ["The cats sleep."])
     (0.5, 0.5)
     """
-    read = Profile(response, WORDS[words])
-    pool = [Profile(text, WORDS[words]) for text in sources]
-    kin = [Kin(read, profile) for profile in pool]
-    return share([read], pool, [k.ours for k in kin]), share(pool, [read], [k.theirs for k in kin])
+    profile = Profile(response, WORDS[words])
+    profiles = [Profile(text, WORDS[words]) for text in sources]
+    compounds = [CompoundMatches(profile, source) for source in profiles]
+    precision = clipped_overlap([profile], profiles, [match.response_forms for match in compounds])
+    return precision, clipped_overlap(profiles, [profile], [match.source_forms for match in compounds])
 
 
 def _judge(case: Case, by: str, response: Profile, profiles: Sequence[Profile]) -> Judgement:
-    kin = [Kin(response, profile) for profile in profiles]
-    notes: list[str] = []
-    omission, omissions = _coverage(case.sources, response, profiles, kin, notes)
+    compounds = [CompoundMatches(response, profile) for profile in profiles]
+    omission, omissions, notes = _coverage(case.sources, response, profiles, compounds)
     judged_sources = None
     if notes:  # a source without content words was not judged
         required = [s for s, profile in zip(case.sources, profiles, strict=True) if s.must_cover and profile.total]
         judged_sources = tuple(SourceSpan(source.id, Span(0, len(source.text))) for source in required)
-    if not profiles or not response.total:
-        what = "no sources to compare with" if not profiles else "the response has no content words"
-        note = (what, *notes)
-        return Judgement(case.id, by, None, omission, (), omissions, (), note, judged_sources=judged_sources)
-    precision = share([response], profiles, [k.ours for k in kin])
-    verdicts = _verdicts(case.sources, response, profiles, kin)
+    unjudged = None
+    if not profiles:
+        unjudged = "no sources to compare with"
+    elif not response.total:
+        unjudged = "the response has no content words"
+    elif not any(profile.total for profile in profiles):
+        unjudged = "the sources have no content words"
+    if unjudged:
+        notes = (unjudged, *notes)
+        return Judgement(case.id, by, None, omission, (), omissions, (), notes, judged_sources=judged_sources)
+    precision = clipped_overlap([response], profiles, [match.response_forms for match in compounds])
+    evidence = {form: _evidence(form, case.sources, profiles, compounds) for form in response.types}
+    verdicts = []
+    for match in compiled(response.pattern).finditer(response.text):
+        support = evidence.get(match[0])
+        if support:
+            verdicts.append(Verdict(Span(*match.span()), 0.0, evidence=support))
+        elif support is not None:
+            verdicts.append(Verdict(Span(*match.span()), 1.0, reason="not in any source"))
     return Judgement(
-        *(case.id, by, 1.0 - precision, omission, verdicts, omissions),
-        notes=tuple(notes),
+        case.id,
+        by,
+        1.0 - precision,
+        omission,
+        tuple(verdicts),
+        omissions,
+        notes=notes,
         judged_sources=judged_sources,
     )
 
 
-def _verdicts(
-    sources: Sequence[Source], response: Profile, profiles: Sequence[Profile], kin: Sequence[Kin]
-) -> tuple[Verdict, ...]:
-    """One verdict for each word of the response that counts, in order."""
-    found: dict[str, tuple[Evidence, ...]] = {}
-    for form in response.types:
-        found[form] = _evidence(form, sources, profiles, kin)
-    verdicts = []
-    for match in compiled(response.pattern).finditer(response.text):
-        evidence = found.get(match[0])
-        if evidence is None:
-            continue
-        span = Span(*match.span())
-        verdicts.append(
-            Verdict(span, 0.0, evidence=evidence) if evidence else Verdict(span, 1.0, reason="not in any source")
-        )
-    return tuple(verdicts)
-
-
 def _evidence(
-    form: str, sources: Sequence[Source], profiles: Sequence[Profile], kin: Sequence[Kin]
+    form: str, sources: Sequence[Source], profiles: Sequence[Profile], compounds: Sequence[CompoundMatches]
 ) -> tuple[Evidence, ...]:
-    """The first place that supports `form`: the same form in any source, else another form, else another spelling."""
+    """The first span that supports `form`: the same form in any source, else another form, else another spelling."""
     for source, profile in zip(sources, profiles, strict=True):
         if form in profile.types:
-            return (Evidence(source.id, profile.place(form)),)
+            return (Evidence(source.id, profile.first_span(form)),)
     for source, profile in zip(sources, profiles, strict=True):
-        key = profile.supported(form)
+        key = profile.matching_key(form)
         if key is not None:
-            return (Evidence(source.id, profile.place(profile.first(key))),)
-    for source, profile, near in zip(sources, profiles, kin, strict=True):
-        if form in near.parts:
-            return (Evidence(source.id, near.parts[form]),)
-        if form in near.wholes:
-            return (Evidence(source.id, profile.place(near.wholes[form])),)
+            return (Evidence(source.id, profile.first_span(profile.first_form(key))),)
+    for source, profile, match in zip(sources, profiles, compounds, strict=True):
+        if form in match.split_spans:
+            return (Evidence(source.id, match.split_spans[form]),)
+        if form in match.joined_forms:
+            return (Evidence(source.id, profile.first_span(match.joined_forms[form])),)
     return ()
 
 
 def _coverage(
-    sources: Sequence[Source],
-    response: Profile,
-    profiles: Sequence[Profile],
-    kin: Sequence[Kin],
-    notes: list[str],
-) -> tuple[float | None, tuple[Omission, ...]]:
-    """1 - the least recall of a perspective, and what was left out; adds to `notes` what could not be judged."""
-    groups: dict[tuple[str, str], list[int]] = {}
+    sources: Sequence[Source], response: Profile, profiles: Sequence[Profile], compounds: Sequence[CompoundMatches]
+) -> tuple[float | None, tuple[Omission, ...], tuple[str, ...]]:
+    """1 - the least recall of a perspective, what was left out, and notes on sources that could not be judged."""
     omissions: list[Omission] = []
+    notes: list[str] = []
+    judged: list[tuple[Source, int]] = []
     for i, source in enumerate(sources):
-        if not source.must_cover:
-            continue
-        if not profiles[i].total:
+        if source.must_cover and profiles[i].total:
+            judged.append((source, i))
+            omissions += _omissions(source.id, profiles[i], response, compounds[i].source_forms)
+        elif source.must_cover:
             notes.append(f"source {source.id!r} has no content words; its coverage was not judged")
-            continue
-        side = ("source", source.id) if source.perspective is None else ("perspective", source.perspective)
-        groups.setdefault(side, []).append(i)
-        omissions += _left_out(source.id, profiles[i], response, kin[i].theirs)
-    if not groups:
-        return None, ()
-    recalls = [share([profiles[i] for i in g], [response], [kin[i].theirs for i in g]) for g in groups.values()]
-    return 1.0 - min(recalls), tuple(omissions)
+    recalls = [
+        clipped_overlap([profiles[i] for i in group], [response], [compounds[i].source_forms for i in group])
+        for group in by_perspective(judged)
+    ]
+    return (1.0 - min(recalls) if recalls else None), tuple(omissions), tuple(notes)
 
 
-def _left_out(source_id: str, source: Profile, response: Profile, same: set[str]) -> list[Omission]:
+def _omissions(source_id: str, source: Profile, response: Profile, matched: set[str]) -> list[Omission]:
     """The runs of words that the response lacks; a run spans stop words but no end of a sentence or line.
 
-    Words and what parts them become one letter each, so that a run is a match of `_RUN` (a source may have a million
-    words, and most of them need no look).
+    Words and the gaps between them become one letter each, so that a run is a match of `_RUN` (a source may have a
+    million words, and most of them need no look).
     """
-    covered, keys = response.counts, source.reading.keys
-    missing = {form for form in source.types if covered.keys().isdisjoint(keys(form))} - same
+    covered, keys = response.counts, source.normalization.keys
+    missing = {form for form in source.types if covered.keys().isdisjoint(keys(form))} - matched
     if not missing:
         return []
-    parts = compiled(f"({source.pattern})").split(source.text)  # gap, word, gap, word … gap
-    forms = {form: ord("m" if form in missing else "c" if form in source.types else "s") for form in set(parts[1::2])}
-    gaps = {gap: ord("." if _PARTING.search(gap) else " ") for gap in set(parts[::2])}
-    letters = bytearray(len(parts))
-    letters[::2] = bytes(map(gaps.__getitem__, parts[::2]))
-    letters[1::2] = bytes(map(forms.__getitem__, parts[1::2]))
-    ends = array("q", accumulate(map(len, parts)))
+    pieces = compiled(f"({source.pattern})").split(source.text)  # gap, word, gap, word … gap
+    words = {form: ord("m" if form in missing else "c" if form in source.types else "s") for form in set(pieces[1::2])}
+    gaps = {gap: ord("." if _SENTENCE_BREAK.search(gap) else " ") for gap in set(pieces[::2])}
+    letters = bytearray(len(pieces))
+    letters[::2] = bytes(map(gaps.__getitem__, pieces[::2]))
+    letters[1::2] = bytes(map(words.__getitem__, pieces[1::2]))
+    ends = array("q", accumulate(map(len, pieces)))
     spans = (Span(ends[m.start() - 1], ends[m.end() - 1]) for m in _RUN.finditer(letters))
     return [Omission(source_id, span, 1.0, "not in the response") for span in spans]
 
 
 _RUN = re.compile(rb"m(?:(?: s)* m)*")  # m: missing, s: a stop word, c: covered, a blank or a full stop between them
 # a stop ends a sentence only where no word follows at once ("3.5", "U.S.A" do not)
-_PARTING = re.compile(r"[.!?](?!\w)(?=.)|[;\n。！？]", re.DOTALL)
+_SENTENCE_BREAK = re.compile(r"[.!?](?!\w)(?=.)|[;\n。！？]", re.DOTALL)

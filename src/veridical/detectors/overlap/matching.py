@@ -1,6 +1,6 @@
-"""What counts as a word and as the same word, and a text read once under that: forms, counts, places.
+"""What counts as a word and as the same word, and the words of a text under that: forms, counts, positions.
 
-The comparing half of `detectors/overlap.py`; it knows no cases and no judgements.
+The comparing half of the overlap detector; it knows no cases and no judgements.
 """
 
 from __future__ import annotations
@@ -14,26 +14,33 @@ from functools import cache, lru_cache
 from veridical.core.segment import _UNSPACED, marks
 from veridical.core.spans import Span
 from veridical.core.stopwords import STOP_WORDS
-from veridical.detectors.overlap import quantities as values
+from veridical.detectors.overlap import quantities
 from veridical.detectors.overlap.stemmer import stem
 
-__all__ = ["WORDS", "Kin", "Profile", "Reading", "compiled", "share"]
+__all__ = ["WORDS", "CompoundMatches", "Normalization", "Profile", "clipped_overlap", "compiled"]
 
 _CACHED_WORDS = 1 << 17  # forms whose keys are kept, about 20 MB
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """How a text is cut and compared. `fold` keeps offsets; `keys` of a word is () where it does not count.
+class Normalization:
+    """How a text is cut into words and how words are compared.
 
     A word is supported by a text if any of its `keys` is among what the words of that text imply.
+
+    Attributes:
+        fold: Lower-cases a text without moving any character.
+        pattern: A regular expression for the words of a folded text.
+        keys: What a word may be found by, best first; () for a word that does not count.
+        implies: The keys that a word supports in another text.
+        exact: Whether a word implies its one key and no more; otherwise "co-operate" also is "cooperate".
     """
 
     fold: Callable[[str], str]
     pattern: Callable[[str], str]
     keys: Callable[[str], tuple[str, ...]]
     implies: Callable[[str], tuple[str, ...]]
-    exact: bool = True  # a word implies its one key and no more; else also "co-operate" is "cooperate"
+    exact: bool = True
 
 
 def _fold(text: str) -> str:
@@ -71,7 +78,7 @@ def _content_pattern(folded: str) -> str:
 
 
 def _values_pattern(folded: str) -> str:
-    return f"{values.PATTERN}|{_content_pattern(folded)}"
+    return f"{quantities.PATTERN}|{_content_pattern(folded)}"
 
 
 def _rouge_pattern(folded: str) -> str:
@@ -95,10 +102,10 @@ def _rouge_plain_keys(word: str) -> tuple[str, ...]:
 
 
 WORDS = {
-    "content": Reading(_fold, _content_pattern, _content_keys, _content_keys),
-    "values": Reading(_fold, _values_pattern, values.keys, values.implies, exact=False),
-    "rouge": Reading(_fold_rouge, _rouge_pattern, _rouge_keys, _rouge_keys),
-    "rouge-plain": Reading(_fold_rouge, _rouge_pattern, _rouge_plain_keys, _rouge_plain_keys),
+    "content": Normalization(_fold, _content_pattern, _content_keys, _content_keys),
+    "values": Normalization(_fold, _values_pattern, quantities.keys, quantities.implies, exact=False),
+    "rouge": Normalization(_fold_rouge, _rouge_pattern, _rouge_keys, _rouge_keys),
+    "rouge-plain": Normalization(_fold_rouge, _rouge_pattern, _rouge_plain_keys, _rouge_plain_keys),
 }
 
 
@@ -111,19 +118,19 @@ def compiled(pattern: str) -> re.Pattern[str]:
 class Profile:
     """The words of one text, counted by form and by what they imply.
 
-    `types` counts the forms that count as words, in order of first occurrence.
+    `types` counts the forms that count as words, in order of first occurrence; `counts` counts keys.
     """
 
-    __slots__ = ("_places", "counts", "pattern", "reading", "text", "total", "types")
+    __slots__ = ("_first_starts", "counts", "normalization", "pattern", "text", "total", "types")
 
-    def __init__(self, text: str, reading: Reading) -> None:
-        self.reading = reading
-        self.text = reading.fold(text)
-        self.pattern = reading.pattern(self.text)
+    def __init__(self, text: str, normalization: Normalization) -> None:
+        self.normalization = normalization
+        self.text = normalization.fold(text)
+        self.pattern = normalization.pattern(self.text)
         self.types: dict[str, int] = {}
         self.counts: dict[str, int] = {}
-        self._places: dict[str, int] | None = None
-        implies, types, counts = reading.implies, self.types, self.counts
+        self._first_starts: dict[str, int] | None = None
+        implies, types, counts = normalization.implies, self.types, self.counts
         for form, count in Counter(compiled(self.pattern).findall(self.text)).items():
             implied = implies(form)
             if implied:
@@ -132,26 +139,28 @@ class Profile:
                     counts[key] = counts.get(key, 0) + count
         self.total = sum(types.values())
 
-    def first(self, key: str) -> str:
+    def first_form(self, key: str) -> str:
         """The form that is the first to imply `key`, which some form must."""
-        implies = self.reading.implies
+        implies = self.normalization.implies
         return next(form for form in self.types if key in implies(form))
 
-    def place(self, form: str) -> Span:
-        """Where the word `form` first stands."""
-        at = self._quick_place(form)
-        if at < 0:
-            if self._places is None:
-                self._places = {}
+    def first_span(self, form: str) -> Span:
+        """The first occurrence of the word `form`."""
+        start = self._search(form)
+        if start < 0:
+            if self._first_starts is None:
+                self._first_starts = {}
                 for match in compiled(self.pattern).finditer(self.text):
-                    self._places.setdefault(match[0], match.start())
-            at = self._places[form]
-        return Span(at, at + len(form))
+                    self._first_starts.setdefault(match[0], match.start())
+            start = self._first_starts[form]
+        return Span(start, start + len(form))
 
-    def _quick_place(self, form: str) -> int:
-        """The same by plain search, for words whose neighbours show where they end; -1 where they do not."""
+    def _search(self, form: str) -> int:
+        """The first start of `form` by plain search, where its neighbours show that it is a whole word; else -1."""
         text = self.text
-        if not self.reading.exact or not (text.isascii() or (self.reading.fold is _fold and form.isalnum())):
+        if not self.normalization.exact or not (
+            text.isascii() or (self.normalization.fold is _fold and form.isalnum())
+        ):
             return -1
         rare = None if self.pattern in (_ASCII, _LETTERS) else _rare()
         at = text.find(form)
@@ -164,77 +173,83 @@ class Profile:
             at = text.find(form, at + 1)
         return at
 
-    def supported(self, form: str) -> str | None:
+    def matching_key(self, form: str) -> str | None:
         """The key by which this text has the word `form` of another text, or None."""
-        for key in self.reading.keys(form):
+        for key in self.normalization.keys(form):
             if key in self.counts:
                 return key
         return None
 
 
-class Kin:
-    """Words of a response and of a source that differ only by a hyphen or a space: forms of ours and of theirs.
+class CompoundMatches:
+    """Words of a response and of a source that differ only by a hyphen or a space ("co-operate", "cooperate").
 
-    `parts` has, for a word of ours that stands parted in the source, the place of its parts.
+    `response_forms` and `source_forms` are the matching forms of each side. `split_spans` has, for a word of the
+    response that the source writes in two parts, the span of those; `joined_forms` has, for a part of a word in the
+    response, the one word that the source has instead.
     """
 
-    __slots__ = ("ours", "parts", "theirs", "wholes")
+    __slots__ = ("joined_forms", "response_forms", "source_forms", "split_spans")
 
     def __init__(self, response: Profile, source: Profile) -> None:
-        self.ours: set[str] = set()
-        self.theirs: set[str] = set()
-        self.parts: dict[str, Span] = {}
-        self.wholes: dict[str, str] = {}
-        if response.reading.exact:
+        self.response_forms: set[str] = set()
+        self.source_forms: set[str] = set()
+        self.split_spans: dict[str, Span] = {}
+        self.joined_forms: dict[str, str] = {}
+        if response.normalization.exact:
             return
-        for a, b in values.neighbours(response.text, response.types):
-            whole = source.supported(a + b)
-            if whole is not None:
-                form = source.first(whole)
-                self.ours |= {a, b}
-                self.theirs.add(form)
-                self.wholes.update({a: form, b: form})
+        for a, b in quantities.adjacent_words(response.text, response.types):
+            key = source.matching_key(a + b)
+            if key is not None:
+                form = source.first_form(key)
+                self.response_forms |= {a, b}
+                self.source_forms.add(form)
+                self.joined_forms.update({a: form, b: form})
         for form in response.types:
-            if source.supported(form) is not None:
+            if source.matching_key(form) is not None:
                 continue
-            for a, b, at in values.parted(form, source.text, source.types):
-                self.ours.add(form)
-                self.theirs |= {a, b}
-                self.parts[form] = Span(at, at + len(a) + 1 + len(b))
+            for a, b, at in quantities.split_compound(form, source.text, source.types):
+                self.response_forms.add(form)
+                self.source_forms |= {a, b}
+                self.split_spans[form] = Span(at, at + len(a) + 1 + len(b))
 
 
-def share(ours: Sequence[Profile], theirs: Sequence[Profile], kin: Iterable[set[str]]) -> float:
-    """The share of the words of `ours` that `theirs` have, with clipped counts; 0 if there are none."""
-    total = sum(profile.total for profile in ours)
+def clipped_overlap(words: Sequence[Profile], others: Sequence[Profile], compounds: Iterable[set[str]]) -> float:
+    """Calculate which share of the words of some texts other texts have too, with clipped counts.
+
+    Args:
+        words: The texts whose words are counted.
+        others: The texts in which they are looked for.
+        compounds: Forms of `words` that `others` have in another spelling (`CompoundMatches`), per pair of texts.
+
+    Returns:
+        The share in [0, 1]; 0 if there are no words.
+    """
+    total = sum(profile.total for profile in words)
     if not total:
         return 0.0
-    if ours[0].reading.exact:
-        return _same_keys(ours, theirs) / total
-    same = set().union(*kin)
+    if words[0].normalization.exact:
+        a, b = _pooled(words), _pooled(others)
+        if len(a) > len(b):
+            a, b = b, a
+        return sum([count if count < b[key] else b[key] for key, count in a.items() if key in b]) / total
+    other_spellings = set().union(*compounds)
     wanted: dict[str, int] = {}
-    have: dict[str, int] = {}
+    available: dict[str, int] = {}
     matched = 0
-    keys = ours[0].reading.keys
-    counts = [profile.counts for profile in theirs]
-    for profile in ours:
+    keys = words[0].normalization.keys
+    counts = [profile.counts for profile in others]
+    for profile in words:
         for form, count in profile.types.items():
             for key in keys(form):
                 there = sum([c[key] for c in counts if key in c])
                 if there:
-                    have[key] = there
+                    available[key] = there
                     wanted[key] = wanted.get(key, 0) + count
                     break
             else:
-                matched += count if form in same else 0
-    return (matched + sum(min(count, have[key]) for key, count in wanted.items())) / total
-
-
-def _same_keys(ours: Sequence[Profile], theirs: Sequence[Profile]) -> int:
-    """The clipped count of keys that both have."""
-    a, b = _pooled(ours), _pooled(theirs)
-    if len(a) > len(b):
-        a, b = b, a
-    return sum([count if count < b[key] else b[key] for key, count in a.items() if key in b])
+                matched += count if form in other_spellings else 0
+    return (matched + sum(min(count, available[key]) for key, count in wanted.items())) / total
 
 
 def _pooled(profiles: Sequence[Profile]) -> dict[str, int]:

@@ -17,7 +17,7 @@ from itertools import pairwise
 from veridical.core.stopwords import STOP_WORDS
 from veridical.detectors.overlap.stemmer import stem
 
-__all__ = ["PATTERN", "implies", "is_value", "keys", "neighbours", "parted"]
+__all__ = ["PATTERN", "adjacent_words", "implies", "is_value", "keys", "split_compound"]
 
 Value = tuple[tuple[str, ...], tuple[str, ...]]  # the keys of which one must be implied, and what is implied
 
@@ -193,8 +193,8 @@ def _plain_letters(word: str) -> str:
     """`word` without accents: "josé" as "jose", "ø" as "o"; marks of other scripts stay."""
     if word.isascii():
         return word
-    parted = unicodedata.normalize("NFD", word.translate(_LETTERS))
-    return unicodedata.normalize("NFC", "".join(c for c in parted if not "\u0300" <= c <= "\u036f"))
+    decomposed = unicodedata.normalize("NFD", word.translate(_LETTERS))
+    return unicodedata.normalize("NFC", "".join(c for c in decomposed if not "\u0300" <= c <= "\u036f"))
 
 
 _LETTERS = str.maketrans({"ß": "ss", "ø": "o", "đ": "d", "ð": "d", "ł": "l", "æ": "ae", "œ": "oe", "þ": "th", "ı": "i"})
@@ -317,8 +317,8 @@ _READERS: dict[str, Callable[[re.Match[str]], Value]] = {
 # -------------------------------------------------------------------------------------------- other spellings
 
 
-def neighbours(text: str, known: Container[str]) -> Iterator[tuple[str, str]]:
-    """Pairs of words of `text`, both `known`, that only a hyphen or a space parts."""
+def adjacent_words(text: str, known: Container[str]) -> Iterator[tuple[str, str]]:
+    """Pairs of words of `text`, both `known`, with only a hyphen or a space between them."""
     for (a, end, _), (b, _, start) in pairwise((m[0], m.end(), m.start()) for m in _LETTER_RUN.finditer(text)):
         if start == end + 1 and text[end] in " -‐‑" and a in known and b in known:
             yield a, b
@@ -327,13 +327,13 @@ def neighbours(text: str, known: Container[str]) -> Iterator[tuple[str, str]]:
 _LETTER_RUN = re.compile(r"[^\W\d_]+")
 
 
-def parted(word: str, text: str, known: Container[str]) -> Iterator[tuple[str, str, int]]:
-    """The two `known` words that make up `word` and stand in `text` parted by a hyphen or a space, and where."""
+def split_compound(word: str, text: str, known: Container[str]) -> Iterator[tuple[str, str, int]]:
+    """The pairs of `known` words that make up `word` and are in `text` with a hyphen or a space between, and where."""
     if len(word) < 5 or not word.isalpha():
         return
     for i in range(2, len(word) - 1):
         a, b = word[:i], word[i:]
         if a in known and b in known:
-            place = re.search(rf"(?<![^\W_]){a}[ ‐‑-]{b}(?![^\W_])", text)
-            if place:
-                yield a, b, place.start()
+            match = re.search(rf"(?<![^\W_]){a}[ ‐‑-]{b}(?![^\W_])", text)
+            if match:
+                yield a, b, match.start()

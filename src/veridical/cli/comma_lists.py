@@ -1,0 +1,69 @@
+"""Option values that are lists: names or numbers, separated by commas."""
+
+from __future__ import annotations
+
+import math
+
+from veridical.core.errors import InputError
+
+__all__ = ["parse_counts", "parse_names", "parse_numbers", "parse_thresholds"]
+
+
+def parse_names(text: str | None) -> list[str]:
+    """The names in `text`, without the white space around them; [] for None.
+
+    >>> parse_names("f1, roc_auc")
+    ['f1', 'roc_auc']
+    """
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def parse_numbers(text: str, option: str) -> tuple[float, ...]:
+    """The numbers in `text`; `InputError`, which names `option`, for anything else.
+
+    >>> parse_numbers("0.1,0.01", "--learning-rate")
+    (0.1, 0.01)
+    """
+    try:
+        numbers = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        numbers = ()
+    if not numbers or not all(map(math.isfinite, numbers)):
+        raise InputError(f"{option} is {text!r}", hint="numbers, separated by commas")
+    return numbers
+
+
+def parse_counts(text: str, option: str) -> tuple[int, ...]:
+    """The whole numbers from 0 in `text`; `InputError`, which names `option`, for anything else, such as 1.5.
+
+    >>> parse_counts("20,50", "--batch-size")
+    (20, 50)
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdecimal() for part in parts):
+        raise InputError(f"{option} is {text!r}", hint="whole numbers, separated by commas")
+    return tuple(int(part) for part in parts)
+
+
+def parse_thresholds(text: str | None) -> float | dict[str, float] | None:
+    """One threshold for all levels, or one per level that is named; whether they are in range is for others to check.
+
+    >>> parse_thresholds("0.4"), parse_thresholds("response=0.6,span=0.4")
+    (0.4, {'response': 0.6, 'span': 0.4})
+    """
+    if text is None:
+        return None
+    thresholds: dict[str, float] = {}
+    try:
+        if "=" not in text:
+            return float(text)
+        for part in text.split(","):
+            level, equals, number = part.partition("=")
+            if not equals or level.strip() in thresholds:
+                raise ValueError(part)
+            thresholds[level.strip()] = float(number)
+    except ValueError:
+        raise InputError(
+            f"--threshold is {text!r}", hint="a number, or one per level, such as response=0.6,span=0.4"
+        ) from None
+    return thresholds

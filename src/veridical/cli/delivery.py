@@ -1,0 +1,134 @@
+"""Results on their way out: printed as they come, written as a page, and turned into the exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from veridical.cli.options import OutputOptions, TextOutputOptions, write_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from veridical.core.types import Outcome
+    from veridical.llm.connection import Connection
+
+__all__ = ["Result", "deliver", "plain_console", "print_dry_run", "write_page"]
+
+
+class Result(Protocol):
+    """What every command's results have in common."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """What was decided: clear, flagged or unjudged."""
+
+
+R = TypeVar("R", bound=Result)
+
+
+def deliver(
+    results: Iterable[R],
+    output: OutputOptions,
+    *,
+    show: Callable[[Iterable[R], Console], None],
+    page: Callable[[Sequence[R]], str] | None = None,
+    text_of: Callable[[R], tuple[str, str]] | None = None,
+) -> int:
+    """Write each result as it comes, then the page if one is wanted.
+
+    Args:
+        results: May be lazy; it is read once.
+        output: The form that the user chose.
+        show: Prints results for people to read.
+        page: The results as an HTML page; it gets all of them at the end.
+        text_of: The case id and the text of a result, for `--text`.
+
+    Returns:
+        The exit code: 1 if any result is flagged, else 3 if any could not be judged, else 0.
+    """
+    from veridical.cli.progress import counted
+    from veridical.core.serialization import encode
+    from veridical.core.types import Outcome
+
+    outcomes: set[Outcome] = set()
+    for_page: list[R] = []
+
+    def noted() -> Iterator[R]:
+        for result in counted(results, "cases"):
+            outcomes.add(result.outcome)
+            if output.html is not None:
+                for_page.append(result)
+            yield result
+
+    if output.json:
+        for result in noted():
+            sys.stdout.write(encode(result) + "\n")
+            sys.stdout.flush()
+    elif isinstance(output, TextOutputOptions) and output.text and text_of is not None:
+        write_texts(text_of(result) for result in noted())
+    else:
+        show(noted(), plain_console())
+    if output.html is not None and page is not None:
+        write_page(output.html, page(for_page))
+    return 1 if Outcome.FLAGGED in outcomes else 3 if Outcome.UNJUDGED in outcomes else 0
+
+
+def write_texts(texts: Iterable[tuple[str, str]]) -> None:
+    """Write (id, text) pairs: a single text exactly as it is, several of them each under a line `==> ID <==`."""
+    from veridical.core.text import visible
+
+    first: tuple[str, str] | None = None
+    several = False
+    for pair in texts:
+        if first is None:
+            first = pair
+            continue
+        for id, text in (pair,) if several else (first, pair):
+            sys.stdout.write(f"==> {visible(id)} <==\n{text}\n\n")
+        several = True
+        sys.stdout.flush()
+    if first is not None and not several:
+        sys.stdout.write(first[1])
+
+
+def plain_console() -> Console:
+    """Standard output, where nothing in a text is taken for markup."""
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, emoji=False, soft_wrap=False)
+
+
+def write_page(path: Path, page: str) -> None:
+    """Write an HTML page, and say so on standard error."""
+    from veridical.core.files import write_whole
+
+    write_whole(path, page)
+    write_line(f"wrote {path}")
+
+
+def print_dry_run(connection: Connection) -> int:
+    """Print what the models of a dry run were asked, and return the exit code 0."""
+    from veridical.llm.budget import most_tokens
+    from veridical.llm.dry_run import DryRun
+
+    for model in connection.models.values():
+        requests = model.requests if isinstance(model, DryRun) else []
+        stages: dict[str, int] = {}
+        for request in requests:
+            stages[request.stage] = stages.get(request.stage, 0) + 1
+        prompt_tokens = sum(most_tokens(request)[0] for request in requests) // 4
+        completion_tokens = sum(request.max_tokens for request in requests)
+        by_stage = ", ".join(f"{stage} {n}" for stage, n in stages.items()) or "none"
+        cost = connection.cost_of(prompt_tokens, completion_tokens)
+        at_most = "" if cost is None else f"; at most about {cost:.4f}"
+        sys.stdout.write(
+            f"{model.name}: {len(requests)} calls ({by_stage}), about {prompt_tokens} prompt tokens, "
+            f"at most {completion_tokens} completion tokens{at_most}\n"
+        )
+    if not connection.models:
+        sys.stdout.write("No language model is asked.\n")
+    sys.stdout.write("Dry run: nothing was sent. Claims that turn out to be supported need no critique or revision.\n")
+    return 0

@@ -1,0 +1,68 @@
+"""Groups of command-line options: a dataclass that a command takes as one parameter stands for one option per field."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from copy import copy
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+
+from typer.models import OptionInfo
+
+__all__ = ["option_groups"]
+
+R = TypeVar("R")
+
+
+def option_groups(command: Callable[..., R]) -> Callable[..., R]:
+    """Decorate `command` for Typer: a parameter annotated with a dataclass becomes one option per field.
+
+    The fields are annotated as Typer parameters are (`Annotated[str, typer.Option(…)]`). A class attribute `PANEL`
+    of the dataclass is the help panel of its options. Raises `ValueError` if two groups have a field in common.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {}
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        annotation = hints[parameter.name]
+        if is_dataclass(annotation):
+            groups[parameter.name] = annotation
+            parameters += _parameters_of(annotation)
+        else:
+            kind = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(parameter.replace(kind=kind, annotation=annotation))
+
+    def run(**values: Any) -> R:
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        return command(**values)
+
+    run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _parameters_of(group: Any) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    panel = getattr(group, "PANEL", None)
+
+    def parameter(field: Field[Any]) -> inspect.Parameter:
+        annotation = hints[field.name]
+        kind, *extras = get_args(annotation)
+        for i, extra in enumerate(extras):
+            if isinstance(extra, OptionInfo) and extra.rich_help_panel is None:
+                extras[i] = copy(extra)
+                extras[i].rich_help_panel = panel
+        default = field.default
+        if field.default_factory is not MISSING:
+            default = field.default_factory()
+        return inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if default is MISSING else default,
+            annotation=Annotated[(kind, *extras)],  # type: ignore[valid-type]
+        )
+
+    return [parameter(field) for field in fields(group)]

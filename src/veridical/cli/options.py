@@ -1,0 +1,382 @@
+"""The options that several commands share: each group is declared once and builds what its options describe.
+
+A key is never an option: it comes from the environment or a file, because everyone on a machine can see arguments.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from typer import Argument, Option
+
+from veridical.cli.comma_lists import parse_counts, parse_names, parse_numbers
+
+if TYPE_CHECKING:
+    from veridical.core.errors import DataError
+    from veridical.core.types import Case, Example
+    from veridical.llm.connection import Connection
+    from veridical.models.load import Kind, LocalModel
+    from veridical.probes.options import ProbeOptions
+
+__all__ = [
+    "CaseFiles",
+    "ChatOptions",
+    "DataOptions",
+    "DecisionOptions",
+    "InputOptions",
+    "LocalModelOptions",
+    "OutputOptions",
+    "ProbeTrainingOptions",
+    "ServerOptions",
+    "TextOutputOptions",
+    "Threshold",
+    "this_command",
+    "write_line",
+]
+
+DETECTION = "Detection"
+OUTPUT = "Output"
+
+Threshold = Annotated[
+    str | None,
+    Option(
+        metavar="NUMBER",
+        help="Flag what scores at least this (0 to 1); or one number per level: response=0.6,span=0.4,coverage=…,"
+        "source=…. Default: the detector's own thresholds, else 0.5.",
+        rich_help_panel=DETECTION,
+    ),
+]
+JsonFlag = Annotated[bool, Option("--json", help="Print one JSON document per line instead of text.")]
+HtmlFile = Annotated[Path | None, Option(metavar="FILE", help="Also write an HTML report to FILE.")]
+LabelledData = Annotated[
+    str, Argument(metavar="SET:PATH", help="Labelled data: a data set's name and its path; see: veridical data list.")
+]
+LabelledSets = Annotated[
+    list[str],
+    Argument(metavar="SET:PATH…", help="Labelled data: data sets' names and paths; see: veridical data list."),
+]
+ModelFolder = Annotated[str, Option(metavar="FOLDER", help="The language model: a local folder, or a hub name.")]
+
+
+def this_command() -> str:
+    """The command line that is running, as it would be typed."""
+    return shlex.join(["veridical", *sys.argv[1:]])
+
+
+def write_line(line: str) -> None:
+    """Write a line to standard error."""
+    sys.stderr.write(line + "\n")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseFiles:
+    """One response and what belongs to it, each in a file."""
+
+    PANEL: ClassVar[str] = "Input"
+
+    response: Annotated[Path, Argument(metavar="RESPONSE", help="The response: a text file, or - for standard input.")]
+    sources: Annotated[
+        list[Path], Argument(metavar="SOURCE…", help="The sources it should rest on: text, .pdf, .html or .md files.")
+    ] = field(default_factory=list)
+    question: Annotated[
+        str | None, Option("--question", "-q", metavar="TEXT", help="The question that the response answers.")
+    ] = None
+    encoding: Annotated[str, Option(help="Encoding of text files.")] = "utf-8"
+    max_mb: Annotated[int, Option(help="Refuse files, and lines of a file of cases, that are larger.", min=1)] = 256
+
+    @property
+    def max_bytes(self) -> int:
+        """The largest file, or line of a file of cases, that is read."""
+        return self.max_mb * 1024 * 1024
+
+    def case(self, must_cover: list[Path] | None = None, perspectives: list[tuple[str, Path]] | None = None) -> Case:
+        """The case of the files; sources are called by their file names, or by their perspectives."""
+        from veridical.checking import make_case
+        from veridical.core.errors import DataError, InputError
+        from veridical.core.files import STDIN, read_text
+        from veridical.core.types import Source
+        from veridical.documents import read_document
+
+        files = [(path.name, path, None, False) for path in self.sources]
+        files += [(path.name, path, None, True) for path in must_cover or ()]
+        files += [(name, path, name, True) for name, path in perspectives or ()]  # type: ignore[misc]
+        if [self.response, *(path for _, path, _, _ in files)].count(STDIN) > 1:
+            raise InputError("standard input (-) is named more than once", hint="read only one of the texts from it")
+        text = read_text(self.response, encoding=self.encoding, max_bytes=self.max_bytes)
+        if not text.strip():
+            raise DataError("the response is empty", path=self.response, hint="there is nothing to check")
+        names = unique_names([name for name, _, _, _ in files])
+        sources = [
+            Source(name, read_document(path, encoding=self.encoding, max_bytes=self.max_bytes), perspective, must)
+            for name, (_, path, perspective, must) in zip(names, files, strict=True)
+        ]
+        return make_case(text, sources, question=self.question, id=self.response.name)
+
+
+def unique_names(names: list[str]) -> list[str]:
+    """`names`, where one that was there before gets a number.
+
+    >>> unique_names(["a.txt", "b.txt", "a.txt"])
+    ['a.txt', 'b.txt', 'a.txt (2)']
+    """
+    unique: dict[str, None] = {}
+    for name in names:
+        variants = (name, *(f"{name} ({i})" for i in range(2, len(unique) + 3)))
+        unique[next(variant for variant in variants if variant not in unique)] = None
+    return list(unique)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputOptions(CaseFiles):
+    """What is checked: one response with its sources, or a file of cases."""
+
+    response: Annotated[
+        Path,
+        Argument(metavar="RESPONSE", help="The response: a text file, - for standard input, or cases (.json, .jsonl)."),
+    ]
+    must_cover: Annotated[
+        list[Path], Option(metavar="FILE", help="A source that the response has to cover. Repeatable.")
+    ] = field(default_factory=list)
+    perspective: Annotated[
+        list[str],
+        Option(
+            metavar="NAME=FILE",
+            help="A source to cover, one per perspective, such as pro=for.txt. Repeatable; the worst perspective "
+            "counts.",
+        ),
+    ] = field(default_factory=list)
+    cases: Annotated[
+        bool, Option("--cases", help="RESPONSE holds cases, whatever its file ending (needed with -).")
+    ] = False
+
+    def read(self) -> Iterator[Case]:
+        """The cases, lazily; `InputError` if sources or a question are given beside a file of cases."""
+        from veridical.core.errors import InputError
+        from veridical.documents import CASE_ENDINGS, read_cases
+
+        if self.cases or self.response.suffix.lower() in CASE_ENDINGS:
+            if self.sources or self.must_cover or self.perspective or self.question:
+                raise InputError(
+                    f"{self.response} holds cases, and sources or a question are given too",
+                    hint="put them into the cases",
+                )
+            return read_cases(self.response, max_bytes=self.max_bytes)
+        perspectives = []
+        for text in self.perspective:
+            name, equals, path = text.partition("=")
+            if not (name and equals and path):
+                raise InputError(f"--perspective {text!r} is not NAME=FILE", hint="such as --perspective pro=for.txt")
+            perspectives.append((name, Path(path)))
+        return iter([self.case(self.must_cover, perspectives)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecisionOptions:
+    """From which scores something is flagged, and when the command fails."""
+
+    PANEL: ClassVar[str] = DETECTION
+
+    threshold: Threshold = None
+    fail_over: Annotated[
+        float | None, Option(help="Exit with 1 only if a response-level score is above this (0 to below 1).")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ModelName:
+    PANEL: ClassVar[str] = "Language model"
+
+    model: Annotated[
+        str | None,
+        Option(
+            "--model",
+            "-m",
+            metavar="NAME",
+            help="A model's name on the server, a local folder, or scripted:FILE (canned replies in JSON, for tests).",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions:
+    """How chat models are reached, and what they may cost."""
+
+    PANEL: ClassVar[str] = "Language model"
+
+    base_url: Annotated[
+        str | None,
+        Option(
+            metavar="URL",
+            help="An OpenAI-compatible server, such as http://127.0.0.1:8000/v1. Default: $OPENAI_BASE_URL, else "
+            "OpenAI.",
+        ),
+    ] = None
+    key_env: Annotated[
+        str | None,
+        Option(
+            metavar="VARIABLE",
+            help="The environment variable that holds the API key. Default: OPENAI_API_KEY, for OpenAI's server only.",
+        ),
+    ] = None
+    prices: Annotated[
+        str | None, Option(metavar="IN,OUT", help="Prices of a million prompt tokens and a million completion tokens.")
+    ] = None
+    max_cost: Annotated[float | None, Option(help="Spend at most this in total (needs --prices).")] = None
+    max_calls: Annotated[int | None, Option(help="Send at most this many requests.")] = None
+    concurrency: Annotated[int, Option(help="Requests in flight at once.", min=1)] = 8
+    timeout: Annotated[float, Option(help="Time limit of one request, in seconds.", min=0.1)] = 120.0
+    cache: Annotated[
+        Path | None, Option(metavar="FILE", help="Store replies in FILE and reuse them, so that none is paid twice.")
+    ] = None
+    dry_run: Annotated[bool, Option("--dry-run", help="Count the calls and tokens this would take; send nothing.")] = (
+        False
+    )
+
+    def connection(self, model: str | None = None, *, cache: Path | None = None) -> Connection:
+        """How every chat model of one command is reached; `cache` is used where `--cache` is not given."""
+        from veridical.llm.connection import Connection, read_prices
+
+        return Connection(
+            model=model,
+            base_url=self.base_url,
+            key_env=self.key_env,
+            prices=None if self.prices is None else read_prices(self.prices),
+            max_cost=self.max_cost,
+            max_calls=self.max_calls,
+            concurrency=self.concurrency,
+            timeout=self.timeout,
+            cache=self.cache or cache,
+            dry_run=self.dry_run,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatOptions(ServerOptions, _ModelName):
+    """The chat model of a command, how it is reached, and what it may cost."""
+
+    def connection(self, model: str | None = None, *, cache: Path | None = None) -> Connection:
+        """How every chat model of the command is reached; `--model` is used where no other model is named."""
+        return super().connection(model or self.model, cache=cache)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions:
+    """In which form results are written."""
+
+    PANEL: ClassVar[str] = OUTPUT
+
+    html: HtmlFile = None
+    json: JsonFlag = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOutputOptions(OutputOptions):
+    """The same, for commands that make a new text."""
+
+    PANEL: ClassVar[str] = OUTPUT
+
+    text: Annotated[bool, Option("--text", help="Print only the resulting text.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataOptions:
+    """Which rows of labelled data are read."""
+
+    PANEL: ClassVar[str] = "Data"
+
+    split: Annotated[str | None, Option(metavar="NAME", help="Read only this split of the data.")] = None
+    skip_bad: Annotated[bool, Option("--skip-bad", help="Skip and count rows that cannot be read.")] = False
+
+    @contextmanager
+    def read(self, spec: str) -> Iterator[Iterator[Example]]:
+        """The examples of SET:PATH; in the end standard error says how many rows were skipped, and the first one."""
+        from veridical.datasets import read
+
+        skipped: list[DataError] = []
+        yield read(spec, self.split, on_bad=skipped.append if self.skip_bad else None)
+        if skipped:
+            write_line(f"veridical: {len(skipped)} rows were skipped; the first: {skipped[0]}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalModelOptions:
+    """Where and in which precision a local model runs."""
+
+    PANEL: ClassVar[str] = "Local model"
+
+    device: Annotated[str, Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto"
+    dtype: Annotated[str, Option(help="Precision of the model: auto, fp32, bf16 or fp16.")] = "auto"
+
+    def load(self, name: str, kinds: tuple[Kind, ...] = ("causal",)) -> LocalModel:
+        """The model called `name`: a local folder, or a hub name."""
+        from veridical.models.load import load
+
+        return load(name, device=self.device, dtype=self.dtype, kinds=kinds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeTrainingOptions(LocalModelOptions):
+    """How probes on a local model are trained."""
+
+    PANEL: ClassVar[str] = "Probes"
+
+    kind: Annotated[str, Option(help="Type of probe: linear, pooling or mlp.")] = "pooling"
+    objective: Annotated[
+        str | None,
+        Option(help="What probes predict: token, response, or both (token,response). Default: all that is labelled."),
+    ] = None
+    template: Annotated[
+        str, Option(help="The prompt template that turns a case into the model's input: general, tldr, chat, raw …")
+    ] = "general"
+    learning_rate: Annotated[str, Option(metavar="LIST", help="Learning rates to try, separated by commas.")] = (
+        "0.1,0.01,0.001"
+    )
+    batch_size: Annotated[
+        str, Option(metavar="LIST", help="Batch sizes to try, in responses, separated by commas.")
+    ] = "50"
+    patience: Annotated[int, Option(help="Stop after this many epochs without a better validation loss.", min=1)] = 10
+    epochs: Annotated[int, Option(help="Maximum number of epochs.", min=1)] = 200
+    seed: Annotated[
+        int, Option(help="Random seed of the split by document, the batches, the initial weights and the bootstrap.")
+    ] = 0
+    split: Annotated[str | None, Option(metavar="NAME", help="Read only this split of the data.")] = None
+    store: Annotated[
+        Path | None,
+        Option(
+            metavar="FOLDER",
+            help="Keep the activations in FOLDER; a later run reuses them, and an interrupted one continues.",
+        ),
+    ] = None
+    memory: Annotated[float, Option(help="Gigabytes of activations to hold in memory.", min=0.001)] = 2.0
+    max_tokens: Annotated[int | None, Option(help="Context length in tokens. Default: the model's.")] = None
+
+    @property
+    def memory_bytes(self) -> int:
+        """`--memory` in bytes."""
+        return int(self.memory * 1e9)
+
+    @property
+    def objectives(self) -> tuple[str, ...] | None:
+        """The objectives that are named, None for all that is labelled."""
+        return None if self.objective is None else tuple(parse_names(self.objective))
+
+    def training(self, *, hidden: int = 16, balanced: bool = False) -> ProbeOptions:
+        """The hyperparameters."""
+        from veridical.probes.options import ProbeOptions
+
+        return ProbeOptions(
+            kind=self.kind,
+            learning_rates=parse_numbers(self.learning_rate, "--learning-rate"),
+            batch_sizes=parse_counts(self.batch_size, "--batch-size"),
+            patience=self.patience,
+            max_epochs=self.epochs,
+            hidden=hidden,
+            balanced=balanced,
+            seed=self.seed,
+        )
