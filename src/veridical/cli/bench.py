@@ -19,7 +19,7 @@ from veridical.cli.options import OUTPUT, ChatOptions, DataOptions, Threshold, t
 from veridical.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from veridical.bench.results import Row
+    from veridical.bench.results import ResultRow
     from veridical.bench.settings import Settings
 
 
@@ -233,7 +233,7 @@ def _dry_run(settings: Settings) -> int:
     return print_dry_run(settings.connection)
 
 
-def _run(settings: Settings, out: Path | None) -> list[Row]:
+def _run(settings: Settings, out: Path | None) -> list[ResultRow]:
     """The rows of this run, those that `out` had already among them; a detector's rows are kept as soon as made."""
     from veridical.bench.results import read_rows
     from veridical.bench.run import run
@@ -241,13 +241,13 @@ def _run(settings: Settings, out: Path | None) -> list[Row]:
     from veridical.core.serialization import encode
 
     kept = read_rows([out]) if out and out.exists() else []
-    known: dict[str, list[Row]] = {}
+    known: dict[str, list[ResultRow]] = {}
     for row in kept:
-        known.setdefault(row.unit, []).append(row)
-    rows: list[Row] = []
+        known.setdefault(row.run_id, []).append(row)
+    rows: list[ResultRow] = []
     for made in run(settings, known):
         rows += made
-        if out and made[0].unit not in known:
+        if out and made[0].run_id not in known:
             kept += made
             write_whole(out, "".join(encode(row) + "\n" for row in kept))
     if settings.journal and settings.journal.is_dir():

@@ -62,7 +62,7 @@ KINDS: dict[str, Kind] = {
     "revised": Kind("veridical.revise:Revised"),
     "guarded": Kind("veridical.guard.types:Guarded"),
     "prevalence": Kind("veridical.tasks.papers:StudyRow"),
-    "row": Kind("veridical.bench.results:Row"),
+    "row": Kind("veridical.bench.results:ResultRow"),
     "comparison": Kind("veridical.bench.compare:Comparison"),
     "finding": Kind("veridical.probes.analysis.results:Finding"),
     "peak": Kind("veridical.probes.analysis.results:Peak"),

@@ -15,25 +15,36 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from veridical.core.errors import InputError
-from veridical.core.types import DEFAULT_THRESHOLD, Example, Judgement, check_threshold
+from veridical.core.types import DEFAULT_THRESHOLD, Example, Judgement, Level, check_threshold
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats, as_weight
 from veridical.metrics.significance import draw_documents, percentile_interval
 
-__all__ = ["FunctionOfSums", "Measured", "Metric", "Project", "RankingArea", "Statistic", "interval", "measure"]
+__all__ = [
+    "METRIC_LEVELS",
+    "FunctionOfSums",
+    "Measured",
+    "Metric",
+    "Project",
+    "RankingArea",
+    "Statistic",
+    "interval",
+    "measure",
+]
 
 Project: TypeAlias = Callable[[Example, Judgement, float], "Floats | None"]
 
 _DRAWN_WEIGHTS = 4_000_000  # weights of rows held at once while a ranking metric is resampled, about 32 MB
 
-# What a detector has to score, and a data set to label, for a level to mean anything; either of a set is enough.
-_NEEDS = {
-    "response": ({"response", "span"}, {"response", "span", "token", "claim", "pair"}),
-    "pair": ({"response", "span"}, {"pair"}),
-    "token": ({"span"}, {"span", "token"}),
-    "character": ({"span"}, {"span", "token"}),
-    "span": ({"span"}, {"span", "token"}),
-    "coverage": ({"coverage"}, {"coverage"}),
+# for each level of a metric: what a detector has to score, and a data set to label; any of a set is enough
+METRIC_LEVELS: dict[str, tuple[set[Level], set[str]]] = {
+    "response": ({Level.RESPONSE, Level.SPAN}, {"response", "span", "token", "claim", "pair"}),
+    "pair": ({Level.RESPONSE, Level.SPAN}, {"pair"}),
+    "token": ({Level.SPAN}, {"span", "token"}),
+    "character": ({Level.SPAN}, {"span", "token"}),
+    "span": ({Level.SPAN}, {"span", "token"}),
+    "coverage": ({Level.COVERAGE, Level.SOURCE}, {"coverage"}),
+    "source": ({Level.SOURCE}, {"coverage"}),
 }
 
 
@@ -110,8 +121,8 @@ class RankingArea:
 class Metric:
     """One metric: its name, what it means, and its two steps (`project` for rows, `statistic` for the value).
 
-    `level` is "response", "pair", "token", "character", "span" or "coverage": the units that are counted, and the key
-    of the threshold that applies to them. `low` and `high` are its range.
+    `level` is one of `METRIC_LEVELS`: the units that are counted, and the key of the threshold that applies to them.
+    `low` and `high` are its range.
     """
 
     name: str
@@ -158,8 +169,8 @@ class Metric:
         >>> METRICS["f1_sp"].fits(["response"], ["span"]), METRICS["f1"].fits(["span"], ["token"])
         (False, True)
         """
-        scored, labelled = _NEEDS[self.level]
-        return not scored.isdisjoint(detector) and not labelled.isdisjoint(data)
+        scored, labelled = METRIC_LEVELS[self.level]
+        return not scored.isdisjoint(map(Level, detector)) and not labelled.isdisjoint(data)
 
 
 @dataclass(frozen=True, slots=True)
