@@ -128,7 +128,7 @@ def test_a_bench_run_that_spent_its_budget_goes_on_and_pays_for_nothing_twice(co
     with serving(truth) as server:
         code, out, err = bench(command, server, "judge", "--max-calls", "70", "--out", "rows.jsonl")
         assert (code, out) == (3, "")
-        assert "judge:yes_no:m on jsonl: the budget is spent, 64 of 80 cases are judged" in err
+        assert "judge:yes_no:m on jsonl:doors.jsonl: the budget is spent, 64 of 80 cases are judged" in err
         assert len(err.splitlines()) == 1
         assert not Path("rows.jsonl").exists()
         assert len(server.asked) == 70

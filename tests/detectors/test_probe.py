@@ -22,11 +22,11 @@ pytest.importorskip("transformers")
 
 from tests.probes.samples import WRONG, example, examples  # noqa: E402
 from veridical.detectors.local.probe import Probe  # noqa: E402
-from veridical.detectors.local.probe_streaming import Watch  # noqa: E402
 from veridical.models import template  # noqa: E402
 from veridical.models.artifact import save_artifact  # noqa: E402
 from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
+from veridical.models.monitor import ProbeMonitor  # noqa: E402
 from veridical.models.runner import Result, Runner, Want  # noqa: E402
 from veridical.models.testing import tiny  # noqa: E402
 from veridical.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
@@ -389,16 +389,50 @@ def test_generation_stops_at_a_threshold(probe: Probe) -> None:
         live.stop_above(0.5, "word")
 
 
-def test_the_hook_for_any_loop(probe: Probe) -> None:
+def test_the_monitor_in_any_loop(probe: Probe) -> None:
     model = probe.base()
     (encoded,) = encode(model, CASE, "tldr")
     (result,) = Runner(model).run([encoded], Want(logprobs=False, sublayers=probe.sublayers))
-    watch = Watch(probe.heads)
-    states = torch.from_numpy(np.stack([result.hidden[s] for s in watch.sublayers]))
-    found = [watch.step(states[:, None, t])["token"][0] for t in range(states.shape[1])]
-    np.testing.assert_allclose(found, offline(probe, CASE)["token"], atol=1e-5)
+    monitor = ProbeMonitor(probe.heads)
+    states = torch.from_numpy(np.stack([result.hidden[s] for s in monitor.sublayers]))
+    scores = [monitor.step(states[:, None, t])["token"][0] for t in range(states.shape[1])]
+    np.testing.assert_allclose(scores, offline(probe, CASE)["token"], atol=1e-5)
     with pytest.raises(CannotJudgeError, match="not finite"):
-        watch.step(states[:, None, 0] * float("nan"))
+        monitor.step(states[:, None, 0] * float("nan"))
+    with pytest.raises(InputError, match="cannot go back"):
+        monitor.rewind(1)
+
+
+def test_a_monitor_goes_back_to_any_token(probe: Probe) -> None:
+    monitor = ProbeMonitor(probe.heads, batch=2, rewindable=True)
+    random = torch.Generator().manual_seed(0)
+    states = torch.randn(12, len(monitor.sublayers), 2, 32, generator=random)
+    for state in states:
+        monitor.step(state)
+    scores = monitor.scores
+    for count in (9, 9, 4, 0):
+        monitor.rewind(count)
+        assert len(monitor) == count
+        for state in states[count:]:
+            monitor.step(state)
+        for objective, expected in scores.items():
+            np.testing.assert_array_equal(monitor.scores[objective], expected)
+
+
+def test_no_hook_is_left_behind_if_one_cannot_be_set(probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = probe.base().model
+
+    def hooks() -> int:
+        return sum(len(module._forward_hooks) for module in model.modules())
+
+    def refuse(hook: object) -> None:
+        raise RuntimeError("no more hooks")
+
+    before = hooks()
+    monkeypatch.setattr(model.base_model, "register_forward_hook", refuse)
+    with pytest.raises(RuntimeError, match="no more hooks"), probe.attach():
+        pass
+    assert hooks() == before
 
 
 def test_gold_and_probe_speak_the_same_language(probe: Probe) -> None:

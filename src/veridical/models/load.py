@@ -64,6 +64,11 @@ class LocalModel:
         return int(found) if found else self.max_positions
 
     @property
+    def dtype_name(self) -> str:
+        """The precision as `load` names it."""
+        return {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}[str(self.dtype).removeprefix("torch.")]
+
+    @property
     def model_type(self) -> str:
         """The architecture as the configuration names it ("llama", "gpt2" …)."""
         return str(self.model.config.get_text_config().model_type)

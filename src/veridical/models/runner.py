@@ -20,7 +20,7 @@ from veridical.core.errors import InputError
 from veridical.models.autograd_memory import out_of_memory
 from veridical.models.encode import Encoded
 from veridical.models.load import FORCED, LocalModel
-from veridical.models.sublayers import check_layout, sublayer_count, tapped
+from veridical.models.sublayers import capture_sublayers, check_layout, sublayer_count
 
 if TYPE_CHECKING:
     import torch
@@ -174,7 +174,7 @@ class Runner:
             hidden[index] = flat.index_select(0, rows).to(getattr(torch, want.dtype))
 
         with torch.inference_mode():
-            with tapped(self.model, taps, take) if taps else nullcontext():
+            with capture_sublayers(self.model, taps, take) if taps else nullcontext():
                 states = self._states(inputs, want)
             heads = self._heads(states, batch, rows, want) if want.head else {}
             kept = {i: tensor.cpu().numpy() for i, tensor in hidden.items()}

@@ -1,18 +1,19 @@
 """Probes on a local language model's hidden states, offline and while the model is still writing.
 
 Chwang et al. 2024. The artifact comes from `veridical train probe`. A response is read by forced decoding, whoever
-wrote it; where the base model itself writes, `attach` listens to its forward passes and `stream` runs them.
+wrote it; where the base model itself writes it, `attach` monitors its forward passes and `stream` runs them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,17 +25,16 @@ from veridical.core.spans import Span
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level
 from veridical.detectors.local.probe_settings import ProbeSettings
+from veridical.detectors.local.probe_streaming import ProbeSession
 from veridical.detectors.local.word_scores import UNITS, word_verdicts
 from veridical.metrics.calibration import calibrator
 from veridical.models.artifact import DETECTOR, Artifact, check_base, load_artifact
 from veridical.models.encode import Encoded, encode
 from veridical.models.load import READERS, LocalModel, load
+from veridical.models.monitor import ProbeMonitor
 from veridical.models.probe_heads import Probes, from_tensors, score
 from veridical.models.runner import Result, Runner, Want
 from veridical.models.template import get_template
-
-if TYPE_CHECKING:
-    from veridical.detectors.local.probe_streaming import Attached, ProbeSession
 
 __all__ = ["UNITS", "Head", "Probe", "judgement_of", "load_heads"]
 
@@ -259,19 +259,26 @@ class Probe:
         )
 
     def stream(self, case: Case, *, unit: str = "token", prompt_ids: Sequence[int] | None = None) -> ProbeSession:
-        """A session that judges a response to `case` while it is written; `case.response` is not read.
+        """Return a session that judges a response to `case` while it is generated; `case.response` is ignored.
 
-        `prompt_ids` are the tokens that the response's tokens follow, where they are not the template's.
+        `prompt_ids` are the tokens before the response's, where they are not the template's.
         """
-        from veridical.detectors.local.probe_streaming import ProbeSession
+        return ProbeSession(self.base(), self.heads, self.settings, case, unit=unit, prompt_ids=prompt_ids)
 
-        return ProbeSession(self, case, unit=unit, prompt_ids=prompt_ids)
+    @contextmanager
+    def attach(self, *, batch: int = 1) -> Iterator[ProbeMonitor]:
+        """Score the tokens of every forward pass of the base model while the context lasts, whoever runs it.
 
-    def attach(self, *, batch: int = 1) -> Attached:
-        """A context in which every forward pass of the base model is judged, whoever calls it (`generate` does)."""
-        from veridical.detectors.local.probe_streaming import Attached
+            with probe.attach() as monitor:
+                model.generate(**prompt, stopping_criteria=[monitor.stop_above(0.9)])
+            monitor.scores["token"]
 
-        return Attached(self.base(), self.heads, batch=batch)
+        The first pass is taken for the prompt and not judged. `batch` responses are generated side by side.
+        """
+        model = self.base()
+        monitor = ProbeMonitor(self.heads, batch=batch, device=model.device)
+        with monitor.attached(model):
+            yield monitor
 
 
 def judgement_of(
