@@ -23,7 +23,7 @@ from veridical.detectors.local.word_scores import UNITS, word_verdicts
 from veridical.models.artifact import identity
 from veridical.models.encode import Encoded, default_template, encode
 from veridical.models.load import DTYPES, FORCED, LocalModel, load
-from veridical.models.runner import Result, Runner, Want
+from veridical.models.runner import RequestedOutputs, Result, Runner
 from veridical.models.template import get_template
 
 __all__ = ["SCORES", "Logprob", "token_scores"]
@@ -116,7 +116,7 @@ class Logprob:
                 windows.append(slice(start, len(sequences)))
             else:
                 windows.append("the tokenizer has no token for anything in the response")
-        want = Want(self.score == "logprob", self.score == "entropy", self.score == "rank")
+        want = RequestedOutputs(self.score == "logprob", self.score == "entropy", self.score == "rank")
         results = list(Runner(model).run(sequences, want)) if model else []
         vocabulary = model.model.get_output_embeddings().weight.shape[0] if model else 0
         return [

@@ -33,7 +33,7 @@ from veridical.models.encode import Encoded, encode
 from veridical.models.load import READERS, LocalModel, load
 from veridical.models.monitor import ProbeMonitor
 from veridical.models.probe_heads import Probes, from_tensors, score
-from veridical.models.runner import Result, Runner, Want
+from veridical.models.runner import RequestedOutputs, Result, Runner
 from veridical.models.template import get_template
 
 __all__ = ["UNITS", "Head", "Probe", "judgement_of", "load_heads"]
@@ -216,7 +216,7 @@ class Probe:
         plans: list[slice | str] = []
         for case, there in zip(cases, wordy, strict=True):
             plans.append(self._plan(model, case, sequences) if there else "the response has no words")
-        want = Want(logprobs=False, sublayers=self.sublayers)
+        want = RequestedOutputs(logprobs=False, sublayers=self.sublayers)
         results = list(Runner(model).run(sequences, want))
         return [
             Judgement(case.id, self.name, judged=(), notes=(plan,))
