@@ -222,19 +222,20 @@ def test_spec(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("argument", "error", "match"),
     [
-        (None, InputError, "needs a model"),
         ("x,score=luck", UnknownNameError, "known: entropy, logprob, rank"),
         ("x,unit=line", UnknownNameError, "unit of logprob"),
         ("x,template=tldrr", UnknownNameError, "did you mean tldr"),
-        ("x,rank", UnknownNameError, "option of logprob"),
+        ("x,rank", InputError, "does not take 'rank'.*score"),
         ("x,luck=1", UnknownNameError, "option of logprob"),
         ("x,max_windows=0", InputError, "whole number"),
         ("x,dtype=int8", UnknownNameError, "dtype of logprob"),
     ],
 )
-def test_a_spec_that_makes_no_sense(argument: str | None, error: type[Exception], match: str) -> None:
+def test_a_spec_that_makes_no_sense(argument: str, error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         load_detector(f"logprob:{argument}")
+    with pytest.raises(InputError, match="needs a model"):
+        load_detector("logprob")
 
 
 def test_on_a_real_model(shared_models: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from veridical.core.errors import CannotJudgeError, DataError, InputError, UnknownNameError
 from veridical.core.segment import words
-from veridical.core.types import Case, Judgement, Source, Verdict, check_judgement
+from veridical.core.types import Case, Judgement, Level, Source, Verdict, check_judgement
 from veridical.detectors import load_detector
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -90,7 +90,7 @@ def test_it_finds_what_it_was_trained_to_find(probe: Probe) -> None:
         pytest.skip("a mean over all before cannot point at a single word")
     case = Case("1", "the cat and dogs sat near Paris.", (Source("a", "The cat sat on the mat in the house."),))
     (judgement,) = probe.judge([case])
-    flagged = {v.span.of(case.response) for v in judgement.verdicts if v.score >= probe.threshold}
+    flagged = {v.span.of(case.response) for v in judgement.verdicts if v.score >= probe.thresholds[Level.SPAN]}
     assert flagged == {"dogs", "Paris"}
     assert flagged < WRONG
 
@@ -145,8 +145,9 @@ def test_spec(folder: Path, tmp_path: Path) -> None:
     detector = load_detector(f"probe:{folder},model={moved},unit=token,dtype=fp32,max_windows=2,device=cpu")
     assert (detector.model, detector.unit, detector.max_windows) == (str(moved), "token", 2)
     assert detector.judge([CASE])[0].hallucination is not None
+    with pytest.raises(InputError, match="needs a trained probe"):
+        load_detector("probe")
     for argument, error, match in (
-        (None, InputError, "needs a trained probe"),
         (f"{folder},unit=line", UnknownNameError, "unit of probe"),
         (f"{folder},luck=1", UnknownNameError, "option of probe"),
         (f"{folder},max_windows=none", InputError, "whole number"),

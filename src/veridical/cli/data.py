@@ -17,6 +17,7 @@ from veridical.cli.comma_lists import parse_thresholds
 from veridical.cli.delivery import plain_console
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import (
+    DETECTION,
     OUTPUT,
     DataOptions,
     LabelledData,
@@ -91,31 +92,12 @@ def stats_command(data: LabelledData, options: DataOptions) -> None:
 
     [bold]veridical data stats xsum_token:data/xsum_token[/bold]
     """
-    from veridical.core.spans import length
-    from veridical.datasets.split import content_hash, document_of
+    from veridical.datasets.stats import count_examples
 
-    with options.read(data) as reading:
-        examples = list(reading)
-    golds = [e.gold for e in examples]
-    labelled = [g.hallucination >= 0.5 for g in golds if g.hallucination is not None]
-    marked = sum(length(v.span for v in g.verdicts if v.score >= 0.5) for g in golds)
-    characters = sum(len(e.case.response) for e in examples)
-    groups = {key: len({v for e in examples for k, v in e.group if k == key}) for e in examples for key, _ in e.group}
-    lines = {
-        "cases": len(examples),
-        "documents": len({document_of(e) for e in examples}),
-        "labelled responses": len(labelled),
-        "of them hallucinated": f"{sum(labelled)} ({sum(labelled) / len(labelled):.1%})" if labelled else 0,
-        "not judged": sum(g.judged == () for g in golds),
-        "marked spans": sum(v.score >= 0.5 for g in golds for v in g.verdicts),
-        "marked characters": f"{marked} of {characters} ({marked / max(characters, 1):.1%})",
-        "omitted passages": sum(o.score >= 0.5 for g in golds for o in g.omissions),
-        "annotators' judgements": sum(len(e.annotations) for e in examples),
-        "groups": ", ".join(f"{key} ({n} values)" for key, n in groups.items()) or "none",
-        "hash": content_hash(examples),
-    }
-    for name, value in lines.items():
-        sys.stdout.write(f"{name:<24}{value}\n")
+    with options.read(data) as examples:
+        counts = count_examples(examples)
+    for name, count in counts.items():
+        sys.stdout.write(f"{name:<24}{count}\n")
 
 
 @data_app.command("convert")
@@ -146,21 +128,25 @@ def convert_command(
     write_line(f"wrote {len(chosen)} of {len(examples)} examples to {out}")
 
 
-@data_app.command("corrupt")
-@option_groups
-def corrupt_command(
-    data: LabelledData,
+@dataclass(frozen=True, kw_only=True)
+class CorruptionOptions:
+    """How examples are corrupted, and which."""
+
+    PANEL: ClassVar[str] = "Corruption"
+
     method: Annotated[
         str, Option(help="attributes (of e2e-like data), knowledge (of the source) or entities (of the response).")
-    ],
-    out: OutFile,
-    options: DataOptions,
-    share: Annotated[float, Option(help="Share of the grounded examples to corrupt (0 to 1).")] = 0.5,
+    ]
+    share: Annotated[float, Option(help="Share of the grounded examples to corrupt (0 to 1).")] = 0.5
     pairs: Annotated[
         bool, Option("--pairs", help="Write each corrupted example together with its original, and no others.")
-    ] = False,
-    seed: Annotated[int, Option(help="Random seed; the same seed gives the same file.")] = 0,
-) -> None:
+    ] = False
+    seed: Annotated[int, Option(help="Random seed; the same seed gives the same file.")] = 0
+
+
+@data_app.command("corrupt")
+@option_groups
+def corrupt_command(data: LabelledData, corruption: CorruptionOptions, options: DataOptions, out: OutFile) -> None:
     """Make labelled synthetic errors from grounded examples.
 
     attributes: remove some from the source, or change them. knowledge: change a name, number or time in the source.
@@ -173,7 +159,9 @@ def corrupt_command(
     from veridical.corrupt import corrupt
 
     with options.read(data) as reading:
-        corrupted = corrupt(reading, method, share=share, pairs=pairs, seed=seed)
+        corrupted = corrupt(
+            reading, corruption.method, share=corruption.share, pairs=corruption.pairs, seed=corruption.seed
+        )
     _write_examples(out, corrupted.examples)
     write_line(f"wrote {len(corrupted.examples)} examples, {corrupted.changed} of them corrupted, to {out}")
     _write_counts("not used", corrupted.skipped)
@@ -205,6 +193,13 @@ class GenerationOptions:
     sample: Annotated[int | None, Option(help="Use only this many inputs, drawn by the seed.")] = None
     seed: Annotated[int, Option(help="Random seed of the sample and of generation.")] = 0
     batch_size: Annotated[int, Option(help="Responses generated at once.", min=1)] = 16
+    label: Annotated[
+        str | None,
+        Option(
+            metavar="SPEC", help="Label the responses with this detector, such as overlap.", rich_help_panel=DETECTION
+        ),
+    ] = None
+    threshold: Threshold = None
 
 
 @data_app.command("generate")
@@ -223,10 +218,6 @@ def generate_command(
     generation: GenerationOptions,
     options: DataOptions,
     local: LocalModelOptions,
-    label: Annotated[
-        str | None, Option(metavar="SPEC", help="Label the responses with this detector, such as overlap.")
-    ] = None,
-    threshold: Threshold = None,
 ) -> None:
     """Generate responses to the inputs of a data set with a local model: natural errors, to be labelled.
 
@@ -252,8 +243,8 @@ def generate_command(
         generation.seed,
         generation.truncate,
     )
-    detector = None if label is None else load_detector(label)
-    thresholds = thresholds_in_force(detector, parse_thresholds(threshold))
+    detector = None if generation.label is None else load_detector(generation.label)
+    thresholds = thresholds_in_force(detector, parse_thresholds(generation.threshold))
     with options.read(data) as reading:
         inputs = inputs_of(reading, writing.prompt, sample=generation.sample, seed=generation.seed)
     name = Path(model).name

@@ -1,6 +1,6 @@
 """Generation with a detector in the loop: a local language model generates, and what is flagged is not kept.
 
-After Liu et al. 2022, §1 (suppress tokens, guide beams) and Chwang et al. 2024, Limitations (backtrack and regenerate,
+After Liu et al. 2022, §1 (suppress tokens, guide beams) and CH-Wang et al. 2024, Limitations (backtrack and regenerate,
 reject and sample again, filter hypotheses). The final text is judged again as a whole.
 """
 

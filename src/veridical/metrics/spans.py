@@ -83,7 +83,7 @@ def _covered(spans: Sequence[Span], others: Sequence[Span], units: Units | None)
 
 def f1_of_coverages(rows: ArrayLike, weight: ArrayLike | None = None) -> float:
     """F1-Sp of rows from `coverage_rows`: [0, 1], 0 = no overlap anywhere, 1 = each side covers the other
-    (Chwang et al. 2024, §4.3).
+    (CH-Wang et al. 2024, §4.3).
 
     Recall is the mean over gold spans, precision over predicted ones, over all texts alike. With spans on one side
     only it is 0; with none at all it is undefined.
