@@ -140,6 +140,15 @@ def test_bench_imports_where_there_is_no_module_resource(data: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_another_model_under_the_same_name_is_another_run(data: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(["coin"], [data], ["f1"], resamples=20)
+    ids = []
+    for contents in ("a", "b", "a"):
+        monkeypatch.setattr(Coin, "fingerprint", lambda self, contents=contents: {"weights": contents}, raising=False)
+        ids += [rows[0].run_id for rows in run(settings)]
+    assert ids[0] == ids[2] != ids[1]
+
+
 def test_a_sample_is_of_documents_and_grows(data: str) -> None:
     few, more, other = (
         {e.document for e in load(data, Settings([], [data], sample=n, seed=seed)).examples}
