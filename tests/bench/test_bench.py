@@ -19,7 +19,7 @@ from veridical.bench.run import run
 from veridical.bench.settings import Settings, load
 from veridical.cli import main
 from veridical.core.errors import DataError, InputError, UnknownNameError
-from veridical.core.serialization import encode
+from veridical.core.serialization import decode, encode
 from veridical.core.types import Case, Example, Judgement, Source, Span, Verdict
 from veridical.detectors.baselines import Coin
 from veridical.metrics.measure import Metric
@@ -342,6 +342,9 @@ def test_the_command_and_its_tables(data: str, tmp_path: Path, capsys: pytest.Ca
     ]
     assert main(arguments) == 0
     assert "1.000 [1.000, 1.000]" in capsys.readouterr().out
+    assert main([*arguments, "--json"]) == 0
+    printed = [decode(line, "row") for line in capsys.readouterr().out.splitlines()]
+    assert printed == read_rows([out])
     page = tmp_path / "page.html"
     assert main(["bench", "table", str(out), "--format", "html", "--out", str(page)]) == 0
     html = page.read_text("utf-8")

@@ -166,7 +166,16 @@ class SelfCheck:
         if unusable:
             reason = next((r.reason for r in replies if isinstance(r, Failure)), "an empty answer")
             notes.append(f"{unusable} of {len(replies)} samples cannot be used: {reason}")
-        shares = [(claim, _share(results)) for claim, results in claims]
+        shares = []
+        for claim, results in claims:
+            scores = [result.score for result in results if result.score is not None]
+            if not scores:
+                problem = results[0].reason if results else "no sample to compare with"
+                shares.append((claim, ClaimResult(None, problem)))
+                continue
+            unreadable = f", {len(results) - len(scores)} unreadable" if len(scores) < len(results) else ""
+            reason = f"backed by {len(scores) - sum(scores):.3g} of {len(scores)} other answers{unreadable}"
+            shares.append((claim, ClaimResult(sum(scores) / len(scores), reason)))
         judgement = aggregate_claims(
             case, self.name, shares, notes=notes, score=lambda scores: sum(scores) / len(scores)
         )
@@ -177,15 +186,3 @@ class SelfCheck:
 def _answers(replies: Sequence[Reply | Failure]) -> list[str]:
     texts = [strip_reasoning(reply.text) for reply in replies if isinstance(reply, Reply)]
     return [text for text in texts if has_words(text)]
-
-
-def _share(results: Sequence[ClaimResult]) -> ClaimResult:
-    """The mean over the samples that could be compared; no score where none could."""
-    scores = [result.score for result in results if result.score is not None]
-    if not scores:
-        return ClaimResult(None, results[0].reason if results else "no sample to compare with")
-    n_backing = len(scores) - sum(scores)
-    unreadable = f", {len(results) - len(scores)} unreadable" if len(scores) < len(results) else ""
-    return ClaimResult(
-        sum(scores) / len(scores), f"backed by {n_backing:.3g} of {len(scores)} other answers{unreadable}"
-    )
