@@ -45,7 +45,7 @@ from veridical.models.artifact import load_artifact  # noqa: E402
 from veridical.models.encode import Encoded, encode  # noqa: E402
 from veridical.models.generation import Generation, Prompt, prompt_of  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
-from veridical.models.runner import Runner, Want  # noqa: E402
+from veridical.models.runner import RequestedOutputs, Runner  # noqa: E402
 from veridical.models.sampling import Sampler  # noqa: E402
 from veridical.models.testing import tiny  # noqa: E402
 from veridical.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
@@ -465,7 +465,7 @@ def test_a_probe_scores_while_writing_as_offline(model: LocalModel, probe: Probe
     assert running.interventions()
     ids = (*prompt.ids, *generation.ids)
     encoded = Encoded(ids, len(prompt.ids), (None,) * len(generation.ids))
-    (result,) = Runner(model).run([encoded], Want(logprobs=False, sublayers=probe.sublayers))
+    (result,) = Runner(model).run([encoded], RequestedOutputs(logprobs=False, sublayers=probe.sublayers))
     np.testing.assert_allclose(monitor.scores, probe.heads["token"].score(result.hidden), atol=1e-5)
 
 
@@ -475,7 +475,7 @@ def test_the_likelihood_while_writing_is_that_offline(model: LocalModel, kind: s
     monitor = LikelihoodMonitor(kind)
     loop(generation, monitor, replace(WARM, temperature=1.3), threshold=1.0).run()
     encoded = Encoded((*generation.prompt, *generation.ids), len(generation.prompt), (None,) * len(generation.ids))
-    (result,) = Runner(model).run([encoded], Want(kind == "logprob", kind == "entropy", kind == "rank"))
+    (result,) = Runner(model).run([encoded], RequestedOutputs(kind == "logprob", kind == "entropy", kind == "rank"))
     scored = token_scores(getattr(result, kind), kind, len(model.tokenizer))
     np.testing.assert_allclose(monitor.scores, scored, atol=1e-4)
 

@@ -20,7 +20,7 @@ pytest.importorskip("transformers")
 
 from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import load  # noqa: E402
-from veridical.models.runner import Result, Runner, Want  # noqa: E402
+from veridical.models.runner import RequestedOutputs, Result, Runner  # noqa: E402
 from veridical.models.testing import ENCODER_DECODERS, tiny  # noqa: E402
 
 SOURCE = Source("a", "The cat sat on the mat, and the dogs slept in the house.")
@@ -42,7 +42,7 @@ def judge(folder: Path, case: Case = CASE, **options: object) -> Judgement:
 def read(folder: Path, case: Case = CASE) -> tuple[tuple[object, ...], Result]:
     model = load(folder, dtype="fp32")
     (encoded,) = encode(model, case, "tldr")
-    (result,) = Runner(model).run([encoded], Want(entropy=True, rank=True))
+    (result,) = Runner(model).run([encoded], RequestedOutputs(entropy=True, rank=True))
     return encoded.spans, result
 
 

@@ -27,7 +27,7 @@ from veridical.models.artifact import save_artifact  # noqa: E402
 from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.monitor import ProbeMonitor  # noqa: E402
-from veridical.models.runner import Result, Runner, Want  # noqa: E402
+from veridical.models.runner import RequestedOutputs, Result, Runner  # noqa: E402
 from veridical.models.testing import tiny  # noqa: E402
 from veridical.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
 from veridical.probes.training import train_probe  # noqa: E402
@@ -56,7 +56,7 @@ def probe(folder: Path) -> Probe:
 def offline(probe: Probe, case: Case) -> dict[str, np.ndarray]:
     model = probe.base()
     (encoded,) = encode(model, case, "tldr")
-    (result,) = Runner(model).run([encoded], Want(logprobs=False, sublayers=probe.sublayers))
+    (result,) = Runner(model).run([encoded], RequestedOutputs(logprobs=False, sublayers=probe.sublayers))
     return {objective: head.score(result.hidden) for objective, head in probe.heads.items()}
 
 
@@ -116,7 +116,7 @@ def test_any_window_may_support_a_token(folder: Path) -> None:
     probe = Probe(folder, max_windows=3)
     made = encode(probe.base(), case, "tldr", max_windows=3)
     assert len(made) == 3
-    results = list(Runner(probe.base()).run(made, Want(logprobs=False, sublayers=probe.sublayers)))
+    results = list(Runner(probe.base()).run(made, RequestedOutputs(logprobs=False, sublayers=probe.sublayers)))
     lowest = np.min([probe.heads["token"].score(r.hidden) for r in results], 0)
     (judgement,) = probe.judge([case])
     top = max(lowest[i] for i, s in enumerate(made[0].spans) if s and s.overlaps(judgement.verdicts[1].span))
@@ -355,7 +355,7 @@ def test_attached_to_generate_equals_the_offline_scores(probe: Probe) -> None:
     with probe.attach(batch=2) as live:
         made = generate(model, prompts, max_new_tokens=12)
     assert live.scores["token"].shape == (11, 2), "the last token drawn was not read"
-    want = Want(logprobs=False, sublayers=probe.sublayers)
+    want = RequestedOutputs(logprobs=False, sublayers=probe.sublayers)
     for row in range(2):
         from veridical.models.encode import Encoded
 
@@ -393,7 +393,7 @@ def test_generation_stops_at_a_threshold(probe: Probe) -> None:
 def test_the_monitor_in_any_loop(probe: Probe) -> None:
     model = probe.base()
     (encoded,) = encode(model, CASE, "tldr")
-    (result,) = Runner(model).run([encoded], Want(logprobs=False, sublayers=probe.sublayers))
+    (result,) = Runner(model).run([encoded], RequestedOutputs(logprobs=False, sublayers=probe.sublayers))
     monitor = ProbeMonitor(probe.heads)
     states = torch.from_numpy(np.stack([result.hidden[s] for s in monitor.sublayers]))
     scores = [monitor.step(states[:, None, t])["token"][0] for t in range(states.shape[1])]

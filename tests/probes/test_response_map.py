@@ -22,7 +22,7 @@ from tests.probes.samples import examples  # noqa: E402
 from veridical.detectors.local.probe import Probe  # noqa: E402
 from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import load  # noqa: E402
-from veridical.models.runner import Runner, Want  # noqa: E402
+from veridical.models.runner import RequestedOutputs, Runner  # noqa: E402
 from veridical.models.testing import tiny  # noqa: E402
 from veridical.probes.analysis.response_map import map_response  # noqa: E402
 from veridical.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
@@ -52,7 +52,7 @@ def probe(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def test_each_row_is_the_probe_of_one_sublayer(probe: Probe) -> None:
     found = map_response(probe, CASE)
     [encoded] = encode(probe.base(), CASE, "tldr")
-    [result] = Runner(probe.base()).run([encoded], Want(logprobs=False, sublayers=probe.sublayers))
+    [result] = Runner(probe.base()).run([encoded], RequestedOutputs(logprobs=False, sublayers=probe.sublayers))
     assert found.scores.shape == (4, len(encoded.spans))
     assert found.sublayers == (0, 1, 2, 3)
     for row, sublayer in enumerate(found.sublayers):
@@ -80,7 +80,7 @@ def test_the_window_that_supports_a_token_best_counts(probe: Probe) -> None:
     probe = Probe(probe.path, max_windows=3)
     found = map_response(probe, case)
     windows = encode(probe.base(), case, "tldr", max_windows=3)
-    results = list(Runner(probe.base()).run(windows, Want(logprobs=False, sublayers=probe.sublayers)))
+    results = list(Runner(probe.base()).run(windows, RequestedOutputs(logprobs=False, sublayers=probe.sublayers)))
     assert len(results) == 3
     lowest = np.min([probe.heads["token"].score(r.hidden) for r in results], 0)
     np.testing.assert_allclose(found.combined, lowest, atol=1e-9)

@@ -6,24 +6,28 @@ import hashlib
 import json
 import os
 import platform
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from veridical.bench.curves import curves
-from veridical.bench.evaluation import Evaluation, evaluate, identity, load_all
-from veridical.bench.results import ResultRow
+from veridical.bench.evaluation import BATCH, Evaluation, evaluate, identity, load_all
+from veridical.bench.results import ResultRow, read_rows
 from veridical.bench.settings import Loaded, Settings, load
 from veridical.core.decide import unjudged
-from veridical.core.detector import Detector, info_of, thresholds_of
+from veridical.core.detector import Detector, Fittable, info_of, thresholds_of
 from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.files import write_whole
+from veridical.core.serialization import encode
 from veridical.core.types import Example, Usage
 from veridical.datasets.split import document_of
 from veridical.metrics.measure import Metric, measure
 from veridical.metrics.registry import METRICS
 
-__all__ = ["row_of", "run"]
+__all__ = ["dry_run", "row_of", "run", "run_to_file"]
 
 
 def run(settings: Settings, known: Mapping[str, list[ResultRow]] | None = None) -> Iterator[list[ResultRow]]:
@@ -50,6 +54,40 @@ def run(settings: Settings, known: Mapping[str, list[ResultRow]] | None = None) 
                 row_of(run_id, evaluation, settings, metrics, group=group, picked=picked)
                 for group, picked in [("", everything), *groups]
             ]
+
+
+def run_to_file(settings: Settings, path: Path | None) -> list[ResultRow]:
+    """The rows of this run, appended to the file of results `path`.
+
+    Rows that the file has already are not measured again, and new ones are written as soon as a detector is done, so
+    that an interrupted run continues. The journal is removed in the end.
+    """
+    in_file = read_rows([path]) if path and path.exists() else []
+    known: dict[str, list[ResultRow]] = {}
+    for row in in_file:
+        known.setdefault(row.run_id, []).append(row)
+    rows: list[ResultRow] = []
+    for of_detector in run(settings, known):
+        rows += of_detector
+        if path and of_detector[0].run_id not in known:
+            in_file += of_detector
+            write_whole(path, "".join(encode(row) + "\n" for row in in_file))
+    if settings.journal and settings.journal.is_dir():
+        shutil.rmtree(settings.journal)
+    return rows
+
+
+def dry_run(settings: Settings) -> None:
+    """Let every detector that asks a chat model judge everything, over a connection that counts and sends nothing."""
+    detectors = load_all(settings)
+    for spec in settings.data:
+        data = load(spec, settings)
+        cases = [example.case for example in (*data.fitting, *data.examples)]
+        for loaded in detectors:
+            detector = loaded.fit(data.fitting) if data.fitting and isinstance(loaded, Fittable) else loaded
+            if info_of(detector).needs_chat_model:
+                for start in range(0, len(cases), BATCH):
+                    detector.judge(cases[start : start + BATCH])
 
 
 def _run_id(detector: Detector, data: Loaded, settings: Settings) -> str:

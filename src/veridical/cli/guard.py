@@ -28,7 +28,7 @@ class PromptOptions:
     cases: Annotated[
         Path | None,
         Argument(
-            metavar="[CASES]",
+            metavar="CASES",
             help='Cases (.json, .jsonl), such as {"response": "", "sources": ["…"]}; their responses are ignored.',
         ),
     ] = None

@@ -61,7 +61,7 @@ KINDS: dict[str, Kind] = {
     "revision": Kind("veridical.core.types:Revision"),
     "revised": Kind("veridical.revise:Revised"),
     "guarded": Kind("veridical.guard.types:Guarded"),
-    "prevalence": Kind("veridical.tasks.papers:Row"),
+    "prevalence": Kind("veridical.tasks.papers:StudyRow"),
     "row": Kind("veridical.bench.results:ResultRow"),
     "comparison": Kind("veridical.bench.compare:Comparison"),
     "finding": Kind("veridical.probes.analysis.results:Finding"),

@@ -30,6 +30,7 @@ __all__ = [
     "Statistic",
     "interval",
     "measure",
+    "measure_rows",
 ]
 
 Project: TypeAlias = Callable[[Example, Judgement, float], "Floats | None"]
@@ -265,16 +266,29 @@ def measure(
     if len(examples) != len(judgements):
         raise InputError(f"{len(examples)} examples, {len(judgements)} judgements")
     rows = [metric.rows(e, j, threshold) for e, j in zip(examples, judgements, strict=True)]
-    counted = [found for found in rows if found is not None]
+    names = [example.document for example in examples] if documents is None else documents
+    return measure_rows(metric, rows, names, resamples=resamples, seed=seed, level=level)
+
+
+def measure_rows(
+    metric: Metric,
+    rows_per_case: Sequence[Floats | None],
+    documents: Sequence[Hashable],
+    *,
+    resamples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Measured:
+    """Measure `metric` over rows that are there already; arguments as in `interval`, result as of `measure`."""
+    counted = [rows for rows in rows_per_case if rows is not None]
     if not counted:
         return Measured(None, note="no case counts: not judged, or not labelled for it")
-    names = [example.document for example in examples] if documents is None else documents
     try:
         value = float(metric.value(np.concatenate(counted)))
     except UndefinedMetricError as error:
         return Measured(None, n=len(counted), note=error.message)
     try:
-        low, high = interval(metric, rows, names, resamples=resamples, seed=seed, level=level)
+        low, high = interval(metric, rows_per_case, documents, resamples=resamples, seed=seed, level=level)
     except UndefinedMetricError as error:
         return Measured(value, n=len(counted), note=f"no interval: {error.message}")
     return Measured(value, low, high, len(counted))

@@ -171,11 +171,14 @@ def _trace(model: LocalModel, layout: Layout, blocks: Sequence[Any]) -> tuple[li
     def after(module: Any, arguments: Any, output: Any) -> None:
         went.append(_output(output).detach().clone())
 
+    def keep(sublayer: int, output: torch.Tensor) -> None:
+        parts[sublayer] = output.detach().clone()
+
     def norm(block: int, half: int) -> Callable[[Any, Any, Any], None]:
-        def keep(module: Any, arguments: Any, output: Any) -> None:
+        def capture(module: Any, arguments: Any, output: Any) -> None:
             normed[block, half] = (arguments[0].detach().clone(), output.detach().clone())
 
-        return keep
+        return capture
 
     handles = [block.register_forward_pre_hook(before, with_kwargs=True) for block in blocks]
     handles += [block.register_forward_hook(after) for block in blocks]
@@ -183,7 +186,7 @@ def _trace(model: LocalModel, layout: Layout, blocks: Sequence[Any]) -> tuple[li
         for half, path in enumerate(layout.norms or ()):
             handles.append(attrgetter(path)(block).register_forward_hook(norm(i, half)))
     try:
-        with torch.inference_mode(), capture_sublayers(model, range(2 * len(blocks)), lambda i, t: _keep(parts, i, t)):
+        with torch.inference_mode(), capture_sublayers(model, range(2 * len(blocks)), keep):
             model.model.base_model(input_ids=ids, attention_mask=torch.ones_like(ids))
     finally:
         for handle in handles:
@@ -198,7 +201,3 @@ def _trace(model: LocalModel, layout: Layout, blocks: Sequence[Any]) -> tuple[li
             sums += [(came[i] + attention).float(), (normed[i, 0][1] + feed_forward).float()]
             seen += [normed[i, 0][0].float(), normed[i, 1][0].float()]
     return sums, seen
-
-
-def _keep(parts: dict[int, torch.Tensor], index: int, output: torch.Tensor) -> None:
-    parts[index] = output.detach().clone()

@@ -10,7 +10,7 @@ from veridical.core.segment import words
 from veridical.core.types import Case, Judgement
 from veridical.models.encode import Encoded, encode
 from veridical.models.load import LocalModel
-from veridical.models.runner import Result, Runner, Want
+from veridical.models.runner import RequestedOutputs, Result, Runner
 
 __all__ = ["NO_WORDS", "DecodedCase", "decode_cases", "unjudged"]
 
@@ -40,7 +40,7 @@ class DecodedCase:
 def decode_cases(
     model: LocalModel,
     cases: Sequence[Case],
-    want: Want,
+    want: RequestedOutputs,
     template: str | None,
     *,
     max_tokens: int | None = None,

@@ -24,7 +24,7 @@ from veridical.detectors.local.word_scores import UNITS, word_verdicts
 from veridical.models.artifact import identity
 from veridical.models.encode import default_template
 from veridical.models.load import DTYPES, FORCED, LocalModel, load
-from veridical.models.runner import Want
+from veridical.models.runner import RequestedOutputs
 from veridical.models.template import get_template
 
 __all__ = ["SCORES", "Logprob", "token_scores"]
@@ -101,7 +101,7 @@ class Logprob:
         if not any(words(case.response) for case in cases):
             return [unjudged(case, self.name, NO_WORDS) for case in cases]
         model = self._load()
-        want = Want(self.score == "logprob", self.score == "entropy", self.score == "rank")
+        want = RequestedOutputs(self.score == "logprob", self.score == "entropy", self.score == "rank")
         decoded = decode_cases(
             model, cases, want, self.template, max_tokens=self.max_tokens, max_windows=self.max_windows
         )

@@ -33,7 +33,7 @@ from veridical.models.artifact import DETECTOR, Artifact, check_base, load_artif
 from veridical.models.load import READERS, LocalModel, load
 from veridical.models.monitor import ProbeMonitor
 from veridical.models.probe_heads import Probes, from_tensors, score
-from veridical.models.runner import Want
+from veridical.models.runner import RequestedOutputs
 from veridical.models.template import get_template
 
 __all__ = ["UNITS", "Head", "Probe", "judgement_of", "load_heads"]
@@ -213,7 +213,7 @@ class Probe:
         decoded = decode_cases(
             self.base(),
             cases,
-            Want(logprobs=False, sublayers=self.sublayers),
+            RequestedOutputs(logprobs=False, sublayers=self.sublayers),
             self.settings.template,
             max_tokens=self.settings.max_tokens,
             max_windows=self.max_windows or self.settings.max_windows,

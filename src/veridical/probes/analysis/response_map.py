@@ -13,7 +13,7 @@ from veridical.core.spans import Span
 from veridical.core.types import Case
 from veridical.detectors.local.probe import Probe
 from veridical.models.encode import encode
-from veridical.models.runner import Runner, Want
+from veridical.models.runner import RequestedOutputs, Runner
 
 __all__ = ["ResponseMap", "map_response"]
 
@@ -86,7 +86,7 @@ def map_response(probe: Probe, case: Case, *, objective: str | None = None, mark
     if not windows[0].spans:
         raise CannotJudgeError(f"case {case.id!r}: no token in the response")
     sublayers = head.probes.sublayers
-    results = list(Runner(model).run(windows, Want(logprobs=False, sublayers=sublayers)))
+    results = list(Runner(model).run(windows, RequestedOutputs(logprobs=False, sublayers=sublayers)))
     for result in results:
         if result.failed:
             raise CannotJudgeError(f"case {case.id!r}: {result.failed}")
