@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.segment import words
 from veridical.core.spans import Span
 from veridical.core.types import Case, Example, Judgement, Source, Verdict
 from veridical.detectors import load_detector
@@ -30,7 +31,7 @@ from veridical.models.testing import tiny  # noqa: E402
 from veridical.probes import fitting as fitting_module  # noqa: E402
 from veridical.probes import training as module  # noqa: E402
 from veridical.probes.activations import States  # noqa: E402
-from veridical.probes.evaluation import f1_sp_in_model_tokens  # noqa: E402
+from veridical.probes.evaluation import f1_sp_in_model_tokens, fit_threshold  # noqa: E402
 from veridical.probes.fitting import FittedProbes  # noqa: E402
 from veridical.probes.labelled_sequences import Labels, encode_examples, labels_of, model_tokens, with_token_consensus  # noqa: E402
 from veridical.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
@@ -213,6 +214,24 @@ def test_the_ensemble_is_fitted_on_the_training_part(model: LocalModel, monkeypa
         np.testing.assert_array_equal(
             made.artifact.tensors[f"token.{name}"], made.fitted["token"].probes.tensors()[name]
         )
+
+
+def test_a_threshold_counts_all_tokens_not_content_words_alone() -> None:
+    """False alarms on "the" cost nothing by content word, where 0.5 would be best."""
+    judged = []
+    for text, the, word, wrong in (
+        ("the cat", 0.6, 0.5, True),
+        ("a dog", 0.1, 0.9, True),
+        ("the fish", 0.58, 0.1, False),
+        ("the owl", 0.55, 0.1, False),
+    ):
+        spans = words(text)
+        gold = tuple(Verdict(spans[1], 1.0) for _ in range(wrong))
+        verdicts = (Verdict(spans[0], the), Verdict(spans[1], word))
+        example_ = Example(Case(text, text), Judgement(text, "human", verdicts=gold))
+        judged.append((example_, Judgement(text, "me", verdicts=verdicts)))
+    assert fit_threshold(judged, "token") == 0.9
+    assert fit_threshold(judged, "span") == 0.9
 
 
 @pytest.mark.parametrize("metric", ["token_f1", "f1_sp"])
