@@ -91,28 +91,26 @@ def stats_command(data: LabelledData, options: DataOptions) -> None:
 
     [bold]veridical data stats xsum_token:data/xsum_token[/bold]
     """
-    from veridical.core.spans import length
-    from veridical.datasets.split import content_hash, document_of
+    from veridical.datasets.stats import statistics
 
     with options.read(data) as reading:
-        examples = list(reading)
-    golds = [e.gold for e in examples]
-    labelled = [g.hallucination >= 0.5 for g in golds if g.hallucination is not None]
-    marked = sum(length(v.span for v in g.verdicts if v.score >= 0.5) for g in golds)
-    characters = sum(len(e.case.response) for e in examples)
-    groups = {key: len({v for e in examples for k, v in e.group if k == key}) for e in examples for key, _ in e.group}
+        counts = statistics(list(reading))
+    hallucinated: str | int = counts.hallucinated
+    if counts.labelled:
+        hallucinated = f"{counts.hallucinated} ({counts.hallucinated / counts.labelled:.1%})"
+    share = counts.marked_characters / max(counts.characters, 1)
     lines = {
-        "cases": len(examples),
-        "documents": len({document_of(e) for e in examples}),
-        "labelled responses": len(labelled),
-        "of them hallucinated": f"{sum(labelled)} ({sum(labelled) / len(labelled):.1%})" if labelled else 0,
-        "not judged": sum(g.judged == () for g in golds),
-        "marked spans": sum(v.score >= 0.5 for g in golds for v in g.verdicts),
-        "marked characters": f"{marked} of {characters} ({marked / max(characters, 1):.1%})",
-        "omitted passages": sum(o.score >= 0.5 for g in golds for o in g.omissions),
-        "annotators' judgements": sum(len(e.annotations) for e in examples),
-        "groups": ", ".join(f"{key} ({n} values)" for key, n in groups.items()) or "none",
-        "hash": content_hash(examples),
+        "cases": counts.cases,
+        "documents": counts.documents,
+        "labelled responses": counts.labelled,
+        "of them hallucinated": hallucinated,
+        "not judged": counts.unjudged,
+        "marked spans": counts.marked_spans,
+        "marked characters": f"{counts.marked_characters} of {counts.characters} ({share:.1%})",
+        "omitted passages": counts.omissions,
+        "annotators' judgements": counts.annotations,
+        "groups": ", ".join(f"{key} ({n} values)" for key, n in counts.groups.items()) or "none",
+        "hash": counts.hash,
     }
     for name, value in lines.items():
         sys.stdout.write(f"{name:<24}{value}\n")

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from veridical.core.detector import Detector
 from veridical.core.errors import InputError
 from veridical.core.segment import sentences
-from veridical.core.spans import Span
+from veridical.core.spans import Span, trimmed
 from veridical.core.types import Case, Verdict
 from veridical.detectors.local.logprob import Logprob
 from veridical.detectors.local.probe import Head, Probe
 from veridical.detectors.local.probe_streaming import Watch
-from veridical.detectors.local.word_scores import trimmed
 from veridical.guard.generation import Writer
 from veridical.models.artifact import check_base
 from veridical.models.load import LocalModel

@@ -28,11 +28,11 @@ _DRAWN_WEIGHTS = 4_000_000  # weights of rows held at once while a ranking metri
 
 # What a detector has to score, and a data set to label, for a level to mean anything; either of a set is enough.
 _NEEDS = {
-    "response": ({"response", "span"}, {"response", "span", "token", "claim", "pair"}),
+    "response": ({"response", "span"}, {"response", "span", "pair"}),
     "pair": ({"response", "span"}, {"pair"}),
-    "token": ({"span"}, {"span", "token"}),
-    "character": ({"span"}, {"span", "token"}),
-    "span": ({"span"}, {"span", "token"}),
+    "token": ({"span"}, {"span"}),
+    "character": ({"span"}, {"span"}),
+    "span": ({"span"}, {"span"}),
     "coverage": ({"coverage"}, {"coverage"}),
 }
 
@@ -155,7 +155,7 @@ class Metric:
         """Whether it can be measured, given the `levels` that a detector scores and those that a data set labels.
 
         >>> from veridical.metrics.registry import METRICS
-        >>> METRICS["f1_sp"].fits(["response"], ["span"]), METRICS["f1"].fits(["span"], ["token"])
+        >>> METRICS["f1_sp"].fits(["response"], ["span"]), METRICS["f1"].fits(["span"], ["span"])
         (False, True)
         """
         scored, labelled = _NEEDS[self.level]
