@@ -28,9 +28,9 @@ from veridical.cli.delivery import print_dry_run
 from veridical.core.errors import CannotJudgeError, VeridicalError
 from veridical.core.types import GOLD_THRESHOLD, Usage
 from veridical.datasets.split import document_of
-from veridical.detectors.claims.claim_checker import Finding, Question
+from veridical.detectors.claims.claim_checker import ClaimResult, Question
 from veridical.detectors.claims.claims import sentence_claims
-from veridical.detectors.claims.llm_checker import ModelChecker
+from veridical.detectors.claims.llm_checker import LLMChecker
 from veridical.llm.connection import Connection, read_prices
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.response import balanced_accuracy
@@ -71,7 +71,7 @@ def figure(value: Callable[[Any], float], documents: Sequence[str]) -> dict[str,
         return None
 
 
-def row(claims: Claims, one: list[Finding], several: list[Finding], per_call: int) -> dict[str, Any]:
+def row(claims: Claims, one: list[ClaimResult], several: list[ClaimResult], per_call: int) -> dict[str, Any]:
     """The figures of `several` against `one`."""
     both = [i for i, (a, b) in enumerate(zip(one, several, strict=True)) if a.score is not None and b.score is not None]
     wrong, documents = np.array([claims.wrong[i] for i in both]), [claims.documents[i] for i in both]
@@ -102,9 +102,9 @@ def measure(connection: Connection, spec: str, sample: int | None, counts: Seque
     claims = claims_of(data)
     if not claims.questions:
         raise CannotJudgeError(f"{spec}: no response with several sentences and marked spans")
-    one: list[Finding] = []
+    one: list[ClaimResult] = []
     for per_call in (1, *counts):
-        checker = ModelChecker(connection.chat(), claims_per_call=per_call)
+        checker = LLMChecker(connection.chat(), claims_per_call=per_call)
         findings = checker.check(claims.questions)
         if connection.refused_requests:
             raise CannotJudgeError("the budget is spent", hint="run again with more; with --cache it goes on")

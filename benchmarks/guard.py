@@ -84,7 +84,7 @@ def row(results: list[Guarded], plain: list[Guarded], judge: Any) -> dict[str, A
         found[f"passes_{name}"] = round(float(np.mean([r.forward_passes for r in runs])), 1)
         found[f"seconds_{name}"] = round(float(np.mean([r.seconds for r in runs])), 3)
     found["interventions"] = round(
-        float(np.mean([sum(d.action != "settled" for d in r.interventions) for r in results])), 2
+        float(np.mean([sum(d.action != "accepted" for d in r.interventions) for r in results])), 2
     )
     return found
 

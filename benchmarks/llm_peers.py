@@ -51,12 +51,12 @@ Made = Callable[[str, int, int], tuple[Run, Callable[[Any], bool]]]  # what to d
 def veridical(per_call: int) -> Made:
     def make(url: str, n: int, concurrency: int) -> tuple[Run, Callable[[Any], bool]]:
         from veridical.core.types import Case, Source
-        from veridical.detectors.claims.llm_checker import ModelChecker
+        from veridical.detectors.claims.llm_checker import LLMChecker
         from veridical.detectors.claims.verify import Verify
         from veridical.llm.openai import OpenAIChat
 
         model = OpenAIChat("loopback", base_url=url, concurrency=concurrency)
-        detector = Verify(ModelChecker(model, claims_per_call=per_call), model=model, splitter="model")
+        detector = Verify(LLMChecker(model, claims_per_call=per_call), model=model, splitter="model")
         cases = [Case(str(r), response(r), (Source("1", document(r)),)) for r in range(n)]
 
         def right(judgements: Any) -> bool:

@@ -41,10 +41,10 @@ import torch
 from veridical.datasets import read
 from veridical.datasets.split import split_by_document
 from veridical.detectors.local.probe import Head
-from veridical.detectors.local.probe_streaming import Attached
 from veridical.metrics.calibration import threshold_for_f1
 from veridical.metrics.response import f1
 from veridical.models.load import load
+from veridical.models.monitor import ProbeMonitor
 from veridical.models.probe_heads import Probes
 from veridical.models.testing import tiny
 from veridical.probes.activation_store import INDEX, ActivationStore, write_store
@@ -230,9 +230,10 @@ def live_rows(given: argparse.Namespace) -> list[dict[str, Any]]:
             return time.perf_counter() - begun
 
         def watched() -> float:
-            with Attached(model, probes) as live:
+            monitor = ProbeMonitor(probes, device=model.device)
+            with monitor.attached(model):
                 spent = run()
-            assert len(live.scores["token"]) == given.tokens - 1
+            assert len(monitor) == given.tokens - 1
             return spent
 
         run(), watched()
@@ -257,15 +258,12 @@ def live_rows(given: argparse.Namespace) -> list[dict[str, Any]]:
 
 def probe_step(probes: dict[str, Head], model: Any, count: int) -> float:
     """Seconds for a token, of what the probes do beside the model: keep states, project, pool, mix."""
-    live = Attached(model, probes)
-    live.prompt_read = True
+    monitor = ProbeMonitor(probes, device=model.device)
     width = next(iter(probes.values())).probes.width
-    states = [torch.randn(1, 1, width, device=model.device, dtype=model.dtype) for _ in live.watch.sublayers]
+    states = [torch.randn(1, 1, width, device=model.device, dtype=model.dtype) for _ in monitor.sublayers]
     begun = time.perf_counter()
     for _ in range(count):
-        for i, state in enumerate(states):
-            live._take(i, state)
-        live._read(None, None, None)
+        monitor.step(torch.stack([state.detach().clone()[:, 0] for state in states]))
     return (time.perf_counter() - begun) / count
 
 

@@ -29,7 +29,7 @@ import torch
 
 from veridical.models.encode import Encoded
 from veridical.models.load import LocalModel, load
-from veridical.models.runner import Runner, Want
+from veridical.models.runner import RequestedOutputs, Runner
 from veridical.models.testing import tiny
 
 
@@ -54,7 +54,7 @@ def batches(runner: Runner, encoded: list[Encoded]) -> list[dict[str, torch.Tens
     made: list[dict[str, torch.Tensor]] = []
     states = runner._states
 
-    def keep(inputs: dict[str, torch.Tensor], want: Want) -> torch.Tensor:
+    def keep(inputs: dict[str, torch.Tensor], want: RequestedOutputs) -> torch.Tensor:
         made.append(inputs)
         return states(inputs, want)
 
@@ -89,7 +89,7 @@ def measure(model: LocalModel, encoded: list[Encoded], rounds: int) -> dict[str,
         "bare": bare(model, model.model, inputs),
         "trunk": bare(model, model.model.base_model, inputs),
         "logprobs": lambda: list(runner.run(encoded)),
-        "sublayers": lambda: list(runner.run(encoded, Want(sublayers="all"))),
+        "sublayers": lambda: list(runner.run(encoded, RequestedOutputs(sublayers="all"))),
     }
     for run in ways.values():
         run()  # warm

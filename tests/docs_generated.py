@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def command_help() -> str:
-    """The help of every command, as a terminal of 100 columns shows it."""
+    """The help of every command: its text, examples as a block of code, and its options by panel."""
     from typer.main import get_command
 
     import veridical.cli as cli
@@ -30,16 +30,37 @@ def command_help() -> str:
 
 
 def _section(title: str, command: Any) -> str:
-    rows = []
+    panels: dict[str, list[str]] = {}
     for parameter in command.params:
         if parameter.name == "help":
             continue
-        names = ", ".join(f"`{o}`" for o in parameter.opts) if parameter.param_type_name == "option" else None
-        about = re.sub(r"\s+", " ", getattr(parameter, "help", None) or "")
-        rows.append(f"| {names or f'`{parameter.name.upper()}`'} | {about} |")
-    text = re.sub(r"\[/?bold\]", "`", command.help or "")
-    table = "\n".join(["| argument or option | meaning |", "|---|---|", *rows]) if rows else ""
+        about = re.sub(r"\s+", " ", parameter.help or "")
+        if parameter.param_type_name == "option":
+            names = ", ".join(f"`{option}`" for option in (*parameter.opts, *parameter.secondary_opts))
+            default = parameter.default
+            if parameter.required:
+                about += " [required]"
+            elif not isinstance(default, bool) and default not in (None, []):
+                about += f" [default: {default}]"
+        else:
+            names = f"`{parameter.metavar or parameter.name.upper()}`"
+        is_argument = parameter.param_type_name == "argument"
+        panel = "Arguments" if is_argument else parameter.rich_help_panel or "Options"
+        panels.setdefault(panel, []).append(f"| {names} | {about} |")
+    rows = [row for panel, of_panel in panels.items() for row in (f"| **{panel}** | |", *of_panel)]
+    example = r"\[bold\](.*?)\[/bold\]"
+    text = re.sub(
+        rf"(?:{example}[^\n]*\n?)+",
+        lambda run: "```sh\n" + "\n".join(map(_one_line, re.findall(example, run[0], re.DOTALL))) + "\n```\n",
+        command.help or "",
+        flags=re.DOTALL,
+    )
+    table = "\n".join(["| option | meaning |", "|---|---|", *rows]) if rows else ""
     return f"{title}\n\n{text.strip()}\n\n{table}".rstrip()
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def detector_table() -> str:

@@ -31,26 +31,28 @@ from tests.probes.samples import examples  # noqa: E402
 from veridical.detectors import load_detector  # noqa: E402
 from veridical.detectors.local.logprob import Logprob, token_scores  # noqa: E402
 from veridical.detectors.local.probe import Probe  # noqa: E402
-from veridical.guard import Budget, Guarded, Sampling, guard  # noqa: E402
-from veridical.guard import decoding_loop as course_module  # noqa: E402
-from veridical.guard.decoding_loop import Course, Spending  # noqa: E402
-from veridical.guard.generation import Prompt, Writer, prompt_of  # noqa: E402
+from veridical.guard import Budget, Guard, Guarded, GuardOptions, Sampling, guard  # noqa: E402
+from veridical.guard import decoding_loop as loop_module  # noqa: E402
+from veridical.guard.decoding_loop import BudgetUsage, DecodingLoop  # noqa: E402
 from veridical.guard.monitors import (  # noqa: E402
-    JudgeOnline,
-    LikelihoodOnline,
-    ProbeOnline,
-    StreamOnline,
-    online_of,
+    HiddenStateMonitor,
+    LikelihoodMonitor,
+    SentenceMonitor,
+    StreamMonitor,
+    monitor_for,
 )
+from veridical.models.artifact import load_artifact  # noqa: E402
 from veridical.models.encode import Encoded, encode  # noqa: E402
+from veridical.models.generation import Generation, Prompt, prompt_of  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
-from veridical.models.runner import Runner, Want  # noqa: E402
+from veridical.models.runner import RequestedOutputs, Runner  # noqa: E402
+from veridical.models.sampling import Sampler  # noqa: E402
 from veridical.models.testing import tiny  # noqa: E402
 from veridical.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
 from veridical.probes.training import train_probe  # noqa: E402
 from veridical.report.guarded import print_guarded  # noqa: E402
 
-WARM = Sampling(max_new_tokens=60, temperature=1.0, seed=1)
+WARM = Sampling(max_new_tokens=60, temperature=1.0, seed=2)
 COOL = Sampling(max_new_tokens=60)
 
 
@@ -213,10 +215,10 @@ def test_likelihood_of_what_is_drawn(model: LocalModel) -> None:
 
 
 def test_a_probe_in_the_loop(model: LocalModel, probe: Probe) -> None:
-    plain = Writer(model, prompt_of(model, RACE, "tldr", 60))
-    seen = ProbeOnline(probe.heads)
+    plain = Generation(model, prompt_of(model, RACE, "tldr", 60))
+    seen = HiddenStateMonitor(probe.heads)
     threshold = 1.0
-    course(plain, seen, COOL, threshold=threshold).run()
+    loop(plain, seen, COOL, threshold=threshold).run()
     threshold = float(np.quantile([s for s in seen.scores if s is not None], 0.8))
     for strategy in ("stop", "backtrack", "suppress", "rerank"):
         options = {"sampling": replace(WARM, temperature=1.5) if strategy == "rerank" else COOL}
@@ -250,8 +252,8 @@ def test_it_ends_where_nothing_helps(wild: LocalModel, way: dict[str, Any], budg
     for detector in (Streaming(), Words()):
         result = guard(RACE, detector, wild, template="tldr", sampling=sampling, budget=budget, **way)
         assert result.tokens_drawn <= budget.tokens_for(sampling)
-        assert sum(d.action != "settled" for d in result.interventions) <= budget.interventions
-        assert len(Writer(wild, Prompt((1,))).model.tokenizer(result.text)["input_ids"]) <= 4 * 12
+        assert sum(d.action != "accepted" for d in result.interventions) <= budget.interventions
+        assert len(Generation(wild, Prompt((1,))).model.tokenizer(result.text)["input_ids"]) <= 4 * 12
         assert result.reason
 
 
@@ -267,13 +269,15 @@ def test_every_token_flagged_by_the_likelihood_of_them_all(wild: LocalModel) -> 
 
 
 def test_where_no_token_is_left_the_best_stands(wild: LocalModel) -> None:
-    writer = Writer(wild, Prompt((1, 10, 11)))
-    running = course(writer, None)
+    generation = Generation(wild, Prompt((1, 10, 11)))
+    running = loop(generation, None)
     everything = set(range(len(wild.tokenizer)))
-    running._places = {0: course_module._Place(tried=[(0.9, [20]), (0.7, [30, 31]), (0.8, [40])], banned=everything)}
-    assert running._draw() is None
-    assert writer.ids == [30, 31]
-    assert running._places[0].settled
+    running._positions = {
+        0: loop_module._Position(attempts=[(0.9, [20]), (0.7, [30, 31]), (0.8, [40])], banned=everything)
+    }
+    assert running._sample() is None
+    assert generation.ids == [30, 31]
+    assert running._positions[0].accepted
 
 
 def test_no_budget_is_no_guard(model: LocalModel) -> None:
@@ -292,21 +296,21 @@ def test_no_budget_is_no_guard(model: LocalModel) -> None:
 
 
 def test_the_best_of_what_was_tried_stands(model: LocalModel) -> None:
-    online = LikelihoodOnline()
-    read, scores = online.read, iter([0.9, 0.6, 0.8])
+    monitor = LikelihoodMonitor()
+    read, scores = monitor.verdicts, iter([0.9, 0.6, 0.8])
     drafts: list[str] = []
 
-    def graded(writer: Writer, *, final: bool) -> list[Verdict]:
-        found = read(writer, final=final)
+    def graded(generation: Generation, *, final: bool) -> list[Verdict]:
+        found = read(generation, final=final)
         first = [v for v in found if v.span.start == 0]
-        drafts.extend(writer.text for _ in first)
+        drafts.extend(generation.text for _ in first)
         return [Verdict(v.span, next(scores, 0.0)) for v in first]
 
-    online.read = graded  # type: ignore[method-assign]
+    monitor.verdicts = graded  # type: ignore[method-assign]
     result = guard(RACE, "overlap", model, template="tldr", strategy="suppress", threshold=0.5, sampling=COOL,
-                   budget=Budget(retries=2), online=online)  # fmt: skip
+                   budget=Budget(retries=2), monitor=monitor)  # fmt: skip
     assert [(d.action, d.score) for d in result.interventions] == [
-        ("suppressed", 0.9), ("suppressed", 0.6), ("settled", 0.8),
+        ("suppressed", 0.9), ("suppressed", 0.6), ("accepted", 0.8),
     ]  # fmt: skip
     assert len(set(drafts[:3])) == 3
     assert result.text.startswith(drafts[1])
@@ -314,7 +318,7 @@ def test_the_best_of_what_was_tried_stands(model: LocalModel) -> None:
 
 def test_seconds(model: LocalModel, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = itertools.count()
-    monkeypatch.setattr(course_module, "monotonic", lambda: float(next(ticks)))
+    monkeypatch.setattr(loop_module, "monotonic", lambda: float(next(ticks)))
     result = guard(RACE, Streaming("Peter"), model, template="tldr", budget=Budget(seconds=5.0), sampling=COOL)
     assert result.reason == "the budget of 5 seconds is spent"
     assert 0 < result.tokens_drawn < 6
@@ -331,12 +335,13 @@ def test_after_the_last_intervention_the_rest_is_unguarded(model: LocalModel) ->
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def course(
-    writer: Writer, online: Any, sampling: Sampling = COOL, budget: Budget | None = None, **options: Any
-) -> Course:
-    budget = budget or Budget()
-    random = torch.Generator().manual_seed(sampling.seed)
-    return Course(writer, online, Spending(budget, sampling), sampling, random, **options)
+def loop(
+    generation: Generation, monitor: Any, sampling: Sampling = COOL, budget: Budget | None = None, **options: Any
+) -> DecodingLoop:
+    threshold = options.pop("threshold", 1.0)
+    given = GuardOptions(sampling=sampling, **options)
+    sampler = Sampler([sampling.seed], temperature=sampling.temperature)
+    return DecodingLoop(generation, sampler, BudgetUsage(budget or Budget(), sampling), given, monitor, threshold)
 
 
 @pytest.mark.parametrize(
@@ -345,37 +350,37 @@ def course(
 def test_a_cropped_cache_is_as_good_as_reading_afresh(architecture: str, tmp_path: Path) -> None:
     local = load(tiny(architecture, tmp_path), dtype="fp32", device="cpu")
     prompt = Prompt(tuple(range(3, 73)))  # past the sliding window of 64 that some have
-    writer = Writer(local, prompt)
-    random = torch.Generator().manual_seed(0)
+    generation = Generation(local, prompt)
+    sampler = Sampler([0], temperature=1.0)
     for _ in range(30):
-        writer.append(writer.draw(WARM, random, heat=1.0, bias={}) or 0)
-    kept = list(writer.ids)
+        generation.append(sampler.sample(generation.logits()[None])[0])
+    kept = list(generation.ids)
     for count in (28, 29, 7, 3, 0):
-        writer.ids[:] or writer.rewind(0)
-        for token in kept[len(writer.ids) :]:
-            writer.append(token)
-        writer.advance()
-        writer.rewind(count)
-        fresh = Writer(local, Prompt((*prompt.ids, *kept[:count])))
-        torch.testing.assert_close(writer.logits(), fresh.logits(), atol=1e-5, rtol=1e-5)
-        writer.append(kept[count])
-        fresh = Writer(local, Prompt((*prompt.ids, *kept[: count + 1])))
-        torch.testing.assert_close(writer.logits(), fresh.logits(), atol=1e-5, rtol=1e-5)
+        generation.ids[:] or generation.rewind(0)
+        for token in kept[len(generation.ids) :]:
+            generation.append(token)
+        generation.advance()
+        generation.rewind(count)
+        fresh = Generation(local, Prompt((*prompt.ids, *kept[:count])))
+        torch.testing.assert_close(generation.logits(), fresh.logits(), atol=1e-5, rtol=1e-5)
+        generation.append(kept[count])
+        fresh = Generation(local, Prompt((*prompt.ids, *kept[: count + 1])))
+        torch.testing.assert_close(generation.logits(), fresh.logits(), atol=1e-5, rtol=1e-5)
 
 
 def test_going_back_a_little_costs_no_pass(model: LocalModel) -> None:
-    writer = Writer(model, prompt_of(model, RACE, "tldr", 60))
+    generation = Generation(model, prompt_of(model, RACE, "tldr", 60))
     for token in range(10, 20):
-        writer.advance()
-        writer.append(token)
-    before = writer.passes
+        generation.advance()
+        generation.append(token)
+    before = generation.passes
     assert before == 10
-    writer.rewind(8)
-    writer.logits()
-    assert writer.passes == before
-    writer._logits.clear()
-    writer.logits()
-    assert writer.passes == before + 1
+    generation.rewind(8)
+    generation.logits()
+    assert generation.passes == before
+    generation._logits.clear()
+    generation.logits()
+    assert generation.passes == before + 1
 
 
 @pytest.mark.parametrize("kind", ["bytes", "metaspace", "unigram"])
@@ -384,62 +389,41 @@ def test_the_text_is_what_the_tokenizer_says(kind: Any, tmp_path: Path) -> None:
     said = "the cat slept. 😀 naïve house"
     (encoded,) = encode(local, replace(RACE, response=said), "tldr")
     begin, ids = encoded.response_start, encoded.ids
-    writer = Writer(local, Prompt(ids[:begin], blank=True))
+    generation = Generation(local, Prompt(ids[:begin], space=True))
     for token in ids[begin:]:
-        writer.append(token)
-    writer.finish()
-    expected = said if kind != "unigram" else writer.text
-    assert writer.text == expected
-    assert writer.text.startswith("the cat slept.")
-    for count in range(len(writer.ids), -1, -1):
-        writer.rewind(count)
-        assert expected.startswith(writer.text)
-        assert len(writer.spans) <= count
+        generation.append(token)
+    generation.finish()
+    expected = said if kind != "unigram" else generation.text
+    assert generation.text == expected
+    assert generation.text.startswith("the cat slept.")
+    for count in range(len(generation.ids), -1, -1):
+        generation.rewind(count)
+        assert expected.startswith(generation.text)
+        assert len(generation.spans) <= count
     for token in ids[begin:]:
-        writer.append(token)
-    writer.finish()
-    assert writer.text == expected
+        generation.append(token)
+    generation.finish()
+    assert generation.text == expected
 
 
 def test_part_of_a_character_waits(wild: LocalModel) -> None:
     ids = wild.tokenizer("a😀b", add_special_tokens=False)["input_ids"]
-    writer = Writer(wild, Prompt((1,)))
+    generation = Generation(wild, Prompt((1,)))
     texts = []
     for token in ids:
-        writer.append(token)
-        texts.append(writer.text)
+        generation.append(token)
+        texts.append(generation.text)
     assert texts == ["a", "a", "a", "a", "a😀", "a😀b"]
-    assert writer.spans == [Span(0, 1), *[Span(1, 2)] * 4, Span(2, 3)]
-    assert (writer.token_at(1), writer.start_of(1), writer.start_of(6)) == (1, 1, 3)
-    writer.rewind(3)
-    assert (writer.text, writer.spans) == ("a", [Span(0, 1)])
-    writer.finish()
-    assert writer.text == "a\ufffd"
-    writer.rewind(3)
-    writer.append(ids[3])
-    writer.append(ids[4])
-    assert writer.text == "a😀"
-
-
-def test_sampling(wild: LocalModel) -> None:
-    writer = Writer(wild, Prompt((1, 10, 11)))
-    random = torch.Generator().manual_seed(0)
-    order = writer.logits().argsort(descending=True).tolist()
-
-    def drawn(**options: Any) -> set[int | None]:
-        heat, bias = options.pop("heat", 1.0), options.pop("bias", {})
-        made = Sampling(temperature=heat, **options)
-        return {writer.draw(made, random, heat=heat, bias=bias) for _ in range(200)}
-
-    assert drawn(heat=0) == {order[0]}
-    assert drawn(heat=0, bias={order[0]: -np.inf}) == {order[1]}
-    assert drawn(heat=9.0, top_k=3) == set(order[:3])
-    chances = writer.logits().softmax(-1)[order]
-    count = int((chances.cumsum(-1) < 0.5).sum()) + 1
-    assert drawn(top_p=0.5) <= set(order[:count])
-    assert drawn(top_p=1e-9) == {order[0]}
-    assert drawn(bias=dict.fromkeys(range(len(order)), -np.inf)) == {None}
-    assert order[5] not in drawn(heat=9.0, bias={order[5]: -np.inf})
+    assert generation.spans == [Span(0, 1), *[Span(1, 2)] * 4, Span(2, 3)]
+    assert (generation.token_at(1), generation.start_of(1), generation.start_of(6)) == (1, 1, 3)
+    generation.rewind(3)
+    assert (generation.text, generation.spans) == ("a", [Span(0, 1)])
+    generation.finish()
+    assert generation.text == "a\ufffd"
+    generation.rewind(3)
+    generation.append(ids[3])
+    generation.append(ids[4])
+    assert generation.text == "a😀"
 
 
 def test_numbers_that_are_not_finite(wild: LocalModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -456,44 +440,44 @@ class _Broken:
 # --- in the loop ------------------------------------------------------------------------------------------------------
 
 
-def random_flags(online: Any, seed: int, chance: float = 0.4) -> Any:
-    """`online`, whose verdicts are replaced by random ones and whose texts are kept."""
+def random_flags(monitor: Any, seed: int, chance: float = 0.4) -> Any:
+    """`monitor`, whose verdicts are replaced by random ones and whose texts are kept."""
     random = np.random.default_rng(seed)
-    read = online.read
-    online.drafts = []
+    read = monitor.verdicts
+    monitor.drafts = []
 
-    def spy(writer: Writer, *, final: bool) -> list[Verdict]:
-        online.drafts.append(writer.text)
-        return [replace(v, score=float(random.random() < chance)) for v in read(writer, final=final)]
+    def spy(generation: Generation, *, final: bool) -> list[Verdict]:
+        monitor.drafts.append(generation.text)
+        return [replace(v, score=float(random.random() < chance)) for v in read(generation, final=final)]
 
-    online.read = spy
-    return online
+    monitor.verdicts = spy
+    return monitor
 
 
 @pytest.mark.parametrize("unit", ["token", "word", "sentence"])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_probe_scores_while_writing_as_offline(model: LocalModel, probe: Probe, unit: str, seed: int) -> None:
     prompt = prompt_of(model, SIGNS, "tldr", 60)
-    writer = Writer(model, prompt)
-    online = random_flags(ProbeOnline(probe.heads), seed)
-    running = course(writer, online, replace(WARM, seed=seed), unit=unit, threshold=0.5)
+    generation = Generation(model, prompt)
+    monitor = random_flags(HiddenStateMonitor(probe.heads), seed)
+    running = loop(generation, monitor, replace(WARM, seed=seed), unit=unit, threshold=0.5)
     running.run()
     assert running.interventions()
-    ids = (*prompt.ids, *writer.ids)
-    encoded = Encoded(ids, len(prompt.ids), (None,) * len(writer.ids))
-    (result,) = Runner(model).run([encoded], Want(logprobs=False, sublayers=probe.sublayers))
-    np.testing.assert_allclose(online.scores, probe.heads["token"].score(result.hidden), atol=1e-5)
+    ids = (*prompt.ids, *generation.ids)
+    encoded = Encoded(ids, len(prompt.ids), (None,) * len(generation.ids))
+    (result,) = Runner(model).run([encoded], RequestedOutputs(logprobs=False, sublayers=probe.sublayers))
+    np.testing.assert_allclose(monitor.scores, probe.heads["token"].score(result.hidden), atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["logprob", "entropy", "rank"])
 def test_the_likelihood_while_writing_is_that_offline(model: LocalModel, kind: str) -> None:
-    writer = Writer(model, prompt_of(model, RACE, "tldr", 60))
-    online = LikelihoodOnline(kind)
-    course(writer, online, replace(WARM, temperature=1.3), threshold=1.0).run()
-    encoded = Encoded((*writer.prompt, *writer.ids), len(writer.prompt), (None,) * len(writer.ids))
-    (result,) = Runner(model).run([encoded], Want(kind == "logprob", kind == "entropy", kind == "rank"))
+    generation = Generation(model, prompt_of(model, RACE, "tldr", 60))
+    monitor = LikelihoodMonitor(kind)
+    loop(generation, monitor, replace(WARM, temperature=1.3), threshold=1.0).run()
+    encoded = Encoded((*generation.prompt, *generation.ids), len(generation.prompt), (None,) * len(generation.ids))
+    (result,) = Runner(model).run([encoded], RequestedOutputs(kind == "logprob", kind == "entropy", kind == "rank"))
     scored = token_scores(getattr(result, kind), kind, len(model.tokenizer))
-    np.testing.assert_allclose(online.scores, scored, atol=1e-4)
+    np.testing.assert_allclose(monitor.scores, scored, atol=1e-4)
 
 
 @settings(max_examples=60)
@@ -502,27 +486,27 @@ def test_the_likelihood_while_writing_is_that_offline(model: LocalModel, kind: s
     strategy=st.sampled_from(["stop", "backtrack", "suppress"]), retries=st.integers(0, 3),
     chance=st.sampled_from([0.1, 0.5, 0.9]), signs=st.booleans(),
 )  # fmt: skip
-def test_places_lie_right_in_the_text(
+def test_positions_lie_right_in_the_text(
     model: LocalModel, wild: LocalModel, seed: int, unit: str, strategy: str, retries: int, chance: float, signs: bool
 ) -> None:
     local, case = (model, SIGNS) if signs else (wild, RACE)
-    writer = Writer(local, prompt_of(local, case, "tldr", 60))
-    online = random_flags(LikelihoodOnline(), seed, chance)
+    generation = Generation(local, prompt_of(local, case, "tldr", 60))
+    monitor = random_flags(LikelihoodMonitor(), seed, chance)
     sampling = Sampling(max_new_tokens=25, temperature=1.0, seed=seed)
-    running = course(writer, online, sampling, Budget(retries=retries), strategy=strategy, unit=unit, threshold=0.5)
+    running = loop(generation, monitor, sampling, Budget(retries=retries), strategy=strategy, unit=unit, threshold=0.5)
     running.run()
-    text = writer.text
+    text = generation.text
     for done in running.interventions():
         if done.span is None:
             continue
         assert done.span.end <= len(text)
         before = text[: done.span.start]
-        assert any(draft.startswith(before + done.rejected) for draft in online.drafts)
+        assert any(draft.startswith(before + done.rejected) for draft in monitor.drafts)
         assert done.rejected
         if strategy == "stop":
             assert done.span == Span(len(text), len(text))
     reached = 0
-    for span in writer.spans:
+    for span in generation.spans:
         if span and span.start >= reached:
             assert span.start == reached
             reached = span.end
@@ -531,65 +515,65 @@ def test_places_lie_right_in_the_text(
 
 @pytest.mark.parametrize("seed", range(6))
 def test_what_is_suppressed_is_never_drawn_there(model: LocalModel, seed: int) -> None:
-    writer = Writer(model, prompt_of(model, SIGNS, "tldr", 60))
-    online = random_flags(LikelihoodOnline(), seed)
+    generation = Generation(model, prompt_of(model, SIGNS, "tldr", 60))
+    monitor = random_flags(LikelihoodMonitor(), seed)
     banned: dict[tuple[int, ...], set[int]] = {}
-    running = course(writer, online, replace(WARM, seed=seed), strategy="suppress", threshold=0.5)
-    draw, cut = writer.draw, running._cut
+    running = loop(generation, monitor, replace(WARM, seed=seed), strategy="suppress", threshold=0.5)
+    sample, cut = running.sampler.sample, running._cut
 
-    def drawing(*arguments: Any, **options: Any) -> int | None:
-        token = draw(*arguments, **options)
-        assert token not in banned.get(tuple(writer.ids), ())
-        return token
+    def sampling(*arguments: Any) -> list[int]:
+        (token,) = sample(*arguments)
+        assert token not in banned.get(tuple(generation.ids), ())
+        return [token]
 
     def cutting(count: int) -> None:
-        if not running._places[count].settled:
-            banned.setdefault(tuple(writer.ids[:count]), set()).add(writer.ids[count])
+        if not running._positions[count].accepted:
+            banned.setdefault(tuple(generation.ids[:count]), set()).add(generation.ids[count])
         cut(count)
 
-    writer.draw, running._cut = drawing, cutting  # type: ignore[method-assign]
+    running.sampler.sample, running._cut = sampling, cutting  # type: ignore[method-assign]
     running.run()
     assert sum(map(len, banned.values())) > 2
 
 
 def test_a_bare_blank_may_stand_again(model: LocalModel) -> None:
-    writer = Writer(model, prompt_of(model, RACE, "tldr", 60))
-    running = course(writer, None, unit="word")
-    assert writer.prompt[-1] != model.tokenizer.convert_tokens_to_ids("Ġ")
-    blank = int(writer.logits().argmax())
+    generation = Generation(model, prompt_of(model, RACE, "tldr", 60))
+    running = loop(generation, None, unit="word")
+    assert generation.prompt[-1] != model.tokenizer.convert_tokens_to_ids("Ġ")
+    blank = int(generation.logits().argmax())
     assert model.tokenizer.convert_ids_to_tokens(blank) == "Ġ", "the wrong name begins with a bare blank"
-    writer.append(blank)
-    letter = int(writer.logits().argmax())
-    share = float(writer.logits().softmax(-1)[letter])
-    writer.append(letter)
-    running._places[0] = course_module._Place(tried=[(1.0, [blank, letter])])
+    generation.append(blank)
+    letter = int(generation.logits().argmax())
+    share = float(generation.logits().softmax(-1)[letter])
+    generation.append(letter)
+    running._positions[0] = loop_module._Position(attempts=[(1.0, [blank, letter])])
     running._ban(0)
     running._cut(0)
-    place, bias = running._banned(0)
+    place, bias = running._bias(0)
     assert place == 0
     assert bias[blank] == pytest.approx(np.log1p(-share), rel=1e-3)
-    assert set(bias) == {blank, *writer.ends}
-    writer.append(blank)
-    place, bias = running._banned(1)
+    assert set(bias) == {blank, *generation.end_ids}
+    generation.append(blank)
+    place, bias = running._bias(1)
     assert (place, bias[letter]) == (0, -np.inf)
-    writer.rewind(0)
-    writer.append(letter)
-    assert running._banned(1) == (1, {})
+    generation.rewind(0)
+    generation.append(letter)
+    assert running._bias(1) == (1, {})
 
 
 def test_text_does_not_end_in_the_middle_of_a_sentence_for_want_of_another_word(model: LocalModel) -> None:
-    writer = Writer(model, Prompt((1, 5)))
-    running = course(writer, None)
+    generation = Generation(model, Prompt((1, 5)))
+    running = loop(generation, None)
     ids = model.tokenizer(" the cat.", add_special_tokens=False)["input_ids"]
     for count, allowed in ((len(ids) - 1, False), (len(ids), True)):
-        writer.rewind(0)
+        generation.rewind(0)
         for token in ids[:count]:
-            writer.append(token)
-        running._places = {count: course_module._Place(tried=[(1.0, [9])], banned={9})}
-        _, bias = running._banned(count)
-        assert (bias.keys() & writer.ends == set()) == allowed
-        running._places = {}
-        assert running._banned(count)[1] == {}
+            generation.append(token)
+        running._positions = {count: loop_module._Position(attempts=[(1.0, [9])], banned={9})}
+        _, bias = running._bias(count)
+        assert (bias.keys() & generation.end_ids == set()) == allowed
+        running._positions = {}
+        assert running._bias(count)[1] == {}
 
 
 def test_the_end_of_the_text_is_judged_too(model: LocalModel) -> None:
@@ -640,24 +624,37 @@ def test_what_comes_instead_is_judged_too(model: LocalModel, kind: type[Words]) 
     assert [d.rejected.strip() for d in result.interventions][:2] == ["Peter", "Marta"]
 
 
-def test_which_way_a_detector_reads_along(model: LocalModel, wild: LocalModel, probe: Probe) -> None:
-    assert isinstance(online_of(probe, RACE, model), ProbeOnline)
-    assert isinstance(online_of(probe, RACE, wild), StreamOnline)
-    assert isinstance(online_of(Logprob(model.name), RACE, model), LikelihoodOnline)
-    assert isinstance(online_of(Logprob(model.name), RACE, wild), JudgeOnline)
-    assert isinstance(online_of(Streaming(), RACE, model), StreamOnline)
-    assert isinstance(online_of(load_detector("overlap"), RACE, model), JudgeOnline)
+def test_how_a_detector_monitors(model: LocalModel, wild: LocalModel, probe: Probe) -> None:
+    assert isinstance(monitor_for(probe, RACE, model), HiddenStateMonitor)
+    assert isinstance(monitor_for(probe, RACE, wild), StreamMonitor)
+    assert isinstance(monitor_for(Logprob(model.name), RACE, model), LikelihoodMonitor)
+    assert isinstance(monitor_for(Logprob(model.name), RACE, wild), SentenceMonitor)
+    assert isinstance(monitor_for(Streaming(), RACE, model), StreamMonitor)
+    assert isinstance(monitor_for(load_detector("overlap"), RACE, model), SentenceMonitor)
     encoder = Probe(probe.path)
     encoder.base = lambda: replace(model, kind="encoder")  # type: ignore[method-assign]
-    assert isinstance(online_of(encoder, RACE, wild), JudgeOnline)
-    with pytest.raises(InputError, match="no model is named to write"):
+    assert isinstance(monitor_for(encoder, RACE, wild), SentenceMonitor)
+    with pytest.raises(InputError, match="no model is named to generate"):
         guard(RACE, encoder)
-    mine = LikelihoodOnline("rank")
-    guard(RACE, "overlap", model, template="tldr", online=mine, sampling=COOL)
+    mine = LikelihoodMonitor("rank")
+    guard(RACE, "overlap", model, template="tldr", monitor=mine, sampling=COOL)
     assert len(mine.scores) > 5
 
 
-def test_a_probe_of_another_model_reads_along(wild: LocalModel, probe: Probe) -> None:
+def test_detector_and_model_are_loaded_once(model: LocalModel, probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:
+    loads: list[Path] = []
+
+    def counted(folder: Path, kind: str) -> object:
+        loads.append(folder)
+        return load_artifact(folder, kind)
+
+    monkeypatch.setattr("veridical.detectors.local.probe.load_artifact", counted)
+    guarded = Guard(f"probe:{probe.path}", options=GuardOptions(sampling=COOL, threshold=1.0))
+    texts = [guarded.generate(replace(RACE, id=str(i))).text for i in range(3)]
+    assert (texts, len(loads)) == ([WRONG] * 3, 1)
+
+
+def test_a_probe_of_another_model_monitors(wild: LocalModel, probe: Probe) -> None:
     case = Case("1", "", RACE.sources)
     result = guard(case, probe, wild, sampling=Sampling(max_new_tokens=10, temperature=1.0), threshold=1e-9,
                    budget=Budget(interventions=3))  # fmt: skip
@@ -679,25 +676,30 @@ def test_the_same_seed_gives_the_same_text(wild: LocalModel) -> None:
     for strategy in ("backtrack", "suppress", "rerank"):
         made = []
         for seed in (1, 1, 2):
-            result = guard(RACE, "logprob", wild, template="tldr", strategy=strategy, threshold=0.97,
-                           sampling=Sampling(20, 1.0, seed=seed, reheat=0.5), budget=Budget(retries=1))  # fmt: skip
+            sampling = Sampling(20, 1.0, seed=seed, temperature_increase=0.5)
+            options = GuardOptions(
+                strategy, threshold=0.97, template="tldr", sampling=sampling, budget=Budget(retries=1)
+            )
+            result = guard(RACE, "logprob", wild, options)
             made.append((result.text, result.interventions, result.tokens_drawn))
         assert made[0] == made[1] != made[2]
 
 
-def test_reheating(model: LocalModel) -> None:
-    writer = Writer(model, prompt_of(model, RACE, "tldr", 60))
-    heats: list[float] = []
-    draw = writer.draw
+def test_every_retry_is_warmer(model: LocalModel) -> None:
+    generation = Generation(model, prompt_of(model, RACE, "tldr", 60))
+    monitor = random_flags(LikelihoodMonitor(), 0, chance=1.0)
+    sampling = replace(COOL, temperature_increase=0.25)
+    running = loop(generation, monitor, sampling, Budget(interventions=2), strategy="suppress")
+    temperatures: list[float] = []
+    sample = running.sampler.sample
 
-    def drawing(*arguments: Any, heat: float, **options: Any) -> int | None:
-        heats.append(heat)
-        return draw(*arguments, heat=heat, **options)
+    def spy(logits: Any, temperature: float) -> list[int]:
+        temperatures.append(temperature)
+        return sample(logits, temperature)
 
-    writer.draw = drawing  # type: ignore[method-assign]
-    online = random_flags(LikelihoodOnline(), 0, chance=1.0)
-    course(writer, online, replace(COOL, reheat=0.25), Budget(interventions=2), strategy="suppress").run()
-    assert [heat for heat in heats if heat] == [0.25, 0.5]
+    running.sampler.sample = spy  # type: ignore[method-assign,assignment]
+    running.run()
+    assert [temperature for temperature in temperatures if temperature] == [0.25, 0.5]
 
 
 # --- the result -------------------------------------------------------------------------------------------------------
@@ -775,12 +777,12 @@ def test_rerank_keeps_the_best_and_leaves_the_cut_one_out(model: LocalModel) -> 
         ({"strategy": "rerank"}, InputError, "at temperature 0 all samples are the same"),
         ({"strategy": "rerank", "samples": 1, "beams": True}, InputError, "1 samples to choose from"),
         ({"beams": True}, InputError, "has no beams"),
-        ({"threshold": 0.0}, InputError, "the threshold is 0.0"),
+        ({"threshold": 1.5}, InputError, "threshold is 1.5"),
         ({"sampling": Sampling(max_new_tokens=256)}, InputError, "the model reads 256 tokens at once"),
         ({"template": "raw"}, CannotJudgeError, "has no prompt"),
         ({"template": "verse"}, UnknownNameError, "unknown template"),
         ({"detector": "overlapp"}, UnknownNameError, "did you mean overlap"),
-        ({"model": None}, InputError, "no model is named to write, and 'overlap' has none"),
+        ({"model": None}, InputError, "no model is named to generate, and 'overlap' has none"),
         ({"model": None, "detector": "entropy"}, InputError, "'entropy' is of that model"),
         ({"model": "no-folder"}, InputError, "there is no model folder"),
         ({"model": "no-folder", "detector": "logprob"}, InputError, "there is no model folder"),
@@ -799,7 +801,7 @@ def test_bad_input_is_one_line(model: LocalModel, options: dict[str, Any], error
     [
         lambda: Sampling(max_new_tokens=0), lambda: Sampling(temperature=-1.0), lambda: Sampling(top_p=0.0),
         lambda: Sampling(top_p=1.1), lambda: Sampling(top_k=-1), lambda: Sampling(temperature=float("nan")),
-        lambda: Sampling(reheat=-0.1), lambda: Sampling(seed=-1), lambda: Budget(interventions=-1),
+        lambda: Sampling(temperature_increase=-0.1), lambda: Sampling(seed=-1), lambda: Budget(interventions=-1),
         lambda: Budget(retries=-1), lambda: Budget(tokens=-1), lambda: Budget(seconds=float("inf")),
     ],
 )  # fmt: skip

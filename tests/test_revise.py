@@ -19,7 +19,7 @@ from veridical.detectors.claims.verify import Verify
 from veridical.llm.protocol import Failure, Reply, Request
 from veridical.llm.scripted import Scripted
 from veridical.revise import Delete, Draft, Flag, Revised, Task, revise
-from veridical.revise.llm_revisers import Factored, SelfCorrection, corrected
+from veridical.revise.llm_revisers import Factored, SelfCorrection, corrected_text
 from veridical.revise.statements import statements_of
 
 SOURCE = Source("a", "The tower is 330 m tall. It stands in Paris.")
@@ -347,7 +347,7 @@ def test_flag_marks_and_is_not_judged_again() -> None:
     assert result.revision.text == "It is in Paris. Pigs fly. [not backed by the sources] It is tall."
     assert result.after is None
     assert len(detector.seen) == 1
-    assert result.reason == "unsupported statements are marked, not mended"
+    assert result.reason == "unsupported statements are marked, not revised"
 
 
 def test_offline_on_an_embedded_detector() -> None:
@@ -484,7 +484,7 @@ def test_self_correction_sees_no_claim_and_keeps_every_edit() -> None:
     ],
 )
 def test_corrected_texts_in_every_dress(text: str, expected: str) -> None:
-    assert corrected(" old\n", Reply(text)) == f" {expected}\n"
+    assert corrected_text(" old\n", Reply(text)) == f" {expected}\n"
 
 
 def test_many_cases_go_to_the_model_together_and_come_back_in_order() -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from veridical.core.decide import decide, overall
 from veridical.core.detector import Detector
 from veridical.core.errors import InputError
-from veridical.core.judging import judge, thresholds_in_force
+from veridical.core.judging import judge_with_maps, thresholds_in_force
 from veridical.core.types import Case, Checked, Source
 
-__all__ = ["DEFAULT_DETECTOR", "check", "check_cases", "make_case"]
+if TYPE_CHECKING:
+    from veridical.core.salience_map import SalienceMap
+
+__all__ = ["DEFAULT_DETECTOR", "check", "check_cases", "check_cases_with_maps", "make_case"]
 
 DEFAULT_DETECTOR = "overlap"
 BATCH = 64
@@ -88,6 +92,18 @@ def check_cases(
 
     A bad argument raises at once, not at the first case.
     """
+    pairs = check_cases_with_maps(cases, detectors, threshold=threshold, fail_over=fail_over)
+    return (checked for checked, _ in pairs)
+
+
+def check_cases_with_maps(
+    cases: Iterable[Case],
+    detectors: str | Detector | Sequence[str | Detector] = DEFAULT_DETECTOR,
+    *,
+    threshold: float | Mapping[str, float] | None = None,
+    fail_over: float | None = None,
+) -> Iterator[tuple[Checked, tuple[SalienceMap | None, ...]]]:
+    """The same with the salience map of each judgement, None where its detector makes none."""
     loaded = _load(detectors)
     if fail_over is not None and not 0.0 <= fail_over < 1.0:
         raise InputError(f"fail_over is {fail_over}", hint="it lies from 0 to below 1")
@@ -101,13 +117,14 @@ def _run(
     detectors: list[Detector],
     threshold: float | Mapping[str, float] | None,
     fail_over: float | None,
-) -> Iterator[Checked]:
+) -> Iterator[tuple[Checked, tuple[SalienceMap | None, ...]]]:
     while batch := list(islice(cases, BATCH)):
-        columns = [judge(detector, batch) for detector in detectors]
+        columns = [judge_with_maps(detector, batch) for detector in detectors]
         thresholds = [thresholds_in_force(detector, threshold) for detector in detectors]
-        for case, judgements in zip(batch, zip(*columns, strict=True), strict=True):
+        for case, pairs in zip(batch, zip(*columns, strict=True), strict=True):
+            judgements, maps = zip(*pairs, strict=True)
             decisions = tuple(decide(case, *pair) for pair in zip(judgements, thresholds, strict=True))
-            yield Checked(case, judgements, decisions, overall(case, judgements, decisions, fail_over))
+            yield Checked(case, judgements, decisions, overall(case, judgements, decisions, fail_over)), maps
 
 
 def _load(detectors: str | Detector | Sequence[str | Detector]) -> list[Detector]:

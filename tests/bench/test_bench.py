@@ -10,17 +10,21 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from veridical.bench.compare import compare, read_comparisons
 from veridical.bench.evaluation import rule
-from veridical.bench.results import Row, read_rows
+from veridical.bench.results import ResultRow, read_rows
 from veridical.bench.run import run
 from veridical.bench.settings import Settings, load
 from veridical.cli import main
 from veridical.core.errors import DataError, InputError, UnknownNameError
 from veridical.core.serialization import encode
 from veridical.core.types import Case, Example, Judgement, Source, Span, Verdict
+from veridical.detectors.baselines import Coin
+from veridical.metrics.measure import Metric
+from veridical.metrics.registry import METRICS
 from veridical.report.result_tables import cell, result_tables
 from veridical.report.tables import latex, markdown, narrow
 
@@ -49,7 +53,7 @@ def data(tmp_path: Path) -> str:
     return f"jsonl:{path}"
 
 
-def same(rows: list[Row]) -> list[Row]:
+def same(rows: list[ResultRow]) -> list[ResultRow]:
     """Rows without what differs between two honest runs."""
     return [replace(row, seconds=0, peak_mb=0, date="", command="") for row in rows]
 
@@ -93,6 +97,56 @@ def test_fitting_uses_other_documents_than_measuring(data: str) -> None:
     assert overlap.metrics["balanced_accuracy"].value == 1.0
     assert 0.0 < overlap.thresholds["response"] <= 0.25
     assert majority.metrics["accuracy"].value == pytest.approx(2 / 3, abs=0.1)
+
+
+def test_each_kind_of_metric_has_its_own_fitted_threshold(data: str) -> None:
+    settings = Settings(["coin", "overlap"], [data], ["f1", "token_f1", "f1_sp", "char_f1"], fit="f1", resamples=20)
+    coin, overlap = (rows[0] for rows in run(settings))
+    assert {"response", "token", "character", "span"} <= coin.thresholds.keys()
+    assert coin.threshold_from.startswith("f1 on")
+    # flagging everything is the best coin for tokens; for spans, precision counts by predicted span
+    assert coin.thresholds["token"] < 0.55
+    assert overlap.metrics["f1_sp"].value == 1.0
+    loaded = load(data, settings)
+    judged = list(zip(loaded.fitting, Coin().judge([e.case for e in loaded.fitting]), strict=True))
+    for level, name in (("token", "token_f1"), ("character", "char_f1"), ("span", "f1_sp")):
+        metric = METRICS[name]
+
+        def value(threshold: float, metric: Metric = metric) -> float:
+            return metric.value(np.concatenate([metric.rows(e, j, threshold) for e, j in judged]))
+
+        best = value(coin.thresholds[level])
+        assert all(best >= value(other) - 1e-9 for other in np.linspace(0.5, 0.99, 25)), level
+
+
+def test_a_set_of_your_own_is_called_by_its_file(data: str) -> None:
+    assert load(data, Settings([], [data])).name == "jsonl:data.jsonl"
+
+
+def test_a_threshold_of_zero_is_zero(data: str) -> None:
+    (rows,) = run(Settings(["overlap"], [data], ["recall"], threshold=0.0, resamples=20))
+    assert rows[0].thresholds["response"] == 0.0
+    assert rows[0].threshold_from == "command"
+    assert rows[0].metrics["recall"].value == 1.0
+
+
+def test_bench_imports_where_there_is_no_module_resource(data: str) -> None:
+    code = (
+        "import sys; sys.modules['resource'] = None; from veridical.bench.run import run;"
+        "from veridical.bench.settings import Settings;"
+        f"((row,),) = run(Settings(['length'], [{data!r}], ['f1'], resamples=20)); assert row.peak_mb is None"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+
+
+def test_another_model_under_the_same_name_is_another_run(data: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(["coin"], [data], ["f1"], resamples=20)
+    ids = []
+    for contents in ("a", "b", "a"):
+        monkeypatch.setattr(Coin, "fingerprint", lambda self, contents=contents: {"weights": contents}, raising=False)
+        ids += [rows[0].run_id for rows in run(settings)]
+    assert ids[0] == ids[2] != ids[1]
 
 
 def test_a_sample_is_of_documents_and_grows(data: str) -> None:
@@ -170,7 +224,7 @@ def test_rows_read_back_as_they_were(data: str, tmp_path: Path) -> None:
         ("{", "not JSON"),
         ("[]", "found a JSON array"),
         ('{"veridical": "row/2"}', "row/2"),
-        ('{"veridical": "row/1"}', "unit"),
+        ('{"veridical": "row/1"}', "run_id"),
     ],
 )
 def test_what_is_no_row_is_refused(tmp_path: Path, line: str, says: str) -> None:
@@ -237,8 +291,9 @@ class Fragile(Coin):
         return super().judge(cases)
 '''
 START = """
-import sys
+import signal, sys
 from veridical.detectors import DETECTORS
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a background job inherits as ignored
 DETECTORS.table["fragile"] = "fragile:Fragile"
 from veridical.cli import main
 sys.exit(main(sys.argv[1:]))
@@ -250,12 +305,14 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_rows(
     data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, code: int
 ) -> None:
     (tmp_path / "fragile.py").write_text(FRAGILE)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv("BY", by)
 
     def bench(out: str) -> int:
         command = [sys.executable, "-c", START, "bench", "overlap", "fragile", "length", "--data", data, "--out", out]
-        return subprocess.run([*command, "--resamples", "20"], cwd=tmp_path, capture_output=True).returncode
+        return subprocess.run(
+            [*command, "--resamples", "20"], cwd=tmp_path, capture_output=True, timeout=100
+        ).returncode
 
     assert bench("rows.jsonl") == code
     assert [row.detector for row in read_rows([tmp_path / "rows.jsonl"])] == ["overlap"], "what was done is kept"

@@ -69,9 +69,9 @@ def test_every_scale_that_is_labelled_is_fitted_and_means_what_it_says() -> None
     outside, inside = scale.apply([1.0, 0.0])
     assert outside == pytest.approx(0.8 * 0.5 * 400 / (0.5 * 400 + 0.15 * 200), abs=0.1)  # of words outside the source
     assert inside < 0.2
-    assert about["cross_fitted"]["ece"][0] < about["before"]["ece"][0]
-    low, high = about["cross_fitted"]["brier"][1:]
-    assert low <= about["cross_fitted"]["brier"][0] <= high
+    assert about["cross_fitted"]["ece"]["value"] < about["before"]["ece"]["value"]
+    brier = about["cross_fitted"]["brier"]
+    assert brier["low"] <= brier["value"] <= brier["high"]
 
 
 def test_the_artifact_gives_the_figures_on_validation(tmp_path: Path) -> None:

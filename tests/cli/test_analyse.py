@@ -137,8 +137,67 @@ def test_one_line_of_refusal(command: Command, model: str, data: str, arguments:
     assert line in last
 
 
+@pytest.fixture(scope="module")
+def probe(model: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from veridical.models.load import load
+    from veridical.probes.options import ProbeOptions, TrainingConfig
+    from veridical.probes.training import train_probe
+
+    folder = tmp_path_factory.mktemp("probe")
+    options = ProbeOptions("linear", learning_rates=(0.1,), batch_sizes=(16,), max_epochs=5)
+    train_probe(load(model, dtype="fp32"), examples(60), TrainingConfig(options, template="tldr"), out=folder)
+    return folder
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> tuple[str, str]:
+    (tmp_path / "answer.txt").write_text("the cat and dogs slept in Paris.", "utf-8")
+    (tmp_path / "source.txt").write_text("The cat sat on the mat in the house.", "utf-8")
+    return str(tmp_path / "answer.txt"), str(tmp_path / "source.txt")
+
+
+def test_map(command: Command, probe: Path, texts: tuple[str, str], tmp_path: Path) -> None:
+    for ending, start in ((".svg", b"<svg"), (".png", b"\x89PNG"), (".html", b"<!doctype html>")):
+        out = tmp_path / f"map{ending}"
+        arguments = (str(probe), *texts, "--mark", "dogs", "--out", str(out))
+        code, text, said = command("analyse", "map", *arguments)
+        assert code == 0
+        assert out.read_bytes().startswith(start)
+        assert f"wrote {out}" in said
+        assert "0 attention 1" in text
+        assert "detector" in text
+        assert "*: marked" in text
+
+
+def test_map_of_one_of_several_cases(command: Command, probe: Path, tmp_path: Path) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text("".join(encode(example.case) + "\n" for example in examples(3)), "utf-8")
+    code, text, _ = command("analyse", "map", str(probe), str(path), "--case", "c1", "--objective", "response")
+    assert code == 0
+    assert text.count("response-level scores") == 1
+    assert command("analyse", "map", str(probe), str(path))[1].count("token-level scores") == 3
+
+
+@pytest.mark.parametrize(
+    "arguments, line",
+    [
+        (("--out", "map.pdf"), "--out map.pdf ends in .pdf (it may end in .html, .svg, .png)"),
+        (("--case", "zzz"), "no case 'zzz' in "),
+        (("--out", "map.svg"), "holds 3 cases, and --out takes one"),
+        (("--case", "c1", "--mark", "zzz"), "--mark 'zzz' is not in the response of 'c1'"),
+        (("--case", "c1", "--objective", "word"), "has no probes by word"),
+    ],
+)
+def test_refusals_of_map(command: Command, probe: Path, tmp_path: Path, arguments: tuple[str, ...], line: str) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text("".join(encode(example.case) + "\n" for example in examples(3)), "utf-8")
+    code, text, said = command("analyse", "map", str(probe), str(path), *arguments)
+    assert (code, text) == (2, "")
+    assert line in said.splitlines()[-1]
+
+
 def test_help_teaches(command: Command) -> None:
-    for name in ("layers", "labels", "transfer", "size", "context"):
+    for name in ("layers", "labels", "transfer", "size", "context", "map"):
         code, text, _ = command("analyse", name, "--help")
         assert code == 0
         assert f"veridical analyse {name}" in " ".join(text.split())

@@ -65,7 +65,7 @@ def test_samples_and_beams(command: Command, folder: str) -> None:
     code, out, err = command(*given, "--beams", "--samples", "3", "--text")
     assert (code, out) == (0, RIGHT)
     assert err.count("text ") == 3
-    assert err.count("kept") == 1
+    assert err.count("chosen") == 1
     code, out, err = command(*given, "--temperature", "1", "--seed", "1", "--samples", "6", "--text")
     assert code == 0
     assert err.count("text ") == 6
@@ -86,7 +86,7 @@ def test_likelihood_is_of_the_model_that_writes(command: Command, folder: str) -
         ([], "nothing to write about is given"),
         (["cases.jsonl", "--question", "Who?"], "holds cases, and a source, question or prompt is given too"),
         (["--source", "none.txt"], "none.txt"),
-        (["--source", "source.txt", "--detector", "overlap"], "no model is named to write"),
+        (["--source", "source.txt", "--detector", "overlap"], "no model is named to generate"),
         (["--source", "source.txt", "-m", "nowhere"], "there is no model folder"),
         (["--source", "source.txt", "-m", "FOLDER", "--strategy", "hope"], "unknown strategy 'hope'"),
         (["--source", "source.txt", "-m", "FOLDER", "--threshold", "2"], "the threshold is 2"),

@@ -128,7 +128,7 @@ def test_a_bench_run_that_spent_its_budget_goes_on_and_pays_for_nothing_twice(co
     with serving(truth) as server:
         code, out, err = bench(command, server, "judge", "--max-calls", "70", "--out", "rows.jsonl")
         assert (code, out) == (3, "")
-        assert "judge:yes_no:m on jsonl: the budget is spent, 64 of 80 cases are judged" in err
+        assert "judge:yes_no:m on jsonl:doors.jsonl: the budget is spent, 64 of 80 cases are judged" in err
         assert len(err.splitlines()) == 1
         assert not Path("rows.jsonl").exists()
         assert len(server.asked) == 70
@@ -150,7 +150,7 @@ def test_another_server_is_another_measurement(command: Command) -> None:
 
 def test_worked_examples_come_from_validation_documents(command: Command) -> None:
     with serving(truth) as server:
-        code, _, err = bench(command, server, "judge:shots=2", "--fit", "f1", "--out", "rows.jsonl")
+        code, _, err = bench(command, server, "judge:few_shot=2", "--fit", "f1", "--out", "rows.jsonl")
     assert (code, err) == (0, "")
     (row,) = (json.loads(line) for line in Path("rows.jsonl").read_text().splitlines())
     assert row["detector"] == "judge:yes_no+2:m"
@@ -189,8 +189,8 @@ def test_compare_takes_models_too(command: Command) -> None:
         (["-d", "judge", "-m", "gpt-x"], 3, "no key for https://api.openai.com/v1"),
         (["-m", "gpt-x"], 2, "the model gpt-x is named, and overlap asks no language model"),
         (["-d", "judge:cott", "-m", "x"], 2, "'cott' (did you mean cot?"),
-        (["-d", "judge:shots=none.jsonl", "-m", "x"], 2, "no such file"),
-        (["-d", "judge:shots=3", "-m", "x", "--base-url", "http://127.0.0.1:1/v1"], 2, "wants 3 worked examples"),
+        (["-d", "judge:few_shot=none.jsonl", "-m", "x"], 2, "no such file"),
+        (["-d", "judge:few_shot=3", "-m", "x", "--base-url", "http://127.0.0.1:1/v1"], 2, "needs 3 few-shot examples"),
         (["-d", "judge:model=a,model=b"], 2, "given twice"),
         (["-d", "judge:model=a,max_cost=much"], 2, "max_cost is 'much'"),
         (["-d", "judge:model=a,max_cost=1"], 2, "max_cost is given without prices"),

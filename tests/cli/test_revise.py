@@ -117,7 +117,7 @@ def test_papers(command: Command) -> None:
     Path("paper_dataset.json").write_text(json.dumps([{"query": "Which colour?", "papers": [paper]}]))
     script = {
         "You summarise": "Ling (2009) found it is purple.",
-        "What was found wrong": "Corrected text:\nLing (2009) found it is grey.",
+        "checked it against what you were given": "Corrected text:\nLing (2009) found it is grey.",
     }
     Path("model.json").write_text(json.dumps(script))
     arguments = ("papers", "paper_dataset.json", "-m", "scripted:model.json", "--critic", "verify:overlap")
@@ -129,12 +129,15 @@ def test_papers(command: Command) -> None:
     assert before.prevalence.per_summary_adjusted.value == 0.66
     assert after.prevalence.per_summary.value == 0.0
     assert "66.0 %" in command(*arguments, "--audit", "verify:overlap=66/100")[1]
+    out = command(*arguments, "--judge", "verify:overlap:values", "--judge", "verify:overlap", "--json")[1]
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [(row["critic"] is None, row["judge"] == "mean") for row in rows[-2:]] == [(True, True), (False, True)]
     for wrong in ("much", "x=1/2", "3/2"):
         assert command(*arguments, "--audit", wrong)[0] == 2
     code, out, _ = command("papers", "paper_dataset.json", "-m", "w", "--critic", "c", "--judge", "j", "--dry-run")
     assert code == 0
     assert [line.partition(", about")[0] for line in out.splitlines()[:3]] == [
         "w: 2 calls (summary 1, revise 1)",
-        "c: 2 calls (check 2)",
+        "c: 1 calls (critique 1)",
         "j: 2 calls (check 2)",
     ]

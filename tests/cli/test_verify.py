@@ -147,3 +147,20 @@ def test_the_page(command: Command) -> None:
     assert code == 1
     assert err == "wrote page.html\n"
     assert "It is purple." in Path("page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "spec"),
+    [
+        ([], "verify"),
+        (["--checker", "overlap", "--citations", "skip+missing"], "verify:overlap,citations=skip+missing"),
+        (["-m", "scripted:model.json"], "verify"),
+        (["-m", "scripted:model.json", "--checker", "cot", "--window", "99"], "verify:cot,window=99"),
+        (["--checker", "overlap:values,rouge"], 'verify:"overlap:values,rouge"'),
+    ],
+)
+def test_the_same_as_check_with_a_spec(command: Command, options: list[str], spec: str) -> None:
+    verified = command("verify", "answer.txt", "source.txt", "--json", *options)
+    model = options[options.index("-m") : options.index("-m") + 2] if "-m" in options else []
+    assert verified == command("check", "answer.txt", "source.txt", "--json", "-d", spec, *model)
+    assert verified[0] == (2 if "rouge" in spec else 3 if "cot" in spec else 1)

@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 from veridical.core.decide import decide, flagged, merge, omitted, outcome, overall, unjudged
 from veridical.core.errors import InputError, SpanError
 from veridical.core.spans import Span, union
-from veridical.core.types import Case, Judgement, Omission, Outcome, Source, Thresholds, Verdict, check_threshold
+from veridical.core.types import (
+    Case,
+    Judgement,
+    Omission,
+    Outcome,
+    Source,
+    SourceSpan,
+    Thresholds,
+    Verdict,
+    check_threshold,
+)
 
 PLAIN = Case("1", "It is so.", (Source("a", "It is."),))
 COVER = Case("1", "It is so.", (Source("a", "It is."), Source("b", "Be it.", must_cover=True)))
@@ -237,3 +247,12 @@ def test_merge_loses_nothing_and_adds_no_letter(text: str, pairs: list[tuple[int
 def test_several_judgements_together(judgements: list[Judgement], expected: Outcome) -> None:
     case = Case("1", "Tall.", (Source("a", "The tower is tall.", must_cover=True),))
     assert overall(case, judgements, [decide(case, j) for j in judgements]) is expected
+
+
+def test_a_source_that_was_not_read_whole_is_not_clear() -> None:
+    case = Case("1", "Tall.", (Source("a", "The tower is tall. It is red.", must_cover=True),))
+    whole = Judgement("1", "x", hallucination=0.1, omission=0.1)
+    assert outcome(case, whole) is Outcome.CLEAR
+    read = (SourceSpan("a", Span(0, 18)),)
+    assert outcome(case, replace(whole, judged_sources=read)) is Outcome.UNJUDGED
+    assert outcome(case, replace(whole, judged_sources=(*read, SourceSpan("a", Span(19, 29))))) is Outcome.CLEAR

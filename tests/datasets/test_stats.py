@@ -1,50 +1,41 @@
-"""What is counted in a set of examples."""
+"""What is counted in a data set, and that counting it takes one pass over its groups."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
-from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Omission, Source, Verdict
-from veridical.datasets.split import content_hash
-from veridical.datasets.stats import statistics
+from veridical.core.types import Case, Example, Judgement, Span, Verdict
+from veridical.datasets.stats import count_examples
+
+
+def example(i: int, group: tuple[tuple[str, str], ...]) -> Example:
+    verdicts = (Verdict(Span(0, 2), 1.0), Verdict(Span(3, 5), 0.0)) if i % 2 else ()
+    return Example(Case(str(i), "It rains."), Judgement(str(i), "human:a", i % 2, verdicts=verdicts), group=group)
 
 
 def test_counts() -> None:
-    case = Case("1", "born in Rome", (Source("s", "Oslo", must_cover=True),))
-    marks = (Verdict(Span(0, 4), 1.0), Verdict(Span(2, 7), 1.0), Verdict(Span(8, 12), 0.0))
-    gold = Judgement("1", "human:a", 1.0, 1.0, marks, (Omission("s", Span(0, 4), 1.0),))
-    unlabelled = Judgement("2", "human:a", judged=())
-    examples = [
-        Example(case, gold, "d", (("model", "m"), ("part", "x")), (gold, gold)),
-        Example(Case("2", "No."), unlabelled, "d", (("model", "n"),)),
-        Example(Case("3", "No."), Judgement("3", "human:a", 0.0)),
-    ]
-    counts = statistics(examples)
-    assert (counts.cases, counts.documents, counts.labelled, counts.hallucinated, counts.unjudged) == (3, 2, 2, 1, 1)
-    assert (counts.marked_spans, counts.marked_characters, counts.characters) == (2, 7, 18)
-    assert (counts.omissions, counts.annotations, counts.groups) == (1, 2, {"model": 2, "part": 1})
-    assert counts.hash == content_hash(examples)
+    examples = [example(i, (("kind", str(i % 3)), ("system", "a"))) for i in range(9)]
+    counts = count_examples(examples)
+    assert counts["cases"] == "9"
+    assert counts["of them hallucinated"] == "4 (44.4%)"
+    assert counts["marked spans"] == "4"
+    assert counts["marked characters"] == "8 of 81 (9.9%)"
+    assert counts["groups"] == "kind (3 values), system (1 values)"
+    assert count_examples([])["groups"] == "none"
 
 
-def test_each_example_is_looked_at_a_fixed_number_of_times() -> None:
-    """The groups were once counted anew for every example."""
-    looks = 0
+def test_counting_is_linear() -> None:
+    class Group(tuple[tuple[str, str], ...]):
+        reads = 0
 
-    class Group(tuple):  # type: ignore[type-arg]
-        def __iter__(self) -> Any:
-            nonlocal looks
-            looks += 1
+        def __iter__(self) -> Iterator[tuple[str, str]]:
+            Group.reads += 1
             return super().__iter__()
 
-    def count(n: int) -> int:
-        nonlocal looks
-        examples = [
-            Example(Case(str(i), "No."), Judgement(str(i), "human:a", 0.0), None, Group((("part", str(i)),)))
-            for i in range(n)
-        ]
-        looks = 0
-        assert statistics(examples).groups == {"part": n}
-        return looks
-
-    assert count(60) <= 2 * count(30)
+    counts = []
+    for n in (10, 20, 40):
+        examples = [example(i, Group([("kind", str(i % 3))])) for i in range(n)]
+        Group.reads = 0
+        count_examples(examples)
+        counts.append(Group.reads)
+    assert counts[2] == 2 * counts[1] == 4 * counts[0]

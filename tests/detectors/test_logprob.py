@@ -20,7 +20,7 @@ pytest.importorskip("transformers")
 
 from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import load  # noqa: E402
-from veridical.models.runner import Result, Runner, Want  # noqa: E402
+from veridical.models.runner import RequestedOutputs, Result, Runner  # noqa: E402
 from veridical.models.testing import ENCODER_DECODERS, tiny  # noqa: E402
 
 SOURCE = Source("a", "The cat sat on the mat, and the dogs slept in the house.")
@@ -42,7 +42,7 @@ def judge(folder: Path, case: Case = CASE, **options: object) -> Judgement:
 def read(folder: Path, case: Case = CASE) -> tuple[tuple[object, ...], Result]:
     model = load(folder, dtype="fp32")
     (encoded,) = encode(model, case, "tldr")
-    (result,) = Runner(model).run([encoded], Want(entropy=True, rank=True))
+    (result,) = Runner(model).run([encoded], RequestedOutputs(entropy=True, rank=True))
     return encoded.spans, result
 
 
@@ -222,19 +222,20 @@ def test_spec(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("argument", "error", "match"),
     [
-        (None, InputError, "needs a model"),
         ("x,score=luck", UnknownNameError, "known: entropy, logprob, rank"),
         ("x,unit=line", UnknownNameError, "unit of logprob"),
         ("x,template=tldrr", UnknownNameError, "did you mean tldr"),
-        ("x,rank", UnknownNameError, "option of logprob"),
+        ("x,rank", InputError, "does not take 'rank'.*score"),
         ("x,luck=1", UnknownNameError, "option of logprob"),
         ("x,max_windows=0", InputError, "whole number"),
         ("x,dtype=int8", UnknownNameError, "dtype of logprob"),
     ],
 )
-def test_a_spec_that_makes_no_sense(argument: str | None, error: type[Exception], match: str) -> None:
+def test_a_spec_that_makes_no_sense(argument: str, error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         load_detector(f"logprob:{argument}")
+    with pytest.raises(InputError, match="needs a model"):
+        load_detector("logprob")
 
 
 def test_on_a_real_model(shared_models: Path) -> None:

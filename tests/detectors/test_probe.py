@@ -13,7 +13,7 @@ import pytest
 
 from veridical.core.errors import CannotJudgeError, DataError, InputError, UnknownNameError
 from veridical.core.segment import words
-from veridical.core.types import Case, Judgement, Source, Verdict, check_judgement
+from veridical.core.types import Case, Judgement, Level, Source, Verdict, check_judgement
 from veridical.detectors import load_detector
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -22,12 +22,12 @@ pytest.importorskip("transformers")
 
 from tests.probes.samples import WRONG, example, examples  # noqa: E402
 from veridical.detectors.local.probe import Probe  # noqa: E402
-from veridical.detectors.local.probe_streaming import Watch  # noqa: E402
 from veridical.models import template  # noqa: E402
 from veridical.models.artifact import save_artifact  # noqa: E402
 from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
-from veridical.models.runner import Result, Runner, Want  # noqa: E402
+from veridical.models.monitor import ProbeMonitor  # noqa: E402
+from veridical.models.runner import RequestedOutputs, Result, Runner  # noqa: E402
 from veridical.models.testing import tiny  # noqa: E402
 from veridical.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
 from veridical.probes.training import train_probe  # noqa: E402
@@ -56,7 +56,7 @@ def probe(folder: Path) -> Probe:
 def offline(probe: Probe, case: Case) -> dict[str, np.ndarray]:
     model = probe.base()
     (encoded,) = encode(model, case, "tldr")
-    (result,) = Runner(model).run([encoded], Want(logprobs=False, sublayers=probe.sublayers))
+    (result,) = Runner(model).run([encoded], RequestedOutputs(logprobs=False, sublayers=probe.sublayers))
     return {objective: head.score(result.hidden) for objective, head in probe.heads.items()}
 
 
@@ -90,7 +90,7 @@ def test_it_finds_what_it_was_trained_to_find(probe: Probe) -> None:
         pytest.skip("a mean over all before cannot point at a single word")
     case = Case("1", "the cat and dogs sat near Paris.", (Source("a", "The cat sat on the mat in the house."),))
     (judgement,) = probe.judge([case])
-    flagged = {v.span.of(case.response) for v in judgement.verdicts if v.score >= probe.threshold}
+    flagged = {v.span.of(case.response) for v in judgement.verdicts if v.score >= probe.thresholds[Level.SPAN]}
     assert flagged == {"dogs", "Paris"}
     assert flagged < WRONG
 
@@ -116,7 +116,7 @@ def test_any_window_may_support_a_token(folder: Path) -> None:
     probe = Probe(folder, max_windows=3)
     made = encode(probe.base(), case, "tldr", max_windows=3)
     assert len(made) == 3
-    results = list(Runner(probe.base()).run(made, Want(logprobs=False, sublayers=probe.sublayers)))
+    results = list(Runner(probe.base()).run(made, RequestedOutputs(logprobs=False, sublayers=probe.sublayers)))
     lowest = np.min([probe.heads["token"].score(r.hidden) for r in results], 0)
     (judgement,) = probe.judge([case])
     top = max(lowest[i] for i, s in enumerate(made[0].spans) if s and s.overlaps(judgement.verdicts[1].span))
@@ -145,8 +145,9 @@ def test_spec(folder: Path, tmp_path: Path) -> None:
     detector = load_detector(f"probe:{folder},model={moved},unit=token,dtype=fp32,max_windows=2,device=cpu")
     assert (detector.model, detector.unit, detector.max_windows) == (str(moved), "token", 2)
     assert detector.judge([CASE])[0].hallucination is not None
+    with pytest.raises(InputError, match="needs a trained probe"):
+        load_detector("probe")
     for argument, error, match in (
-        (None, InputError, "needs a trained probe"),
         (f"{folder},unit=line", UnknownNameError, "unit of probe"),
         (f"{folder},luck=1", UnknownNameError, "option of probe"),
         (f"{folder},max_windows=none", InputError, "whole number"),
@@ -354,7 +355,7 @@ def test_attached_to_generate_equals_the_offline_scores(probe: Probe) -> None:
     with probe.attach(batch=2) as live:
         made = generate(model, prompts, max_new_tokens=12)
     assert live.scores["token"].shape == (11, 2), "the last token drawn was not read"
-    want = Want(logprobs=False, sublayers=probe.sublayers)
+    want = RequestedOutputs(logprobs=False, sublayers=probe.sublayers)
     for row in range(2):
         from veridical.models.encode import Encoded
 
@@ -389,16 +390,50 @@ def test_generation_stops_at_a_threshold(probe: Probe) -> None:
         live.stop_above(0.5, "word")
 
 
-def test_the_hook_for_any_loop(probe: Probe) -> None:
+def test_the_monitor_in_any_loop(probe: Probe) -> None:
     model = probe.base()
     (encoded,) = encode(model, CASE, "tldr")
-    (result,) = Runner(model).run([encoded], Want(logprobs=False, sublayers=probe.sublayers))
-    watch = Watch(probe.heads)
-    states = torch.from_numpy(np.stack([result.hidden[s] for s in watch.sublayers]))
-    found = [watch.step(states[:, None, t])["token"][0] for t in range(states.shape[1])]
-    np.testing.assert_allclose(found, offline(probe, CASE)["token"], atol=1e-5)
+    (result,) = Runner(model).run([encoded], RequestedOutputs(logprobs=False, sublayers=probe.sublayers))
+    monitor = ProbeMonitor(probe.heads)
+    states = torch.from_numpy(np.stack([result.hidden[s] for s in monitor.sublayers]))
+    scores = [monitor.step(states[:, None, t])["token"][0] for t in range(states.shape[1])]
+    np.testing.assert_allclose(scores, offline(probe, CASE)["token"], atol=1e-5)
     with pytest.raises(CannotJudgeError, match="not finite"):
-        watch.step(states[:, None, 0] * float("nan"))
+        monitor.step(states[:, None, 0] * float("nan"))
+    with pytest.raises(InputError, match="cannot go back"):
+        monitor.rewind(1)
+
+
+def test_a_monitor_goes_back_to_any_token(probe: Probe) -> None:
+    monitor = ProbeMonitor(probe.heads, batch=2, rewindable=True)
+    random = torch.Generator().manual_seed(0)
+    states = torch.randn(12, len(monitor.sublayers), 2, 32, generator=random)
+    for state in states:
+        monitor.step(state)
+    scores = monitor.scores
+    for count in (9, 9, 4, 0):
+        monitor.rewind(count)
+        assert len(monitor) == count
+        for state in states[count:]:
+            monitor.step(state)
+        for objective, expected in scores.items():
+            np.testing.assert_array_equal(monitor.scores[objective], expected)
+
+
+def test_no_hook_is_left_behind_if_one_cannot_be_set(probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = probe.base().model
+
+    def hooks() -> int:
+        return sum(len(module._forward_hooks) for module in model.modules())
+
+    def refuse(hook: object) -> None:
+        raise RuntimeError("no more hooks")
+
+    before = hooks()
+    monkeypatch.setattr(model.base_model, "register_forward_hook", refuse)
+    with pytest.raises(RuntimeError, match="no more hooks"), probe.attach():
+        pass
+    assert hooks() == before
 
 
 def test_gold_and_probe_speak_the_same_language(probe: Probe) -> None:

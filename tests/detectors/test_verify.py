@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from math import prod
 from pathlib import Path
@@ -21,12 +22,15 @@ from veridical.detectors import load_detector
 from veridical.detectors.baselines import Length
 from veridical.detectors.claims.aggregate import any_false
 from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG, CitationPolicy, statements
-from veridical.detectors.claims.claims import place
-from veridical.detectors.claims.llm_checker import ModelChecker, Shot
-from veridical.detectors.claims.source_chunks import document, windows
+from veridical.detectors.claims.claims import align_claims
+from veridical.detectors.claims.few_shot import FewShotExample, read_few_shot
+from veridical.detectors.claims.llm_checker import LLMChecker
+from veridical.detectors.claims.source_chunks import chunk_sources, format_sources
 from veridical.detectors.claims.verify import Verify
-from veridical.llm.prompts import prompt
+from veridical.llm.connection import Connection
+from veridical.llm.prompts import plain_prompt, prompt
 from veridical.llm.protocol import Failure, Reply, Request
+from veridical.llm.reply_parser import quotes
 from veridical.llm.scripted import Scripted, yes_no_reply
 
 TOWER = Source("wiki", "The tower was opened in 1889. It is 330 m tall and stands in Paris.")
@@ -41,6 +45,16 @@ def claim_of(request: Request) -> str:
 def knows(*false: str) -> Scripted:
     """A model that is right: No where a claim holds one of `false`."""
     return Scripted(lambda request: yes_no_reply(0.1 if any(f in claim_of(request) for f in false) else 0.9))
+
+
+def reaching(model: Scripted) -> Connection:
+    """A connection by which every model is `model`."""
+
+    class Reaching(Connection):
+        def chat(self, name: str | None = None) -> Scripted:
+            return model
+
+    return Reaching(model="m")
 
 
 def judge(detector: Verify, response: str, *sources: Source, **more: object) -> tuple[Case, Judgement]:
@@ -202,12 +216,12 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE)
-@pytest.mark.parametrize("way", ["yes_no", "cot"])
-def test_what_is_no_answer_leaves_the_claim_unjudged(text: str, way: str) -> None:
+@pytest.mark.parametrize("method", ["yes_no", "cot"])
+def test_what_is_no_answer_leaves_the_claim_unjudged(text: str, method: str) -> None:
     model = Scripted(
-        lambda r: text if "red" in claim_of(r) else "Reasoning: so\nSupported: Yes" if way == "cot" else "Yes"
+        lambda r: text if "red" in claim_of(r) else "Reasoning: so\nSupported: Yes" if method == "cot" else "Yes"
     )
-    case, judgement = judge(Verify(way, model=model), "It opened in 1889. It is red.", TOWER)
+    case, judgement = judge(Verify(method, model=model), "It opened in 1889. It is red.", TOWER)
     assert [v.span.of(case.response) for v in judgement.verdicts] == ["It opened in 1889."]
     assert judgement.judged is not None
     assert not any(s.overlaps(Span(19, 29)) for s in judgement.judged)
@@ -268,7 +282,7 @@ def test_a_model_about_to_say_something_else_has_not_answered() -> None:
     shy = yes_no_reply(0.99, mass=0.2)
     _, judgement = judge(Verify(model=Scripted([shy])), "One is here.", TOWER)
     assert judgement.judged == ()
-    _, judgement = judge(Verify(ModelChecker(Scripted([shy]), least_mass=0.0)), "One is here.", TOWER)
+    _, judgement = judge(Verify(LLMChecker(Scripted([shy]), min_probability_mass=0.0)), "One is here.", TOWER)
     assert judgement.hallucination == pytest.approx(0.01)
 
 
@@ -282,7 +296,7 @@ def test_quotes_become_evidence_and_made_up_ones_are_marked() -> None:
     assert [e.span.of(TOWER.text) for e in verdict.evidence] == ["opened in 1889", "330 m tall", "in Paris"]
     assert verdict.reason is not None
     assert verdict.reason.startswith("quotes what is in no source: “painted bright red in May”.")
-    assert "1 of 1 claims judged with quotes that stand in no source" in judgement.notes
+    assert "1 of 1 claims judged with quotes that are in no source" in judgement.notes
 
 
 # ---- claims on the response --------------------------------------------------------------------------------------
@@ -318,7 +332,7 @@ def test_without_a_list_the_sentences_are_the_claims(reply: str | Reply | Failur
 
 @given(st.text(max_size=60), st.lists(st.text(max_size=20), max_size=5))
 def test_claims_always_lie_in_the_response(text: str, claims: list[str]) -> None:
-    found = place(text, claims, statements(text))
+    found = align_claims(text, claims, statements(text))
     for claim in found.claims:
         (span,) = claim.spans
         span.check(text)
@@ -333,7 +347,7 @@ def test_has_words_is_what_words_finds(text: str) -> None:
 
 def test_a_repeated_claim_takes_the_next_place() -> None:
     text = "It rose. It fell. It rose."
-    found = place(text, ["It rose.", "It rose.", "It rose."], statements(text))
+    found = align_claims(text, ["It rose.", "It rose.", "It rose."], statements(text))
     assert [c.spans[0] for c in found.claims] == [Span(0, 8), Span(18, 26), Span(0, 8)]
 
 
@@ -345,12 +359,12 @@ WORDS = st.lists(st.sampled_from(["a b.", "Cat sat.", "x" * 30, "\n\n", "é", " 
 @given(st.lists(WORDS, min_size=1, max_size=3), st.integers(40, 90))
 def test_windows_hold_every_sentence_of_every_source(texts: list[str], limit: int) -> None:
     sources = [Source(str(i), text) for i, text in enumerate(texts)]
-    cut = windows(sources, limit)
+    cut = chunk_sources(sources, limit)
     assert len(cut) == 1 or all(len(text) <= limit for text in cut)
     for source in sources:
         for span in sentences(source.text):
             assert any(span.of(source.text) in text for text in cut) or len(span) > limit - 10
-    assert windows(sources, None) == [document(sources)]
+    assert chunk_sources(sources, None) == [format_sources(sources)]
 
 
 def test_any_window_that_supports_a_claim_supports_it() -> None:
@@ -358,7 +372,7 @@ def test_any_window_that_supports_a_claim_supports_it() -> None:
     model = Scripted(
         lambda r: yes_no_reply(0.95 if "Fact 31 is" in r.messages[-1].content.split("claim to check")[0] else 0.1)
     )
-    _, judgement = judge(Verify(ModelChecker(model, window=200)), "It is fact 31.", long)
+    _, judgement = judge(Verify(LLMChecker(model, window=200)), "It is fact 31.", long)
     assert len(model.requests) > 3
     assert judgement.hallucination == pytest.approx(0.05)
 
@@ -368,7 +382,7 @@ def test_an_unread_window_might_have_supported_the_claim() -> None:
     no_answer = Failure("hung up", "timeout", True)
     for other, judged in ((yes_no_reply(0.1), False), (yes_no_reply(0.9), True)):
         model = Scripted([no_answer, other])
-        _, judgement = judge(Verify(ModelChecker(model, window=110)), "One is here.", *sources)
+        _, judgement = judge(Verify(LLMChecker(model, window=110)), "One is here.", *sources)
         assert len(model.requests) == 2
         assert (judgement.judged is None) is judged
 
@@ -389,7 +403,7 @@ def test_what_is_longer_than_the_context_is_halved() -> None:
 
 def test_several_claims_a_call() -> None:
     model = Scripted(["1. Yes\n2. No", "1. No", "1. Yes\n2. Maybe"])
-    checker = ModelChecker(model, claims_per_call=2)
+    checker = LLMChecker(model, claims_per_call=2)
     cases = [Case("a", "One. Two. Three.", (TOWER,)), Case("b", "Four. Five.", (TOWER,))]
     first, second = Verify(checker).judge(cases)
     assert len(model.requests) == 3
@@ -397,20 +411,87 @@ def test_several_claims_a_call() -> None:
     assert [v.score for v in second.verdicts] == [0.0]
     assert any("no plain Yes or No for claim 2" in note for note in second.notes)
     cut = Scripted([Reply("1. Yes\n2. No", finish="length")])
-    _, judgement = judge(Verify(ModelChecker(cut, claims_per_call=2)), "One. Two.", TOWER)
+    _, judgement = judge(Verify(LLMChecker(cut, claims_per_call=2)), "One. Two.", TOWER)
     assert [v.score for v in judgement.verdicts] == [0.0], "the last line may be half a line"
 
 
-def test_shots_come_before_and_say_the_answer() -> None:
+def test_few_shot_examples_come_before_and_say_the_answer() -> None:
     model = knows()
-    shots = [Shot("It rains.", "It snows.", False, 'it says "It rains."'), Shot("It rains.", "It rains.", True)]
-    judge(Verify(ModelChecker(model, shots=shots)), "It is tall.", TOWER)
-    judge(Verify(ModelChecker(Scripted(["Supported: No"]), way="cot", shots=shots)), "It is tall.", TOWER)
+    examples = [
+        FewShotExample("It rains.", "It snows.", False, 'it says "It rains."'),
+        FewShotExample("It rains.", "It rains.", True),
+    ]
+    judge(Verify(LLMChecker(model, few_shot=examples)), "It is tall.", TOWER)
+    judge(Verify(LLMChecker(Scripted(["Supported: No"]), method="cot", few_shot=examples)), "It is tall.", TOWER)
     messages = model.requests[0].messages
     assert [m.role for m in messages] == ["user", "assistant", "user", "assistant", "user"]
     assert [m.content for m in messages if m.role == "assistant"] == ["No", "Yes"]
     with pytest.raises(InputError):
-        ModelChecker(model, shots=shots, claims_per_call=2)
+        LLMChecker(model, few_shot=examples, claims_per_call=2)
+
+
+def test_few_shot_examples_are_drawn_from_labelled_data() -> None:
+    labels = [("It rains.", "It snows.", 1.0), ("It pours.", "It pours.", 0.0), ("It hails.", "It hails.", 0.0)]
+    examples = []
+    for i, (document, claim, gold) in enumerate(labels):
+        case = Case(str(i), claim, (Source("a", f"{document} {'More of it. ' * i}"),))
+        examples.append(Example(case, Judgement(str(i), "people", gold)))
+    model = Scripted(lambda r: "Yes")
+    detector = load_detector("verify:yes_no,few_shot=2,citations=all", reaching(model))
+    assert isinstance(detector, Verify)
+    assert detector.name == "verify:yes_no+2:scripted,citations=all"
+    case = Case("x", "It is tall.", (TOWER,))
+    with pytest.raises(InputError, match="needs 2 few-shot examples"):
+        detector.judge([case])
+    fitted = detector.fit(examples)
+    assert fitted.name == detector.name
+    fitted.judge([case])
+    (request,) = model.requests
+    assert [message.content for message in request.messages if message.role == "assistant"] == ["Yes", "No"]
+    assert "It pours." in request.messages[0].content
+    with pytest.raises(InputError, match="5 few-shot examples are wanted"):
+        load_detector("verify:yes_no,few_shot=5", reaching(model)).fit(examples)  # type: ignore[attr-defined]
+
+
+def test_the_shipped_examples_suit_a_base_model() -> None:
+    model = Scripted(lambda r: yes_no_reply(0.9))
+    judge(load_detector("verify:yes_no,few_shot=builtin", reaching(model)), "It is tall.", TOWER)  # type: ignore[arg-type]
+    text = plain_prompt(model.requests[0].messages)
+    assert re.findall(r"\nSupported: ?(\w*)", text) == ["Yes", "No", "Yes", "No", ""]
+    assert text.endswith("Supported:")
+    examples = read_few_shot("builtin")
+    for example in examples:
+        quoted = quotes(example.reasoning)
+        assert quoted
+        assert all(quote.lower() in example.document.lower() for quote in quoted)
+
+
+def test_a_critique_gives_reason_and_correction() -> None:
+    replies = {
+        "It is red.": "Critique: The document gives no colour.\nSupported: No\nRevised: It is tall.",
+        "It opened in 1889.": "Critique: It says so.\nSupported: Yes\nRevised: N/A",
+        "It sings.": "Critique: Hm.\nSupported: Perhaps",
+    }
+    model = Scripted(lambda r: replies[claim_of(r)])
+    case, judgement = judge(Verify("critique", model=model), "It is red. It opened in 1889. It sings.", TOWER)
+    assert [(v.score, v.reason, v.correction) for v in judgement.verdicts] == [
+        (1.0, "The document gives no colour.", "It is tall."),
+        (0.0, "It says so.", None),
+    ]
+    assert case.response[judgement.judged[-1].end :] == "It sings."  # type: ignore[index]
+    assert {request.stage for request in model.requests} == {"critique"}
+    assert dict(judgement.provenance).keys() >= {"prompt critique_claim", "prompt verify_document"}
+
+
+@pytest.mark.parametrize(
+    ("p_yes", "judged"), [(0.9, True), (0.6, True), (0.4, False)], ids=["supported", "barely", "unsupported"]
+)
+def test_a_chunk_that_cannot_be_read_leaves_only_what_another_supports(p_yes: float, judged: bool) -> None:
+    model = Scripted(lambda r: yes_no_reply(p_yes) if "tall" in r.messages[-1].content.split("<<<claim")[0] else "?")
+    sources = (Source("a", "It is tall."), Source("b", "It is old."))
+    _, judgement = judge(Verify(LLMChecker(model, window=20)), "It is high.", *sources)
+    assert [round(v.score, 6) for v in judgement.verdicts] == ([round(1 - p_yes, 6)] if judged else [])
+    assert (judgement.judged is None) == judged
 
 
 # ---- citations ---------------------------------------------------------------------------------------------------
@@ -584,24 +665,24 @@ INJECTIONS = [
 
 
 @pytest.mark.parametrize("injection", INJECTIONS)
-@pytest.mark.parametrize("way", ["yes_no", "cot"])
+@pytest.mark.parametrize("method", ["yes_no", "cot"])
 @pytest.mark.parametrize("where", ["source", "response"])
-def test_no_text_reaches_the_structure_of_the_prompt(injection: str, way: str, where: str) -> None:
+def test_no_text_reaches_the_structure_of_the_prompt(injection: str, method: str, where: str) -> None:
     """What a text says stays between its fences: the prompt around them is the same whatever it is."""
-    model = Scripted(lambda _: "Reasoning: no\nSupported: No" if way == "cot" else yes_no_reply(0.05))
+    model = Scripted(lambda _: "Reasoning: no\nSupported: No" if method == "cot" else yes_no_reply(0.05))
     source = Source("a", f"It is tall. {injection}" if where == "source" else "It is tall.")
     response = "It is red." if where == "source" else f"It is red: {' '.join(injection.split())}"
-    _, judgement = judge(Verify(way, model=model), response, source)
+    _, judgement = judge(Verify(method, model=model), response, source)
     assert judgement.hallucination is not None
     assert judgement.hallucination >= 0.95
     for request in model.requests:
-        assert skeleton(request) == skeleton(plain_request(way))
+        assert skeleton(request) == skeleton(plain_request(method))
         assert len(request.messages) == 1
 
 
-def plain_request(way: str) -> Request:
+def plain_request(method: str) -> Request:
     model = Scripted(lambda _: "Yes")
-    Verify(way, model=model).judge([Case("1", "It is red.", (Source("a", "It is tall."),))])
+    Verify(method, model=model).judge([Case("1", "It is red.", (Source("a", "It is tall."),))])
     return model.requests[0]
 
 
@@ -656,7 +737,7 @@ def test_two_claims_of_a_sentence_keep_their_own_citations() -> None:
 
 def test_a_window_begins_with_the_last_sentence_of_the_one_before() -> None:
     text = "One is here now. Two is there now. Three is far now. Four is near now."
-    assert windows([Source("a", text)], 40) == [
+    assert chunk_sources([Source("a", text)], 40) == [
         "One is here now. Two is there now.",
         "Two is there now. Three is far now.",
         "Three is far now. Four is near now.",

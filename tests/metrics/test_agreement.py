@@ -99,3 +99,14 @@ def test_what_cannot_be_compared_is_refused():
         agreement.pairwise_span_f1([[[]], [[]]])
     with pytest.raises(InputError, match="1 annotators"):
         agreement.pairwise_span_f1([[[]]])
+
+
+def test_the_majority_against_reference_labels():
+    ratings = [["h", "h", "c", None], ["h", "c", "c", "h"], ["c", None, "c", "c"]]
+    # majorities: h, a tie, c, a tie
+    assert agreement.majority_accuracy(ratings, ["h", "h", "h", "c"]) == 0.5
+    assert agreement.majority_accuracy(ratings, ["h", "h", None, "c"]) == 1.0
+    with pytest.raises(UndefinedMetricError, match="no item"):
+        agreement.majority_accuracy(ratings, [None, "h", None, "c"])
+    with pytest.raises(InputError, match="2 reference labels for 4 items"):
+        agreement.majority_accuracy(ratings, ["h", "c"])

@@ -120,9 +120,9 @@ def test_what_is_no_calibrator_is_refused(parameters):
 
 
 def tried(items, measure):
-    """The best value of `measure` over all observed scores above 0, and the highest score that has it."""
+    """The best value of `measure` over all observed scores, and the highest score that has it."""
     labels, scores = map(np.array, zip(*items, strict=True))
-    values = {cut: measure(labels, scores >= cut) for cut in sorted(set(scores.tolist()) - {0.0})}
+    values = {cut: measure(labels, scores >= cut) for cut in sorted(set(scores.tolist()))}
     best = max(values.values())
     return max(cut for cut, value in values.items() if value == pytest.approx(best, abs=1e-12))
 
@@ -145,7 +145,7 @@ def test_rounding_does_not_break_a_tie():
 @given(ITEMS, st.sampled_from([0.2, 0.5, 0.8, 1.0]))
 def test_a_wanted_precision_is_reached_at_the_lowest_score(items, wanted):
     labels, scores = map(np.array, zip(*items, strict=True))
-    good = [c for c in sorted(set(scores.tolist()) - {0.0}) if response.precision(labels, scores >= c) >= wanted]
+    good = [c for c in sorted(set(scores.tolist())) if response.precision(labels, scores >= c) >= wanted]
     if good:
         assert calibration.threshold_for_precision(labels, scores, wanted) == good[0]
     else:
@@ -161,6 +161,11 @@ def test_the_middle_of_the_class_means_is_the_same_seen_from_the_probability_of_
     assert 1 - calibration.threshold_between_means(labels, right) == pytest.approx(0.5)
 
 
-def test_no_threshold_flags_anything_where_all_scores_are_zero():
+def test_flagging_everything_is_in_reach():
+    labels, scores = [1, 1, 1, 0], [0.0, 0.0, 1.0, 0.0]
+    assert calibration.threshold_for_f1(labels, scores) == 0.0  # F1 6/7; from 1.0 it is 1/2
+
+
+def test_no_threshold_separates_anything_where_all_scores_are_zero():
     with pytest.raises(UndefinedMetricError, match="all scores are 0"):
         calibration.threshold_for_f1([0, 1], [0.0, 0.0])

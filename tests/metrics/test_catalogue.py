@@ -10,13 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veridical.core.errors import InputError, SpanError, UnknownNameError
+from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case, Example, Judgement, Omission, Source, SourceSpan, Span, Verdict
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics import alignment as records
-from veridical.metrics.coverage import coverage_pair, omitted_sources, source_words
+from veridical.metrics.coverage import coverage_pair, source_scores, source_words
 from veridical.metrics.measure import interval, measure
 from veridical.metrics.registry import METRICS, metric, source_word_roc_auc, word_roc_auc
 from veridical.metrics.significance import bootstrap
+from veridical.metrics.tokens import word_units
 
 TEXT = "Rome is the capital of France, and has 3 rivers."
 NAMES = [
@@ -123,9 +125,9 @@ def test_nothing_judged_does_not_count(name):
 def test_a_threshold_is_asked_for(name):
     with pytest.raises(InputError, match="needs a threshold"):
         metric(name).rows(example(("Rome", 1.0)), judgement(("Rome", 1.0)))
-    with pytest.raises(InputError, match="threshold is 0"):
+    with pytest.raises(InputError, match="threshold is -1"):
         metric(name).rows(
-            example(("Rome", 1.0), sources=SOURCES, omission=0.0), judgement(("Rome", 1.0), omission=0.0), 0.0
+            example(("Rome", 1.0), sources=SOURCES, omission=0.0), judgement(("Rome", 1.0), omission=0.0), -1.0
         )
 
 
@@ -227,19 +229,19 @@ def omits(*found: tuple[str, float], **fields) -> Judgement:
     return Judgement("1", "x", omissions=tuple(Omission(id, Span(0, 4), score) for id, score in found), **fields)
 
 
-def test_omitted_sources():
+def test_source_scores():
     gold = Example(Case("1", TEXT, SOURCES), omits(("con", 1.0)))
 
     def pair(found: Judgement, threshold: float = 0.5):
-        both = omitted_sources(gold, found, threshold)
-        return None if both is None else tuple(side.tolist() for side in both)
+        both = source_scores(gold, found)
+        return None if both is None else (both[0].tolist(), (both[1] >= threshold).tolist())
 
     assert pair(omits(("pro", 0.6), ("con", 0.4))) == ([False, True], [True, False])
     assert pair(omits(("pro", 0.6), ("con", 0.4)), 0.3) == ([False, True], [True, True])
     assert pair(omits(omission=0.1)) == ([False, True], [False, False])
     assert pair(omits(omission=0.9)) is None  # it says that something is missing, not what
     assert pair(omits(hallucination=0.9)) is None
-    assert omitted_sources(Example(Case("1", TEXT), omits(omission=0.0)), omits(omission=0.0), 0.5) is None
+    assert source_scores(Example(Case("1", TEXT), omits(omission=0.0)), omits(omission=0.0)) is None
     assert rows("omission_recall", gold, omits(("pro", 0.6), ("con", 0.4))) == [[0, 1, 1]]
 
 
@@ -312,7 +314,9 @@ def test_fits():
     assert METRICS["accuracy"].fits({"span"}, {"response"})
     assert not METRICS["char_f1"].fits({"response"}, {"span"})
     assert not METRICS["char_f1"].fits({"span"}, {"response"})
-    assert METRICS["omission_recall"].fits(["coverage", "span"], ["coverage"])
+    assert METRICS["omission_recall"].fits(["source", "span"], ["coverage"])
+    assert not METRICS["omission_recall"].fits(["coverage"], ["coverage"])
+    assert METRICS["coverage_roc_auc"].fits(["source"], ["coverage"])
     assert not METRICS["roc_auc"].fits(["coverage"], ["coverage"])
 
 
@@ -457,3 +461,8 @@ def test_the_class_of_what_is_not_hallucinated():
         for name in ("precision", "recall", "f1")
     }
     assert values == pytest.approx({"precision": 2 / 4, "recall": 2 / 3, "f1": 4 / 7})
+
+
+def test_typographic_apostrophes_belong_to_stop_words():
+    plain = word_units("They don't sing", is_stop_word=STOP_WORDS.__contains__)
+    assert word_units("They don’t sing", is_stop_word=STOP_WORDS.__contains__).tolist() == plain.tolist() == [[11, 15]]

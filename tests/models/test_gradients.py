@@ -149,7 +149,7 @@ def test_the_faster_ways_compute_the_same(dtype: str, monkeypatch: pytest.Monkey
     torch.manual_seed(0)
     model = transformers.GPT2LMHeadModel(config).eval().to(getattr(torch, dtype))
     found = salience(model, IDS, TARGETS)
-    monkeypatch.setattr(gradients, "quick", lambda model, tokens: passes.frozen(model))
+    monkeypatch.setattr(gradients, "fast_path", lambda model, tokens: passes.frozen(model))
     assert_close(found, salience(model, IDS, TARGETS), 1e-5 if dtype == "float32" else 5e-2)
 
 
@@ -184,8 +184,8 @@ def test_running_out_of_memory_takes_smaller_steps(monkeypatch: pytest.MonkeyPat
     run = gradients._run
 
     def failing(job: Any, plan: Any) -> np.ndarray:
-        tried.append((plan.chunk, plan.rerun))
-        if not plan.rerun:
+        tried.append((plan.chunk, plan.checkpointing))
+        if not plan.checkpointing:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return run(job, plan)
 
@@ -217,7 +217,7 @@ def test_other_errors_of_torch_pass_through(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_bytes_needed_foretells_what_autograd_keeps(model: Any) -> None:
-    assert bytes_needed(model, 200) == pytest.approx(passes._kept(model, 200), rel=0.1)
+    assert bytes_needed(model, 200) == pytest.approx(passes._saved_bytes(model, 200), rel=0.1)
 
 
 def test_gradients_that_are_not_finite_are_told() -> None:

@@ -6,7 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veridical.core.errors import InputError, UnknownNameError
-from veridical.models.probe_heads import KINDS, OBJECTIVES, Live, Probes, from_tensors, running_mean, score, sigmoid
+from veridical.models.probe_heads import (
+    KINDS,
+    OBJECTIVES,
+    Probes,
+    StreamingProbes,
+    from_tensors,
+    running_mean,
+    score,
+    sigmoid,
+)
 
 
 def probes(kind: str, objective: str, count: int = 3, width: int = 5, scale: float = 1.0, mix: bool = True) -> Probes:
@@ -73,7 +82,7 @@ def test_the_ensemble_mixes_probabilities() -> None:
 def test_live_equals_offline(kind: str, objective: str, scale: float) -> None:
     probe, h = probes(kind, objective, scale=scale), states(tokens=40)
     offline = probe.combine(probe.scores_each(h))
-    live = Live(probe, batch=2)
+    live = StreamingProbes(probe, batch=2)
     for t in range(40):
         found = live.step(np.stack([h[:, t], h[:, 39 - t]], 1))
         assert found[0] == pytest.approx(offline[t], abs=1e-9)
@@ -83,7 +92,7 @@ def test_live_equals_offline(kind: str, objective: str, scale: float) -> None:
 
 
 def test_the_live_state_does_not_grow() -> None:
-    live = Live(probes("pooling", "token"))
+    live = StreamingProbes(probes("pooling", "token"))
     sizes = set()
     for _ in range(5):
         live.step(np.ones((3, 1, 5)))

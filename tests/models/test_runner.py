@@ -13,13 +13,13 @@ from veridical.core.types import Case, Source
 from veridical.models import runner as module
 from veridical.models.encode import Encoded, encode
 from veridical.models.load import LocalModel, load
-from veridical.models.runner import Result, Runner, Want
+from veridical.models.runner import RequestedOutputs, Result, Runner
 from veridical.models.testing import ARCHITECTURES, ENCODER_DECODERS, ENCODERS
 
 Get = Callable[..., LocalModel]
-ALL = Want(entropy=True, rank=True, sublayers="all")
-HIDDEN = Want(logprobs=False, sublayers="all")
-HEAD = Want(entropy=True, rank=True)
+ALL = RequestedOutputs(entropy=True, rank=True, sublayers="all")
+HIDDEN = RequestedOutputs(logprobs=False, sublayers="all")
+HEAD = RequestedOutputs(entropy=True, rank=True)
 RESPONSES = [
     "The cat sat on the mat.",
     "No",
@@ -104,7 +104,7 @@ def test_a_batch_of_an_encoder_decoder_counts_both_sides(tiny_model: Get, monkey
     sizes = []
     whole = Runner._states
 
-    def states(runner: Runner, inputs: dict[str, torch.Tensor], want: Want) -> torch.Tensor:
+    def states(runner: Runner, inputs: dict[str, torch.Tensor], want: RequestedOutputs) -> torch.Tensor:
         sizes.append(inputs["input_ids"].numel() + inputs["decoder_input_ids"].numel())
         return whole(runner, inputs, want)
 
@@ -119,7 +119,7 @@ def test_an_encoder_decoder_has_no_sublayers(tiny_model: Get) -> None:
         runner = Runner(tiny_model(architecture))
         with pytest.raises(InputError, match="is an encoder-decoder"):
             list(runner.run([], ALL))
-        (result,) = runner.run([Encoded((2, 5), 1, (None,), encoder_ids=(5, 2))], Want(logprobs=False))
+        (result,) = runner.run([Encoded((2, 5), 1, (None,), encoder_ids=(5, 2))], RequestedOutputs(logprobs=False))
         assert result.logprob is None
 
 
@@ -146,7 +146,7 @@ def test_a_head_that_cannot_be_run_apart(tiny_model: Get, monkeypatch: pytest.Mo
 def test_hidden_states_are_those_at_the_tokens_themselves(tiny_model: Get) -> None:
     model = tiny_model("gpt2")
     (e,) = encode(model, Case("1", RESPONSES[0], (SOURCE,)), "tldr")
-    (result,) = Runner(model).run([e], Want(logprobs=False, sublayers="all"))
+    (result,) = Runner(model).run([e], RequestedOutputs(logprobs=False, sublayers="all"))
     assert result.logprob is None
     with torch.inference_mode():
         states = model.model(input_ids=torch.tensor([e.ids]), output_hidden_states=True).hidden_states
@@ -157,12 +157,12 @@ def test_hidden_states_are_those_at_the_tokens_themselves(tiny_model: Get) -> No
 
 def test_some_sublayers_in_half_precision(tiny_model: Get) -> None:
     model = tiny_model("llama")
-    (result,) = Runner(model).run(sequences(model)[:1], Want(sublayers=(3,), dtype="float16"))
+    (result,) = Runner(model).run(sequences(model)[:1], RequestedOutputs(sublayers=(3,), dtype="float16"))
     assert list(result.hidden) == [3]
     assert result.hidden[3].dtype == np.float16
     assert result.entropy is None
     with pytest.raises(InputError, match="no sublayer 9"):
-        list(Runner(model).run([], Want(sublayers=(9,))))
+        list(Runner(model).run([], RequestedOutputs(sublayers=(9,))))
 
 
 def test_many_sequences_come_in_order(tiny_model: Get, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +218,7 @@ class Small:
         self.sizes: list[int] = []
         whole = Runner._states
 
-        def states(runner: Runner, inputs: dict[str, torch.Tensor], want: Want) -> torch.Tensor:
+        def states(runner: Runner, inputs: dict[str, torch.Tensor], want: RequestedOutputs) -> torch.Tensor:
             self.sizes.append(inputs["input_ids"].numel())
             if self.sizes[-1] > room:
                 raise error
@@ -277,7 +277,7 @@ def test_other_errors_pass(tiny_model: Get, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_an_encoder_has_no_logprobs(tiny_model: Get) -> None:
     with pytest.raises(InputError, match="no decoder"):
-        list(Runner(tiny_model("bert")).run([], Want()))
+        list(Runner(tiny_model("bert")).run([], RequestedOutputs()))
     with pytest.raises(InputError, match="at least 1"):
         Runner(tiny_model("llama"), max_batch_tokens=0)
 

@@ -8,7 +8,7 @@ import torch
 
 from veridical.core.errors import InputError
 from veridical.models.load import LocalModel
-from veridical.models.sublayers import LAYOUTS, Layout, check_layout, sublayer_count, tapped
+from veridical.models.sublayers import LAYOUTS, Layout, capture_sublayers, check_layout, sublayer_count
 from veridical.models.testing import ARCHITECTURES, ENCODER_DECODERS
 
 Get = Callable[..., LocalModel]
@@ -64,9 +64,9 @@ def test_an_unknown_architecture_says_how_to_add_it(tiny_model: Get, monkeypatch
 def test_hooks_are_taken_away(tiny_model: Get) -> None:
     model = tiny_model("llama")
     seen: list[int] = []
-    with tapped(model, [0, 3], lambda i, t: seen.append(i)):
+    with capture_sublayers(model, [0, 3], lambda i, t: seen.append(i)):
         model.model(input_ids=torch.tensor([[5, 6]]))
     model.model(input_ids=torch.tensor([[5, 6]]))
     assert seen == [0, 3]
-    with pytest.raises(InputError, match="no sublayer 4"), tapped(model, [4], lambda i, t: None):
+    with pytest.raises(InputError, match="no sublayer 4"), capture_sublayers(model, [4], lambda i, t: None):
         pass

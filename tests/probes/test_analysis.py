@@ -160,7 +160,7 @@ def test_rows_say_how_they_were_made(model: LocalModel, spec: str, monkeypatch: 
     assert low is not None
     assert high is not None
     assert 0 < low <= high <= 1
-    assert len({f.row.unit for f in found.findings}) == len(found.findings)
+    assert len({f.row.run_id for f in found.findings}) == len(found.findings)
 
 
 def test_what_cannot_be_read_is_not_clean(model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +177,7 @@ def test_what_cannot_be_read_is_not_clean(model: LocalModel, tmp_path: Path, mon
 
 def test_the_same_again(model: LocalModel, spec: str) -> None:
     def bare(found: Analysis) -> list[object]:
-        return [(f.at, f.row.metrics, f.row.thresholds, f.row.unit) for f in found.findings]
+        return [(f.at, f.row.metrics, f.row.thresholds, f.row.run_id) for f in found.findings]
 
     config = replace(CONFIG, objectives=("token",), options=replace(FAST, max_epochs=4))
     first, second = analyse_layers(model, spec, config), analyse_layers(model, spec, config)
@@ -420,7 +420,7 @@ def test_a_sample_is_divided_like_the_whole(model: LocalModel, spec: str) -> Non
 
 def test_labels_of_one_class(model: LocalModel, tmp_path: Path) -> None:
     clean = [replace(e, gold=Judgement(e.case.id, "human", 0.0)) for e in examples(60)]
-    with pytest.raises(InputError, match="no responses of jsonl are labelled as hallucinated"):
+    with pytest.raises(InputError, match=r"no responses of jsonl:a\.jsonl are labelled as hallucinated"):
         analyse_layers(model, written(tmp_path / "a.jsonl", clean), CONFIG)
     wrong = [replace(e, gold=Judgement(e.case.id, "human", 1.0)) for e in examples(60)]
     with pytest.raises(InputError, match="only hallucinated ones by response"):
@@ -429,14 +429,14 @@ def test_labels_of_one_class(model: LocalModel, tmp_path: Path) -> None:
 
 def test_too_few_documents(model: LocalModel, tmp_path: Path) -> None:
     few = [replace(e, document="one") for e in examples(60)]
-    with pytest.raises(InputError, match="1 documents in jsonl are too few"):
+    with pytest.raises(InputError, match=r"1 documents in jsonl:a\.jsonl are too few"):
         analyse_layers(model, written(tmp_path / "a.jsonl", few), CONFIG)
 
 
 def test_no_spans_for_span_figures(model: LocalModel, tmp_path: Path) -> None:
     bare = [replace(e, gold=replace(e.gold, verdicts=())) for e in examples(60)]
     spec = written(tmp_path / "a.jsonl", bare)
-    with pytest.raises(InputError, match="no spans of jsonl are labelled"):
+    with pytest.raises(InputError, match=r"no spans of jsonl:a\.jsonl are labelled"):
         analyse_layers(model, spec, replace(CONFIG, objectives=("token",)))
     assert {f.at["objective"] for f in analyse_layers(model, spec, CONFIG).findings} == {"response"}
 

@@ -20,7 +20,7 @@ from veridical.detectors.local.probe import Probe  # noqa: E402
 from veridical.metrics.ranking import roc_auc  # noqa: E402
 from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import READERS, load  # noqa: E402
-from veridical.models.runner import Runner, Want  # noqa: E402
+from veridical.models.runner import RequestedOutputs, Runner  # noqa: E402
 from veridical.models.testing import tiny  # noqa: E402
 from veridical.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
 from veridical.probes.training import train_probe  # noqa: E402
@@ -50,7 +50,7 @@ def test_its_scores_come_from_the_states_of_the_whole_text(trained: Path) -> Non
     probe = Probe(trained, unit="token")
     case = Case("1", "The dogs swam at noon.", (Source("a", "The dogs slept at noon."),))
     [encoded] = encode(probe.base(), case, "tldr")
-    [read] = Runner(probe.base()).run([encoded], Want(logprobs=False, sublayers=probe.sublayers))
+    [read] = Runner(probe.base()).run([encoded], RequestedOutputs(logprobs=False, sublayers=probe.sublayers))
     expected = probe.heads["token"].score(read.hidden)
     [judgement] = probe.judge([case])
     shown = [s for s in encoded.spans if s]

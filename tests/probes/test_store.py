@@ -14,7 +14,7 @@ pytest.importorskip("transformers")
 
 from tests.probes.samples import examples  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
-from veridical.models.runner import Runner, Want  # noqa: E402
+from veridical.models.runner import RequestedOutputs, Runner  # noqa: E402
 from veridical.models.testing import tiny  # noqa: E402
 from veridical.probes import activation_store as module  # noqa: E402
 from veridical.probes.activation_store import ActivationStore, write_store  # noqa: E402
@@ -39,7 +39,7 @@ def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def expected(model: LocalModel, encoded: EncodedExamples, sequence: int, sublayers: tuple[int, ...]) -> np.ndarray:
-    (result,) = Runner(model).run([encoded.encoded[sequence]], Want(logprobs=False, sublayers=sublayers))
+    (result,) = Runner(model).run([encoded.encoded[sequence]], RequestedOutputs(logprobs=False, sublayers=sublayers))
     return np.stack([result.hidden[s] for s in sublayers])
 
 

@@ -1,29 +1,58 @@
-"""Are two detectors different on the same cases? Exact permutation tests for accuracy and F1, Hanley–McNeil for AUC.
+"""Are two detectors different on the same cases? Paired permutation tests, and Hanley and McNeil's for ROC areas.
 
-Every pair of the named detectors is compared; p-values are also given after Bonferroni's correction for the number of
-pairs (A §5.1, D §5.4).
+Every pair of the named detectors is compared on what both of them judged. p-values are also given after Bonferroni's
+correction for the number of pairs and, as in Chang et al. 2024 (§5.1, §5.3), for hallucinations and omissions together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 
-from veridical.bench.evaluation import Trial, load_all, try_on
+from veridical.bench.evaluation import Evaluation, evaluate, load_all
 from veridical.bench.settings import Settings, load
-from veridical.core.detector import info_of
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.serialization import read_documents
+from veridical.core.spans import intersection
+from veridical.core.types import Case, Judgement, SourceSpan, judged_source_spans, judged_spans
 from veridical.metrics import UndefinedMetricError
-from veridical.metrics.permutation import permutation_accuracy, permutation_f1, permutation_f1_counts
+from veridical.metrics.arrays import Floats
+from veridical.metrics.measure import FunctionOfSums
+from veridical.metrics.pairs import pair_outcomes
+from veridical.metrics.permutation import (
+    permutation_accuracy,
+    permutation_f1,
+    permutation_f1_counts,
+    permutation_of_sums,
+    permutation_sum,
+)
 from veridical.metrics.registry import METRICS
 from veridical.metrics.significance import bonferroni, hanley_mcneil
 
-__all__ = ["TESTS", "Comparison", "compare", "pair_of", "read_comparisons"]
+__all__ = [
+    "DEFAULT_METRICS",
+    "Comparison",
+    "compare",
+    "compare_pair",
+    "correct",
+    "read_comparisons",
+]
+
+DEFAULT_METRICS = (
+    "accuracy",
+    "f1",
+    "roc_auc",
+    "pair_accuracy",
+    "token_f1",
+    "f1_sp",
+    "word_roc_auc",
+    "coverage_roc_auc",
+    "source_word_roc_auc",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,88 +75,157 @@ class Comparison:
     note: str | None = None
 
 
-Rows = list[np.ndarray]
+# the rows of each case under one system and under the other -> the name of the test, and its p-value
+Test = Callable[[Sequence[Floats], Sequence[Floats]], tuple[str, float]]
+
+_EXACT = "exact paired permutation"
+_AREAS = "Hanley-McNeil"
 
 
-def _decisions(a: Rows, b: Rows, test: Callable[..., float]) -> float:
-    one, two = np.concatenate(a) > 0, np.concatenate(b) > 0
-    return test(one[:, 0], one[:, 1], two[:, 1])
+def _decisions(test: Callable[..., float]) -> Test:
+    def tested(a: Sequence[Floats], b: Sequence[Floats]) -> tuple[str, float]:
+        one, two = np.concatenate(a) > 0, np.concatenate(b) > 0
+        return _EXACT, test(one[:, 0], one[:, 1], two[:, 1])
+
+    return tested
 
 
-def _areas(a: Rows, b: Rows) -> float:
+def _areas(a: Sequence[Floats], b: Sequence[Floats]) -> tuple[str, float]:
     one, two = np.concatenate(a), np.concatenate(b)
-    return hanley_mcneil(one[:, 0] > 0, one[:, 1], two[:, 1]).p
+    return _AREAS, hanley_mcneil(one[:, 0] > 0, one[:, 1], two[:, 1]).p
 
 
-# metric -> the name of its test, and the test on the rows of both
-TESTS: Mapping[str, tuple[str, Callable[[Rows, Rows], float]]] = {
-    "accuracy": ("exact paired permutation", lambda a, b: _decisions(a, b, permutation_accuracy)),
-    "f1": ("exact paired permutation", lambda a, b: _decisions(a, b, permutation_f1)),
-    "token_f1": (
-        "exact paired permutation",
-        lambda a, b: permutation_f1_counts(*(np.concatenate(x).astype(np.int64) for x in (a, b))),
-    ),
-    "roc_auc": ("Hanley-McNeil", _areas),
-    "word_roc_auc": ("Hanley-McNeil", _areas),
+def _pairs(a: Sequence[Floats], b: Sequence[Floats]) -> tuple[str, float]:
+    one, two = (pair_outcomes(np.concatenate(rows)) for rows in (a, b))
+    return _EXACT, permutation_sum(2 * one[:, 0], 2 * two[:, 0])  # twice an outcome is a whole number
+
+
+def _counts(a: Sequence[Floats], b: Sequence[Floats]) -> tuple[str, float]:
+    try:
+        return _EXACT, permutation_f1_counts(*(np.concatenate(rows).astype(np.int64) for rows in (a, b)))
+    except UndefinedMetricError:
+        raise
+    except InputError:  # too many sums for the exact test
+        return _sums("token_f1")(a, b)
+
+
+def _sums(name: str) -> Test:
+    """The permutation test of a metric that depends on sums alone."""
+    statistic = METRICS[name].statistic
+    assert isinstance(statistic, FunctionOfSums)
+
+    def tested(a: Sequence[Floats], b: Sequence[Floats]) -> tuple[str, float]:
+        sums = [np.stack([statistic.terms(rows).sum(axis=0) for rows in system]) for system in (a, b)]
+        result = permutation_of_sums(sums[0], sums[1], statistic.values)
+        return _EXACT if result.exact else f"paired permutation, {result.assignments:,} draws", result.p
+
+    return tested
+
+
+_TESTS: Mapping[str, Test] = {
+    "accuracy": _decisions(permutation_accuracy),
+    "f1": _decisions(permutation_f1),
+    "token_f1": _counts,
+    "pair_accuracy": _pairs,
+    **dict.fromkeys(("roc_auc", "word_roc_auc", "coverage_roc_auc", "source_word_roc_auc"), _areas),
 }
+_TESTABLE = {*_TESTS, *(name for name, metric in METRICS.items() if isinstance(metric.statistic, FunctionOfSums))}
+
+# areas for hallucinations and for omissions, which are corrected together
+_FAMILIES = {"coverage_roc_auc": "roc_auc", "source_word_roc_auc": "word_roc_auc"}
 
 
 def compare(settings: Settings) -> Iterator[list[Comparison]]:
-    """The comparisons of all pairs of detectors, one list a data set; each metric of `TESTS` that fits both."""
+    """The comparisons of all pairs of detectors, one list per data set; each metric with a test that fits both."""
     detectors = load_all(settings)
     if len(detectors) < 2:
         raise InputError(f"{len(detectors)} detector is named", hint="a comparison takes two or more")
-    wanted = settings.metrics or list(TESTS)
-    for name in wanted:
-        if name not in TESTS:
-            raise UnknownNameError("metric with a test", name, TESTS)
+    names = settings.metrics or DEFAULT_METRICS
+    for name in names:
+        if name not in _TESTABLE:
+            raise UnknownNameError("metric with a test", name, _TESTABLE)
     for spec in settings.data:
         data = load(spec, settings)
-        trials = [try_on(detector, data, settings) for detector in detectors]
-        yield [comparison for metric in wanted for comparison in _all_pairs(trials, metric, settings)]
+        evaluations = [evaluate(detector, data, settings) for detector in detectors]
+        comparisons = []
+        for name in names:
+            fitting = [e for e in evaluations if METRICS[name].fits(e.levels, e.data.levels)]
+            comparisons += [compare_pair(a, b, name, settings.command) for a, b in combinations(fitting, 2)]
+        yield correct(comparisons)
 
 
-def _all_pairs(trials: list[Trial], metric: str, settings: Settings) -> list[Comparison]:
-    fitting = [t for t in trials if METRICS[metric].fits(info_of(t.detector).levels, t.data.levels)]
-    made = [pair_of(a, b, metric, settings) for a, b in combinations(fitting, 2)]
-    raw = [comparison.p for comparison in made if comparison.p is not None]
-    corrected = iter(bonferroni(raw))
-    return [c if c.p is None else replace(c, p_bonferroni=next(corrected)) for c in made]
+def correct(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """The comparisons with Bonferroni's correction: for all pairs under a metric, areas of omissions with those of
+    hallucinations."""
+    families: dict[str, list[float]] = {}
+    for comparison in comparisons:
+        if comparison.p is not None:
+            families.setdefault(_FAMILIES.get(comparison.metric, comparison.metric), []).append(comparison.p)
+    corrected = {family: iter(bonferroni(values)) for family, values in families.items()}
+    return [
+        c if c.p is None else replace(c, p_bonferroni=next(corrected[_FAMILIES.get(c.metric, c.metric)]))
+        for c in comparisons
+    ]
 
 
-def pair_of(a: Trial, b: Trial, name: str, settings: Settings) -> Comparison:
-    """Two trials on the same cases under a metric of `TESTS`; not corrected for the number of pairs."""
-    metric, (test, p_value) = METRICS[name], TESTS[name]
-    rows = []
-    for trial in (a, b):
-        threshold = trial.thresholds[metric.level if metric.level in trial.thresholds else "span"]
-        pairs = zip(trial.data.examples, trial.judgements, strict=True)
-        rows.append([metric.rows(example, judgement, threshold) for example, judgement in pairs])
-    both = [(x, y) for x, y in zip(*rows, strict=True) if x is not None and y is not None and len(x) == len(y)]
-    one, two = [x for x, _ in both], [y for _, y in both]
+def compare_pair(a: Evaluation, b: Evaluation, name: str, command: str = "") -> Comparison:
+    """Test two evaluations on the same cases for a difference; not corrected for the number of pairs.
+
+    Args:
+        a: One detector's evaluation.
+        b: The other's, on the same examples in the same order.
+        name: The name of a metric.
+        command: The command that is recorded.
+    """
+    metric = METRICS[name]
+    thresholds = a.threshold_for(metric), b.threshold_for(metric)
+    rows_a: list[Floats] = []
+    rows_b: list[Floats] = []
+    for example, *both in zip(a.data.examples, a.judgements, b.judgements, strict=True):
+        if any(metric.rows(example, j, t) is None for j, t in zip(both, thresholds, strict=True)):
+            continue
+        same = _restricted(example.case, *both)
+        one, two = (metric.rows(example, j, t) for j, t in zip(same, thresholds, strict=True))
+        if one is not None and two is not None:
+            rows_a.append(one)
+            rows_b.append(two)
     values: list[float | None] = [None, None]
     p, note = None, None
+    test = _AREAS if _TESTS.get(name) is _areas else "paired permutation"
     try:
-        values = [metric.value(np.concatenate(side)) if side else None for side in (one, two)]
-        p = p_value(one, two) if both else None
+        if rows_a:
+            values = [metric.value(np.concatenate(rows)) for rows in (rows_a, rows_b)]
+            test, p = (_TESTS[name] if name in _TESTS else _sums(name))(rows_a, rows_b)
     except (UndefinedMetricError, InputError) as error:
         note = error.message
     return Comparison(
-        a=a.detector.name,
-        b=b.detector.name,
+        a=a.name,
+        b=b.name,
         metric=name,
         test=test,
         value_a=values[0],
         value_b=values[1],
         p=p,
         p_bonferroni=None,
-        n=len(both),
+        n=len(rows_a),
         data=a.data.name,
         split=a.data.split,
         data_hash=a.data.hash,
-        command=settings.command,
+        command=command,
         note=note,
     )
+
+
+def _restricted(case: Case, a: Judgement, b: Judgement) -> tuple[Judgement, Judgement]:
+    """The two judgements, each about the characters that both of them judged."""
+    if a.judged is not None or b.judged is not None:
+        shared = tuple(intersection(judged_spans(case, a), judged_spans(case, b)))
+        a, b = replace(a, judged=shared), replace(b, judged=shared)
+    if a.judged_sources is not None or b.judged_sources is not None:
+        one, two = judged_source_spans(case, a), judged_source_spans(case, b)
+        places = tuple(SourceSpan(id, span) for id in one for span in intersection(one[id], two[id]))
+        a, b = replace(a, judged_sources=places), replace(b, judged_sources=places)
+    return a, b
 
 
 def read_comparisons(path: Path) -> list[Comparison]:

@@ -41,10 +41,10 @@ def curves(pairs: Sequence[tuple[Example, Judgement]]) -> dict[str, list[list[fl
     Empty where no response has both a score and a label, or all labels are the same.
     """
     rows = [METRICS["roc_auc"].rows(example, judgement) for example, judgement in pairs]
-    kept = [found for found in rows if found is not None]
-    if not kept:
+    counted = [row for row in rows if row is not None]
+    if not counted:
         return {}
-    table = np.concatenate(kept)
+    table = np.concatenate(counted)
     gold, score = table[:, 0] > 0, table[:, 1]
     if gold.all() or not gold.any():
         return {}

@@ -1,42 +1,51 @@
-"""A detector tried on one data set: its judgements (journalled, timed), and its thresholds (given or fitted)."""
+"""A detector evaluated on one data set: its judgements (journalled, timed), and its thresholds (given or fitted)."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from veridical.bench.journal import Journal
 from veridical.bench.settings import Loaded, Settings
-from veridical.calibration.thresholding import RULES, rule
+from veridical.calibration.thresholding import RULES, fit_metric_thresholds, rule
 from veridical.core.detector import Detector, Fittable, digest_of, fingerprint_of, info_of, thresholds_of
 from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.judging import judge, thresholds_in_force
 from veridical.core.types import Example, Judgement, Level
 from veridical.detectors import load_detector
-from veridical.metrics import UndefinedMetricError
-from veridical.metrics.registry import METRICS
+from veridical.metrics.measure import Metric
 
-__all__ = ["RULES", "Trial", "identity", "load_all", "rule", "try_on"]
+__all__ = ["RULES", "Evaluation", "evaluate", "identity", "load_all", "rule"]
 
 BATCH = 64
 
-# what is thresholded -> the metric whose rows are (gold, score) pairs of it
-_PAIRS = {"response": "roc_auc", "span": "word_roc_auc"}
-
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """What came of it: `judgements[i]` is of `data.examples[i]`; `thresholds` for "response", "span", "coverage"."""
+class Evaluation:
+    """A detector's judgements on a data set, and the thresholds that apply to them.
 
-    detector: Detector
+    Attributes:
+        name: The detector's name.
+        levels: What the detector scores.
+        data: The data set.
+        judgements: The judgement of each of `data.examples`, in their order.
+        thresholds: The threshold for each level of a detector and, where it was fitted, of a metric (`Metric.level`).
+        threshold_from: Where the thresholds come from, in words.
+        seconds: How long the judgements took.
+    """
+
+    name: str
+    levels: tuple[Level, ...]
     data: Loaded
-    judgements: list[Judgement]
-    thresholds: dict[str, float]
+    judgements: Sequence[Judgement]
+    thresholds: Mapping[str, float]
     threshold_from: str
-    seconds: float
+    seconds: float = 0.0
+
+    def threshold_for(self, metric: Metric) -> float:
+        """The threshold that applies to `metric`: its own level's where that was fitted, else that of spans."""
+        return self.thresholds[metric.level if metric.level in self.thresholds else "span"]
 
 
 def load_all(settings: Settings) -> list[Detector]:
@@ -51,19 +60,26 @@ def load_all(settings: Settings) -> list[Detector]:
 
 
 def identity(detector: Detector) -> str:
-    """Its name, and a hash of all that its scores depend on (`fingerprint`), as a folder's contents can change."""
+    """The detector's name, and a hash of all that its scores depend on, such as the contents of a model's folder."""
     return f"{detector.name}\0{digest_of(fingerprint_of(detector))}"
 
 
-def try_on(detector: Detector, data: Loaded, settings: Settings) -> Trial:
-    """The trial of `detector` on `data`; what can learn (`fit`) learns from the fitting part first."""
+def evaluate(detector: Detector, data: Loaded, settings: Settings) -> Evaluation:
+    """Evaluate `detector` on `data`; one that learns (`fit`) learns from the fitting part first."""
     if data.fitting and isinstance(detector, Fittable):
         detector = detector.fit(data.fitting)
     judgements, seconds = _judge(detector, data, settings)
-    at = len(data.fitting)
-    seconds *= len(data.examples) / (at + len(data.examples))
-    thresholds, source = _thresholds(detector, data.fitting, judgements[:at], settings)
-    return Trial(detector, data, judgements[at:], thresholds, source, seconds)
+    count = len(data.fitting)
+    thresholds, source = _thresholds(detector, data.fitting, judgements[:count], settings)
+    return Evaluation(
+        name=detector.name,
+        levels=info_of(detector).levels,
+        data=data,
+        judgements=judgements[count:],
+        thresholds=thresholds,
+        threshold_from=source,
+        seconds=seconds * len(data.examples) / (count + len(data.examples)),
+    )
 
 
 def _judge(detector: Detector, data: Loaded, settings: Settings) -> tuple[list[Judgement], float]:
@@ -77,45 +93,33 @@ def _judge(detector: Detector, data: Loaded, settings: Settings) -> tuple[list[J
     for at in range(len(judgements), len(cases), BATCH):
         settings.progress(label, at, len(cases))
         batch = cases[at : at + BATCH]
-        begun = time.perf_counter()
-        made = judge(detector, batch)
-        spent = time.perf_counter() - begun
+        started = time.perf_counter()
+        judged = judge(detector, batch)
+        elapsed = time.perf_counter() - started
         if settings.connection is not None and settings.connection.refused_requests:
-            raise _broke(label, at, len(cases))
+            # the batch in which the budget ran out is not kept; the replies in a cache are
+            raise CannotJudgeError(
+                f"{label}: the budget is spent, {at} of {len(cases)} cases are judged",
+                hint="run the same again with a larger budget: with --out (or --cache) nothing is paid twice",
+            )
         if journal:
-            journal.add(made, spent)
-        judgements += made
-        seconds += spent
+            journal.add(judged, elapsed)
+        judgements += judged
+        seconds += elapsed
     settings.progress(label, len(cases), len(cases))
     return judgements, seconds
-
-
-def _broke(label: str, judged: int, of: int) -> CannotJudgeError:
-    """What to say where the budget is spent; the batch that it was spent in is not kept, the replies in a cache are."""
-    return CannotJudgeError(
-        f"{label}: the budget is spent, {judged} of {of} cases are judged",
-        hint="run the same again with a larger budget: with --out (or --cache) nothing is paid twice",
-    )
 
 
 def _thresholds(
     detector: Detector, fitting: Sequence[Example], judgements: Sequence[Judgement], settings: Settings
 ) -> tuple[dict[str, float], str]:
-    """The threshold of each level and where they come from."""
+    """The thresholds that apply and where they come from."""
     in_force = thresholds_in_force(detector, settings.threshold)
     thresholds = {level.value: in_force[level] for level in Level}
     if not settings.fits:
-        given = settings.threshold is not None
-        return thresholds, "command" if given else "detector" if thresholds_of(detector) else "default"
-    fit = rule(settings.fit or "")
-    notes = [f"{settings.fit} on {len(fitting)} validation examples"]
-    for level, pairs in _PAIRS.items():
-        rows = [METRICS[pairs].rows(e, j) for e, j in zip(fitting, judgements, strict=True)]
-        kept = [found for found in rows if found is not None and len(found)]
-        if kept and level in info_of(detector).levels:
-            table = np.concatenate(kept)
-            try:
-                thresholds[level] = fit(table[:, 0] > 0, table[:, 1])
-            except UndefinedMetricError as error:
-                notes.append(f"{level}: {thresholds[level]} ({error.message})")
-    return thresholds, "; ".join(notes)
+        if settings.threshold is not None:
+            return thresholds, "command"
+        return thresholds, "detector" if thresholds_of(detector) else "default"
+    pairs = list(zip(fitting, judgements, strict=True))
+    fitted, notes = fit_metric_thresholds(pairs, settings.fit or "", info_of(detector).levels)
+    return thresholds | fitted, "; ".join([f"{settings.fit} on {len(fitting)} validation examples", *notes])

@@ -6,36 +6,34 @@ import hashlib
 import json
 import os
 import platform
-import resource
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import version
-
-import numpy as np
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from veridical.bench.curves import curves
-from veridical.bench.evaluation import Trial, identity, load_all, try_on
-from veridical.bench.results import Asked, Figure, Row
+from veridical.bench.evaluation import BATCH, Evaluation, evaluate, identity, load_all
+from veridical.bench.results import ResultRow, read_rows
 from veridical.bench.settings import Loaded, Settings, load
 from veridical.core.decide import unjudged
-from veridical.core.detector import Detector, info_of, thresholds_of
+from veridical.core.detector import Detector, Fittable, info_of, thresholds_of
 from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.types import Example, Judgement, Usage
+from veridical.core.files import write_whole
+from veridical.core.serialization import encode
+from veridical.core.types import Example, Usage
 from veridical.datasets.split import document_of
-from veridical.metrics import UndefinedMetricError
-from veridical.metrics.measure import Metric, interval
+from veridical.metrics.measure import Metric, measure
 from veridical.metrics.registry import METRICS
 
-__all__ = ["row_of", "run"]
-
-Pairs = Sequence[tuple[Example, Judgement]]
+__all__ = ["dry_run", "row_of", "run", "run_to_file"]
 
 
-def run(settings: Settings, known: Mapping[str, list[Row]] | None = None) -> Iterator[list[Row]]:
-    """The rows of each detector on each data set: one for all of it, then one a group.
+def run(settings: Settings, known: Mapping[str, list[ResultRow]] | None = None) -> Iterator[list[ResultRow]]:
+    """The rows of each detector on each data set: one for all of it, then one per group.
 
-    A unit that is in `known` is given back as it stands there, without judging anything.
+    A run whose id is in `known` is given back from there, without judging anything.
     """
     detectors = load_all(settings)
     for name in settings.metrics or ():
@@ -44,39 +42,74 @@ def run(settings: Settings, known: Mapping[str, list[Row]] | None = None) -> Ite
     for spec in settings.data:
         data = load(spec, settings)
         for detector in detectors:
-            unit = _unit(detector, data, settings)
-            if known and unit in known:
-                yield known[unit]
-            else:
-                yield _rows(unit, detector, data, settings)
+            run_id = _run_id(detector, data, settings)
+            if known and run_id in known:
+                yield known[run_id]
+                continue
+            metrics = _metrics(detector, data, settings)
+            groups = [group for key in settings.group_by for group in _groups(data.examples, key)]
+            evaluation = evaluate(detector, data, settings)
+            everything = range(len(data.examples))
+            yield [
+                row_of(run_id, evaluation, settings, metrics, group=group, picked=picked)
+                for group, picked in [("", everything), *groups]
+            ]
 
 
-def _unit(detector: Detector, data: Loaded, settings: Settings) -> str:
+def run_to_file(settings: Settings, path: Path | None) -> list[ResultRow]:
+    """The rows of this run, appended to the file of results `path`.
+
+    Rows that the file has already are not measured again, and new ones are written as soon as a detector is done, so
+    that an interrupted run continues. The journal is removed in the end.
+    """
+    in_file = read_rows([path]) if path and path.exists() else []
+    known: dict[str, list[ResultRow]] = {}
+    for row in in_file:
+        known.setdefault(row.run_id, []).append(row)
+    rows: list[ResultRow] = []
+    for of_detector in run(settings, known):
+        rows += of_detector
+        if path and of_detector[0].run_id not in known:
+            in_file += of_detector
+            write_whole(path, "".join(encode(row) + "\n" for row in in_file))
+    if settings.journal and settings.journal.is_dir():
+        shutil.rmtree(settings.journal)
+    return rows
+
+
+def dry_run(settings: Settings) -> None:
+    """Let every detector that asks a chat model judge everything, over a connection that counts and sends nothing."""
+    detectors = load_all(settings)
+    for spec in settings.data:
+        data = load(spec, settings)
+        cases = [example.case for example in (*data.fitting, *data.examples)]
+        for loaded in detectors:
+            detector = loaded.fit(data.fitting) if data.fitting and isinstance(loaded, Fittable) else loaded
+            if info_of(detector).needs_chat_model:
+                for start in range(0, len(cases), BATCH):
+                    detector.judge(cases[start : start + BATCH])
+
+
+def _run_id(detector: Detector, data: Loaded, settings: Settings) -> str:
     """A hash of all that determines the figures."""
     parts = (
         *(identity(detector), dict(thresholds_of(detector)), data.name, data.hash, data.split, settings.fit),
         *(settings.metrics and list(settings.metrics), list(settings.group_by), settings.threshold),
-        *(settings.resamples, settings.level, settings.seed, version("veridical")),
+        *(settings.resamples, settings.level, settings.seed, _version("veridical")),
     )
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
-def _rows(unit: str, detector: Detector, data: Loaded, settings: Settings) -> list[Row]:
-    metrics = _metrics(detector, data, settings)
-    groups = [("", range(len(data.examples))), *(g for key in settings.group_by for g in _groups(data.examples, key))]
-    trial = try_on(detector, data, settings)
-    return [row_of(unit, trial, settings, metrics, group, picked) for group, picked in groups]
-
-
 def _groups(examples: Sequence[Example], key: str) -> list[tuple[str, Sequence[int]]]:
-    found: dict[str, list[int]] = {}
+    """The groups "key=value" of the examples, each with the indices of its examples, sorted by name."""
+    groups: dict[str, list[int]] = {}
     for i, example in enumerate(examples):
         value = dict(example.group).get(key)
         if value is not None:
-            found.setdefault(f"{key}={value}", []).append(i)
-    if not found:
+            groups.setdefault(f"{key}={value}", []).append(i)
+    if not groups:
         raise UnknownNameError("group", key, {name for example in examples for name, _ in example.group})
-    return sorted(found.items())
+    return sorted(groups.items())
 
 
 def _metrics(detector: Detector, data: Loaded, settings: Settings) -> dict[str, Metric]:
@@ -94,61 +127,82 @@ def _metrics(detector: Detector, data: Loaded, settings: Settings) -> dict[str, 
 
 
 def row_of(
-    unit: str, trial: Trial, settings: Settings, metrics: Mapping[str, Metric], group: str, picked: Sequence[int]
-) -> Row:
-    """The row of what came of a trial, on the examples `picked` by index, under the name `group` ("" for all)."""
-    data = trial.data
-    pairs = [(data.examples[i], trial.judgements[i]) for i in picked]
-    return Row(
-        unit=unit,
-        detector=trial.detector.name,
+    run_id: str,
+    evaluation: Evaluation,
+    settings: Settings,
+    metrics: Mapping[str, Metric],
+    *,
+    group: str = "",
+    picked: Sequence[int] | None = None,
+) -> ResultRow:
+    """The result row of an evaluation, or of a group of its examples.
+
+    Args:
+        run_id: The id of the run that the row belongs to.
+        evaluation: The judgements and thresholds.
+        settings: How the intervals are made, and the command.
+        metrics: What to measure, by name.
+        group: The name of the group; "" for all examples.
+        picked: The indices of the group's examples; None = all.
+    """
+    data = evaluation.data
+    indices = range(len(data.examples)) if picked is None else picked
+    examples = [data.examples[i] for i in indices]
+    judgements = [evaluation.judgements[i] for i in indices]
+    documents = [document_of(example) for example in examples]
+    pairs = list(zip(examples, judgements, strict=True))
+    return ResultRow(
+        run_id=run_id,
+        detector=evaluation.name,
         data=data.name,
         split=data.split,
         group=group or None,
         n=len(pairs),
-        documents=len({document_of(example) for example, _ in pairs}),
+        documents=len(set(documents)),
         not_judged=sum(j.judged == () or bool(unjudged(e.case, j)) for e, j in pairs),
         skipped=data.skipped,
         data_hash=data.hash,
-        thresholds=trial.thresholds,
-        threshold_from=trial.threshold_from,
-        metrics={name: _figure(metric, pairs, trial.thresholds, settings) for name, metric in metrics.items()},
-        seconds=round(trial.seconds * len(pairs) / len(data.examples), 4),
-        peak_mb=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        thresholds=dict(evaluation.thresholds),
+        threshold_from=evaluation.threshold_from,
+        metrics={
+            name: measure(
+                metric,
+                examples,
+                judgements,
+                threshold=evaluation.threshold_for(metric),
+                documents=documents,
+                resamples=settings.resamples,
+                seed=settings.seed,
+                level=settings.level,
+            )
+            for name, metric in metrics.items()
+        },
+        seconds=round(evaluation.seconds * len(pairs) / len(data.examples), 4),
+        peak_mb=_peak_mb(),
         level=settings.level,
         resamples=settings.resamples,
         seed=settings.seed,
         command=settings.command,
         date=datetime.now(UTC).date().isoformat(),
         machine=f"{os.cpu_count()} x {platform.machine()} {sys.platform}",
-        usage=_usage([judgement for _, judgement in pairs]),
+        usage=Usage.total(judgement.usage for judgement in judgements),
         curves={} if group else curves(pairs),
-        versions={name: version(name) for name in ("veridical", "numpy")} | {"python": platform.python_version()},
+        versions={name: _version(name) for name in ("veridical", "numpy")} | {"python": platform.python_version()},
     )
 
 
-def _usage(judgements: Sequence[Judgement]) -> Asked | None:
-    """What the judgements cost; None where none of them says."""
-    total = Usage.total(judgement.usage for judgement in judgements)
-    return None if total is None else Asked(total.calls, total.prompt_tokens, total.completion_tokens, total.cost)
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
 
 
-def _figure(metric: Metric, pairs: Pairs, thresholds: Mapping[str, float], settings: Settings) -> Figure:
-    """The metric over the cases that count, with its interval by document; undefined is said, never made up."""
-    threshold = thresholds[metric.level if metric.level in thresholds else "span"]
-    rows = [metric.rows(example, judgement, threshold) for example, judgement in pairs]
-    kept = [found for found in rows if found is not None]
-    if not kept:
-        return Figure(None, note="no case counts: not judged, or not labelled for it")
-    documents = [document_of(example) for example, _ in pairs]
+def _peak_mb() -> float | None:
+    """The peak resident memory of this process in MB; None where the system does not tell (Windows)."""
     try:
-        value = float(metric.value(np.concatenate(kept)))
-    except UndefinedMetricError as error:
-        return Figure(None, n=len(kept), note=error.message)
-    try:
-        low, high = interval(
-            metric, rows, documents, resamples=settings.resamples, seed=settings.seed, level=settings.level
-        )
-    except UndefinedMetricError as error:
-        return Figure(value, n=len(kept), note=f"no interval: {error.message}")
-    return Figure(value, float(low), float(high), len(kept))
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (1024**2 if sys.platform == "darwin" else 1024), 1)  # macOS counts bytes, Linux kB

@@ -1,8 +1,9 @@
-"""What to run, and the data sets that it runs on, divided by document where something is fitted."""
+"""What to run, and the data sets that it runs on, split by document where something is fitted."""
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,8 +78,8 @@ def load(spec: str, settings: Settings) -> Loaded:
         raise DataError("no examples in it", path=path, hint=f"{len(bad)} rows were skipped" if bad else None)
     ids = [example.case.id for example in examples]
     if len(set(ids)) < len(ids):
-        twice = next(id for id in ids if ids.count(id) > 1)
-        raise DataError(f"the case id {twice!r} stands twice", path=path)
+        twice = next(id for id, count in Counter(ids).items() if count > 1)
+        raise DataError(f"two cases have the id {twice!r}", path=path)
     if settings.sample is not None:
         examples = _sampled(examples, settings.sample, settings.seed)
     parts = split_by_document(examples, seed=settings.seed) if settings.fit else {"test": examples, "valid": []}
@@ -89,6 +90,8 @@ def load(spec: str, settings: Settings) -> Loaded:
     split = ", ".join(filter(None, [settings.split, sampled, "test part" if settings.fit else None])) or "all"
     info = load_reader(name).INFO
     levels = (*info.levels, "pair") if info.pairs else info.levels
+    if name in ("hf", "jsonl"):  # the name of a format, which says nothing of the data
+        name = f"{name}:{Path(path).name if name == 'jsonl' else path}"
     return Loaded(name, split, parts["test"], fitting, content_hash(examples), levels, len(bad))
 
 
@@ -98,10 +101,9 @@ def _sampled(examples: list[Example], documents: int, seed: int) -> list[Example
     The hash is another than that of the division into parts, or all of a small sample would fall into one part.
     """
     names = {document_of(example) for example in examples}
-    order = sorted(names, key=lambda name: _place(name, seed))
-    chosen = set(order[:documents])
+
+    def key(name: str) -> bytes:
+        return hashlib.sha256(f"sample\0{seed}\0{name}".encode("utf-8", "surrogatepass")).digest()
+
+    chosen = set(sorted(names, key=key)[:documents])
     return [example for example in examples if document_of(example) in chosen]
-
-
-def _place(document: str, seed: int) -> bytes:
-    return hashlib.sha256(f"sample\0{seed}\0{document}".encode("utf-8", "surrogatepass")).digest()

@@ -18,14 +18,13 @@ from veridical.core.detector import (
     Detector,
     DetectorContext,
     DetectorInfo,
-    HasSalienceMaps,
     digest_of,
     fingerprint_of,
     info_of,
 )
 from veridical.core.errors import DataError, InputError, OutputError
 from veridical.core.files import write_whole
-from veridical.core.judging import judge
+from veridical.core.judging import judge_with_maps
 from veridical.core.spans import Span
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level, Omission, Verdict, check_threshold
@@ -142,16 +141,12 @@ class Calibrated:
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """The detector's judgements with fitted scores; `InputError` if it is not the detector that was fitted."""
-        self._compare(cases)
-        judgements = judge(self.detector, cases)
-        return [self._judgement(case, judgement) for case, judgement in zip(cases, judgements, strict=True)]
+        return [judgement for judgement, _ in self.judge_with_maps(cases)]
 
     def judge_with_maps(self, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
         """The same, each with the salience map that it was made from (None where the detector makes none)."""
-        if not isinstance(self.detector, HasSalienceMaps):
-            return [(judgement, None) for judgement in self.judge(cases)]
         self._compare(cases)
-        pairs = self.detector.judge_with_maps(cases) if cases else []
+        pairs = judge_with_maps(self.detector, cases)
         return [
             (self._judgement(case, judgement), salience_map)
             for case, (judgement, salience_map) in zip(cases, pairs, strict=True)

@@ -8,7 +8,7 @@ measured on other documents (`veridical bench --fit none`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,8 @@ from veridical.llm.connection import OPTIONS
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
 from veridical.metrics.calibration import Isotonic, Platt, fit_isotonic, fit_platt
+from veridical.metrics.measure import measure_rows
 from veridical.metrics.registry import METRICS
-from veridical.metrics.significance import bootstrap
 from veridical.models.artifact import versions
 
 __all__ = ["CALIBRATIONS", "Plan", "fit_thresholds"]
@@ -215,7 +215,7 @@ def _rises(calibration: Platt | Isotonic | None) -> bool:
 
 
 def _figures(items: _Items, scale: Scale, plan: Plan) -> dict[str, Any]:
-    """How the scale fares: scores as they were, and cross-fitted; each figure as [value, low, high], 95 %."""
+    """How the scale fares: scores as they were, and cross-fitted; each figure with its 95 % interval."""
     raw = np.column_stack([items.labels, items.scores, items.scores >= DEFAULT_THRESHOLD])
     crossed = _crossed(items, plan)
     return {
@@ -252,28 +252,18 @@ def _crossed(items: _Items, plan: Plan) -> Floats | None:
     return table
 
 
-def _measured(table: Floats, items: _Items, plan: Plan) -> dict[str, list[float | None] | None]:
-    found: dict[str, list[float | None] | None] = {}
+def _measured(table: Floats, items: _Items, plan: Plan) -> dict[str, dict[str, Any]]:
+    """Each metric over (label, score, decision) rows as the fields of `Measured`, rounded to 6 places."""
+    documents = items.documents.tolist()
+    figures = {}
     for name in (*_BEFORE, *_DECIDED):
         rows = table[:, [0, 2]] if name in _DECIDED else table[:, :2]
-        found[name] = _interval(name, rows, items.documents.tolist(), plan)
-    return found
-
-
-def _interval(name: str, rows: Floats, documents: list[str], plan: Plan) -> list[float | None] | None:
-    """[value, low, high] by resampling documents; low and high None where too few samples have a value."""
-    metric = METRICS[name]
-    try:
-        value = metric.value(rows)
-    except UndefinedMetricError:
-        return None
-    try:
-        low, high = bootstrap(
-            lambda weight: metric.value(rows, weight), documents, resamples=plan.resamples, seed=plan.seed
+        measured = measure_rows(
+            METRICS[name], list(rows[:, None, :]), documents, resamples=plan.resamples, seed=plan.seed
         )
-    except UndefinedMetricError:
-        return [round(float(value), 6), None, None]
-    return [round(float(x), 6) for x in (value, low, high)]
+        fields = asdict(measured).items()
+        figures[name] = {key: round(value, 6) if isinstance(value, float) else value for key, value in fields}
+    return figures
 
 
 def _training(examples: Sequence[Example], used: Sequence[Example], plan: Plan, data: str) -> dict[str, Any]:

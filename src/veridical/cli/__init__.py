@@ -28,8 +28,8 @@ COMMANDS = (
 
 app = typer.Typer(
     name="veridical",
-    help="Find what in a generated text is not backed by its sources, what it left out, and how sure that is.",
-    epilog="Exit codes: 0 nothing flagged · 1 flagged · 2 usage or input · 3 could not judge",
+    help="Find what in a generated text its sources do not support, what it leaves out, and how certain that is.",
+    epilog="Exit codes: 0 nothing flagged · 1 something flagged · 2 usage or input error · 3 could not be judged",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from typer import Argument, Option
 
 from veridical.cli.comma_lists import parse_counts, parse_names
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import OUTPUT, LabelledData, ModelFolder, ProbeTrainingOptions, this_command, write_line
+from veridical.cli.options import (
+    OUTPUT,
+    InputOptions,
+    LabelledData,
+    ModelFolder,
+    ProbeTrainingOptions,
+    this_command,
+    write_line,
+)
 
 if TYPE_CHECKING:
+    from veridical.core.spans import Span
+    from veridical.detectors.local.probe import Probe
     from veridical.models.load import LocalModel
     from veridical.probes.analysis import Analysis, AnalysisConfig
 
@@ -217,6 +227,60 @@ def context_command(
     counts = [None if part == "all" else parse_counts(part, "--tokens")[0] for part in parse_names(tokens)]
     loaded, config = options.prepare(model)
     return options.deliver(analyse_context_length(loaded, data, config, counts))
+
+
+@analyse_app.command("map")
+@option_groups
+def map_command(
+    probe: Annotated[
+        str, Argument(metavar="PROBE", help="A trained probe: its folder, with options such as my-probe,model=FOLDER.")
+    ],
+    cases: InputOptions,
+    case: Annotated[str | None, Option(metavar="ID", help="Map only this case of a file of cases.")] = None,
+    objective: Annotated[
+        str | None, Option(help="token or response: which of its probes. Default: token, if there are any.")
+    ] = None,
+    mark: Annotated[
+        list[str] | None, Option(metavar="TEXT", help="Mark this text where it is in the response. Repeatable.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="Also write the map to FILE: .html, .svg or .png.", rich_help_panel=OUTPUT),
+    ] = None,
+) -> int:
+    """One response as a map: what the probe of each sublayer scores at each token, and the detector's own score.
+
+    [bold]veridical analyse map my-probe answer.txt article.txt --mark Paris --out map.svg[/bold]
+    [bold]veridical analyse map my-probe cases.jsonl --case 12[/bold]
+    """
+    from veridical.core.errors import InputError
+    from veridical.core.files import write_whole
+    from veridical.core.quotes import find_quote
+    from veridical.detectors import load_detector
+    from veridical.probes.analysis.response_map import map_response
+    from veridical.report.response_map import ENDINGS, print_response_map, response_map_file
+
+    if out is not None and out.suffix.lower() not in ENDINGS:
+        raise InputError(f"--out {out} ends in {out.suffix or 'nothing'}", hint=f"it may end in {', '.join(ENDINGS)}")
+    chosen = [found for found in cases.read() if case in (None, found.id)]
+    if not chosen:
+        raise InputError(f"no case {case!r} in {cases.response}")
+    if out is not None and len(chosen) > 1:
+        raise InputError(f"{cases.response} holds {len(chosen)} cases, and --out takes one", hint="name it: --case ID")
+    detector = cast("Probe", load_detector(f"probe:{probe}"))
+    for found in chosen:
+        marked: list[Span] = []
+        for text in mark or ():
+            span = find_quote(found.response, text, used=marked)
+            if span is None:
+                raise InputError(f"--mark {text!r} is not in the response of {found.id!r}", hint="give it verbatim")
+            marked.append(span)
+        response_map = map_response(detector, found, objective=objective, marked=marked)
+        print_response_map(response_map)
+        if out is not None:
+            write_whole(out, response_map_file(response_map, out.suffix.lower()))
+            write_line(f"wrote {out}")
+    return 0
 
 
 def _named_specs(data: Sequence[str]) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +18,6 @@ from veridical.cli.options import OUTPUT, ChatOptions, DataOptions, Threshold, t
 from veridical.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from veridical.bench.results import Row
     from veridical.bench.settings import Settings
 
 
@@ -115,21 +113,24 @@ def run_command(
     With --out, replies are stored until the run is complete (longer with --cache): a run whose budget is spent
     continues when it is started again.
     """
+    from veridical.bench.run import dry_run, run_to_file
+    from veridical.report.result_tables import result_tables
+    from veridical.report.terminal_tables import print_tables
+
     journal = out.with_name(out.name + ".work") if out else None
+    connection = chat.connection(cache=journal / "replies.db" if journal else None)
     settings = measured.settings(
         metrics=parse_names(metrics) or None,
         group_by=parse_names(group_by),
         resamples=resamples,
         journal=journal,
-        connection=chat.connection(cache=journal / "replies.db" if journal else None),
+        connection=connection,
     )
     if chat.dry_run:
-        return _dry_run(settings)
-    from veridical.report.result_tables import result_tables
-    from veridical.report.terminal_tables import print_tables
-
+        dry_run(settings)
+        return print_dry_run(connection)
     with progress_bar() as progress:
-        rows = _run(replace(settings, progress=progress), out)
+        rows = run_to_file(replace(settings, progress=progress), out)
     print_tables(result_tables(rows, parse_names(metrics) or None))
     return 0
 
@@ -154,14 +155,17 @@ def compare_command(
     [bold]veridical bench compare overlap length --data xsum_token:data/xsum_token --metrics roc_auc,token_f1[/bold]
     """
     from veridical.bench.compare import compare
+    from veridical.bench.run import dry_run
     from veridical.core.files import write_whole
     from veridical.core.serialization import encode
     from veridical.report.result_tables import comparison_table
     from veridical.report.terminal_tables import print_tables
 
-    settings = measured.settings(metrics=parse_names(metrics) or None, connection=chat.connection())
+    connection = chat.connection()
+    settings = measured.settings(metrics=parse_names(metrics) or None, connection=connection)
     if chat.dry_run:
-        return _dry_run(settings)
+        dry_run(settings)
+        return print_dry_run(connection)
     with progress_bar() as progress:
         by_data = list(compare(replace(settings, progress=progress)))
     print_tables(comparison_table(comparisons) for comparisons in by_data)
@@ -212,44 +216,3 @@ def table_command(
     else:
         sys.stdout.write(text)
     return 0
-
-
-def _dry_run(settings: Settings) -> int:
-    """Let every detector judge everything while no model is asked, and print what it would take."""
-    from veridical.bench.evaluation import BATCH, load_all
-    from veridical.bench.settings import load
-    from veridical.core.detector import Fittable, info_of
-
-    detectors = load_all(settings)
-    for spec in settings.data:
-        data = load(spec, settings)
-        for given in detectors:
-            detector = given.fit(data.fitting) if data.fitting and isinstance(given, Fittable) else given
-            if info_of(detector).needs_chat_model:
-                cases = [example.case for example in (*data.fitting, *data.examples)]
-                for at in range(0, len(cases), BATCH):
-                    detector.judge(cases[at : at + BATCH])
-    assert settings.connection is not None
-    return print_dry_run(settings.connection)
-
-
-def _run(settings: Settings, out: Path | None) -> list[Row]:
-    """The rows of this run, those that `out` had already among them; a detector's rows are kept as soon as made."""
-    from veridical.bench.results import read_rows
-    from veridical.bench.run import run
-    from veridical.core.files import write_whole
-    from veridical.core.serialization import encode
-
-    kept = read_rows([out]) if out and out.exists() else []
-    known: dict[str, list[Row]] = {}
-    for row in kept:
-        known.setdefault(row.unit, []).append(row)
-    rows: list[Row] = []
-    for made in run(settings, known):
-        rows += made
-        if out and made[0].unit not in known:
-            kept += made
-            write_whole(out, "".join(encode(row) + "\n" for row in kept))
-    if settings.journal and settings.journal.is_dir():
-        shutil.rmtree(settings.journal)
-    return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +14,7 @@ from veridical.cli.option_groups import option_groups
 from veridical.cli.options import DETECTION, ChatOptions, DecisionOptions, InputOptions, OutputOptions
 
 if TYPE_CHECKING:
+    from veridical.core.salience_map import SalienceMap
     from veridical.core.types import Checked
 
 DetectorNames = Annotated[
@@ -31,11 +32,12 @@ DetectorNames = Annotated[
 
 @option_groups
 def check_command(
+    *,
     inputs: InputOptions,
+    detector: DetectorNames = None,
     decision: DecisionOptions,
     chat: ChatOptions,
     output: OutputOptions,
-    detector: DetectorNames = None,
 ) -> int:
     """Check a response against its sources, or every case in a file.
 
@@ -57,8 +59,7 @@ def check_with(
     specs: Sequence[str], inputs: InputOptions, decision: DecisionOptions, chat: ChatOptions, output: OutputOptions
 ) -> int:
     """Check the cases of `inputs` with the detectors that `specs` name, deliver the results, return the exit code."""
-    from veridical.checking import check_cases
-    from veridical.cli.salience_maps import rows_of, with_maps
+    from veridical.checking import check_cases_with_maps
     from veridical.detectors import load_detector
     from veridical.report.html import render_html
     from veridical.report.terminal import print_report
@@ -67,14 +68,17 @@ def check_with(
     connection = chat.connection()
     detectors = [load_detector(spec, connection) for spec in specs]
     connection.check_model_used(specs)
-    detectors, maps = with_maps(detectors) if output.html else (detectors, [])
     threshold = parse_thresholds(decision.threshold)
-    checked = check_cases(cases, detectors, threshold=threshold, fail_over=decision.fail_over)
+    pairs = check_cases_with_maps(cases, detectors, threshold=threshold, fail_over=decision.fail_over)
     if chat.dry_run:
-        deque(checked, maxlen=0)
+        deque(pairs, maxlen=0)
         return print_dry_run(connection)
+    maps: list[tuple[SalienceMap | None, ...]] = []
 
-    def page(results: Sequence[Checked]) -> str:
-        return render_html(results, maps=rows_of(maps, len(results)))
+    def results() -> Iterator[Checked]:
+        for checked, of_case in pairs:
+            if output.html is not None:
+                maps.append(of_case)
+            yield checked
 
-    return deliver(checked, output, show=print_report, page=page)
+    return deliver(results(), output, show=print_report, page=lambda checked: render_html(checked, maps=maps))

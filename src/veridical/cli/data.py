@@ -17,6 +17,7 @@ from veridical.cli.comma_lists import parse_thresholds
 from veridical.cli.delivery import plain_console
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import (
+    DETECTION,
     OUTPUT,
     DataOptions,
     LabelledData,
@@ -91,29 +92,12 @@ def stats_command(data: LabelledData, options: DataOptions) -> None:
 
     [bold]veridical data stats xsum_token:data/xsum_token[/bold]
     """
-    from veridical.datasets.stats import statistics
+    from veridical.datasets.stats import count_examples
 
-    with options.read(data) as reading:
-        counts = statistics(list(reading))
-    hallucinated: str | int = counts.hallucinated
-    if counts.labelled:
-        hallucinated = f"{counts.hallucinated} ({counts.hallucinated / counts.labelled:.1%})"
-    share = counts.marked_characters / max(counts.characters, 1)
-    lines = {
-        "cases": counts.cases,
-        "documents": counts.documents,
-        "labelled responses": counts.labelled,
-        "of them hallucinated": hallucinated,
-        "not judged": counts.unjudged,
-        "marked spans": counts.marked_spans,
-        "marked characters": f"{counts.marked_characters} of {counts.characters} ({share:.1%})",
-        "omitted passages": counts.omissions,
-        "annotators' judgements": counts.annotations,
-        "groups": ", ".join(f"{key} ({n} values)" for key, n in counts.groups.items()) or "none",
-        "hash": counts.hash,
-    }
-    for name, value in lines.items():
-        sys.stdout.write(f"{name:<24}{value}\n")
+    with options.read(data) as examples:
+        counts = count_examples(examples)
+    for name, count in counts.items():
+        sys.stdout.write(f"{name:<24}{count}\n")
 
 
 @data_app.command("convert")
@@ -144,21 +128,25 @@ def convert_command(
     write_line(f"wrote {len(chosen)} of {len(examples)} examples to {out}")
 
 
-@data_app.command("corrupt")
-@option_groups
-def corrupt_command(
-    data: LabelledData,
+@dataclass(frozen=True, kw_only=True)
+class CorruptionOptions:
+    """How examples are corrupted, and which."""
+
+    PANEL: ClassVar[str] = "Corruption"
+
     method: Annotated[
         str, Option(help="attributes (of e2e-like data), knowledge (of the source) or entities (of the response).")
-    ],
-    out: OutFile,
-    options: DataOptions,
-    share: Annotated[float, Option(help="Share of the grounded examples to corrupt (0 to 1).")] = 0.5,
+    ]
+    share: Annotated[float, Option(help="Share of the grounded examples to corrupt (0 to 1).")] = 0.5
     pairs: Annotated[
         bool, Option("--pairs", help="Write each corrupted example together with its original, and no others.")
-    ] = False,
-    seed: Annotated[int, Option(help="Random seed; the same seed gives the same file.")] = 0,
-) -> None:
+    ] = False
+    seed: Annotated[int, Option(help="Random seed; the same seed gives the same file.")] = 0
+
+
+@data_app.command("corrupt")
+@option_groups
+def corrupt_command(data: LabelledData, corruption: CorruptionOptions, options: DataOptions, out: OutFile) -> None:
     """Make labelled synthetic errors from grounded examples.
 
     attributes: remove some from the source, or change them. knowledge: change a name, number or time in the source.
@@ -171,7 +159,9 @@ def corrupt_command(
     from veridical.corrupt import corrupt
 
     with options.read(data) as reading:
-        corrupted = corrupt(reading, method, share=share, pairs=pairs, seed=seed)
+        corrupted = corrupt(
+            reading, corruption.method, share=corruption.share, pairs=corruption.pairs, seed=corruption.seed
+        )
     _write_examples(out, corrupted.examples)
     write_line(f"wrote {len(corrupted.examples)} examples, {corrupted.changed} of them corrupted, to {out}")
     _write_counts("not used", corrupted.skipped)
@@ -203,6 +193,13 @@ class GenerationOptions:
     sample: Annotated[int | None, Option(help="Use only this many inputs, drawn by the seed.")] = None
     seed: Annotated[int, Option(help="Random seed of the sample and of generation.")] = 0
     batch_size: Annotated[int, Option(help="Responses generated at once.", min=1)] = 16
+    label: Annotated[
+        str | None,
+        Option(
+            metavar="SPEC", help="Label the responses with this detector, such as overlap.", rich_help_panel=DETECTION
+        ),
+    ] = None
+    threshold: Threshold = None
 
 
 @data_app.command("generate")
@@ -221,10 +218,6 @@ def generate_command(
     generation: GenerationOptions,
     options: DataOptions,
     local: LocalModelOptions,
-    label: Annotated[
-        str | None, Option(metavar="SPEC", help="Label the responses with this detector, such as overlap.")
-    ] = None,
-    threshold: Threshold = None,
 ) -> None:
     """Generate responses to the inputs of a data set with a local model: natural errors, to be labelled.
 
@@ -250,8 +243,8 @@ def generate_command(
         generation.seed,
         generation.truncate,
     )
-    detector = None if label is None else load_detector(label)
-    thresholds = thresholds_in_force(detector, parse_thresholds(threshold))
+    detector = None if generation.label is None else load_detector(generation.label)
+    thresholds = thresholds_in_force(detector, parse_thresholds(generation.threshold))
     with options.read(data) as reading:
         inputs = inputs_of(reading, writing.prompt, sample=generation.sample, seed=generation.seed)
     name = Path(model).name

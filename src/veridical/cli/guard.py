@@ -28,7 +28,7 @@ class PromptOptions:
     cases: Annotated[
         Path | None,
         Argument(
-            metavar="[CASES]",
+            metavar="CASES",
             help='Cases (.json, .jsonl), such as {"response": "", "sources": ["…"]}; their responses are ignored.',
         ),
     ] = None
@@ -77,7 +77,7 @@ class PromptOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GuardOptions:
+class MonitorOptions:
     """Which detector monitors the output, and what happens to what it flags."""
 
     PANEL: ClassVar[str] = DETECTION
@@ -166,7 +166,7 @@ class BudgetOptions:
 @option_groups
 def guard_command(
     inputs: PromptOptions,
-    guarding: GuardOptions,
+    monitoring: MonitorOptions,
     sampling: SamplingOptions,
     budget: BudgetOptions,
     output: TextOutputOptions,
@@ -182,29 +182,24 @@ def guard_command(
     """
     from veridical.core.decide import decide
     from veridical.core.types import Checked
-    from veridical.guard import guard
+    from veridical.guard import Guard, GuardOptions
     from veridical.report.guarded import print_guarded
     from veridical.report.html import render_html
 
-    settings, limits = sampling.make(), budget.make()
-    results = (
-        guard(
-            case,
-            guarding.detector,
-            guarding.model,
-            strategy=guarding.strategy,
-            unit=guarding.unit,
-            threshold=parse_thresholds(guarding.threshold),
-            samples=guarding.samples,
-            beams=guarding.beams,
-            template=inputs.template,
-            compare=guarding.compare,
-            say=write_line,
-            sampling=settings,
-            budget=limits,
-        )
-        for case in inputs.read()
+    options = GuardOptions(
+        strategy=monitoring.strategy,
+        unit=monitoring.unit,
+        threshold=parse_thresholds(monitoring.threshold),
+        samples=monitoring.samples,
+        beams=monitoring.beams,
+        template=inputs.template,
+        sampling=sampling.make(),
+        budget=budget.make(),
+        compare=monitoring.compare,
+        log=write_line,
     )
+    cases = inputs.read()
+    results = map(Guard(monitoring.detector, monitoring.model, options).generate, cases)
 
     def page(results: Sequence[Guarded]) -> str:
         decisions = [decide(r.case, r.judgement, r.thresholds) for r in results]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from copy import copy
 from dataclasses import MISSING, Field, fields, is_dataclass
@@ -38,7 +39,9 @@ def option_groups(command: Callable[..., R]) -> Callable[..., R]:
             values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
         return command(**values)
 
-    run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
+    run.__name__, run.__module__ = command.__name__, command.__module__
+    # lines that were only wrapped in the source are wrapped by the terminal's width instead
+    run.__doc__ = re.sub(r"(?<=[^\n.:\]])\n(?=[^\n\[])", " ", inspect.getdoc(command) or "")
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run

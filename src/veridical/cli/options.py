@@ -9,7 +9,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -224,6 +224,9 @@ class ServerOptions:
             help="The environment variable that holds the API key. Default: OPENAI_API_KEY, for OpenAI's server only.",
         ),
     ] = None
+    api: Annotated[
+        str, Option(help="chat, or completions for base models, which continue a prompt instead of answering it.")
+    ] = "chat"
     prices: Annotated[
         str | None, Option(metavar="IN,OUT", help="Prices of a million prompt tokens and a million completion tokens.")
     ] = None
@@ -234,6 +237,8 @@ class ServerOptions:
     cache: Annotated[
         Path | None, Option(metavar="FILE", help="Store replies in FILE and reuse them, so that none is paid twice.")
     ] = None
+    device: Annotated[str, Option(help="Where a local model runs: auto, cpu, cuda, cuda:N or mps.")] = "auto"
+    dtype: Annotated[str, Option(help="Precision of a local model: auto, fp32, bf16 or fp16.")] = "auto"
     dry_run: Annotated[bool, Option("--dry-run", help="Count the calls and tokens this would take; send nothing.")] = (
         False
     )
@@ -242,18 +247,9 @@ class ServerOptions:
         """How every chat model of one command is reached; `cache` is used where `--cache` is not given."""
         from veridical.llm.connection import Connection, read_prices
 
-        return Connection(
-            model=model,
-            base_url=self.base_url,
-            key_env=self.key_env,
-            prices=None if self.prices is None else read_prices(self.prices),
-            max_cost=self.max_cost,
-            max_calls=self.max_calls,
-            concurrency=self.concurrency,
-            timeout=self.timeout,
-            cache=self.cache or cache,
-            dry_run=self.dry_run,
-        )
+        given = {option.name: getattr(self, option.name) for option in fields(ServerOptions)}
+        given["prices"] = None if self.prices is None else read_prices(self.prices)
+        return Connection(model=model, **{**given, "cache": self.cache or cache})
 
 
 @dataclass(frozen=True, kw_only=True)

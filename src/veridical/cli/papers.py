@@ -65,7 +65,7 @@ class RoleOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudyOptions:
+class CountingOptions:
     """What is counted."""
 
     PANEL: ClassVar[str] = "Study"
@@ -81,7 +81,13 @@ class StudyOptions:
     ] = field(default_factory=list)
     limit: Annotated[int | None, Option(help="Use only the first questions, at most this many.", min=1)] = None
     threshold: Annotated[float, Option(help="A claim counts as hallucinated if it scores at least this.")] = 0.5
-    rounds: Annotated[int, Option(help="Maximum number of revisions per summary (1 to 10).")] = 1
+    self_correction: Annotated[
+        bool, Option("--self-correction", help="Also let each model revise all its summaries by its own feedback.")
+    ] = False
+    only_better: Annotated[
+        bool, Option("--only-better", help="Keep only revisions that the critic finds better. Default: keep all.")
+    ] = False
+    rounds: Annotated[int, Option(help="Maximum number of revisions per summary, 1 to 10 (with --only-better).")] = 1
     seed: Annotated[int, Option(help="Random seed of the bootstrap.")] = 0
 
     def audits(self, names: Mapping[str, str]) -> dict[str, Audit]:
@@ -104,7 +110,7 @@ def papers_command(
         Path, Argument(metavar="PATH", help="The questions with abstracts: paper_dataset.json, or its folder.")
     ],
     roles: RoleOptions,
-    study_options: StudyOptions,
+    counting: CountingOptions,
     server: ServerOptions,
     output: OutputOptions,
 ) -> int:
@@ -117,20 +123,24 @@ def papers_command(
     """
     from veridical.datasets.fave import read_questions
     from veridical.report.revision import render_revisions
-    from veridical.tasks.papers import study
+    from veridical.tasks.papers import StudyOptions, study
 
     connection = server.connection()
     generators = [connection.chat(name) for name in roles.model]
     judges = {name: _judge(name, connection) for name in (*roles.critic, *roles.judge)}
     found = study(
-        list(islice(read_questions(data), study_options.limit)),
+        list(islice(read_questions(data), counting.limit)),
         generators,
         critics=[judges[name] for name in roles.critic],
         judges=[judges[name] for name in roles.judge],
-        audits=study_options.audits({name: judges[name].name for name in roles.judge}),
-        threshold=study_options.threshold,
-        rounds=study_options.rounds,
-        seed=study_options.seed,
+        options=StudyOptions(
+            self_correction=counting.self_correction,
+            only_better=counting.only_better,
+            rounds=counting.rounds,
+            threshold=counting.threshold,
+            audits=counting.audits({name: judges[name].name for name in roles.judge}),
+            seed=counting.seed,
+        ),
     )
     if server.dry_run:
         return print_dry_run(connection)
@@ -179,13 +189,13 @@ def _print(found: Study, *, as_json: bool) -> None:
     for note in found.notes:
         write_line(visible(note))
     if as_json:
-        for row in found.rows:
+        for row in (*found.rows, *found.means):
             sys.stdout.write(encode(row) + "\n")
         return
     table = Table(
         "Summary", "Critique", "Judge", "Summaries", "Hallucinations each", "adjusted", "With any", "adjusted"
     )
-    for row in found.rows:
+    for row in (*found.rows, *found.means):
         p = row.prevalence
         cells = [row.generator, row.critic or "–", row.judge, str(p.summaries)]
         cells += [_interval(p.per_summary), _interval(p.per_summary_adjusted)]

@@ -10,7 +10,7 @@ from typer import Argument
 
 
 def schema_command(
-    kind: Annotated[str | None, Argument(metavar="[KIND]", help="A kind of document, such as case or check.")] = None,
+    kind: Annotated[str | None, Argument(metavar="KIND", help="A kind of document, such as case or check.")] = None,
 ) -> None:
     """Print the JSON Schema of a kind of document, or list the kinds.
 

@@ -202,8 +202,8 @@ def _caption(fit: dict[str, Any]) -> str:
     )
 
 
-def _interval(figure: list[float | None] | None) -> str:
-    if figure is None:
+def _interval(measured: dict[str, Any] | None) -> str:
+    if measured is None or measured["value"] is None:
         return "undefined"
-    value, low, high = figure
+    value, low, high = measured["value"], measured["low"], measured["high"]
     return f"{value:.3f}" if low is None or high is None else f"{value:.3f} [{low:.3f}, {high:.3f}]"

@@ -10,7 +10,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from veridical.core.spans import Span, subtract, union
-from veridical.core.types import Case, Decision, Judgement, Omission, Outcome, Thresholds, Verdict
+from veridical.core.types import (
+    Case,
+    Decision,
+    Judgement,
+    Omission,
+    Outcome,
+    Thresholds,
+    Verdict,
+    judged_source_spans,
+)
 
 __all__ = ["decide", "flagged", "merge", "omitted", "outcome", "overall", "unjudged"]
 
@@ -131,7 +140,11 @@ def _covers_response(case: Case, judgement: Judgement, spans_count: bool) -> boo
 
 
 def _covers_sources(case: Case, judgement: Judgement, spans_count: bool) -> bool:
-    """Whether there is a score for every source that must be covered."""
+    """Whether there is a score for every source that must be covered, and all of it was judged."""
+    for source_id, spans in judged_source_spans(case, judgement).items():
+        text = case.source(source_id).text
+        if any(not span.of(text).isspace() for span in subtract([Span(0, len(text))], spans)):
+            return False
     if judgement.omission is not None:
         return True
     required = {source.id for source in case.sources if source.must_cover and source.text.strip()}

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from veridical.core.detector import Detector, thresholds_of
+from veridical.core.detector import Detector, HasSalienceMaps, thresholds_of
 from veridical.core.errors import CannotJudgeError, UnknownNameError
 from veridical.core.types import Case, Judgement, Level, Thresholds, check_judgement
 
-__all__ = ["judge", "thresholds_in_force"]
+if TYPE_CHECKING:
+    from veridical.core.salience_map import SalienceMap
+
+__all__ = ["judge", "judge_with_maps", "thresholds_in_force"]
 
 
 def judge(detector: Detector, cases: Sequence[Case]) -> list[Judgement]:
@@ -19,11 +23,24 @@ def judge(detector: Detector, cases: Sequence[Case]) -> list[Judgement]:
     that is not about its case or points outside its texts.
     """
     judgements = detector.judge(cases) if cases else []
+    _check(detector, cases, judgements)
+    return list(judgements)
+
+
+def judge_with_maps(detector: Detector, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
+    """The same with the salience map of each judgement, None where the detector makes none."""
+    if not isinstance(detector, HasSalienceMaps):
+        return [(judgement, None) for judgement in judge(detector, cases)]
+    pairs = detector.judge_with_maps(cases) if cases else []
+    _check(detector, cases, [judgement for judgement, _ in pairs])
+    return list(pairs)
+
+
+def _check(detector: Detector, cases: Sequence[Case], judgements: Sequence[Judgement]) -> None:
     if len(judgements) != len(cases):
         raise CannotJudgeError(f"detector {detector.name!r} gave {len(judgements)} judgements for {len(cases)} cases")
     for case, judgement in zip(cases, judgements, strict=True):
         check_judgement(case, judgement)
-    return list(judgements)
 
 
 def thresholds_in_force(

@@ -1,217 +1,218 @@
-"""Decoding with a detector in the loop: a local language model writes, and what is flagged does not stand.
+"""Generation with a detector in the loop: a local language model generates, and what is flagged is not kept.
 
-After Liu et al. 2022, section 1 (suppress tokens, guide beams) and Chwang et al. 2024, Limitations (backtrack and
-regenerate, reject and sample again, filter hypotheses). The text that stands is judged again as a whole.
+After Liu et al. 2022, §1 (suppress tokens, guide beams) and CH-Wang et al. 2024, Limitations (backtrack and regenerate,
+reject and sample again, filter hypotheses). The final text is judged again as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from veridical.core.decide import outcome
 from veridical.core.detector import Detector, info_of
-from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.errors import InputError
 from veridical.core.judging import thresholds_in_force
 from veridical.core.types import Case, Judgement, Level
 from veridical.detectors import load_detector
 from veridical.detectors.local.logprob import SCORES, Logprob
 from veridical.detectors.local.probe import Probe
-from veridical.guard.decoding_loop import UNITS, Course, Say, Spending
-from veridical.guard.generation import Writer, prompt_of
-from veridical.guard.monitors import Online, online_of
+from veridical.guard.decoding_loop import BudgetUsage, DecodingLoop
+from veridical.guard.monitors import Monitor, monitor_for
 from veridical.guard.rerank import beam_texts, best_of, judge_all, sampled_texts
-from veridical.guard.types import Budget, Guarded, Intervention, Sampling, Unguarded
+from veridical.guard.types import (
+    STRATEGIES,
+    UNITS,
+    Budget,
+    Guarded,
+    GuardOptions,
+    Intervention,
+    Sampling,
+    Unguarded,
+)
+from veridical.models.generation import Generation, Prompt, prompt_of
 from veridical.models.load import LocalModel, load
-
-if TYPE_CHECKING:
-    import torch
+from veridical.models.sampling import Sampler
 
 __all__ = [
     "STRATEGIES",
     "UNITS",
     "Budget",
+    "Guard",
+    "GuardOptions",
     "Guarded",
     "Intervention",
-    "Online",
+    "Monitor",
     "Sampling",
     "Unguarded",
     "guard",
 ]
-
-STRATEGIES = ("stop", "backtrack", "suppress", "rerank")
 
 
 def guard(
     case: Case,
     detector: str | Detector,
     model: LocalModel | str | Path | None = None,
+    options: GuardOptions | None = None,
     *,
-    strategy: str = "backtrack",
-    unit: str = "word",
-    threshold: float | Mapping[str, float] | None = None,
-    samples: int = 4,
-    beams: bool = False,
-    template: str | None = None,
-    sampling: Sampling | None = None,
-    budget: Budget | None = None,
-    online: Online | None = None,
-    compare: bool = False,
-    say: Say | None = None,
+    monitor: Monitor | None = None,
+    **overrides: Any,
 ) -> Guarded:
-    """A response to `case` that `model` writes while `detector` reads along; `case.response` is not read.
+    """Generate a response to `case` while a detector monitors it; `Guard` does so for many cases.
 
-    `detector` is one of ours or its name; "logprob", "entropy" and "rank" are the likelihood of what the model draws.
-    `model` may be left out where the detector has one of its own. `template` makes the prompt (default: the
-    detector's, else "raw" where the case has a prompt, else "general"). `threshold` in [0, 1] is the score from which
-    something is flagged (default: the detector's own, else 0.5).
+    Args:
+        case: What to write about; its response is ignored.
+        detector: A detector or its spec; "logprob", "entropy" and "rank" are the likelihood of what the model samples.
+        model: The model that generates; None: the detector's own.
+        options: What happens to what is flagged.
+        monitor: How the detector follows the text; None: the cheapest way there is.
+        overrides: Fields of `GuardOptions`, in place of those of `options`.
 
-    `strategy`: "stop" ends the text before what is flagged, "backtrack" goes back to the start of its `unit` ("token",
-    "word" or "sentence") and draws another token there, "suppress" draws another token in place of the flagged one,
-    "rerank" writes `samples` texts (or as many `beams`) and keeps that with the lowest score of the whole.
-
-    `online` replaces the way in which the detector reads along. `compare` tells also what the model writes unguarded.
-    `say` gets a line for each intervention. Raises `InputError` for what cannot be used, `CannotJudgeError` where the
-    prompt cannot be made or the model's numbers are not finite.
+    Raises:
+        InputError: For what cannot be used together or is out of range.
+        CannotJudgeError: If the prompt cannot be made, or the model's numbers are not finite.
     """
-    sampling, budget = sampling or Sampling(), budget or Budget()
-    _check(strategy, unit, samples, beams, sampling)
-    used, writing = _parts(detector, model, template or ("general" if case.prompt is None else "raw"))
-    limits = thresholds_in_force(used, threshold)
-    limit = limits.span if Level.SPAN in info_of(used).levels else limits.response
-    prompt = prompt_of(writing, case, template or _template(used, case), sampling.max_new_tokens)
-    spending = Spending(budget, sampling)
-    writer = Writer(writing, prompt)
-    if strategy == "rerank":
-        found = _reranked(writer, spending, sampling, used, case, samples, beams, say)
-    else:
-        course = Course(
-            writer, online or online_of(used, case, writing), spending, sampling, _random(sampling),
-            strategy=strategy, unit=unit, threshold=limit, say=say,
-        )  # fmt: skip
-        found = _guarded(course, used, case)
-    text, reason, judgement, interventions = found
-    spent = spending.tokens, writer.passes, spending.seconds
-    after = replace(case, response=text)
-    decided = outcome(after, judgement, limits)
-    made = Guarded(after, judgement, limits, decided, strategy, interventions, reason, *spent, notes=prompt.notes)
-    return replace(made, unguarded=_unguarded(made, used, Writer(writing, prompt), sampling)) if compare else made
+    return Guard(detector, model, replace(options or GuardOptions(), **overrides)).generate(case, monitor)
 
 
-Found = tuple[str, str, Judgement, tuple[Intervention, ...]]  # a text, why it ends, how it is judged, what was done
+class Guard:
+    """A local language model with a detector in the loop; both are loaded once, for any number of cases.
 
+    Args:
+        detector: See `guard`.
+        model: See `guard`.
+        options: What happens to what is flagged.
+    """
 
-def _guarded(course: Course, detector: Detector, case: Case) -> Found:
-    reason = course.run()
-    if course.exhausted:
-        reason += f"; no intervention was left ({course.spending.budget.interventions})"
-    text = course.writer.text
-    return text, reason, judge_all(detector, case, [text])[0], course.interventions()
+    def __init__(
+        self,
+        detector: str | Detector,
+        model: LocalModel | str | Path | None = None,
+        options: GuardOptions | None = None,
+    ) -> None:
+        self.options = options or GuardOptions()
+        self._detector: Detector | None = None
+        self._likelihood = ""
+        if isinstance(detector, str) and detector in SCORES:
+            if model is None:
+                raise InputError(
+                    f"no model is named to generate, and {detector!r} is of that model", hint="name a model"
+                )
+            self._likelihood = detector
+        else:
+            self._detector = load_detector(detector) if isinstance(detector, str) else detector
+        if isinstance(model, LocalModel):
+            self.model = model
+        elif model is None:
+            self.model = self._own_model(self._detector)
+        elif isinstance(detector, str) and isinstance(self._detector, Probe) and self._detector.model is None:
+            self._detector.model = model
+            try:
+                self.model = self._detector.base()
+            except InputError:  # another model generates, and the probe's own follows it
+                self._detector.model = None
+                self.model = load(model)
+        else:
+            self.model = load(model)
 
+    @staticmethod
+    def _own_model(detector: Detector | None) -> LocalModel:
+        if isinstance(detector, Probe) and detector.base().kind == "causal":
+            return detector.base()
+        if isinstance(detector, Logprob):
+            return load(detector.model, revision=detector.revision, device=detector.device, dtype=detector.dtype)
+        name = detector.name if detector else None
+        raise InputError(f"no model is named to generate, and {name!r} has none", hint="name a model")
 
-def _reranked(
-    writer: Writer,
-    spending: Spending,
-    sampling: Sampling,
-    detector: Detector,
-    case: Case,
-    samples: int,
-    beams: bool,
-    say: Say | None,
-) -> Found:
-    count = min(samples, 1 + spending.budget.interventions)
-    if beams:
-        texts = beam_texts(writer, spending, sampling, count)
-    else:
-        texts = sampled_texts(writer, spending, sampling, _random(sampling), count)
-    judgements = judge_all(detector, case, [text for text, _ in texts])
-    best, interventions = best_of(texts, judgements, say)
-    text, reason = texts[best]
-    if len(texts) < samples:
-        reason += f"; the budget allowed {len(texts)} of {samples} texts"
-    return text, reason, judgements[best], interventions
-
-
-def _unguarded(made: Guarded, detector: Detector, writer: Writer, sampling: Sampling) -> Unguarded:
-    """What the model writes by itself, judged anew only where it is another text."""
-    enough = Budget(tokens=sampling.max_new_tokens + 1)
-    Course(writer, None, Spending(enough, sampling), sampling, _random(sampling)).run()
-    if writer.text == made.text:
-        return Unguarded(made.case, made.judgement)
-    (judgement,) = judge_all(detector, made.case, [writer.text])
-    return Unguarded(replace(made.case, response=writer.text), judgement)
-
-
-def _random(sampling: Sampling) -> torch.Generator:
-    import torch
-
-    return torch.Generator().manual_seed(sampling.seed)
-
-
-def _check(strategy: str, unit: str, samples: int, beams: bool, sampling: Sampling) -> None:
-    if strategy not in STRATEGIES:
-        raise UnknownNameError("strategy", strategy, STRATEGIES)
-    if unit not in UNITS:
-        raise UnknownNameError("unit to go back to", unit, UNITS)
-    if strategy != "rerank":
-        if beams:
-            raise InputError(f"the strategy {strategy} has no beams", hint="beams go with the strategy rerank")
-        return
-    if samples < 2:
-        raise InputError(f"{samples} samples to choose from", hint="at least 2")
-    if not beams and sampling.temperature == 0:
-        raise InputError(
-            "at temperature 0 all samples are the same", hint="set a temperature such as 0.7, or take beams"
+    def generate(self, case: Case, monitor: Monitor | None = None) -> Guarded:
+        """Generate a response to `case`; see `guard`."""
+        options = self.options
+        detector, template = self._detector_for(case)
+        thresholds = thresholds_in_force(detector, options.threshold)
+        prompt = prompt_of(self.model, case, template, options.sampling.max_new_tokens)
+        usage = BudgetUsage(options.budget, options.sampling)
+        generation, sampler = self._start(prompt)
+        if options.strategy == "rerank":
+            text, reason, judgement, interventions = self._rerank(generation, sampler, usage, detector, case)
+        else:
+            monitor = monitor or monitor_for(detector, case, self.model)
+            limit = thresholds.span if Level.SPAN in info_of(detector).levels else thresholds.response
+            loop = DecodingLoop(generation, sampler, usage, options, monitor, limit)
+            reason, text = loop.run(), generation.text
+            if loop.exhausted:
+                reason += f"; no intervention was left ({options.budget.interventions})"
+            (judgement,) = judge_all(detector, case, [text])
+            interventions = loop.interventions()
+        final = replace(case, response=text)
+        result = Guarded(
+            final,
+            judgement,
+            thresholds,
+            outcome(final, judgement, thresholds),
+            options.strategy,
+            interventions,
+            reason,
+            usage.tokens,
+            generation.passes,
+            usage.seconds,
+            notes=prompt.notes,
         )
+        return replace(result, unguarded=self._unguarded(result, detector, prompt)) if options.compare else result
 
+    def _detector_for(self, case: Case) -> tuple[Detector, str]:
+        """The detector, and the name of the prompt's template."""
+        template = self.options.template
+        usual = "general" if case.prompt is None else "raw"
+        if self._detector is None:
+            model, template = self.model, template or usual
+            options = {"device": str(model.device), "dtype": model.dtype_name, "revision": model.revision}
+            return Logprob(model.name, template=template, score=self._likelihood, **options), template  # type: ignore[arg-type]
+        if template is None and isinstance(self._detector, Logprob):
+            return self._detector, self._detector.template or "general"
+        if template is None and isinstance(self._detector, Probe):
+            return self._detector, self._detector.settings.template
+        return self._detector, template or usual
 
-def _parts(
-    detector: str | Detector, model: LocalModel | str | Path | None, template: str
-) -> tuple[Detector, LocalModel]:
-    """The detector and the model that writes."""
-    if isinstance(detector, str) and detector in SCORES:
-        if model is None:
-            raise InputError(f"no model is named to write, and {detector!r} is of that model", hint="name a model")
-        if not isinstance(model, LocalModel):
-            return Logprob(model, template=template, score=detector), load(model)
-        dtype = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}[str(model.dtype).removeprefix("torch.")]
-        made = Logprob(
-            model.name,
-            template=template,
-            score=detector,
-            device=str(model.device),
-            dtype=dtype,
-            revision=model.revision,
+    def _start(self, prompt: Prompt) -> tuple[Generation, Sampler]:
+        sampling = self.options.sampling
+        sampler = Sampler(
+            [sampling.seed],
+            temperature=sampling.temperature,
+            top_k=sampling.top_k,
+            top_p=sampling.top_p,
+            device=self.model.device,
         )
-        return made, model
-    used = load_detector(detector) if isinstance(detector, str) else detector
-    if isinstance(model, LocalModel):
-        return used, model
-    if model is None:
-        return used, _own_model(used)
-    if isinstance(detector, str) and isinstance(used, Probe) and used.model is None:
-        used.model = model
-        try:
-            return used, used.base()
-        except InputError:  # another model writes: the probe's own reads along
-            used.model = None
-    return used, load(model)
+        return Generation(self.model, prompt), sampler
 
+    def _rerank(
+        self,
+        generation: Generation,
+        sampler: Sampler,
+        usage: BudgetUsage,
+        detector: Detector,
+        case: Case,
+    ) -> tuple[str, str, Judgement, tuple[Intervention, ...]]:
+        """The best of several texts, why it ends, how it is judged, and the others."""
+        options = self.options
+        count = min(options.samples, 1 + options.budget.interventions)
+        if options.beams:
+            texts = beam_texts(generation, usage, options.sampling.max_new_tokens, count)
+        else:
+            texts = sampled_texts(generation, sampler, usage, options, count)
+        judgements = judge_all(detector, case, [text for text, _ in texts])
+        best, interventions = best_of(texts, judgements, options.log)
+        text, reason = texts[best]
+        if len(texts) < options.samples:
+            reason += f"; the budget allowed {len(texts)} of {options.samples} texts"
+        return text, reason, judgements[best], interventions
 
-def _own_model(detector: Detector) -> LocalModel:
-    if isinstance(detector, Probe) and detector.base().kind == "causal":
-        return detector.base()
-    if isinstance(detector, Logprob):
-        return load(detector.model, revision=detector.revision, device=detector.device, dtype=detector.dtype)
-    raise InputError(f"no model is named to write, and {detector.name!r} has none", hint="name a model")
-
-
-def _template(detector: Detector, case: Case) -> str:
-    """The prompt's form where none is named: the detector's own, else what the case calls for."""
-    if isinstance(detector, Logprob):
-        return detector.template or "general"
-    if isinstance(detector, Probe):
-        return detector.settings.template
-    return "general" if case.prompt is None else "raw"
+    def _unguarded(self, result: Guarded, detector: Detector, prompt: Prompt) -> Unguarded:
+        """What the model generates by itself, judged anew only where it is another text."""
+        generation, sampler = self._start(prompt)
+        enough = Budget(tokens=self.options.sampling.max_new_tokens + 1)
+        DecodingLoop(generation, sampler, BudgetUsage(enough, self.options.sampling), self.options).run()
+        if generation.text == result.text:
+            return Unguarded(result.case, result.judgement)
+        (judgement,) = judge_all(detector, result.case, [generation.text])
+        return Unguarded(replace(result.case, response=generation.text), judgement)

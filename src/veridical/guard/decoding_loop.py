@@ -1,57 +1,59 @@
-"""One text on its way: drawn token by token; stopped or cut back where the detector flags something; in a budget."""
+"""Generates one text token by token; stops or goes back where the monitor flags something, within a budget."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import Literal
 
 from veridical.core.segment import sentences, words
 from veridical.core.spans import Span
 from veridical.core.types import Verdict
-from veridical.guard.generation import Writer
-from veridical.guard.monitors import Online
-from veridical.guard.types import Budget, Intervention, Sampling
+from veridical.guard.monitors import Monitor
+from veridical.guard.types import Budget, GuardOptions, Intervention, Sampling
+from veridical.models.generation import Generation
+from veridical.models.sampling import Sampler
 
-if TYPE_CHECKING:
-    import torch
+__all__ = ["BudgetUsage", "DecodingLoop"]
 
-__all__ = ["UNITS", "Course", "Say", "Spending"]
-
-UNITS = ("token", "word", "sentence")
-Say = Callable[[str], None]
-_PARTS: dict[str, Callable[[str], list[Span]]] = {"word": words, "sentence": sentences}
-_CLOSED = re.compile(r"[.!?…。！？][\"'”’»)\]]*\s*$|\n\s*$")
-_SURE = 1 - 1e-6
+_SEGMENT: dict[str, Callable[[str], list[Span]]] = {"word": words, "sentence": sentences}
+_SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*\s*$|\n\s*$")
+_MOST_MASS = 1 - 1e-6
 _ACTIONS = {"stop": "stopped", "backtrack": "backtracked", "suppress": "suppressed"}
 
 
-class Spending:
-    """What was drawn since it was made, against the budget."""
+class BudgetUsage:
+    """What was used of a budget since this was made.
+
+    Attributes:
+        tokens: Tokens sampled.
+        interventions: Interventions made.
+    """
 
     def __init__(self, budget: Budget, sampling: Sampling) -> None:
         self.budget = budget
         self.tokens = 0
         self.interventions = 0
-        self._limit = budget.tokens_for(sampling)
-        self._since = monotonic()
+        self._max_tokens = budget.tokens_for(sampling)
+        self._start = monotonic()
 
     @property
     def seconds(self) -> float:
-        """Since it was made."""
-        return monotonic() - self._since
+        """Seconds since it was made."""
+        return monotonic() - self._start
 
-    def left(self) -> int:
-        """How many tokens may still be drawn."""
-        return max(0, self._limit - self.tokens)
+    def tokens_left(self) -> int:
+        """Return how many tokens may still be sampled."""
+        return max(0, self._max_tokens - self.tokens)
 
-    def over(self) -> str | None:
-        """Which budget ended the text; None while there is something left."""
-        if not self.left():
-            return f"the budget of {self._limit} tokens is spent"
+    def exceeded(self) -> str | None:
+        """Return which budget is used up; None while there is something left."""
+        if not self.tokens_left():
+            return f"the budget of {self._max_tokens} tokens is spent"
         if self.budget.seconds is not None and self.seconds >= self.budget.seconds:
             return f"the budget of {self.budget.seconds:g} seconds is spent"
         return None
@@ -59,7 +61,7 @@ class Spending:
 
 @dataclass(slots=True)
 class _Event:
-    """An intervention at a token of the text; `token_i` is None once what stood before it was thrown away."""
+    """An intervention at a token of the text; `token_i` is None once the text before it was discarded."""
 
     token_i: int | None
     rejected: str
@@ -68,207 +70,228 @@ class _Event:
 
 
 @dataclass(slots=True)
-class _Place:
-    """A token of the text at which something was redrawn: what was tried there, and with which scores.
+class _Position:
+    """A token index at which something was sampled again.
 
-    Where a word began with a bare `blank`, that may stand again, but what followed it may not (`behind`): other words
-    and numbers begin with the blank, too. The blank is then less likely by `mass`, the probability of what is banned.
+    Attributes:
+        attempts: What was flagged there: its score and its tokens.
+        banned: Tokens that may not be sampled there again.
+        space: A token that is a bare space with which the flagged word began; it may be sampled again.
+        banned_after_space: What followed it, and may not follow it again: other words begin with the space, too.
+        banned_mass: The probability of those after the space; it makes the space less probable.
+        accepted: Whether no retry was left, and the best attempt was accepted.
     """
 
-    tried: list[tuple[float, list[int]]] = field(default_factory=list)
+    attempts: list[tuple[float, list[int]]] = field(default_factory=list)
     banned: set[int] = field(default_factory=set)
-    blank: int = -1
-    behind: set[int] = field(default_factory=set)
-    mass: float = 0.0
-    settled: bool = False
+    space: int = -1
+    banned_after_space: set[int] = field(default_factory=set)
+    banned_mass: float = 0.0
+    accepted: bool = False
 
 
-class Course:
-    """Writes one text with `online` in the loop; without it, or where no interventions are left, as the model would."""
+class DecodingLoop:
+    """Generates one text; without a monitor, or once no intervention is left, as the model would by itself.
+
+    Args:
+        generation: The text, empty at first.
+        sampler: Draws its tokens.
+        usage: The budget and what was used of it.
+        options: What to do about what is flagged.
+        monitor: Judges the text while it is generated.
+        threshold: The score of a verdict from which it is flagged.
+
+    Attributes:
+        exhausted: Whether something was flagged when no intervention was left.
+    """
 
     def __init__(
         self,
-        writer: Writer,
-        online: Online | None,
-        spending: Spending,
-        sampling: Sampling,
-        random: torch.Generator,
-        *,
-        strategy: str = "backtrack",
-        unit: str = "word",
+        generation: Generation,
+        sampler: Sampler,
+        usage: BudgetUsage,
+        options: GuardOptions,
+        monitor: Monitor | None = None,
         threshold: float = 1.0,
-        say: Say | None = None,
     ) -> None:
-        self.writer = writer
-        self.online = online
-        self.spending = spending
-        self.sampling = sampling
-        self.random = random
-        self.action = _ACTIONS[strategy]
-        self.unit = "token" if strategy == "suppress" else unit
+        self.generation = generation
+        self.sampler = sampler
+        self.usage = usage
+        self.sampling = options.sampling
+        self.monitor = monitor
+        self.action = _ACTIONS.get(options.strategy, "")
+        self.unit = "token" if options.strategy == "suppress" else options.unit
         self.threshold = threshold
-        self.exhausted = False  # something was flagged and no intervention was left
-        self._say = say or (lambda line: None)
+        self.exhausted = False
+        self._log = options.log or (lambda line: None)
         self._events: list[_Event] = []
-        self._places: dict[int, _Place] = {}
-        self._passed = 0  # characters up to which flags are let pass
+        self._positions: dict[int, _Position] = {}
+        self._passed = 0  # characters up to which flags are ignored
 
     def run(self) -> str:
-        """Writes to the end, and says why it is one."""
-        if self.online is None:
-            return self._write()
-        with self.online.attached(self.writer):
-            return self._write()
+        """Generate to the end, and return why it is one."""
+        with nullcontext() if self.monitor is None else self.monitor.attached(self.generation):
+            while True:
+                exceeded = self.usage.exceeded()
+                end = exceeded or self._sample()
+                if end:
+                    self.generation.finish()
+                action = self._check(final=bool(end), may_retry=exceeded is None)
+                if action == "stopped":
+                    return "it was stopped where something was flagged"
+                if end and action != "changed":
+                    return end
 
-    def _write(self) -> str:
-        while True:
-            spent = self.spending.over()
-            end = spent or self._draw()
-            if end:
-                self.writer.finish()
-            then = self._look(final=bool(end), may_draw=spent is None)
-            if then == "stopped":
-                return "it was stopped where something was flagged"
-            if end and then != "redraw":
-                return end
+    def _sample(self) -> str | None:
+        """Append one more token, or return why there is none."""
+        import torch
 
-    def _draw(self) -> str | None:
-        """One more token, or why there is none."""
-        count = len(self.writer.ids)
+        count = len(self.generation.ids)
         if count >= self.sampling.max_new_tokens:
             return f"max_new_tokens is reached ({count})"
-        place, bias = self._banned(count)
-        heat = self.sampling.temperature + self.sampling.reheat * (len(self._places[place].tried) if bias else 0)
-        token = self.writer.draw(self.sampling, self.random, heat=heat, bias=bias)
-        if token is None:
-            self._settle(place)
-            return None
-        self.spending.tokens += 1
-        if token in self.writer.ends:
+        logits, temperature = self.generation.logits(), self.sampling.temperature
+        token_i, bias = self._bias(count)
+        if bias:
+            tokens = torch.tensor(list(bias), device=logits.device)
+            logits = logits.index_add(0, tokens, torch.tensor(list(bias.values()), device=logits.device))
+            if not torch.isfinite(logits.max()):  # every token is banned
+                self._accept_best(token_i)
+                return None
+            temperature += self.sampling.temperature_increase * len(self._positions[token_i].attempts)
+        (token,) = self.sampler.sample(logits[None], temperature)
+        self.usage.tokens += 1
+        if token in self.generation.end_ids:
             return "the model ended its text"
-        self.writer.append(token)
+        self.generation.append(token)
         return None
 
-    def _banned(self, count: int) -> tuple[int, dict[int, float]]:
-        """The place that token `count` belongs to, and what is added to the logits there."""
-        here, before = self._places.get(count, _Place()), self._places.get(count - 1, _Place())
-        bias = dict.fromkeys(here.banned, -math.inf)
-        if here.behind:
-            bias[here.blank] = math.log1p(-min(here.mass, _SURE))
-        place = count
-        if before.behind and self.writer.ids[-1] == before.blank:
-            bias |= dict.fromkeys(before.behind, -math.inf)
-            place = count if count in self._places else count - 1
-        if bias and not _CLOSED.search(self.writer.text):
-            bias |= dict.fromkeys(self.writer.ends, -math.inf)  # to end in the middle of a sentence is no way out
-        return place, bias
+    def _bias(self, count: int) -> tuple[int, dict[int, float]]:
+        """The position that token `count` belongs to, and what is added to which logits there."""
+        here, before = self._positions.get(count), self._positions.get(count - 1)
+        bias: dict[int, float] = {}
+        token_i = count
+        if here:
+            bias = dict.fromkeys(here.banned, -math.inf)
+            if here.banned_after_space:
+                bias[here.space] = math.log1p(-min(here.banned_mass, _MOST_MASS))
+        if before and before.banned_after_space and self.generation.ids[-1] == before.space:
+            bias |= dict.fromkeys(before.banned_after_space, -math.inf)
+            token_i = count if here else count - 1
+        if bias and not _SENTENCE_END.search(self.generation.text):
+            bias |= dict.fromkeys(self.generation.end_ids, -math.inf)  # no ending in the middle of a sentence instead
+        return token_i, bias
 
     def _ban(self, count: int) -> None:
-        """Keeps what stands at token `count` from being drawn there again."""
-        place, ids = self._places[count], self.writer.ids
-        if self.unit == "token" or not self.writer.is_blank(count) or count + 1 == len(ids):
-            place.banned.add(ids[count])
+        """Keep what is at token `count` from being sampled there again."""
+        position, ids = self._positions[count], self.generation.ids
+        if self.unit == "token" or not self.generation.is_space(count) or count + 1 == len(ids):
+            position.banned.add(ids[count])
             return
-        place.blank = ids[count]
-        place.behind.add(ids[count + 1])
-        logits = self.writer.logits_before(count + 1)
+        position.space = ids[count]
+        position.banned_after_space.add(ids[count + 1])
+        logits = self.generation.logits_before(count + 1)
         if logits is not None:
-            place.mass = float(logits.softmax(-1)[list(place.behind)].sum())
+            position.banned_mass = float(logits.softmax(-1)[list(position.banned_after_space)].sum())
 
     # --- what was flagged -----------------------------------------------------------------------------------------
 
-    def _look(self, *, final: bool, may_draw: bool) -> str | None:
-        """Reads what the detector has to say and acts on it: "redraw", "stopped", or None where the text goes on."""
-        if self.online is None:
+    def _check(self, *, final: bool, may_retry: bool) -> Literal["changed", "stopped"] | None:
+        """Ask the monitor and act on the first flag that calls for it; None where the text goes on."""
+        if self.monitor is None:
             return None
-        found = sorted(self.online.read(self.writer, final=final), key=lambda verdict: verdict.span)
-        for verdict in found:
+        verdicts = sorted(self.monitor.verdicts(self.generation, final=final), key=lambda verdict: verdict.span)
+        for verdict in verdicts:
             if verdict.score >= self.threshold and verdict.span.end > self._passed:
-                then = self._act(verdict, may_draw)
-                if then:
-                    return then
+                action = self._intervene(verdict, may_retry)
+                if action:
+                    return action
         return None
 
-    def _act(self, verdict: Verdict, may_draw: bool) -> str | None:
-        self._passed = verdict.span.end  # unless it is thrown away
-        count = self._place_of(verdict.span)
+    def _intervene(self, verdict: Verdict, may_retry: bool) -> Literal["changed", "stopped"] | None:
+        self._passed = verdict.span.end  # unless it is discarded
+        count = self._start_of(verdict.span)
         if count is None:
             return None
-        left = self.spending.interventions < self.spending.budget.interventions
-        self.exhausted |= not left
+        allowed = self.usage.interventions < self.usage.budget.interventions
+        self.exhausted |= not allowed
         if self.action == "stopped":
-            if left:
-                self._note(count, verdict, self.action)
-                self._cut(count)
-            return "stopped" if left else None
-        if not left and count not in self._places:
-            return None
-        place = self._places.setdefault(count, _Place())
-        end = self.writer.token_at(verdict.span.end - 1) + 1
-        while end < len(self.writer.spans) and self.writer.spans[end] is self.writer.spans[end - 1]:
-            end += 1  # the other tokens of the same character
-        place.tried.append((verdict.score, self.writer.ids[count:end]))
-        if left and may_draw and len(place.tried) <= self.spending.budget.retries:
-            self._ban(count)
-            self._note(count, verdict, self.action)
+            if not allowed:
+                return None
+            self._record(count, verdict, self.action)
             self._cut(count)
-            return "redraw"
-        if len(place.tried) > 1:
-            self._note(count, verdict, "settled")
-        return "redraw" if self._settle(count) else None
+            return "stopped"
+        if not allowed and count not in self._positions:
+            return None
+        position = self._positions.setdefault(count, _Position())
+        spans = self.generation.spans
+        end = self.generation.token_at(verdict.span.end - 1) + 1
+        while end < len(spans) and spans[end] is spans[end - 1]:
+            end += 1  # the other tokens of the same character
+        position.attempts.append((verdict.score, self.generation.ids[count:end]))
+        if allowed and may_retry and len(position.attempts) <= self.usage.budget.retries:
+            self._ban(count)
+            self._record(count, verdict, self.action)
+            self._cut(count)
+            return "changed"
+        if len(position.attempts) > 1:
+            self._record(count, verdict, "accepted")
+        return "changed" if self._accept_best(count) else None
 
-    def _place_of(self, span: Span) -> int | None:
-        """The token to go back to; None where all that comes into question is settled."""
-        units = UNITS[UNITS.index(self.unit) :: -1] if self.unit == "sentence" else (self.unit,)
-        for unit in units:
-            parts = _PARTS[unit](self.writer.text) if unit in _PARTS else []
-            start = next((p.start for p in parts if p.start <= span.start < p.end), span.start)
-            count = self.writer.token_at(start)
-            count -= unit != "token" and self.writer.is_blank(count - 1)
-            if count < len(self.writer.ids) and not self._places.get(count, _Place()).settled:
+    def _start_of(self, span: Span) -> int | None:
+        """The token to go back to; None where every candidate was accepted already."""
+        for unit in ("sentence", "word", "token") if self.unit == "sentence" else (self.unit,):
+            segments = _SEGMENT[unit](self.generation.text) if unit in _SEGMENT else []
+            start = next((s.start for s in segments if s.start <= span.start < s.end), span.start)
+            count = self.generation.token_at(start)
+            count -= unit != "token" and self.generation.is_space(count - 1)
+            position = self._positions.get(count)
+            if count < len(self.generation.ids) and not (position and position.accepted):
                 return count
         return None
 
-    def _settle(self, count: int) -> bool:
-        """Lets the best of what was tried there stand; whether that changed the text."""
-        place = self._places[count]
-        place.settled = True
-        _, ids = min(place.tried, key=lambda one: one[0])
-        if self.writer.ids[count : count + len(ids)] == ids:
+    def _accept_best(self, count: int) -> bool:
+        """Accept the best attempt at token `count`; return whether that changed the text."""
+        position = self._positions[count]
+        position.accepted = True
+        _, ids = min(position.attempts, key=lambda attempt: attempt[0])
+        if self.generation.ids[count : count + len(ids)] == ids:
             return False
         self._cut(count)
         for token in ids:
-            self.writer.append(token)
-        self._passed = len(self.writer.text)
+            self.generation.append(token)
+        self._passed = len(self.generation.text)
         return True
 
     def _cut(self, count: int) -> None:
-        """Throws away what stands from token `count` on, and what is known of places behind it."""
-        self.writer.rewind(count)
-        if self.online is not None:
-            self.online.rewind(self.writer)
-        self._places = {i: place for i, place in self._places.items() if i <= count}
-        self._passed = min(self._passed, len(self.writer.text))
+        """Discard the text from token `count` on, and what is known of positions after it."""
+        self.generation.rewind(count)
+        if self.monitor is not None:
+            self.monitor.rewind(self.generation)
+        self._positions = {i: position for i, position in self._positions.items() if i <= count}
+        self._passed = min(self._passed, len(self.generation.text))
         for event in self._events:
             if event.token_i is not None and event.token_i > count:
                 event.token_i = None
 
-    def _note(self, count: int, verdict: Verdict, action: str) -> None:
-        rejected = self.writer.text[self.writer.start_of(count) : verdict.span.end]
+    def _record(self, count: int, verdict: Verdict, action: str) -> None:
+        start = self.generation.start_of(count)
+        rejected = self.generation.text[start : verdict.span.end]
         self._events.append(_Event(count, rejected, verdict.score, action))
-        self.spending.interventions += action != "settled"
-        self._say(f"{action} at character {self.writer.start_of(count)}: {rejected.strip()!r} {verdict.score:.2f}")
+        self.usage.interventions += action != "accepted"
+        self._log(f"{action} at character {start}: {rejected.strip()!r} {verdict.score:.2f}")
 
     def interventions(self) -> tuple[Intervention, ...]:
-        """All that was done, with places in the text as it stands."""
-        return tuple(Intervention(self._span(e), e.rejected, e.score, e.action) for e in self._events)
+        """Return all that was done, with spans of the text as it is now."""
+        text = self.generation.text
+        segments = _SEGMENT[self.unit](text) if self.unit in _SEGMENT else []
 
-    def _span(self, event: _Event) -> Span | None:
-        if event.token_i is None:
-            return None
-        text, start = self.writer.text, self.writer.start_of(event.token_i)
-        spans = [span for span in self.writer.spans[event.token_i :] if span]
-        end = spans[0].end if spans else start
-        parts = _PARTS[self.unit](text) if self.unit in _PARTS else []
-        first = next((c for c in range(start, len(text)) if not text[c].isspace()), start)
-        return Span(start, max([end, *(part.end for part in parts if part.start <= first < part.end)]))
+        def span_of(token_i: int) -> Span:
+            start = self.generation.start_of(token_i)
+            first_token = next((span.end for span in self.generation.spans[token_i:] if span), start)
+            first = next((c for c in range(start, len(text)) if not text[c].isspace()), start)
+            return Span(start, max([first_token, *(s.end for s in segments if s.start <= first < s.end)]))
+
+        return tuple(
+            Intervention(None if e.token_i is None else span_of(e.token_i), e.rejected, e.score, e.action)
+            for e in self._events
+        )

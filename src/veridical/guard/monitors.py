@@ -1,15 +1,14 @@
-"""Detectors in the loop: what has something to say of a text while it is being written.
+"""Monitors: how a detector judges a text while it is being generated.
 
-A probe on the writing model and the likelihood of what it draws are free; anything else reads the text so far, as a
-stream or sentence by sentence.
+A probe on the generating model and the likelihood of what it samples cost nothing; any other detector gets the text so
+far, as a stream or sentence by sentence.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,52 +19,47 @@ from veridical.core.segment import sentences
 from veridical.core.spans import Span, trimmed
 from veridical.core.types import Case, Verdict
 from veridical.detectors.local.logprob import Logprob
-from veridical.detectors.local.probe import Head, Probe
-from veridical.detectors.local.probe_streaming import Watch
-from veridical.guard.generation import Writer
+from veridical.detectors.local.probe import Probe
 from veridical.models.artifact import check_base
+from veridical.models.generation import Generation
 from veridical.models.load import LocalModel
-from veridical.models.probe_heads import Live
-from veridical.models.sublayers import tapped
+from veridical.models.monitor import ProbeHead, ProbeMonitor
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["JudgeOnline", "LikelihoodOnline", "Online", "ProbeOnline", "StreamOnline", "online_of"]
+__all__ = ["HiddenStateMonitor", "LikelihoodMonitor", "Monitor", "SentenceMonitor", "StreamMonitor", "monitor_for"]
 
 
-class Online(Protocol):
-    """A detector in the loop; made for one text, used by one `Writer`."""
+class Monitor(Protocol):
+    """A detector in the decoding loop; made for one text, used with one `Generation`."""
 
-    def attached(self, writer: Writer) -> AbstractContextManager[object]:
-        """What lasts as long as the text is written."""
+    def attached(self, generation: Generation) -> AbstractContextManager[object]:
+        """Return a context that lasts as long as the text is generated."""
         ...
 
-    def read(self, writer: Writer, *, final: bool) -> list[Verdict]:
-        """The verdicts on `writer.text` that are new since the last call; `final` says that the text ends here."""
+    def verdicts(self, generation: Generation, *, final: bool) -> list[Verdict]:
+        """Return the verdicts on `generation.text` that are new since the last call; `final`: the text ends here."""
         ...
 
-    def rewind(self, writer: Writer) -> None:
-        """Forgets what stood behind the end of `writer`, which was cut back."""
+    def rewind(self, generation: Generation) -> None:
+        """Forget what came after the end of `generation`, which was cut back."""
         ...
 
 
-def online_of(detector: Detector, case: Case, model: LocalModel) -> Online:
-    """The cheapest way to have `detector` read along while `model` writes a response to `case`."""
-    if isinstance(detector, Probe) and _fits(detector, model):
-        return ProbeOnline(detector.heads)
+def monitor_for(detector: Detector, case: Case, model: LocalModel) -> Monitor:
+    """Return the cheapest monitor of `detector` for a response to `case` that `model` generates."""
+    if isinstance(detector, Probe):
+        try:
+            check_base(detector.artifact.base, model)
+        except InputError:
+            pass
+        else:
+            return HiddenStateMonitor(detector.heads)
     if isinstance(detector, Logprob) and _place(detector.model) == _place(model.name):
-        return LikelihoodOnline(detector.score)
+        return LikelihoodMonitor(detector.score)
     streams = hasattr(detector, "stream") and not (isinstance(detector, Probe) and detector.base().kind != "causal")
-    return StreamOnline(detector, case) if streams else JudgeOnline(detector, case)
-
-
-def _fits(probe: Probe, model: LocalModel) -> bool:
-    try:
-        check_base(probe.artifact.base, model)
-    except InputError:
-        return False
-    return True
+    return StreamMonitor(detector, case) if streams else SentenceMonitor(detector, case)
 
 
 def _place(name: str | Path) -> str:
@@ -73,121 +67,78 @@ def _place(name: str | Path) -> str:
     return str(folder.resolve()) if folder.is_dir() else str(name)
 
 
-class _Told:
-    """Which tokens a verdict was given on; groups of tokens that share characters get the highest of their scores."""
+class _TokenMonitor:
+    """The verdicts on tokens whose scores a subclass appends; tokens that share characters get their highest score."""
 
     def __init__(self) -> None:
-        self.scores: list[float | None] = []
-        self._told = 0
+        self.scores: list[float | None] = []  # None: a token that was put back, not sampled
+        self._emitted = 0  # tokens that have had their verdict
 
-    def verdicts(self, writer: Writer) -> list[Verdict]:
-        """A verdict for each new group of tokens with known characters and scores."""
-        found = []
-        while self._told < len(writer.spans):
-            span, first = writer.spans[self._told], self._told
-            while self._told < len(writer.spans) and (self._told == first or writer.spans[self._told] is span):
-                self._told += 1
-            scores = [score for score in self.scores[first : self._told] if score is not None]
-            if span and scores and (part := trimmed(span, writer.text)):
-                found.append(Verdict(part, max(scores)))
-        return found
-
-    def cut(self, writer: Writer) -> None:
-        """Forgets what stood behind the end of `writer`."""
-        del self.scores[len(writer.ids) :]
-        self._told = min(self._told, len(writer.spans))
-
-
-class _Rewindable(Watch):
-    """A `Watch` that can go back to where it was."""
-
-    def state(self) -> Mapping[str, Live]:
-        """The running numbers as they are: steps replace the arrays in them, so that a shallow copy keeps them."""
-        return {objective: copy(live) for objective, live in self._live.items()}
-
-    def back(self, state: Mapping[str, Live]) -> None:
-        """Goes on from `state`."""
-        self._live = {objective: copy(live) for objective, live in state.items()}
-
-
-class ProbeOnline:
-    """Probes on the writing model: they judge the states of its own passes. One more pass at the very end of a text."""
-
-    def __init__(self, heads: Mapping[str, Head]) -> None:
-        self.heads = heads
-        self.objective = "token" if "token" in heads else "response"
-        self._told = _Told()
-        self._states: list[Mapping[str, Live]] = []  # before each token
-        self._held: dict[int, torch.Tensor] = {}
-
-    @property
-    def scores(self) -> Sequence[float | None]:
-        """That of each token read so far: of the token, or of the response up to it."""
-        return self._told.scores
-
-    @contextmanager
-    def attached(self, writer: Writer) -> Iterator[None]:
-        """While it lasts, the model's states are read."""
-        watch = _Rewindable(self.heads, device=writer.model.device)
-        self._watch = watch
-
-        def take(sublayer: int, output: torch.Tensor) -> None:
-            rows = output.reshape(-1, output.shape[-1])[max(0, len(self.scores) - writer.reading) :]
-            self._held[sublayer] = rows.detach().clone()  # the block may add to its output in place
-
-        writer.listeners.append(self._judge)
-        try:
-            with tapped(writer.model, watch.sublayers, take):
-                yield
-        finally:
-            writer.listeners.remove(self._judge)
-
-    def _judge(self) -> None:
-        import torch
-
-        with torch.inference_mode():
-            states = torch.stack([self._held[sublayer] for sublayer in self._watch.sublayers])
-            for t in range(states.shape[1]):
-                self._states.append(self._watch.state())
-                self._told.scores.append(float(self._watch.step(states[:, t : t + 1])[self.objective][0]))
-
-    def read(self, writer: Writer, *, final: bool) -> list[Verdict]:
-        """See `Online`."""
-        if len(self.scores) < len(writer.ids):
-            writer.advance()
-        return self._told.verdicts(writer)
-
-    def rewind(self, writer: Writer) -> None:
-        """See `Online`."""
-        count = len(writer.ids)
-        if count < len(self._states):
-            self._watch.back(self._states[count])
-            del self._states[count:]
-        self._told.cut(writer)
-
-
-class LikelihoodOnline:
-    """How improbable each token was when it was drawn, scored as `Logprob` does; known before the model reads it."""
-
-    def __init__(self, score: str = "logprob") -> None:
-        self.score = score
-        self._told = _Told()
-
-    @property
-    def scores(self) -> Sequence[float | None]:
-        """That of each token; None where one was not drawn but put back."""
-        return self._told.scores
-
-    def attached(self, writer: Writer) -> AbstractContextManager[object]:
-        """See `Online`."""
+    def attached(self, generation: Generation) -> AbstractContextManager[object]:
+        """See `Monitor`."""
         return nullcontext()
 
-    def read(self, writer: Writer, *, final: bool) -> list[Verdict]:
-        """See `Online`."""
-        for token_i in range(len(self.scores), len(writer.ids)):
-            logits = writer.logits_before(token_i)
-            self._told.scores.append(None if logits is None else self._score(logits, writer.ids[token_i]))
-        return self._told.verdicts(writer)
+    def rewind(self, generation: Generation) -> None:
+        """See `Monitor`."""
+        del self.scores[len(generation.ids) :]
+        self._emitted = min(self._emitted, len(generation.spans))
+
+    def _new_verdicts(self, generation: Generation) -> list[Verdict]:
+        verdicts = []
+        spans = generation.spans
+        while self._emitted < len(spans):
+            span, first = spans[self._emitted], self._emitted
+            while self._emitted < len(spans) and (self._emitted == first or spans[self._emitted] is span):
+                self._emitted += 1
+            scores = [score for score in self.scores[first : self._emitted] if score is not None]
+            if span and scores and (part := trimmed(span, generation.text)):
+                verdicts.append(Verdict(part, max(scores)))
+        return verdicts
+
+
+class HiddenStateMonitor(_TokenMonitor):
+    """Probes on the generating model, applied to its own forward passes, and to one more at the very end of a text."""
+
+    def __init__(self, heads: Mapping[str, ProbeHead]) -> None:
+        super().__init__()
+        self.heads = heads
+        self.objective = "token" if "token" in heads else "response"
+        self._monitor: ProbeMonitor
+
+    @contextmanager
+    def attached(self, generation: Generation) -> Iterator[None]:
+        """See `Monitor`."""
+        self._monitor = ProbeMonitor(self.heads, device=generation.model.device, rewindable=True)
+        with self._monitor.attached(generation.model, lambda: generation.pass_start):
+            yield
+
+    def verdicts(self, generation: Generation, *, final: bool) -> list[Verdict]:
+        """See `Monitor`."""
+        if len(self._monitor) < len(generation.ids):
+            generation.advance()
+        history = self._monitor.history[self.objective]
+        self.scores += [float(score[0]) for score in history[len(self.scores) :]]
+        return self._new_verdicts(generation)
+
+    def rewind(self, generation: Generation) -> None:
+        """See `Monitor`."""
+        super().rewind(generation)
+        self._monitor.rewind(len(generation.ids))
+
+
+class LikelihoodMonitor(_TokenMonitor):
+    """How improbable each token was when it was sampled, scored as `Logprob` does; known before it is processed."""
+
+    def __init__(self, score: str = "logprob") -> None:
+        super().__init__()
+        self.score = score
+
+    def verdicts(self, generation: Generation, *, final: bool) -> list[Verdict]:
+        """See `Monitor`."""
+        for token_i in range(len(self.scores), len(generation.ids)):
+            logits = generation.logits_before(token_i)
+            self.scores.append(None if logits is None else self._score(logits, generation.ids[token_i]))
+        return self._new_verdicts(generation)
 
     def _score(self, logits: torch.Tensor, token: int) -> float:
         import torch
@@ -200,68 +151,64 @@ class LikelihoodOnline:
             return min(max(share, 0.0), 1.0)
         return -math.expm1(min(float(logprobs[token]), 0.0))
 
-    def rewind(self, writer: Writer) -> None:
-        """See `Online`."""
-        self._told.cut(writer)
 
-
-class StreamOnline:
-    """A detector with `stream(case)`; after a cut, a new session reads the text that is left."""
+class StreamMonitor:
+    """A detector with `stream(case)`; after a cut, a new session gets the text that is left."""
 
     def __init__(self, detector: Any, case: Case) -> None:
         self._detector, self._case = detector, replace(case, response="")
         self._session: Any = None
-        self._fed = 0
-        self._sent = 0  # characters up to which verdicts were passed on
+        self._fed = 0  # characters
+        self._emitted = 0  # characters up to which verdicts were passed on
 
-    def attached(self, writer: Writer) -> AbstractContextManager[object]:
-        """See `Online`."""
+    def attached(self, generation: Generation) -> AbstractContextManager[object]:
+        """See `Monitor`."""
         return nullcontext()
 
-    def read(self, writer: Writer, *, final: bool) -> list[Verdict]:
-        """See `Online`."""
+    def verdicts(self, generation: Generation, *, final: bool) -> list[Verdict]:
+        """See `Monitor`."""
         if self._session is None:
             self._session, self._fed = self._detector.stream(self._case), 0
-        found = list(self._session.feed(writer.text[self._fed :]))
-        self._fed = len(writer.text)
+        verdicts = list(self._session.feed(generation.text[self._fed :]))
+        self._fed = len(generation.text)
         if final:
-            found += self._session.finish()
+            verdicts += self._session.finish()
             self._session = None
-        new = [verdict for verdict in found if verdict.span.end > self._sent]
-        self._sent = max((verdict.span.end for verdict in new), default=self._sent)
+        new = [verdict for verdict in verdicts if verdict.span.end > self._emitted]
+        self._emitted = max((verdict.span.end for verdict in new), default=self._emitted)
         return new
 
-    def rewind(self, writer: Writer) -> None:
-        """See `Online`."""
+    def rewind(self, generation: Generation) -> None:
+        """See `Monitor`."""
         self._session = None
-        self._sent = min(self._sent, len(writer.text))
+        self._emitted = min(self._emitted, len(generation.text))
 
 
-class JudgeOnline:
-    """Any detector, asked about the text so far whenever a sentence is complete: once the next one has begun.
+class SentenceMonitor:
+    """Any detector; it judges the text so far whenever a sentence is complete, that is, once the next one has begun.
 
     One that gives no verdicts flags the new sentences with its score of the text so far.
     """
 
     def __init__(self, detector: Detector, case: Case) -> None:
         self._detector, self._case = detector, case
-        self._read = 0  # characters
+        self._judged = 0  # characters
 
-    def attached(self, writer: Writer) -> AbstractContextManager[object]:
-        """See `Online`."""
+    def attached(self, generation: Generation) -> AbstractContextManager[object]:
+        """See `Monitor`."""
         return nullcontext()
 
-    def read(self, writer: Writer, *, final: bool) -> list[Verdict]:
-        """See `Online`."""
-        new = [s for s in sentences(writer.text)[: None if final else -1] if s.end > self._read]
+    def verdicts(self, generation: Generation, *, final: bool) -> list[Verdict]:
+        """See `Monitor`."""
+        new = [s for s in sentences(generation.text)[: None if final else -1] if s.end > self._judged]
         if not new:
             return []
-        read, self._read = self._read, new[-1].end
-        (judgement,) = self._detector.judge([replace(self._case, response=writer.text[: self._read])])
+        before, self._judged = self._judged, new[-1].end
+        (judgement,) = self._detector.judge([replace(self._case, response=generation.text[: self._judged])])
         if judgement.verdicts or judgement.hallucination is None:
-            return [verdict for verdict in judgement.verdicts if verdict.span.end > read]
-        return [Verdict(Span(max(new[0].start, read), self._read), judgement.hallucination)]
+            return [verdict for verdict in judgement.verdicts if verdict.span.end > before]
+        return [Verdict(Span(max(new[0].start, before), self._judged), judgement.hallucination)]
 
-    def rewind(self, writer: Writer) -> None:
-        """See `Online`."""
-        self._read = min(self._read, len(writer.text))
+    def rewind(self, generation: Generation) -> None:
+        """See `Monitor`."""
+        self._judged = min(self._judged, len(generation.text))

@@ -1,21 +1,18 @@
-"""Several whole texts, of which the detector chooses: samples, or the beams of a beam search."""
+"""Several whole texts, of which the detector chooses one: samples, or the beams of a beam search."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from veridical.core.detector import Detector
 from veridical.core.judging import judge
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement
-from veridical.guard.decoding_loop import Course, Say, Spending
-from veridical.guard.generation import Writer
-from veridical.guard.types import Intervention, Sampling
-
-if TYPE_CHECKING:
-    import torch
+from veridical.guard.decoding_loop import BudgetUsage, DecodingLoop
+from veridical.guard.types import GuardOptions, Intervention, Log
+from veridical.models.generation import Generation
+from veridical.models.sampling import Sampler
 
 __all__ = ["Text", "beam_texts", "best_of", "judge_all", "response_score", "sampled_texts"]
 
@@ -23,86 +20,85 @@ Text = tuple[str, str]  # a text, and why it ends
 
 
 def sampled_texts(
-    writer: Writer, spending: Spending, sampling: Sampling, random: torch.Generator, count: int
+    generation: Generation, sampler: Sampler, usage: BudgetUsage, options: GuardOptions, count: int
 ) -> list[Text]:
-    """At most `count` texts one after another; one that the budget cut short is left out, unless it is the first."""
-    made: list[Text] = []
-    while len(made) < count and not (made and spending.over()):
-        writer.rewind(0)
-        reason = Course(writer, None, spending, sampling, random).run()
-        if made and reason == spending.over():
+    """Sample up to `count` texts one after another; one that the budget cut short is left out, except the first."""
+    texts: list[Text] = []
+    while len(texts) < count and not (texts and usage.exceeded()):
+        generation.rewind(0)
+        reason = DecodingLoop(generation, sampler, usage, options).run()
+        if texts and reason == usage.exceeded():
             break
-        made.append((writer.text, reason))
-    return made
+        texts.append((generation.text, reason))
+    return texts
 
 
-def beam_texts(writer: Writer, spending: Spending, sampling: Sampling, count: int) -> list[Text]:
-    """The last `count` texts of a beam search of that width, the likeliest first; as long as the budget allows."""
+def beam_texts(generation: Generation, usage: BudgetUsage, max_new_tokens: int, count: int) -> list[Text]:
+    """Return the final texts of a beam search of width `count`, the most probable first, as long as the budget allows.
+
+    The search counts as `count` tokens per forward pass.
+    """
     import torch
     from transformers import GenerationConfig
 
-    longest = min(sampling.max_new_tokens, spending.left() // count)
+    longest = min(max_new_tokens, usage.tokens_left() // count)
     if longest < 1:
-        return [("", spending.over() or f"the budget of tokens does not allow {count} beams")]
+        return [("", usage.exceeded() or f"the budget of tokens does not allow {count} beams")]
     settings = GenerationConfig(
         num_beams=count,
         num_return_sequences=count,
         max_new_tokens=longest,
         do_sample=False,
-        eos_token_id=sorted(writer.ends) or None,
-        pad_token_id=min(writer.ends, default=0),
-        max_time=spending.budget.seconds,
+        eos_token_id=sorted(generation.end_ids) or None,
+        pad_token_id=min(generation.end_ids, default=0),
+        max_time=usage.budget.seconds,
     )
-    passes = writer.passes
-    hook = writer.model.model.base_model.register_forward_hook(writer.count_pass)
-    given = torch.tensor([writer.prompt], device=writer.model.device)
-    try:
-        with torch.inference_mode():
-            rows = writer.model.model.generate(
-                input_ids=given, attention_mask=torch.ones_like(given), generation_config=settings
-            )
-    finally:
-        hook.remove()
-    spending.tokens += count * (writer.passes - passes)
-    return [_written(writer, row.tolist()[len(writer.prompt) :], longest) for row in rows]
-
-
-def _written(writer: Writer, ids: Sequence[int], longest: int) -> Text:
-    writer.rewind(0)
-    for token in ids:
-        if token in writer.ends:
-            writer.finish()
-            return writer.text, "the model ended its text"
-        writer.append(token)
-    writer.finish()
-    return writer.text, f"max_new_tokens is reached ({longest})"
+    passes = generation.passes
+    prompt = torch.tensor([generation.prompt], device=generation.model.device)
+    with torch.inference_mode(), generation.counting_passes():
+        rows = generation.model.model.generate(
+            input_ids=prompt, attention_mask=torch.ones_like(prompt), generation_config=settings
+        )
+    usage.tokens += count * (generation.passes - passes)
+    texts: list[Text] = []
+    for row in rows.tolist():
+        generation.rewind(0)
+        reason = f"max_new_tokens is reached ({longest})"
+        for token in row[len(generation.prompt) :]:
+            if token in generation.end_ids:
+                reason = "the model ended its text"
+                break
+            generation.append(token)
+        generation.finish()
+        texts.append((generation.text, reason))
+    return texts
 
 
 def judge_all(detector: Detector, case: Case, texts: Sequence[str]) -> list[Judgement]:
-    """The judgement of each of `texts` as a response to `case`."""
+    """Return the judgement of each of `texts` as a response to `case`."""
     return judge(detector, [replace(case, response=text) for text in texts])
 
 
 def response_score(judgement: Judgement) -> float | None:
-    """The score of the whole response, or else of its worst span; None where nothing was judged."""
+    """Return the score of the response, or else of its worst span; None where nothing was judged."""
     if judgement.hallucination is not None:
         return judgement.hallucination
     return max((verdict.score for verdict in judgement.verdicts), default=None)
 
 
 def best_of(
-    texts: Sequence[Text], judgements: Sequence[Judgement], say: Say | None = None
+    texts: Sequence[Text], judgements: Sequence[Judgement], log: Log | None = None
 ) -> tuple[int, tuple[Intervention, ...]]:
-    """The index of the text with the lowest score, and what is to be told of the others.
+    """Return the index of the text with the lowest score, and the others as interventions.
 
-    What could not be judged comes last; of equal ones the first stands.
+    Texts that could not be judged come last; of equal ones the first is chosen.
     """
     scores = [response_score(judgement) for judgement in judgements]
     best = min(range(len(texts)), key=lambda i: (scores[i] is None, scores[i] or 0.0, i))
-    place = Span(0, len(texts[best][0]))
-    for i, score in enumerate(scores, 1):
-        shown = "not judged" if score is None else f"{score:.2f}"
-        if say:
-            say(f"text {i} of {len(scores)}: {shown}{', kept' if i == best + 1 else ''}")
+    whole = Span(0, len(texts[best][0]))
+    if log:
+        for i, score in enumerate(scores):
+            shown = "not judged" if score is None else f"{score:.2f}"
+            log(f"text {i + 1} of {len(scores)}: {shown}{', chosen' if i == best else ''}")
     others = (i for i in range(len(texts)) if i != best)
-    return best, tuple(Intervention(place, texts[i][0], scores[i], "not chosen") for i in others)
+    return best, tuple(Intervention(whole, texts[i][0], scores[i], "not chosen") for i in others)

@@ -1,22 +1,43 @@
-"""What guarded writing is asked for and what comes of it: sampling, budget, interventions, result."""
+"""What guarded generation is asked for and what it returns: options, sampling, budget, interventions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
-from veridical.core.errors import InputError
+from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Outcome, Thresholds
 
-__all__ = ["Budget", "Guarded", "Intervention", "Sampling", "Unguarded"]
+__all__ = [
+    "STRATEGIES",
+    "UNITS",
+    "Budget",
+    "GuardOptions",
+    "Guarded",
+    "Intervention",
+    "Log",
+    "Sampling",
+    "Unguarded",
+]
+
+STRATEGIES = ("stop", "backtrack", "suppress", "rerank")
+UNITS = ("token", "word", "sentence")
+Log = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are drawn.
+    """How tokens are sampled.
 
-    `temperature` 0 takes the likeliest token. `top_k` (0 = all) and `top_p` (1 = all) say which are drawn from.
-    `reheat` is added to the temperature with every retry at one place. The same `seed` gives the same text.
+    Attributes:
+        max_new_tokens: The most tokens of a text, from 1.
+        temperature: From 0, which takes the most probable token.
+        top_k: Sample from this many most probable tokens; 0: from all.
+        top_p: In (0, 1]. Sample from the most probable tokens that together have this probability; 1: from all.
+        seed: The same seed gives the same text.
+        temperature_increase: Added to the temperature with every retry at the same position.
     """
 
     max_new_tokens: int = 128
@@ -24,25 +45,28 @@ class Sampling:
     top_k: int = 0
     top_p: float = 1.0
     seed: int = 0
-    reheat: float = 0.0
+    temperature_increase: float = 0.0
 
     def __post_init__(self) -> None:
-        _from("max_new_tokens", self.max_new_tokens, 1)
-        _from("top_k", self.top_k, 0)
-        _from("seed", self.seed, 0)
-        _from("temperature", self.temperature, 0.0)
-        _from("reheat", self.reheat, 0.0)
+        _check_least("max_new_tokens", self.max_new_tokens, 1)
+        _check_least("top_k", self.top_k, 0)
+        _check_least("seed", self.seed, 0)
+        _check_least("temperature", self.temperature, 0.0)
+        _check_least("temperature_increase", self.temperature_increase, 0.0)
         if not 0.0 < self.top_p <= 1.0:
-            raise InputError(f"top_p is {self.top_p}", hint="it lies above 0 and at most at 1")
+            raise InputError(f"top_p is {self.top_p}", hint="above 0 and at most 1")
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What writing may cost at most; whichever ends first ends it.
+    """What guarding may cost at most; whichever limit is reached first counts.
 
-    `interventions`: after the last one the rest is written unguarded (0: all of it). `tokens`: drawn in all, drafts
-    that were thrown away included (None: eight times `max_new_tokens`); `seconds`: of the clock, looked at before each
-    token. Both end the text. `retries`: redrawings at one place, after which the best of them stands.
+    Attributes:
+        interventions: After the last one the rest is generated unguarded; 0: all of it.
+        retries: Retries at the same position, after which the best attempt is accepted.
+        tokens: Tokens sampled in total, discarded ones included; at the limit the text ends. None: eight times
+            `max_new_tokens`.
+        seconds: Time per text, checked before each token; at the limit the text ends. None: no limit.
     """
 
     interventions: int = 20
@@ -51,33 +75,81 @@ class Budget:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        _from("the budget of interventions", self.interventions, 0)
-        _from("the budget of retries", self.retries, 0)
-        _from("the budget of tokens", self.tokens or 0, 0)
-        _from("the budget of seconds", self.seconds or 0.0, 0.0)
+        _check_least("the budget of interventions", self.interventions, 0)
+        _check_least("the budget of retries", self.retries, 0)
+        _check_least("the budget of tokens", self.tokens or 0, 0)
+        _check_least("the budget of seconds", self.seconds or 0.0, 0.0)
 
     def tokens_for(self, sampling: Sampling) -> int:
-        """How many tokens may be drawn in all."""
+        """Return how many tokens may be sampled in total."""
         return 8 * sampling.max_new_tokens if self.tokens is None else self.tokens
 
 
-def _from(what: str, value: float, least: float) -> None:
-    if not least <= value < float("inf"):  # also false for NaN
+def _check_least(what: str, value: float, least: float) -> None:
+    if not least <= value < math.inf:  # also false for NaN
         raise InputError(f"{what} is {value}", hint=f"a number from {least}")
+
+
+@dataclass(frozen=True, slots=True)
+class GuardOptions:
+    """What happens to what the detector flags.
+
+    Attributes:
+        strategy: "stop" ends the text before what is flagged. "backtrack" goes back to the start of its `unit` and
+            samples something else there. "suppress" samples another token in place of the flagged one. "rerank"
+            generates several whole texts and chooses the one with the lowest score.
+        unit: Where "stop" and "backtrack" cut: at the start of the flagged "token", "word" or "sentence".
+        threshold: The score from which something is flagged, in [0, 1], or one per level; None: the detector's own.
+        samples: How many texts "rerank" chooses from, from 2.
+        beams: Whether those are the beams of a beam search instead of samples.
+        template: The prompt template; None: the detector's own, else "raw" where a case has a prompt, else "general".
+        sampling: How tokens are sampled.
+        budget: What it may cost.
+        compare: Whether the text without a guard is generated and judged, too.
+        log: Gets a line for each intervention.
+    """
+
+    strategy: str = "backtrack"
+    unit: str = "word"
+    threshold: float | Mapping[str, float] | None = None
+    samples: int = 4
+    beams: bool = False
+    template: str | None = None
+    sampling: Sampling = field(default_factory=Sampling)
+    budget: Budget = field(default_factory=Budget)
+    compare: bool = False
+    log: Log | None = None
+
+    def __post_init__(self) -> None:
+        if self.strategy not in STRATEGIES:
+            raise UnknownNameError("strategy", self.strategy, STRATEGIES)
+        if self.unit not in UNITS:
+            raise UnknownNameError("unit to go back to", self.unit, UNITS)
+        if self.strategy != "rerank":
+            if self.beams:
+                raise InputError(f"the strategy {self.strategy} has no beams", hint="beams go with the strategy rerank")
+            return
+        if self.samples < 2:
+            raise InputError(f"{self.samples} samples to choose from", hint="at least 2")
+        if not self.beams and self.sampling.temperature == 0:
+            raise InputError(
+                "at temperature 0 all samples are the same", hint="set a temperature such as 0.7, or use beams"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class Intervention:
     """One place where something was flagged, and what was done about it.
 
-    `rejected` is what stood there: put behind the text before `span` it is the draft of that time, up to the end of
-    what was flagged. `span` is what stands there now in the final text, empty where nothing does; None where that part
-    of the draft was thrown away later. `score` is that of what was flagged (rerank: of the whole sample, None where it
-    could not be judged). `action`:
-
-    - "stopped": the text ends there. "backtracked", "suppressed": it was redrawn.
-    - "settled": no retry was left; of all that was drawn there the best stands (`rejected` may be that itself).
-    - "not chosen": another sample was better.
+    Attributes:
+        span: What is there now in the final text, empty where nothing is; None where that part of the draft was
+            discarded later.
+        rejected: What was there: after the text before `span` it is the draft of that time, up to the end of what was
+            flagged.
+        score: That of what was flagged (rerank: of the whole sample; None where it could not be judged).
+        action: "stopped": the text ends there. "backtracked", "suppressed": it was sampled again. "accepted": no retry
+            was left, and the best of all attempts was accepted (`rejected` may be that itself). "not chosen": another
+            sample was better.
     """
 
     span: Span | None
@@ -88,7 +160,7 @@ class Intervention:
 
 @dataclass(frozen=True, slots=True)
 class Unguarded:
-    """What the model writes by itself with the same seed, and how that is judged."""
+    """What the model generates without a guard and with the same seed, and how that is judged."""
 
     case: Case
     judgement: Judgement
@@ -96,12 +168,21 @@ class Unguarded:
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """What guarded writing came to.
+    """A guarded text.
 
-    `case` has the text as its response; `judgement` is of that text as a whole, `outcome` what is decided on it.
-    `reason` says why the text ends and which budget ran out. `forward_passes` are those of the writing; what the
-    detector ran by itself is not counted in them, but in `seconds`. `unguarded` is there where it was asked for, and
-    costs nothing of the rest.
+    Attributes:
+        case: The case with the text as its response.
+        judgement: The detector's judgement of the final text as a whole.
+        thresholds: The scores from which something is flagged, per level.
+        outcome: What is decided on it.
+        strategy: That of the options.
+        interventions: What was done, in order.
+        reason: Why the text ends, and which budget was used up.
+        tokens_drawn: Tokens sampled in total.
+        forward_passes: Those of the generating model; what the detector runs by itself only counts in `seconds`.
+        seconds: What the text took.
+        notes: What is to be said about the prompt.
+        unguarded: The text without a guard, if asked for; its cost counts nowhere.
     """
 
     case: Case
@@ -119,5 +200,5 @@ class Guarded:
 
     @property
     def text(self) -> str:
-        """The text that stands."""
+        """The final text."""
         return self.case.response

@@ -40,13 +40,15 @@ _PAPER = re.compile(r"^Paper \d+: (.+?)(?:, (\d{4}\w?))?$", re.MULTILINE)
 def _answer(request: Request) -> str:
     question = request.messages[-1].content
     match = _RESPONSE.search(question)
-    response = match[2] if match else ""
+    written = next((m.content for m in reversed(request.messages) if m.role == "assistant"), "")
+    response = match[2] if match else written
     if request.stage == "split":
         return "\n".join(f"- {' '.join(span.of(response).split())}" for span in sentences(response))
     if request.stage == "revise":
         return f"Corrected text:\n{response.rstrip()} Indeed."
     if request.stage == "summary":
-        return " ".join(f"{author} ({year or 'n.d.'}) found much." for author, year in _PAPER.findall(question))
+        papers = _PAPER.findall(question.rpartition("<<<papers ")[2])  # not those of the example before them
+        return " ".join(f"{author} ({year or 'n.d.'}) found much." for author, year in papers)
     if prompt("verify_many").hash in request.prompt:
         return "\n".join(f"{n}. No" for n in range(1, 1000))
     return "Feedback: wrong.\nSupported: No"

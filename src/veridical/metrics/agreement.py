@@ -18,22 +18,22 @@ from veridical.metrics.arrays import Floats
 from veridical.metrics.spans import f1_sp
 from veridical.metrics.tokens import Units
 
-__all__ = ["fleiss_kappa", "krippendorff_alpha", "majority_agreement", "pairwise_span_f1"]
+__all__ = ["fleiss_kappa", "krippendorff_alpha", "majority_accuracy", "majority_agreement", "pairwise_span_f1"]
 
 Ratings = Sequence[Sequence[Hashable | None]]
 
 
 def krippendorff_alpha(ratings: Ratings) -> float:
     """Krippendorff's alpha for nominal labels, missing ones allowed: (-1, 1], 1 = all agree, 0 = as by chance, negative
-    = systematic disagreement. B §3.
+    = systematic disagreement. Liu et al. 2022, §3.
 
     Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", §C. Items with fewer than two labels do not
-    count. Undefined where all labels that count are the same (nothing could have been told apart).
+    count. Undefined where all labels that count are the same: no two items could have differed.
 
     >>> round(krippendorff_alpha([[0, 1, 0, 0, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0, 0, 1, 0, 0, 0, 0]]), 3)  # §A
     0.095
     """
-    counts = _counts(ratings)
+    counts, _ = _counts(ratings)
     counts = counts[counts.sum(axis=1) >= 2]
     each = counts.sum(axis=1)
     if not counts.size:
@@ -48,19 +48,19 @@ def krippendorff_alpha(ratings: Ratings) -> float:
 
 
 def fleiss_kappa(ratings: Ratings) -> float:
-    """Fleiss' kappa: [-1/(annotators - 1), 1], 1 = all agree, 0 = as by chance, negative = less. D §3.3.
+    """Fleiss' kappa: [-1/(annotators - 1), 1], 1 = all agree, 0 = as by chance, negative = less.
 
-    Fleiss 1971. Every item has to have the same number of labels, at least two (else `InputError`: use alpha).
-    Undefined where all labels are the same.
+    Fleiss 1971; CH-Wang et al. 2024, §3.3. Every item has to have the same number of labels, at least two (else
+    `InputError`: use alpha). Undefined where all labels are the same.
 
     >>> fleiss_kappa([["yes", "no", "yes", "no"], ["yes", "no", "no", "yes"]])
     0.0
     """
-    counts = _counts(ratings)
+    counts, _ = _counts(ratings)
     raters = np.unique(counts.sum(axis=1))
     if raters.size != 1 or raters[0] < 2:
-        found = ", ".join(f"{count:g}" for count in raters) or "no"
-        raise InputError(f"items have {found} labels", hint="kappa needs the same two or more on each; use alpha")
+        numbers = ", ".join(f"{count:g}" for count in raters) or "no"
+        raise InputError(f"items have {numbers} labels", hint="kappa needs the same two or more on each; use alpha")
     k = float(raters[0])
     agreed = float((((counts**2).sum(axis=1) - k) / (k * (k - 1))).mean())
     chance = float(((counts.sum(axis=0) / counts.sum()) ** 2).sum())
@@ -70,34 +70,60 @@ def fleiss_kappa(ratings: Ratings) -> float:
 
 
 def majority_agreement(ratings: Ratings) -> float:
-    """The share of labels that are their item's most frequent one: [1/labels a category, 1], 1 = all agree.
+    """The share of labels that are their item's most frequent one: [1 / number of categories, 1], 1 = all agree.
 
     Not corrected for chance. Items with one label, or with no single most frequent one, do not count.
 
     >>> majority_agreement([[1, 0, 1], [1, 1, 1], [0, None, 1]])  # the second item is a tie
     0.8333333333333334
     """
-    counts = _counts(ratings)
+    counts, _ = _counts(ratings)
     top = np.sort(counts, axis=1)[:, ::-1]
     second = top[:, 1] if top.shape[1] > 1 else np.zeros(len(top))
-    kept = (counts.sum(axis=1) >= 2) & (top[:, :1].sum(axis=1) > second)
-    if not kept.any():
+    counted = (counts.sum(axis=1) >= 2) & (top[:, :1].sum(axis=1) > second)
+    if not counted.any():
         raise UndefinedMetricError("no item has two labels and a single most frequent one")
-    return float(top[kept, 0].sum() / counts[kept].sum())
+    return float(top[counted, 0].sum() / counts[counted].sum())
 
 
-def _counts(ratings: Ratings) -> Floats:
-    """How often each item got each label, *shape* (items, labels)."""
+def majority_accuracy(ratings: Ratings, reference: Sequence[Hashable | None]) -> float:
+    """The share of items whose most frequent label is the reference label: [0, 1], 1 = the majority is always right.
+
+    Chang et al. 2024, §4.1.1, compare annotators with the authors' labels in this way. Items without a single most
+    frequent label, or without a reference label (None), do not count.
+
+    Args:
+        ratings: The labels of each annotator, annotators x items; None where an annotator did not label an item.
+        reference: The label that each item should have.
+
+    >>> majority_accuracy([[1, 0, 1], [1, 1, 1], [0, 1, None]], [1, 1, 0])
+    0.6666666666666666
+    """
+    counts, labels = _counts(ratings)
+    if len(counts) != len(reference):
+        raise InputError(f"{len(reference)} reference labels for {len(counts)} items", hint="one per item")
+    right = []
+    for row, wanted in zip(counts, reference, strict=True):
+        most = np.flatnonzero((row == row.max(initial=0.0)) & (row > 0))
+        if len(most) == 1 and wanted is not None:
+            right.append(labels[most[0]] == wanted)
+    if not right:
+        raise UndefinedMetricError("no item has a reference label and a single most frequent one")
+    return float(np.mean(right))
+
+
+def _counts(ratings: Ratings) -> tuple[Floats, list[Hashable]]:
+    """How often each item got each label, *shape* (items, labels), and the labels."""
     lengths = {len(row) for row in ratings}
     if len(lengths) > 1:
-        raise InputError(f"annotators have {sorted(lengths)} items", hint="one row an annotator; None where missing")
+        raise InputError(f"annotators have {sorted(lengths)} items", hint="one row per annotator; None where missing")
     items = [Counter(label for label in column if label is not None) for column in zip(*ratings, strict=True)]
     names = {name: i for i, name in enumerate(dict.fromkeys(name for item in items for name in item))}
     counts = np.zeros((len(items), len(names)))
     for i, item in enumerate(items):
         for name, times in item.items():
             counts[i, names[name]] = times
-    return counts
+    return counts, list(names)
 
 
 def pairwise_span_f1(annotations: Sequence[Sequence[Sequence[Span]]], units: Sequence[Units] | None = None) -> float:

@@ -63,8 +63,8 @@ def characters(example: Example, judgement: Judgement) -> Characters | None:
     >>> from veridical.core.types import Case, Verdict
     >>> case = Case("1", "In Rome")
     >>> gold = Judgement("1", "human:a", verdicts=(Verdict(Span(3, 7), 1.0),))
-    >>> found = characters(Example(case, gold), Judgement("1", "me", hallucination=0.0, judged=(Span(0, 4),)))
-    >>> found.gold_mask().nonzero()[0].tolist(), found.judged.sum().item()
+    >>> aligned = characters(Example(case, gold), Judgement("1", "me", hallucination=0.0, judged=(Span(0, 4),)))
+    >>> aligned.gold_mask().nonzero()[0].tolist(), aligned.judged.sum().item()
     ([3], 4)
     """
     case, gold = example.case, example.gold
@@ -73,15 +73,15 @@ def characters(example: Example, judgement: Judgement) -> Characters | None:
     if not shared or ((gold.hallucination or 0.0) >= GOLD_THRESHOLD and not marked):
         return None
     size = len(case.response)
-    sure, score = (scores_of_characters(size, ((v.span, v.score) for v in j.verdicts)) for j in (gold, judgement))
-    return Characters(case.response, sure, score, mask(size, shared))
+    gold_score, score = (scores_of_characters(size, ((v.span, v.score) for v in j.verdicts)) for j in (gold, judgement))
+    return Characters(case.response, gold_score, score, mask(size, shared))
 
 
 def response_pair(example: Example, judgement: Judgement) -> tuple[bool, float] | None:
     """Whether gold calls the response hallucinated, and the predicted score of that; None where a side does not say.
 
     Gold: its response-level score, else its highest verdict. Prediction: its response-level score; its highest
-    verdict on judged characters where it has none, or where gold only judged a part (B: one phrase) and there are
+    verdict on judged characters where it has none, or where gold only judged a part (HaDes: one phrase) and there are
     verdicts to read off that part.
 
     >>> from veridical.core.types import Case
@@ -93,21 +93,22 @@ def response_pair(example: Example, judgement: Judgement) -> tuple[bool, float] 
     shared = _shared(example, judgement)
     if not shared:
         return None
-    said = gold.hallucination
-    top = max((v.score for v in gold.verdicts), default=0.0) if said is None else said
+    label = gold.hallucination
+    if label is None:
+        label = max((v.score for v in gold.verdicts), default=0.0)
     score = judgement.hallucination
     if score is None or (judgement.verdicts and unjudged(case, gold)):
-        seen = mask(len(case.response), shared)
-        touching = (v.score for v in judgement.verdicts if seen[v.span.start : v.span.end].any())
-        score = max(touching, default=0.0)
-    return top >= GOLD_THRESHOLD, score
+        judged = mask(len(case.response), shared)
+        scores = (v.score for v in judgement.verdicts if judged[v.span.start : v.span.end].any())
+        score = max(scores, default=0.0)
+    return label >= GOLD_THRESHOLD, score
 
 
 def _shared(example: Example, judgement: Judgement) -> list[Span]:
     """The characters that both judged for hallucination; none where a side says nothing about that.
 
     A prediction with neither score nor verdict says nothing (as in `core.decide.outcome`). A gold like that does
-    say "clean", unless all it speaks of is coverage.
+    say "clean", unless it is about coverage alone.
     """
     case, gold = example.case, example.gold
     check_judgement(case, judgement)

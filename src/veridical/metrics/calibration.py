@@ -1,7 +1,8 @@
-"""Whether scores mean what they say, how to make them, and where to cut them.
+"""Whether scores are probabilities, how to calibrate them, and where to put a threshold.
 
 Fit on validation data only. Fitted calibrators are small frozen objects whose parameters are JSON; they apply with
-numpy alone. Fitting needs scikit-learn (extra `stats`). Thresholds are flagged from: score >= threshold.
+numpy alone. Fitting needs scikit-learn (extra `stats`). A score is flagged where score >= threshold, so that a
+threshold of 0 flags everything.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def ece(
     equal_mass: bool = False,
 ) -> float:
     """The expected calibration error, the weighted mean gap between score and share of positives over `reliability`'s
-    bars: [0, 1], 0 = scores mean what they say (in the mean of each bar), 1 = always sure and wrong; lower is better.
+    bars: [0, 1], 0 = scores are the share of positives (in each bar), 1 = always sure and wrong; lower is better.
 
     Naeini et al. 2015, for the probability of the positive class; `equal_mass` as Nixon et al. 2019.
 
@@ -220,8 +221,10 @@ def fit_isotonic(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None 
         from sklearn.isotonic import IsotonicRegression  # type: ignore[import-untyped]
     except ImportError:
         raise MissingExtraError("fitting a calibration", "stats") from None
-    kept = w > 0
-    model = IsotonicRegression(y_min=0.0, y_max=1.0).fit(score[kept], gold[kept].astype(float), sample_weight=w[kept])
+    counted = w > 0
+    model = IsotonicRegression(y_min=0.0, y_max=1.0).fit(
+        score[counted], gold[counted].astype(float), sample_weight=w[counted]
+    )
     return Isotonic(tuple(model.X_thresholds_.tolist()), tuple(model.y_thresholds_.tolist()))
 
 
@@ -233,7 +236,9 @@ def _two_classes(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None)
 
 
 def threshold_for_f1(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """The observed score above 0 from which flagging gives the highest F1; the highest such score on a tie. D §5.2.
+    """The observed score from which flagging gives the highest F1; the highest such score on a tie.
+
+    CH-Wang et al. 2024, §5.2. It is 0, which flags everything, where some scores are 0 and nothing does better.
 
     >>> threshold_for_f1([0, 1, 0, 1], [0.1, 0.3, 0.6, 0.8])
     0.3
@@ -243,7 +248,7 @@ def threshold_for_f1(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | N
 
 
 def threshold_for_balanced_accuracy(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """The observed score above 0 with the highest balanced accuracy (Youden's J); the highest such score on a tie.
+    """The observed score with the highest balanced accuracy (Youden's J); the highest such score on a tie.
 
     >>> threshold_for_balanced_accuracy([0, 1, 0, 1], [0.1, 0.3, 0.6, 0.8])
     0.8
@@ -255,7 +260,7 @@ def threshold_for_balanced_accuracy(labels: ArrayLike, scores: ArrayLike, weight
 def threshold_for_precision(
     labels: ArrayLike, scores: ArrayLike, wanted: float, weight: ArrayLike | None = None
 ) -> float:
-    """The lowest observed score above 0 from which precision is at least `wanted`: what finds most at that price.
+    """The lowest observed score from which precision is at least `wanted`: the threshold with the most recall then.
 
     Raises `UndefinedMetricError`, with the best there is, where no threshold reaches it.
 
@@ -273,9 +278,10 @@ def threshold_for_precision(
 
 
 def threshold_between_means(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """The middle between the mean score of each class, in [0, 1] for scores in [0, 1]. C §2.3.
+    """The middle between the mean score of each class, in [0, 1] for scores in [0, 1].
 
-    C averages the probability that a summary is right; ours is one minus it, and the middle is the same place.
+    George and Stuhlmüller 2023, §2.3, average the probability that a summary is right; a score is one minus it, and the
+    middle the same.
 
     >>> threshold_between_means([0, 0, 1], [0.0, 0.5, 0.75])
     0.5
@@ -293,12 +299,11 @@ def _best(cuts: Floats, values: Floats) -> float:
 def _cuts(
     labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None
 ) -> tuple[Floats, Floats, Floats, float, float]:
-    """Distinct positive scores, descending; hits and false alarms from each on; both classes' totals."""
+    """Distinct scores, descending; true and false positives from each on; both classes' totals."""
     gold, score, w = _two_classes(labels, as_probabilities(scores), weight)
     cuts, place = np.unique(score[w > 0], return_inverse=True)
     tp, fp = (np.cumsum(np.bincount(place, each[w > 0])[::-1], dtype=np.float64) for each in (w * gold, w * ~gold))
     cuts = cuts[::-1]
     if cuts[0] == 0:
-        raise UndefinedMetricError("all scores are 0: no threshold above 0 flags anything")
-    last = len(cuts) - int(cuts[-1] == 0)  # a threshold of 0 would flag everything, always
-    return cuts[:last], tp[:last], fp[:last], float(w @ gold), float(w @ ~gold)
+        raise UndefinedMetricError("all scores are 0: no threshold separates them")
+    return cuts, tp, fp, float(w @ gold), float(w @ ~gold)

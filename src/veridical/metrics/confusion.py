@@ -65,7 +65,7 @@ class Confusion:
     def f1(self) -> float:
         """The harmonic mean of precision and recall, 2 tp / (2 tp + fp + fn): [0, 1], 0 = nothing found, 1 = perfect.
 
-        D §4.3 (F1-R at response level). Undefined only where there are neither gold nor flagged positives.
+        F1-R of CH-Wang et al. 2024, §4.3, at response level. Undefined only without positives, gold or flagged.
 
         >>> Confusion(0, 0, 5).f1()
         0.0
@@ -104,7 +104,7 @@ class Confusion:
     def g_mean(self) -> float:
         """The geometric mean of recall and specificity: [0, 1], 0 = one class wholly wrong, 1 = all right.
 
-        B §5. Undefined unless both classes are there.
+        Liu et al. 2022, §5. Undefined unless both classes are there.
 
         >>> round(Confusion(3, 1, 2, 4).g_mean(), 4)
         0.6928

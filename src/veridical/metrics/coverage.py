@@ -12,11 +12,19 @@ from collections.abc import Callable
 import numpy as np
 
 from veridical.core.spans import Span, intersection
-from veridical.core.types import GOLD_THRESHOLD, Example, Judgement, Source, check_judgement, judged_source_spans
+from veridical.core.types import (
+    GOLD_THRESHOLD,
+    Example,
+    Judgement,
+    Omission,
+    Source,
+    check_judgement,
+    judged_source_spans,
+)
 from veridical.metrics.arrays import Bools, Floats
 from veridical.metrics.tokens import any_in, highest_in, mask, scores_of_characters, word_units
 
-__all__ = ["coverage_pair", "omitted_sources", "source_words"]
+__all__ = ["coverage_pair", "source_scores", "source_words"]
 
 
 def _omission_score(judgement: Judgement) -> float | None:
@@ -56,17 +64,17 @@ def _shared_sources(example: Example, judgement: Judgement) -> list[tuple[Source
     return [(source, spans) for source, spans in shared if spans]
 
 
-def omitted_sources(example: Example, judgement: Judgement, threshold: float) -> tuple[Bools, Bools] | None:
-    """For each source that must be covered, whether gold and the prediction call it (or part of it) omitted.
+def source_scores(example: Example, judgement: Judgement) -> tuple[Bools, Floats] | None:
+    """For each source that must be covered, whether gold calls it (or part of it) omitted, and the predicted score.
 
-    A source of which no character was judged by both sides is left out. None where no source is left or a side does
-    not say which.
+    The score is the highest of an omission in it, 0 where there is none. A source of which no character was judged by
+    both sides is left out. None where no source is left or a side does not say which sources were omitted.
 
     >>> from veridical.core.types import Case, Omission, Source, Span
     >>> case = Case("1", "a", (Source("pro", "yes", must_cover=True), Source("con", "no", must_cover=True)))
     >>> gold = Judgement("1", "human:a", omissions=(Omission("con", Span(0, 2), 1.0),))
-    >>> omitted_sources(Example(case, gold), Judgement("1", "me", omission=0.2), 0.5)
-    (array([False,  True]), array([False, False]))
+    >>> source_scores(Example(case, gold), Judgement("1", "me", omission=0.2))
+    (array([False,  True]), array([0., 0.]))
     """
     sources = _shared_sources(example, judgement)
     if not sources:
@@ -74,23 +82,28 @@ def omitted_sources(example: Example, judgement: Judgement, threshold: float) ->
     gold, predicted = (
         np.array(
             [
-                any(o.source_id == source.id and o.score >= least and _shares(o.span, spans) for o in side.omissions)
+                max((o.score for o in side.omissions if _lies_in(o, source, spans)), default=0.0)
                 for source, spans in sources
             ]
         )
-        for side, least in ((example.gold, GOLD_THRESHOLD), (judgement, threshold))
+        for side in (example.gold, judgement)
     )
-    return gold, predicted
+    return gold >= GOLD_THRESHOLD, predicted
 
 
-def _shares(span: Span, spans: list[Span]) -> bool:
-    return any(span.overlaps(other) or (not len(span) and other.contains(span)) for other in spans)
+def _lies_in(omission: Omission, source: Source, spans: list[Span]) -> bool:
+    """Whether the omission is of this source and shares a character with (or is an empty place in) one of `spans`."""
+    span = omission.span
+    shared = (span.overlaps(other) or (not len(span) and other.contains(span)) for other in spans)
+    return omission.source_id == source.id and any(shared)
 
 
 def source_words(
     example: Example, judgement: Judgement, *, is_stop_word: Callable[[str], bool] | None = None
 ) -> tuple[Bools, Floats] | None:
-    """Gold label and score of each word of the sources that must be covered (A §5.3); None where a side does not say.
+    """Gold label and score of each word of the sources that must be covered; None where a side does not say.
+
+    Chang et al. 2024, §5.3.
 
     >>> from veridical.core.types import Case, Omission, Source, Span
     >>> case = Case("1", "a", (Source("pro", "very good", must_cover=True),))

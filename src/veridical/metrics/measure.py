@@ -15,25 +15,37 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from veridical.core.errors import InputError
-from veridical.core.types import DEFAULT_THRESHOLD, Example, Judgement, check_threshold
+from veridical.core.types import DEFAULT_THRESHOLD, Example, Judgement, Level, check_threshold
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats, as_weight
 from veridical.metrics.significance import draw_documents, percentile_interval
 
-__all__ = ["FunctionOfSums", "Measured", "Metric", "Project", "RankingArea", "Statistic", "interval", "measure"]
+__all__ = [
+    "METRIC_LEVELS",
+    "FunctionOfSums",
+    "Measured",
+    "Metric",
+    "Project",
+    "RankingArea",
+    "Statistic",
+    "interval",
+    "measure",
+    "measure_rows",
+]
 
 Project: TypeAlias = Callable[[Example, Judgement, float], "Floats | None"]
 
 _DRAWN_WEIGHTS = 4_000_000  # weights of rows held at once while a ranking metric is resampled, about 32 MB
 
-# What a detector has to score, and a data set to label, for a level to mean anything; either of a set is enough.
-_NEEDS = {
-    "response": ({"response", "span"}, {"response", "span", "pair"}),
-    "pair": ({"response", "span"}, {"pair"}),
-    "token": ({"span"}, {"span"}),
-    "character": ({"span"}, {"span"}),
-    "span": ({"span"}, {"span"}),
-    "coverage": ({"coverage"}, {"coverage"}),
+# for each level of a metric: what a detector has to score, and a data set to label; any of a set is enough
+METRIC_LEVELS: dict[str, tuple[set[Level], set[str]]] = {
+    "response": ({Level.RESPONSE, Level.SPAN}, {"response", "span", "pair"}),
+    "pair": ({Level.RESPONSE, Level.SPAN}, {"pair"}),
+    "token": ({Level.SPAN}, {"span"}),
+    "character": ({Level.SPAN}, {"span"}),
+    "span": ({Level.SPAN}, {"span"}),
+    "coverage": ({Level.COVERAGE, Level.SOURCE}, {"coverage"}),
+    "source": ({Level.SOURCE}, {"coverage"}),
 }
 
 
@@ -110,8 +122,8 @@ class RankingArea:
 class Metric:
     """One metric: its name, what it means, and its two steps (`project` for rows, `statistic` for the value).
 
-    `level` is "response", "pair", "token", "character", "span" or "coverage": the units that are counted, and the key
-    of the threshold that applies to them. `low` and `high` are its range.
+    `level` is one of `METRIC_LEVELS`: the units that are counted, and the key of the threshold that applies to them.
+    `low` and `high` are its range.
     """
 
     name: str
@@ -158,8 +170,8 @@ class Metric:
         >>> METRICS["f1_sp"].fits(["response"], ["span"]), METRICS["f1"].fits(["span"], ["span"])
         (False, True)
         """
-        scored, labelled = _NEEDS[self.level]
-        return not scored.isdisjoint(detector) and not labelled.isdisjoint(data)
+        scored, labelled = METRIC_LEVELS[self.level]
+        return not scored.isdisjoint(map(Level, detector)) and not labelled.isdisjoint(data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,16 +266,29 @@ def measure(
     if len(examples) != len(judgements):
         raise InputError(f"{len(examples)} examples, {len(judgements)} judgements")
     rows = [metric.rows(e, j, threshold) for e, j in zip(examples, judgements, strict=True)]
-    counted = [found for found in rows if found is not None]
+    names = [example.document for example in examples] if documents is None else documents
+    return measure_rows(metric, rows, names, resamples=resamples, seed=seed, level=level)
+
+
+def measure_rows(
+    metric: Metric,
+    rows_per_case: Sequence[Floats | None],
+    documents: Sequence[Hashable],
+    *,
+    resamples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Measured:
+    """Measure `metric` over rows that are there already; arguments as in `interval`, result as of `measure`."""
+    counted = [rows for rows in rows_per_case if rows is not None]
     if not counted:
         return Measured(None, note="no case counts: not judged, or not labelled for it")
-    names = [example.document for example in examples] if documents is None else documents
     try:
         value = float(metric.value(np.concatenate(counted)))
     except UndefinedMetricError as error:
         return Measured(None, n=len(counted), note=error.message)
     try:
-        low, high = interval(metric, rows, names, resamples=resamples, seed=seed, level=level)
+        low, high = interval(metric, rows_per_case, documents, resamples=resamples, seed=seed, level=level)
     except UndefinedMetricError as error:
         return Measured(value, n=len(counted), note=f"no interval: {error.message}")
     return Measured(value, low, high, len(counted))

@@ -2,7 +2,7 @@
 
 Under the null hypothesis each case's two outcomes may be swapped. There are 2^n assignments, but accuracy and F1 see
 them only through integer sums, so the distribution of the sums is built up by dynamic programming over the *kinds* of
-difference, each kind adding a binomial number of swaps (Zmigrod, Vieira and Cotterell 2022; Chwang et al. 2024, §5.4).
+difference, each kind adding a binomial number of swaps (Zmigrod, Vieira and Cotterell 2022; CH-Wang et al. 2024, §5.4).
 F1-Sp sums fractions, for which `permutation_of_sums` goes through all assignments where they are few, or draws some.
 """
 

@@ -18,12 +18,12 @@ from veridical.metrics import UndefinedMetricError, calibration, ranking, spans
 from veridical.metrics.alignment import Characters, characters, response_pair
 from veridical.metrics.arrays import Bools, Floats, as_probabilities
 from veridical.metrics.confusion import Confusion
-from veridical.metrics.coverage import coverage_pair, omitted_sources, source_words
+from veridical.metrics.coverage import coverage_pair, source_scores, source_words
 from veridical.metrics.measure import FunctionOfSums, Metric, Project, RankingArea, Statistic
 from veridical.metrics.pairs import pair_name, pair_number, pair_outcomes
 from veridical.metrics.tokens import runs, white_space_tokens, word_units
 
-__all__ = ["METRICS", "metric", "source_word_roc_auc", "word_roc_auc"]
+__all__ = ["LABELLED_SCORES", "METRICS", "metric", "source_word_roc_auc", "word_roc_auc"]
 
 # --- what a case adds ---------------------------------------------------------------------------------------------
 
@@ -47,55 +47,66 @@ def _of_characters(add: Callable[[Characters, float], Floats | None]) -> Project
     """`add` as a projection that knows nothing of records."""
 
     def project(example: Example, judgement: Judgement, threshold: float) -> Floats | None:
-        found = characters(example, judgement)
-        return None if found is None else add(found, threshold)
+        aligned = characters(example, judgement)
+        return None if aligned is None else add(aligned, threshold)
 
     return project
 
 
 @_of_characters
-def _characters(found: Characters, threshold: float) -> Floats:
-    return _counts(found.gold_mask(), found.predicted_mask(threshold))
+def _characters(aligned: Characters, threshold: float) -> Floats:
+    return _counts(aligned.gold_mask(), aligned.predicted_mask(threshold))
 
 
 @_of_characters
-def _tokens(found: Characters, threshold: float) -> Floats | None:
-    units = found.judged_units(white_space_tokens(found.text))
-    gold, score = found.unit_scores(units)
+def _tokens(aligned: Characters, threshold: float) -> Floats | None:
+    units = aligned.judged_units(white_space_tokens(aligned.text))
+    gold, score = aligned.unit_scores(units)
     return _counts(gold, score >= threshold) if len(units) else None
 
 
 @_of_characters
-def _partial_tokens(found: Characters, threshold: float) -> Floats:
-    units = found.judged_units(white_space_tokens(found.text))
-    return spans.coverage_rows(*found.spans(threshold), units)
+def _token_scores(aligned: Characters, _: float) -> Floats | None:
+    units = aligned.judged_units(white_space_tokens(aligned.text))
+    return np.column_stack(aligned.unit_scores(units)) if len(units) else None
 
 
 @_of_characters
-def _partial_characters(found: Characters, threshold: float) -> Floats:
-    return spans.coverage_rows(*found.spans(threshold))
+def _character_scores(aligned: Characters, _: float) -> Floats:
+    return np.column_stack([aligned.gold_mask(), aligned.score])[aligned.judged]
 
 
 @_of_characters
-def _overlap(found: Characters, threshold: float) -> Floats:
-    return spans.overlap_rows(*found.spans(threshold))
+def _partial_tokens(aligned: Characters, threshold: float) -> Floats:
+    units = aligned.judged_units(white_space_tokens(aligned.text))
+    return spans.coverage_rows(*aligned.spans(threshold), units)
 
 
 @_of_characters
-def _exact(found: Characters, threshold: float) -> Floats:
-    counts = spans.exact_counts(*found.spans(threshold))
+def _partial_characters(aligned: Characters, threshold: float) -> Floats:
+    return spans.coverage_rows(*aligned.spans(threshold))
+
+
+@_of_characters
+def _overlap(aligned: Characters, threshold: float) -> Floats:
+    return spans.overlap_rows(*aligned.spans(threshold))
+
+
+@_of_characters
+def _exact(aligned: Characters, threshold: float) -> Floats:
+    counts = spans.exact_counts(*aligned.spans(threshold))
     return np.array([[counts.tp, counts.fp, counts.fn]])
 
 
 @_of_characters
-def _mushroom_iou(found: Characters, threshold: float) -> Floats:
-    hard = runs((found.gold > 0.5) & found.judged)  # above, not from: the task's own rule
-    return np.array([[spans.mushroom_iou(hard, runs(found.predicted_mask(threshold)))]])
+def _mushroom_iou(aligned: Characters, threshold: float) -> Floats:
+    hard = runs((aligned.gold > 0.5) & aligned.judged)  # above, not from: the task's own rule
+    return np.array([[spans.mushroom_iou(hard, runs(aligned.predicted_mask(threshold)))]])
 
 
 @_of_characters
-def _mushroom_cor(found: Characters, _: float) -> Floats:
-    return np.array([[spans.mushroom_cor(found.gold[found.judged], found.score[found.judged])]])
+def _mushroom_cor(aligned: Characters, _: float) -> Floats:
+    return np.array([[spans.mushroom_cor(aligned.gold[aligned.judged], aligned.score[aligned.judged])]])
 
 
 def _coverage(example: Example, judgement: Judgement, _: float) -> Floats | None:
@@ -104,8 +115,13 @@ def _coverage(example: Example, judgement: Judgement, _: float) -> Floats | None
 
 
 def _omitted(example: Example, judgement: Judgement, threshold: float) -> Floats | None:
-    pair = omitted_sources(example, judgement, threshold)
-    return None if pair is None else _counts(*pair)
+    pair = source_scores(example, judgement)
+    return None if pair is None else _counts(pair[0], pair[1] >= threshold)
+
+
+def _source_scores(example: Example, judgement: Judgement, _: float) -> Floats | None:
+    pair = source_scores(example, judgement)
+    return None if pair is None else np.column_stack(pair)
 
 
 def _pair_member(example: Example, judgement: Judgement, _: float) -> Floats | None:
@@ -177,9 +193,9 @@ def _word_scores(is_stop_word: Callable[[str], bool] | None) -> Project:
     """(label, score) of each word of a response that is not a stop word."""
 
     @_of_characters
-    def project(found: Characters, _: float) -> Floats | None:
-        units = found.judged_units(word_units(found.text, is_stop_word=is_stop_word))
-        return np.column_stack(found.unit_scores(units)) if len(units) else None
+    def project(aligned: Characters, _: float) -> Floats | None:
+        units = aligned.judged_units(word_units(aligned.text, is_stop_word=is_stop_word))
+        return np.column_stack(aligned.unit_scores(units)) if len(units) else None
 
     return project
 
@@ -207,7 +223,7 @@ def source_word_roc_auc(
     """ROC AUC over the words of sources that must be covered and are not stop words; see `word_roc_auc`.
 
     >>> source_word_roc_auc().level
-    'coverage'
+    'source'
     """
 
     def project(example: Example, judgement: Judgement, _: float) -> Floats | None:
@@ -215,7 +231,7 @@ def source_word_roc_auc(
         return np.column_stack(pair) if pair is not None and pair[0].size else None
 
     text = "Chance that an omitted word of a source scores above another word"
-    return Metric(name, "coverage", text, "Chang et al. 2024, §5.3", project, _ROC_AUC, needs_threshold=False)
+    return Metric(name, "source", text, "Chang et al. 2024, §5.3", project, _ROC_AUC, needs_threshold=False)
 
 
 _TABLE = [
@@ -374,7 +390,7 @@ _TABLE = [
     ),
     Metric(
         "omission_recall",
-        "coverage",
+        "source",
         "Share of omitted sources (arguments) that were found",
         "Chang et al. 2024, §3 (errors by argument)",
         _omitted,
@@ -382,7 +398,7 @@ _TABLE = [
     ),
     Metric(
         "omission_f1",
-        "coverage",
+        "source",
         "F1 over sources (arguments)",
         "Chang et al. 2024, §3 (errors by argument)",
         _omitted,
@@ -392,6 +408,16 @@ _TABLE = [
 ]
 
 METRICS: dict[str, Metric] = {entry.name: entry for entry in _TABLE}
+
+# for each level of a metric, the (label, score) rows of the units that it counts, to fit its threshold on
+LABELLED_SCORES: dict[str, Project] = {
+    "response": _score,
+    "token": _token_scores,
+    "character": _character_scores,
+    "span": _token_scores,
+    "coverage": _coverage,
+    "source": _source_scores,
+}
 
 
 def metric(name: str) -> Metric:

@@ -43,7 +43,9 @@ def confusion(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None 
 
 
 def accuracy(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """The share of right decisions: [0, 1], 1 = all right. B §5 (Acc), C §2.4.
+    """The share of right decisions: [0, 1], 1 = all right.
+
+    Liu et al. 2022, §5 (Acc); George and Stuhlmüller 2023, §2.4.
 
     >>> accuracy([1, 1, 0, 0], [1, 0, 0, 0])
     0.75
@@ -61,9 +63,10 @@ def balanced_accuracy(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike
 
 
 def g_mean(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """The geometric mean of both classes' recalls: [0, 1], 0 = one class wholly wrong, 1 = all right. B §5.
+    """The geometric mean of both classes' recalls: [0, 1], 0 = one class wholly wrong, 1 = all right.
 
-    B's table 2 bears the definition out, except for its RoBERTa row (recalls 74.76 and 70.67 give 72.69, not 70.94).
+    Liu et al. 2022, §5. Table 2 there agrees with this, except for its RoBERTa row (recalls 74.76 and 70.67 give 72.69,
+    not 70.94).
 
     >>> g_mean([1, 1, 0, 0], [1, 0, 0, 0]) == (0.5 * 1.0) ** 0.5
     True
@@ -76,7 +79,7 @@ def precision(
 ) -> float:
     """The share of items called `positive` that are: [0, 1], 1 = no false alarm; undefined where none was called so.
 
-    `positive=False` gives the precision of the class "not hallucinated" (B §5 reports both).
+    `positive=False` gives the precision of the class "not hallucinated" (Liu et al. 2022, §5, report both).
 
     >>> precision([1, 1, 0, 0], [1, 0, 0, 0]), precision([1, 1, 0, 0], [1, 0, 0, 0], positive=False)
     (1.0, 0.6666666666666666)
@@ -94,9 +97,10 @@ def recall(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = N
 
 
 def f1(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None, *, positive: bool = True) -> float:
-    """The harmonic mean of precision and recall: [0, 1], 0 = nothing found, 1 = perfect. F1-R of D §4.3.
+    """The harmonic mean of precision and recall: [0, 1], 0 = nothing found, 1 = perfect.
 
-    Undefined where the class is neither in the labels nor in the predictions; 0 where it is in one of them only.
+    F1-R of CH-Wang et al. 2024, §4.3. Undefined where the class is neither in the labels nor in the predictions; 0
+    where it is in one of them only.
 
     >>> f1([1, 1, 0, 0], [1, 0, 0, 0]), f1([1, 1, 0, 0], [1, 0, 0, 0], positive=False)
     (0.6666666666666666, 0.8)
@@ -112,9 +116,10 @@ def _of_class(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None,
 def brier(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
     """The mean squared distance of score and label: [0, 1], 0 = sure and right, 1 = sure and wrong; lower is better.
 
-    Brier 1950. **This is what B's tables 2 and 3 print as "BSS (↓)"**, times 100: B §5 words it as a mean squared
-    error; the seven transformers' values fall as their AUC rises (Pearson -0.95), where a skill score would rise; and
-    19.06 lies below 24.9, the score of always saying the base rate (0.472, which follows from accuracy and recalls).
+    Brier 1950. **This is what Tables 2 and 3 of Liu et al. 2022 print as "BSS (↓)"**, times 100: their §5 describes a
+    mean squared error; the seven transformers' values fall as their AUC rises (Pearson -0.95), where a skill score
+    would rise; and 19.06 lies below 24.9, the score of always saying the base rate (0.472, which follows from accuracy
+    and recalls).
 
     >>> brier([1, 0], [0.8, 0.4])
     0.1
@@ -127,7 +132,8 @@ def brier_skill(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None =
     """One minus the Brier score over that of always saying the base rate: (-∞, 1], 1 = perfect, 0 = no better than the
     base rate, negative = worse; higher is better. Undefined with one class only.
 
-    The base rate is that of `labels`. Not what B prints under "BSS", see `brier`: B's 19.06 is a skill of 0.235.
+    The base rate is that of `labels`. Liu et al. 2022 print another value as "BSS", see `brier`:
+    their 19.06 is a skill of 0.235.
 
     >>> round(brier_skill([1, 0], [0.8, 0.4]), 12)
     0.6

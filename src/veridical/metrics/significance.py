@@ -117,7 +117,7 @@ class AreaTest:
 
 
 def hanley_mcneil(labels: ArrayLike, scores_a: ArrayLike, scores_b: ArrayLike) -> AreaTest:
-    """The test of Hanley & McNeil 1983 for two areas on the same cases (A §5.1).
+    """The test of Hanley & McNeil 1983 for two areas on the same cases (Chang et al. 2024, §5.1).
 
     Each area's standard error is Hanley & McNeil's of 1982, with Q1 = A / (2 - A) and Q2 = 2 A² / (1 + A). The
     correlation r of the areas is `area_correlation` of the mean area and of the mean of the two classes' Pearson
@@ -216,7 +216,9 @@ def _tested(areas: tuple[float, float], r: float, variance: float) -> AreaTest:
 
 
 def bonferroni(p_values: Sequence[float]) -> list[float]:
-    """Each p-value times their number, at most 1: below α with chance at most α for any of them (A §5.1).
+    """Each p-value times their number, at most 1: below α with chance at most α for any of them.
+
+    Chang et al. 2024, §5.1.
 
     >>> bonferroni([0.01, 0.4, 0.2])
     [0.03, 1.0, 0.6000000000000001]

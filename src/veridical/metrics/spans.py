@@ -50,7 +50,7 @@ def coverage_rows(gold: Sequence[Span], predicted: Sequence[Span], units: Units 
     """One row (is it predicted?, share covered by the other side) for each span of one text, *shape* (spans, 2).
 
     A span is a set of `units` (tokens that share a character with it; None = its characters). A span that holds no
-    unit is no span. This is the inside of both sums of D §4.3.
+    unit is no span. This is the inside of both sums of CH-Wang et al. 2024, §4.3.
 
     >>> coverage_rows([Span(0, 4)], [Span(2, 5), Span(9, 10)]).round(2).tolist()
     [[0.0, 0.5], [1.0, 0.67], [1.0, 0.0]]
@@ -83,7 +83,7 @@ def _covered(spans: Sequence[Span], others: Sequence[Span], units: Units | None)
 
 def f1_of_coverages(rows: ArrayLike, weight: ArrayLike | None = None) -> float:
     """F1-Sp of rows from `coverage_rows`: [0, 1], 0 = no overlap anywhere, 1 = each side covers the other
-    (Chwang et al. 2024, §4.3).
+    (CH-Wang et al. 2024, §4.3).
 
     Recall is the mean over gold spans, precision over predicted ones, over all texts alike. With spans on one side
     only it is 0; with none at all it is undefined.
@@ -122,10 +122,10 @@ def f1_of_coverage_sums(sums: Floats) -> float:
 def f1_sp(
     gold: Sequence[Sequence[Span]], predicted: Sequence[Sequence[Span]], units: Sequence[Units] | None = None
 ) -> float:
-    """F1-Sp, span F1 with partial credit, over texts: [0, 1], 0 = no overlap anywhere, 1 = perfect. D §4.3.
+    """F1-Sp, span F1 with partial credit, over texts: [0, 1], 0 = no overlap anywhere, 1 = perfect.
 
-    `units[i]` are the tokens of text i (None: characters are the units). Spans count as they are given: join or
-    clean them first. Undefined if no text has a span on either side.
+    CH-Wang et al. 2024, §4.3. `units[i]` are the tokens of text i (None: characters are the units). Spans count as they
+    are given: join or clean them first. Undefined if no text has a span on either side.
 
     >>> f1_sp([[Span(0, 4)], []], [[Span(2, 6)], []])
     0.5

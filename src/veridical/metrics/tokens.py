@@ -24,7 +24,7 @@ _TOKEN = re.compile(r"\S+")
 
 
 def white_space_tokens(text: str) -> Units:
-    """The tokens of `text` that white space parts, *shape* (k, 2).
+    """The tokens of `text` between white space, *shape* (k, 2).
 
     >>> white_space_tokens("It is  300 m.").tolist()
     [[0, 2], [3, 5], [7, 10], [11, 13]]
@@ -33,17 +33,18 @@ def white_space_tokens(text: str) -> Units:
 
 
 def word_units(text: str, *, is_stop_word: Callable[[str], bool] | None = None) -> Units:
-    """The words of `text` (`core.segment.words`) for which `is_stop_word`, given the lower-cased word, is false.
+    """The words of `text` (`core.segment.words`) that are not stop words, *shape* (k, 2).
 
-    A §5.3 measures words over all that are not stop words.
+    `is_stop_word` is given the lower-cased word, with a plain apostrophe for a typographic one. Chang et al. 2024,
+    §5.3, measure over all words that are not stop words.
 
     >>> word_units("The tower is tall", is_stop_word={"the", "is"}.__contains__).tolist()
     [[4, 9], [13, 17]]
     """
-    found = words(text)
+    spans = words(text)
     if is_stop_word is not None:
-        found = [word for word in found if not is_stop_word(word.of(text).lower())]
-    return np.array([(word.start, word.end) for word in found], dtype=np.int64).reshape(-1, 2)
+        spans = [span for span in spans if not is_stop_word(span.of(text).lower().replace("’", "'"))]
+    return np.array([(span.start, span.end) for span in spans], dtype=np.int64).reshape(-1, 2)
 
 
 def mask(size: int, spans: Iterable[Span]) -> Bools:
@@ -53,7 +54,7 @@ def mask(size: int, spans: Iterable[Span]) -> Bools:
     array([False,  True,  True, False])
     """
     ends = np.array([(span.start, span.end) for span in spans], dtype=np.int64).reshape(-1, 2)
-    _inside(size, ends)
+    _check_inside(size, ends)
     steps = np.bincount(ends[:, 0], minlength=size + 1) - np.bincount(ends[:, 1], minlength=size + 1)
     marked: Bools = np.cumsum(steps)[:size] > 0
     return marked
@@ -65,15 +66,15 @@ def scores_of_characters(size: int, scored: Iterable[tuple[Span, float]]) -> Flo
     >>> scores_of_characters(4, [(Span(0, 3), 0.5), (Span(2, 4), 0.25)])
     array([0.5 , 0.5 , 0.5 , 0.25])
     """
-    given = sorted(scored, key=lambda pair: pair[1])
-    _inside(size, np.array([(span.start, span.end) for span, _ in given], dtype=np.int64).reshape(-1, 2))
-    painted = np.zeros(size)
-    for span, score in given:  # ascending, so that the highest is painted last
-        painted[span.start : span.end] = score
-    return painted
+    ascending = sorted(scored, key=lambda pair: pair[1])
+    _check_inside(size, np.array([(span.start, span.end) for span, _ in ascending], dtype=np.int64).reshape(-1, 2))
+    scores = np.zeros(size)
+    for span, score in ascending:  # the highest is written last
+        scores[span.start : span.end] = score
+    return scores
 
 
-def _inside(size: int, ends: Units) -> None:
+def _check_inside(size: int, ends: Units) -> None:
     if ends.size and ends[:, 1].max() > size:
         start, end = ends[ends[:, 1].argmax()]
         raise SpanError(f"span [{start}, {end}) runs past its text of {size} characters")
@@ -96,8 +97,8 @@ def any_in(marked: Bools, units: Units) -> Bools:
     array([ True, False])
     """
     before = np.r_[0, np.cumsum(marked)]
-    found: Bools = before[units[:, 1]] > before[units[:, 0]]
-    return found
+    marked_units: Bools = before[units[:, 1]] > before[units[:, 0]]
+    return marked_units
 
 
 def highest_in(values: Floats, units: Units) -> Floats:

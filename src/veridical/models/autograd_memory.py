@@ -1,4 +1,4 @@
-"""How a pass through a model that is to be differentiated is run: what it leaves alone, what it keeps, what that costs.
+"""Forward passes that are differentiated: frozen parameters, activation checkpointing, and the memory they take.
 
 Nothing here changes what is computed, and a model is left as it was.
 """
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
+    "activation_checkpointing",
+    "activation_memory",
     "blocks",
     "bytes_needed",
-    "costs",
-    "embedded",
+    "embedding_inputs",
+    "fast_path",
     "free_bytes",
     "frozen",
     "out_of_memory",
-    "quick",
-    "release",
-    "rerunning",
+    "release_memory",
 ]
 
 _PROBE = (16, 32, 64)  # lengths at which memory is measured, to be extended to any length
 _PLAIN_ATTENTION = 640  # tokens up to which attention in plain matrix products is faster in bf16 on a CPU
 
-_costs: WeakKeyDictionary[Any, dict[bool, tuple[float, float, float]]] = WeakKeyDictionary()
+_measured: WeakKeyDictionary[Any, dict[bool, tuple[float, float, float]]] = WeakKeyDictionary()
 
 
 @contextmanager
 def frozen(model: Any) -> Iterator[None]:
-    """Parameters need no gradient and nothing is dropped while this lasts; then all is as before."""
+    """Freeze the parameters and switch off dropout while the context lasts."""
     training, wanted = model.training, [p for p in model.parameters() if p.requires_grad]
     model.train(False)
     for parameter in wanted:
@@ -49,8 +49,8 @@ def frozen(model: Any) -> Iterator[None]:
 
 
 @contextmanager
-def quick(model: Any, tokens: int) -> Iterator[None]:
-    """While this lasts the model runs as `frozen`, and by the faster of two ways to compute the same."""
+def fast_path(model: Any, tokens: int) -> Iterator[None]:
+    """Run the model `frozen`, and by the faster of two ways to compute the same, for `tokens` tokens."""
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import gelu
@@ -78,8 +78,8 @@ def _plain_attention(model: Any, tokens: int) -> bool:
 
 
 @contextmanager
-def rerunning(model: Any, on: bool) -> Iterator[None]:
-    """While this lasts, a block keeps nothing but its input and is run again in each backward pass."""
+def activation_checkpointing(model: Any, on: bool) -> Iterator[None]:
+    """If `on`, keep nothing but each block's input, and run the block again in each backward pass."""
     from torch.utils.checkpoint import checkpoint
 
     def lean(forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -98,7 +98,7 @@ def rerunning(model: Any, on: bool) -> Iterator[None]:
 
 
 def blocks(model: Any) -> list[Any]:
-    """The blocks of the trunk, of encoder and decoder alike: the outermost lists of modules in it."""
+    """Return the blocks of the model without its head, of encoder and decoder alike: its outermost lists of modules."""
     from torch.nn import ModuleList
 
     found: list[Any] = []
@@ -108,27 +108,27 @@ def blocks(model: Any) -> list[Any]:
 
 
 def bytes_needed(model: Any, tokens: int) -> int:
-    """About how many bytes the activations of a text of `tokens` tokens take (measured on short texts, extended)."""
-    fixed, linear, square = costs(model, tokens)
+    """Estimate how many bytes the activations of `tokens` tokens take, from measurements on short texts."""
+    fixed, linear, square = activation_memory(model, tokens)
     return int(fixed + linear * tokens + square * tokens**2)
 
 
-def costs(model: Any, tokens: int) -> tuple[float, float, float]:
-    """Bytes kept for the backward pass of a text of `tokens`: fixed, for each token, and for each pair of tokens."""
-    known, plain = _costs.setdefault(model, {}), _plain_attention(model, tokens)
+def activation_memory(model: Any, tokens: int) -> tuple[float, float, float]:
+    """Return the bytes kept for the backward pass of a text of `tokens`: fixed, per token, and per pair of tokens."""
+    known, plain = _measured.setdefault(model, {}), _plain_attention(model, tokens)
     if plain not in known:
         a, b, c = _PROBE
-        short, middle, long = (_kept(model, n, tokens) for n in _PROBE)
+        short, middle, long = (_saved_bytes(model, n, tokens) for n in _PROBE)
         square = max(0.0, ((long - middle) / (c - b) - (middle - short) / (b - a)) / (c - a))
         linear = max(0.0, (long - middle) / (c - b) - square * (b + c))
         known[plain] = (max(0.0, short - linear * a - square * a * a), linear, square)
     return known[plain]
 
 
-def _kept(model: Any, tokens: int, like: int | None = None) -> int:
-    """Bytes that autograd keeps of one forward pass over `tokens` tokens, without the parameters.
+def _saved_bytes(model: Any, tokens: int, like: int | None = None) -> int:
+    """Return the bytes that autograd keeps of one forward pass over `tokens` tokens, without the parameters.
 
-    The pass is run as one over `like` tokens (None: as many) would be.
+    The pass takes the path that one over `like` tokens (None: as many) would take.
     """
     import torch
 
@@ -148,14 +148,14 @@ def _kept(model: Any, tokens: int, like: int | None = None) -> int:
     leaf = embed(ids).detach().requires_grad_()
     leaves = [leaf, leaf] if getattr(model.config, "is_encoder_decoder", False) else [leaf]
     hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor)
-    with torch.enable_grad(), quick(model, like or tokens), hooks:
-        kept = model.base_model(**embedded(leaves))  # alive until all is counted: an address may be used again
-    del kept
+    with torch.enable_grad(), fast_path(model, like or tokens), hooks:
+        output = model.base_model(**embedding_inputs(leaves))  # alive until all is counted: addresses are used again
+    del output
     return total
 
 
 def free_bytes(device: Any) -> int:
-    """Bytes that may be used: most of what is free; a very large number where that is not known."""
+    """Return most of the bytes that are free on `device`; a very large number where that is not known."""
     import torch
 
     if torch.device(device).type == "cuda":
@@ -167,8 +167,8 @@ def free_bytes(device: Any) -> int:
         return 1 << 60
 
 
-def release() -> None:
-    """Gives back what memory is held for nothing."""
+def release_memory() -> None:
+    """Free memory that is no longer used."""
     import gc
 
     import torch
@@ -179,17 +179,17 @@ def release() -> None:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether it says that memory ran out; a CPU's allocator in torch has no error class of its own."""
+    """Whether memory ran out; torch's allocator for CPUs has no error class of its own."""
     import torch
 
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
-    said = str(error).lower()
-    return any(sign in said for sign in ("defaultcpuallocator", "out of memory", "allocate memory", "enough memory"))
+    message = str(error).lower()
+    return any(sign in message for sign in ("defaultcpuallocator", "out of memory", "allocate memory", "enough memory"))
 
 
-def embedded(leaves: list[Tensor]) -> dict[str, Any]:
-    """The arguments of a model that reads `leaves`: the text's embeddings, or the encoder's and the decoder's."""
+def embedding_inputs(leaves: list[Tensor]) -> dict[str, Any]:
+    """Return the arguments of a model for `leaves`: the text's embeddings, or the encoder's and the decoder's."""
     if len(leaves) == 1:
         return {"inputs_embeds": leaves[0], "use_cache": False}
     return {"inputs_embeds": leaves[0], "decoder_inputs_embeds": leaves[1], "use_cache": False}

@@ -96,14 +96,21 @@ def encode(
     max_tokens: int | None = None,
     max_windows: int | None = None,
 ) -> list[Encoded]:
-    """One sequence, or several windows over its sources where they are longer than the model reads at once.
+    """Return one sequence, or several windows over the sources where they are longer than the model reads at once.
 
-    At most `max_tokens` tokens each (None: as many as the model has positions; of an encoder-decoder the encoder's
-    side) and `max_windows` sequences; whatever is cut is told in `notes`. `template` None is `default_template`'s.
     A token that holds the prompt's last white space and the response's first characters belongs to the response; any
-    other token over that boundary is avoided by tokenising the two apart.
+    other token across that boundary is avoided by tokenising the two apart.
 
-    Raises `CannotJudgeError` if the response is longer than the model reads.
+    Args:
+        model: The model.
+        case: The case; its response is never cut.
+        template: The prompt template; None: `default_template`'s.
+        max_tokens: The most tokens of a sequence (of an encoder-decoder: on the encoder's side); None: as many as the
+            model has positions.
+        max_windows: The most sequences; None: all. What is cut is reported in `notes`.
+
+    Raises:
+        CannotJudgeError: If the response is longer than the model reads.
     """
     template = template or default_template(model)
     around = _around(model)
@@ -121,14 +128,14 @@ def encode(
         room += count  # which the encoder does not read
     if len(tokens.ids) <= room:
         return [_encoded(whole, tokens, start, around, whole.notes)]
-    made = _windows(model, case, template, whole, room, None if max_windows is None else max_windows + 1)
-    if not made:
+    windows = _windows(model, case, template, whole, room, None if max_windows is None else max_windows + 1)
+    if not windows:
         return [_cut_left(whole, tokens, start, room, around)]
-    note = f"the sources did not fit into {budget} tokens and were read in {len(made)} windows"
-    if max_windows is not None and len(made) > max_windows:
+    note = f"the sources did not fit into {budget} tokens and were read in {len(windows)} windows"
+    if max_windows is not None and len(windows) > max_windows:
         note = f"the sources did not fit into {budget} tokens; of their windows only the first {max_windows} were read"
-        made = made[:max_windows]
-    return [_encoded(r, t, s, around, (*whole.notes, note)) for r, t, s in made]
+        windows = windows[:max_windows]
+    return [_encoded(r, t, s, around, (*whole.notes, note)) for r, t, s in windows]
 
 
 def _check_length(model: LocalModel, case: Case, count: int, budget: int, room: int, around: _SpecialTokens) -> None:
@@ -266,8 +273,9 @@ def _encoded(
     spans = _response_spans(rendered, tokens.offsets[start:])
     places = tuple(_source_spans(rendered.sources, tokens.offsets[:start], len(around.before)))
     if around.decoder is not None:
-        ids, above = (*around.decoder, *tokens.ids[start:]), (*around.before, *tokens.ids[:start], *around.after)
-        return Encoded(ids, len(around.decoder), spans, places, notes, above)
+        encoder_ids = (*around.before, *tokens.ids[:start], *around.after)
+        ids = (*around.decoder, *tokens.ids[start:])
+        return Encoded(ids, len(around.decoder), spans, places, notes, encoder_ids)
     ids = (*around.before, *tokens.ids, *around.after)
     return Encoded(ids, len(around.before) + start, spans, places, notes)
 
@@ -338,18 +346,18 @@ def _windows(
     width = room - len(empty.ids) - _LEAST_ROOM // 4  # what a token or two at each joint may cost
     if width < _LEAST_ROOM:
         return []
-    made = []
+    windows = []
     at = 0
     while at < len(pieces):
-        found = _fit(model, case, template, pieces[at : at + width], room)
-        if found is None:
+        fitted = _fit(model, case, template, pieces[at : at + width], room)
+        if fitted is None:
             return []
-        window, taken = found
-        made.append(window)
-        if at + taken >= len(pieces) or len(made) == most:
+        window, taken = fitted
+        windows.append(window)
+        if at + taken >= len(pieces) or len(windows) == most:
             break
         at += max(1, taken - taken // _OVERLAP)
-    return made
+    return windows
 
 
 def _token_pieces(model: LocalModel, case: Case, order: Sequence[Piece]) -> list[Piece]:

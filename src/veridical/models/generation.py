@@ -7,7 +7,8 @@ values); `IncrementalDecoder` says which characters each token stands for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
@@ -274,6 +275,19 @@ class Generation:
         self._decoder.rewind(count)
         self._logits = {n: known for n, known in self._logits.items() if n <= count}
         self._forward.crop(len(self.prompt) + count)
+
+    @contextmanager
+    def counting_passes(self) -> Iterator[None]:
+        """Count the forward passes that something else has the model make while the context lasts."""
+
+        def count(*_: object) -> None:
+            self._forward.passes += 1
+
+        hook = self.model.model.base_model.register_forward_hook(count)
+        try:
+            yield
+        finally:
+            hook.remove()
 
     def is_space(self, token_i: int) -> bool:
         """Whether the token is a space and nothing else, with which some vocabularies begin a word or a number."""

@@ -15,15 +15,15 @@ from weakref import WeakKeyDictionary
 
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.models.autograd_memory import (
+    activation_checkpointing,
     blocks,
     bytes_needed,
-    embedded,
+    embedding_inputs,
+    fast_path,
     free_bytes,
     frozen,
     out_of_memory,
-    quick,
-    release,
-    rerunning,
+    release_memory,
 )
 
 if TYPE_CHECKING:
@@ -60,11 +60,11 @@ class _Head:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """How one call goes about it: `chunk` targets a backward pass, and whether blocks are run again to save memory."""
+class _Schedule:
+    """How the gradients are computed: `chunk` targets per backward pass, and whether with activation checkpointing."""
 
     chunk: int
-    rerun: bool
+    checkpointing: bool
 
 
 _heads: WeakKeyDictionary[Any, _Head | None] = WeakKeyDictionary()
@@ -82,18 +82,28 @@ def salience(
     max_memory: int | None = None,
     notes: list[str] | None = None,
 ) -> np.ndarray:
-    """How much each token bears on each target. *Shape:* (len(ids), len(targets)), float32, signed.
+    """Return how much each token bears on each target. *Shape:* (tokens, targets), float32, signed.
 
-    A target is a position `t >= 1` of `ids`; its column holds, for every token before `t`, the gradient of the score of
-    `ids[t]` as predicted at `t - 1` with respect to that token's input embedding: its dot product with the embedding
-    ("input_x_gradient"), or its length ("l2"). Rows from `t` on are 0. `score` is "logit" or "logprob".
-    For an encoder-decoder, `ids` are the decoder's tokens (its start token first) and the rows of `encoder_ids` come
-    before theirs.
+    A target is a position `t` of `ids`; its column holds, for every token before `t`, the gradient of the score of
+    `ids[t]` (as predicted at `t - 1`) with respect to that token's input embedding. Rows from `t` on are 0.
 
-    `chunk` targets share one backward pass (None: 1 on a CPU, where more gains nothing, and as many as help on a GPU).
-    `max_memory` in bytes bounds what the activations may take (None: most of what is free); above it blocks are run
-    again during each backward pass. What had to be changed, and non-finite columns, are told in `notes`.
-    Raises `InputError` for a target out of range, `CannotJudgeError` if the memory does not suffice.
+    Args:
+        model: A transformers model with a language-model head.
+        ids: The tokens; for an encoder-decoder the decoder's, its start token first.
+        targets: Positions in `ids`, from 1.
+        encoder_ids: The encoder's tokens of an encoder-decoder; their rows come before those of `ids`.
+        kind: What a gradient is reduced to: its dot product with the embedding ("input_x_gradient"), or its length
+            ("l2").
+        score: "logit" or "logprob".
+        chunk: Targets that share a backward pass; None: 1 on a CPU, where more gains nothing, and as many as help on a
+            GPU.
+        max_memory: The most bytes that activations may take; None: most of what is free. Above it blocks are run again
+            during each backward pass.
+        notes: Gets a line for whatever had to be changed, and for non-finite columns.
+
+    Raises:
+        InputError: For a target out of range.
+        CannotJudgeError: If the memory does not suffice.
     """
     import numpy as np
 
@@ -106,21 +116,21 @@ def salience(
         raise InputError(
             f"target {wrong[0]} of {len(ids)} tokens", hint="a target has a token before it: 1 to the last"
         )
-    told = notes if notes is not None else []
-    above = len(encoder_ids or ())
-    values = np.zeros((above + len(ids), len(targets)), dtype=np.float32)
-    for columns in _segments(targets, above):
+    notes = [] if notes is None else notes
+    encoder_length = len(encoder_ids or ())
+    values = np.zeros((encoder_length + len(ids), len(targets)), dtype=np.float32)
+    for columns in _segments(targets, encoder_length):
         part = [targets[c] for c in columns]
         job = _Job(model, list(ids[: max(part)]), part, [ids[t] for t in part], list(encoder_ids or ()), kind, score)
-        found = _within_memory(job, chunk, max_memory, told)
+        found = _within_memory(job, chunk, max_memory, notes)
         values[: len(found), columns] = found
     broken = int((~np.isfinite(values).all(axis=0)).sum())
     if broken:
-        told.append(f"the gradients of {broken} of {len(targets)} tokens are not finite; fp32 or bf16 may help")
+        notes.append(f"the gradients of {broken} of {len(targets)} tokens are not finite; fp32 or bf16 may help")
     return values
 
 
-def _segments(targets: Sequence[int], above: int) -> list[list[int]]:
+def _segments(targets: Sequence[int], encoder_length: int) -> list[list[int]]:
     """The columns in groups that share a forward pass, which ends at the group's last target.
 
     A later end makes every backward pass longer, a group more costs one forward pass more; this takes the cheapest.
@@ -130,7 +140,7 @@ def _segments(targets: Sequence[int], above: int) -> list[list[int]]:
     for count in range(1, min(_SEGMENTS, len(order)) + 1):
         edges = [round(i * len(order) / count) for i in range(count + 1)]
         groups = [order[a:b] for a, b in pairwise(edges)]
-        cost = sum((len(g) + 1.5) * (above + targets[g[-1]]) for g in groups)
+        cost = sum((len(g) + 1.5) * (encoder_length + targets[g[-1]]) for g in groups)
         if cost < best[0]:
             best = (cost, groups)
     return best[1]
@@ -154,19 +164,19 @@ class _Job:
 
 
 def _within_memory(job: _Job, chunk: int | None, max_memory: int | None, notes: list[str]) -> np.ndarray:
-    """The job's values under the first plan that fits: smaller chunks first, then blocks run again."""
-    plan = _plan(job, chunk, max_memory, notes)
+    """The job's values under the first schedule that fits: smaller chunks first, then blocks run again."""
+    schedule = _schedule(job, chunk, max_memory, notes)
     while True:
         try:
-            return _run(job, plan)
+            return _run(job, schedule)
         except (RuntimeError, MemoryError) as error:  # torch.OutOfMemoryError is a RuntimeError
             if not out_of_memory(error):
                 raise
-        release()
-        if plan.chunk > 1:
-            plan = _Plan(max(1, plan.chunk // 4), plan.rerun)
-        elif not plan.rerun:
-            plan = _Plan(1, True)
+        release_memory()
+        if schedule.chunk > 1:
+            schedule = _Schedule(max(1, schedule.chunk // 4), schedule.checkpointing)
+        elif not schedule.checkpointing:
+            schedule = _Schedule(1, True)
         else:
             raise CannotJudgeError(
                 f"the gradients of a text of {job.length} tokens do not fit into memory",
@@ -175,7 +185,7 @@ def _within_memory(job: _Job, chunk: int | None, max_memory: int | None, notes: 
         _tell(notes, "out of memory: gradients were computed in smaller steps")
 
 
-def _plan(job: _Job, chunk: int | None, max_memory: int | None, notes: list[str]) -> _Plan:
+def _schedule(job: _Job, chunk: int | None, max_memory: int | None, notes: list[str]) -> _Schedule:
     import torch
 
     needed, depth = bytes_needed(job.model, job.length), len(blocks(job.model)) or 1
@@ -191,24 +201,28 @@ def _plan(job: _Job, chunk: int | None, max_memory: int | None, notes: list[str]
                 hint="allow more memory or give a smaller window",
             )
         _tell(notes, "little memory: blocks were run again for each gradient, which takes twice the time")
-        return _Plan(1, True)
+        return _Schedule(1, True)
     if chunk is None:
         chunk = 1 if torch.device(job.model.device).type == "cpu" else max(1, _GPU_TOKENS // job.length)
-    return _Plan(max(1, min(chunk, len(job.targets), int((budget - needed) / max(working, 1)))), False)
+    return _Schedule(max(1, min(chunk, len(job.targets), int((budget - needed) / max(working, 1)))), False)
 
 
-def _run(job: _Job, plan: _Plan) -> np.ndarray:
+def _run(job: _Job, schedule: _Schedule) -> np.ndarray:
     """*Shape:* (tokens read, targets)."""
     import torch
 
     embed = job.model.get_input_embeddings()
     texts = [job.encoder_ids, job.ids] if job.encoder_ids else [job.ids]
     leaves = [embed(torch.tensor([ids], device=embed.weight.device)).detach().requires_grad_() for ids in texts]
-    with torch.enable_grad(), quick(job.model, job.length), rerunning(job.model, plan.rerun):
+    with (
+        torch.enable_grad(),
+        fast_path(job.model, job.length),
+        activation_checkpointing(job.model, schedule.checkpointing),
+    ):
         outputs, seeds = _outputs(job, leaves)
         columns: list[Tensor] = []
-        for start in range(0, len(seeds), plan.chunk):
-            grads = _gradients(outputs, seeds, range(start, min(start + plan.chunk, len(seeds))), leaves)
+        for start in range(0, len(seeds), schedule.chunk):
+            grads = _gradients(outputs, seeds, range(start, min(start + schedule.chunk, len(seeds))), leaves)
             columns += [_reduce(grad, leaves, job.kind) for grad in zip(*grads, strict=True)]
     return torch.stack(columns, dim=1).cpu().numpy()
 
@@ -224,7 +238,7 @@ def _outputs(job: _Job, leaves: list[Tensor]) -> tuple[Tensor, Tensor]:
     at = torch.tensor(job.targets, device=leaves[-1].device) - 1
     tokens = torch.tensor(job.tokens, device=leaves[-1].device)
     head = _head(job.model)
-    inputs = embedded(leaves)
+    inputs = embedding_inputs(leaves)
     if head is None:
         logits = job.model(**inputs).logits[0, at].float()
         scores = logits.log_softmax(-1) if job.score == "logprob" else logits

@@ -64,13 +64,18 @@ class LocalModel:
         return int(found) if found else self.max_positions
 
     @property
+    def dtype_name(self) -> str:
+        """The precision as `load` names it."""
+        return {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}[str(self.dtype).removeprefix("torch.")]
+
+    @property
     def model_type(self) -> str:
         """The architecture as the configuration names it ("llama", "gpt2" …)."""
         return str(self.model.config.get_text_config().model_type)
 
 
 def require_models() -> None:
-    """Nothing, if torch and transformers are there; `MissingExtraError` otherwise."""
+    """Raise `MissingExtraError` unless torch and transformers are installed."""
     try:
         import torch  # noqa: F401
         import transformers  # noqa: F401
@@ -91,14 +96,21 @@ def load(
     trust_remote_code: bool = False,
     kinds: tuple[Kind, ...] = ("causal",),
 ) -> LocalModel:
-    """The model in the folder `spec`, or that of the hub name "owner/model" if there is no such folder.
+    """Return the model in the folder `spec`, or that of the hub name "owner/model" if there is no such folder.
 
-    `device` is "auto" (a GPU where there is one), "cpu", "cuda", "cuda:N" or "mps"; `dtype` is "auto" (bf16 where the
-    device computes in it, else fp32), "fp32", "bf16" or "fp16". `kinds` are those that the caller can work with.
-    A hub model's commit is looked up once and pinned; name one with `revision` to get the same weights every time.
+    Args:
+        spec: A folder or a hub name.
+        revision: The commit of a hub model; None: looked up once and pinned. Name one to get the same weights every
+            time.
+        device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:N" or "mps".
+        dtype: "auto" (bf16 where the device computes in it, else fp32), "fp32", "bf16" or "fp16".
+        trust_remote_code: Whether code of the model's repository may run.
+        kinds: What the caller can work with.
 
-    Raises `InputError` for a folder without configuration or safetensors, a tokenizer without offsets, or a model of
-    another kind; `MissingExtraError` without torch or transformers.
+    Raises:
+        InputError: For a folder without configuration or safetensors, a tokenizer without offsets, or a model of
+            another kind.
+        MissingExtraError: Without torch or transformers.
     """
     if dtype not in DTYPES:
         raise UnknownNameError("dtype", dtype, DTYPES)
@@ -194,8 +206,9 @@ def _load(
     except (OSError, ValueError, KeyError) as error:
         if isinstance(error, InputError):
             raise
+        reason = str(error).strip().split("\n", 1)[0] or type(error).__name__
         raise InputError(
-            f"the model {place!r} cannot be loaded: {_first_line(error)}",
+            f"the model {place!r} cannot be loaded: {reason}",
             hint="a folder in Hugging Face format with safetensors and a fast tokenizer is needed"
             if local
             else "there is no such folder; as a hub name it needs the network and safetensors weights",
@@ -218,7 +231,7 @@ def _load(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """While it lasts, transformers draws no progress bars and reports errors only."""
+    """Switch off the progress bars and warnings of transformers while the context lasts."""
     from transformers.utils import logging
 
     shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
@@ -232,10 +245,6 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().split("\n", 1)[0] or type(error).__name__
-
-
 def _kind(config: Any) -> Kind:
     from transformers.models.auto.modeling_auto import (
         MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as DECODERS,
@@ -247,7 +256,7 @@ def _kind(config: Any) -> Kind:
     if getattr(config, "is_encoder_decoder", False):
         return "seq2seq"
     named = " ".join(getattr(config, "architectures", None) or ())
-    if config.model_type in ENCODERS:  # BERT and its kin are listed as decoders, too, for a rare use
+    if config.model_type in ENCODERS:  # BERT and the like are also listed as decoders, for a rare use
         return "causal" if getattr(config, "is_decoder", False) and re.search("CausalLM|LMHead", named) else "encoder"
     return "causal" if config.model_type in DECODERS or re.search("CausalLM|LMHead", named) else "encoder"
 

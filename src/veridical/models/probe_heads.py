@@ -1,7 +1,8 @@
 """Probes on a language model's hidden states, as functions of arrays: linear, attention-pooling, small MLP, ensemble.
 
-Chwang et al. 2024, section 4.1. Every kind first projects a hidden state to a few numbers; all else works on those. So
-the scores of all prefixes of a response cost O(tokens), and `Live` keeps O(1) numbers a probe while a text is written.
+CH-Wang et al. 2024, section 4.1. Every kind first projects a hidden state to a few numbers; all else works on those. So
+the scores of all prefixes of a response cost O(tokens), and `StreamingProbes` keeps O(1) numbers per probe while a text
+is generated.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from veridical.core.errors import InputError, UnknownNameError
 
-__all__ = ["KINDS", "OBJECTIVES", "Live", "Probes", "from_tensors", "running_mean", "score", "sigmoid"]
+__all__ = ["KINDS", "OBJECTIVES", "Probes", "StreamingProbes", "from_tensors", "running_mean", "score", "sigmoid"]
 
 KINDS = ("linear", "pooling", "mlp")
 OBJECTIVES = ("token", "response")
@@ -129,8 +130,8 @@ def from_tensors(
     return Probes(kind, objective, sublayers, mix_bias=mix_bias, **dict(tensors))
 
 
-class Live:
-    """The running state of `probes` over `batch` responses that are being written; O(1) numbers a probe and response.
+class StreamingProbes:
+    """Running scores of `probes` over `batch` responses being generated: O(1) numbers per probe and response.
 
     `step` takes the states of the next token and gives the scores that `score` gives offline (to 1e-5).
     """

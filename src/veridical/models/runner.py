@@ -1,4 +1,4 @@
-"""One forward pass for all that detectors read of a response: log-probabilities, entropy, rank and hidden states.
+"""One forward pass for all that detectors need of a response: log-probabilities, entropy, rank and hidden states.
 
 Sequences are batched by length; what comes out does not depend on the batch, its order or the side of the padding
 (to 1e-5 in fp32). The language-model head is applied to the response's positions only, in bounded pieces.
@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,12 +20,12 @@ from veridical.core.errors import InputError
 from veridical.models.autograd_memory import out_of_memory
 from veridical.models.encode import Encoded
 from veridical.models.load import FORCED, LocalModel
-from veridical.models.sublayers import check_layout, sublayer_count, tapped
+from veridical.models.sublayers import capture_sublayers, check_layout, sublayer_count
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Result", "Runner", "Want"]
+__all__ = ["RequestedOutputs", "Result", "Runner"]
 
 _log = logging.getLogger(__name__)
 _SHARD = 512  # sequences whose results are held back for the sake of batching by length
@@ -36,11 +36,15 @@ _OWN_POSITIONS = frozenset({"roberta", "xlm-roberta", "camembert"})
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
-    """What to read at each token of the response.
+class RequestedOutputs:
+    """What to return for each token of the response.
 
-    `logprobs`: log p of the token given all before it; `entropy`: of the distribution that it was drawn from, in nats;
-    `rank`: 1 for the likeliest token. `sublayers`: whose outputs to keep ("all": 2L, see `sublayers`), as `dtype`.
+    Attributes:
+        logprobs: Log p of the token given all before it.
+        entropy: That of the distribution that it is drawn from, in nats.
+        rank: 1 for the most probable token.
+        sublayers: Whose outputs to return ("all": 2L, see `veridical.models.sublayers`).
+        dtype: Theirs.
     """
 
     logprobs: bool = True
@@ -57,11 +61,14 @@ class Want:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """What was read of one sequence; index i is the i-th token of the response.
+    """The outputs for one sequence; index i is the i-th token of the response.
 
-    `logprob`, `entropy`, `rank`: (tokens,), None where not wanted; NaN (rank 0) at a first token that nothing predicts.
-    `hidden[sublayer]`: (tokens, width), at the token's own position. `failed` says why there is nothing to read (out
-    of memory, numbers that are not finite); every array is None or absent then.
+    Attributes:
+        logprob, entropy, rank: *Shape:* (tokens,); None where not requested. NaN (rank 0) at a first token that nothing
+            predicts.
+        hidden: By sublayer, at the token's own position. *Shape:* (tokens, width).
+        notes: What is to be said about the run.
+        failed: Why there are no outputs (out of memory, numbers that are not finite); None if there are.
     """
 
     logprob: np.ndarray | None = None
@@ -96,23 +103,24 @@ class Runner:
         self._checked = False
         self._split_head: bool | None = None
 
-    def run(self, encoded: Sequence[Encoded], want: Want | None = None) -> Iterator[Result]:
-        """One result for each sequence, in the same order.
+    def run(self, encoded: Sequence[Encoded], requested: RequestedOutputs | None = None) -> Iterator[Result]:
+        """Yield one result per sequence, in the same order.
 
-        Raises `InputError` where log-probabilities are wanted of a model without a language-model head, or sublayers of
-        an architecture that is not known.
+        Raises:
+            InputError: If log-probabilities are requested of a model without a language-model head, or sublayers of an
+                unknown architecture.
         """
-        want = want or Want()
-        if want.head and self.model.kind not in FORCED:
+        requested = requested or RequestedOutputs()
+        if requested.head and self.model.kind not in FORCED:
             raise InputError(f"{self.model.name} is no decoder", hint="it has hidden states, but no log-probabilities")
-        taps = self._taps(want)
-        if want.head and self._split_head is None:
+        sublayers = self._sublayers(requested)
+        if requested.head and self._split_head is None:
             self._split_head = _head_runs_apart(self.model)
         for at in range(0, len(encoded), _SHARD):
-            yield from self._shard(encoded[at : at + _SHARD], want, taps)
+            yield from self._shard(encoded[at : at + _SHARD], requested, sublayers)
 
-    def _taps(self, want: Want) -> tuple[int, ...]:
-        if not want.sublayers:
+    def _sublayers(self, requested: RequestedOutputs) -> tuple[int, ...]:
+        if not requested.sublayers:
             return ()
         if self.model.kind == "seq2seq":
             raise InputError(
@@ -122,13 +130,15 @@ class Runner:
             check_layout(self.model)
             self._checked = True
         count = sublayer_count(self.model)
-        taps = tuple(range(count)) if want.sublayers == "all" else tuple(want.sublayers)
-        wrong = [i for i in taps if not 0 <= i < count]
+        sublayers = tuple(range(count)) if requested.sublayers == "all" else tuple(requested.sublayers)
+        wrong = [i for i in sublayers if not 0 <= i < count]
         if wrong:
             raise InputError(f"there is no sublayer {wrong[0]}", hint=f"the model has sublayers 0 to {count - 1}")
-        return taps
+        return sublayers
 
-    def _shard(self, encoded: Sequence[Encoded], want: Want, taps: tuple[int, ...]) -> list[Result]:
+    def _shard(
+        self, encoded: Sequence[Encoded], requested: RequestedOutputs, sublayers: tuple[int, ...]
+    ) -> list[Result]:
         results: list[Result | None] = [None] * len(encoded)
         order = sorted(range(len(encoded)), key=lambda i: -encoded[i].tokens)
         limit = self.max_batch_tokens
@@ -136,23 +146,25 @@ class Runner:
         at = 0
         while at < len(order):
             chosen, longest = _fitting(encoded, order[at:], limit)
-            made = self._try([encoded[i] for i in chosen], want, taps)
-            if made is None and len(chosen) > 1:
+            batch = self._try([encoded[i] for i in chosen], requested, sublayers)
+            if batch is None and len(chosen) > 1:
                 limit = longest * (len(chosen) // 2)
                 shrunk = (f"out of memory with {len(chosen)} sequences of {longest} tokens; went on with half",)
                 _log.warning(shrunk[0])
                 continue
-            if made is None:
-                made = [Result(failed=f"out of memory with one sequence of {longest} tokens")]
-            for i, result in zip(chosen, made, strict=True):
-                results[i] = result if not shrunk or result.failed else _noted(result, shrunk)
+            if batch is None:
+                batch = [Result(failed=f"out of memory with one sequence of {longest} tokens")]
+            for i, result in zip(chosen, batch, strict=True):
+                results[i] = result if result.failed else replace(result, notes=result.notes + shrunk)
             at += len(chosen)
         return [result for result in results if result is not None]
 
-    def _try(self, batch: Sequence[Encoded], want: Want, taps: tuple[int, ...]) -> list[Result] | None:
+    def _try(
+        self, batch: Sequence[Encoded], requested: RequestedOutputs, sublayers: tuple[int, ...]
+    ) -> list[Result] | None:
         """The results of one batch; None if memory ran out."""
         try:
-            return self._batch(batch, want, taps)
+            return self._batch(batch, requested, sublayers)
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
@@ -162,7 +174,7 @@ class Runner:
             torch.cuda.empty_cache()
         return None
 
-    def _batch(self, batch: Sequence[Encoded], want: Want, taps: tuple[int, ...]) -> list[Result]:
+    def _batch(self, batch: Sequence[Encoded], requested: RequestedOutputs, sublayers: tuple[int, ...]) -> list[Result]:
         import torch
 
         inputs, shifts = self._padded(batch)
@@ -171,19 +183,19 @@ class Runner:
 
         def take(index: int, output: torch.Tensor) -> None:
             flat = output.reshape(-1, output.shape[-1])  # OPT's is flat already
-            hidden[index] = flat.index_select(0, rows).to(getattr(torch, want.dtype))
+            hidden[index] = flat.index_select(0, rows).to(getattr(torch, requested.dtype))
 
         with torch.inference_mode():
-            with tapped(self.model, taps, take) if taps else nullcontext():
-                states = self._states(inputs, want)
-            heads = self._heads(states, batch, rows, want) if want.head else {}
+            with capture_sublayers(self.model, sublayers, take) if sublayers else nullcontext():
+                states = self._states(inputs, requested)
+            heads = self._heads(states, batch, rows, requested) if requested.head else {}
             kept = {i: tensor.cpu().numpy() for i, tensor in hidden.items()}
         return _split(batch, heads, kept)
 
-    def _states(self, inputs: dict[str, torch.Tensor], want: Want) -> torch.Tensor:
+    def _states(self, inputs: dict[str, torch.Tensor], requested: RequestedOutputs) -> torch.Tensor:
         """(batch, width, …): the last hidden states, or all logits of a model whose head cannot be run apart."""
         model = self.model.model
-        if not self._split_head and (want.head or self.model.kind == "seq2seq"):
+        if not self._split_head and (requested.head or self.model.kind == "seq2seq"):
             logits: torch.Tensor = model(**inputs, use_cache=False).logits
             return logits
         options = {} if self.model.kind == "encoder" else {"use_cache": False}
@@ -194,19 +206,20 @@ class Runner:
         """The model's inputs, and how far to the right each sequence was moved."""
         import torch
 
-        pad = _pad_id(self.model.tokenizer)
+        tokenizer = self.model.tokenizer
+        pad = next((int(i) for i in (tokenizer.pad_token_id, tokenizer.eos_token_id) if i is not None), 0)
         ids, mask, shifts = _rectangle([e.ids for e in batch], pad, self.padding)
         inputs = {"input_ids": ids, "attention_mask": mask}
         if self.model.kind == "seq2seq":
-            above, seen, _ = _rectangle([e.encoder_ids for e in batch], pad, self.padding)
-            inputs = {"input_ids": above, "attention_mask": seen}
+            encoder_ids, encoder_mask, _ = _rectangle([e.encoder_ids for e in batch], pad, self.padding)
+            inputs = {"input_ids": encoder_ids, "attention_mask": encoder_mask}
             inputs |= {"decoder_input_ids": ids, "decoder_attention_mask": mask}
         if self._positions:
             inputs["position_ids"] = np.maximum(mask.cumsum(1) - 1, 0)
         return {name: torch.from_numpy(a).to(self.model.device) for name, a in inputs.items()}, shifts
 
     def _heads(
-        self, states: torch.Tensor, batch: Sequence[Encoded], rows: torch.Tensor, want: Want
+        self, states: torch.Tensor, batch: Sequence[Encoded], rows: torch.Tensor, requested: RequestedOutputs
     ) -> dict[str, np.ndarray]:
         """What the language-model head says, one number a response token of the whole batch, in order."""
         import torch
@@ -221,21 +234,22 @@ class Runner:
             before = (rows[at : at + step] - 1).clamp(min=0)
             states = flat.index_select(0, before)
             logits = _finished(self.model.model.config, head(states)) if self._split_head else states
-            _read(logits.float(), targets[at : at + step], want, parts)
-        wanted = {"logprob": want.logprobs, "entropy": want.entropy, "rank": want.rank}
-        return {name: torch.cat(parts[name]).cpu().numpy() for name in wanted if wanted[name] and len(rows)}
+            _append_outputs(logits.float(), targets[at : at + step], requested, parts)
+        named = {"logprob": requested.logprobs, "entropy": requested.entropy, "rank": requested.rank}
+        return {name: torch.cat(parts[name]).cpu().numpy() for name in named if named[name] and len(rows)}
 
 
 def _fitting(encoded: Sequence[Encoded], order: Sequence[int], limit: int) -> tuple[list[int], int]:
     """The first of `order` that fit into `limit` tokens with their padding (one at least), and each one's width."""
     chosen: list[int] = []
-    longest = above = below = 0
+    longest = encoder_length = decoder_length = 0
     for i in order:
-        above, below = max(above, len(encoded[i].encoder_ids)), max(below, len(encoded[i].ids), 1)
-        if chosen and (len(chosen) + 1) * (above + below) > limit:
+        encoder_length = max(encoder_length, len(encoded[i].encoder_ids))
+        decoder_length = max(decoder_length, len(encoded[i].ids), 1)
+        if chosen and (len(chosen) + 1) * (encoder_length + decoder_length) > limit:
             break
         chosen.append(i)
-        longest = above + below
+        longest = encoder_length + decoder_length
     return chosen, longest
 
 
@@ -255,16 +269,18 @@ def _rectangle(
     return ids, mask, shifts
 
 
-def _read(logits: torch.Tensor, targets: torch.Tensor, want: Want, parts: dict[str, list[torch.Tensor]]) -> None:
-    """Adds what is wanted of `logits`, (tokens, vocabulary) in fp32, to `parts`."""
+def _append_outputs(
+    logits: torch.Tensor, targets: torch.Tensor, requested: RequestedOutputs, parts: dict[str, list[torch.Tensor]]
+) -> None:
+    """Add what is requested of `logits`, (tokens, vocabulary) in fp32, to `parts`."""
     import torch
 
     total = torch.logsumexp(logits, -1)
     chosen = logits.gather(1, targets[:, None])[:, 0]
     parts["logprob"].append(chosen - total)
-    if want.rank:
+    if requested.rank:
         parts["rank"].append((logits > chosen[:, None]).sum(-1) + 1)
-    if want.entropy:
+    if requested.entropy:
         logprobs = logits - total[:, None]
         # p log p is 0 where p is, also for a token whose logit is minus infinity
         parts["entropy"].append(torch.special.entr(logprobs.exp()).sum(-1))
@@ -332,15 +348,3 @@ def _split(batch: Sequence[Encoded], heads: dict[str, np.ndarray], hidden: dict[
             array[: e.scored_from] = 0 if name == "rank" else np.nan
         results.append(Result(read.get("logprob"), read.get("entropy"), read.get("rank"), kept))
     return results
-
-
-def _noted(result: Result, notes: tuple[str, ...]) -> Result:
-    return Result(result.logprob, result.entropy, result.rank, result.hidden, result.notes + notes)
-
-
-def _pad_id(tokenizer: Any) -> int:
-    """Any token will do, as it is masked."""
-    for found in (tokenizer.pad_token_id, tokenizer.eos_token_id):
-        if found is not None:
-            return int(found)
-    return 0

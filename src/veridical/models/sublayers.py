@@ -18,7 +18,7 @@ from veridical.models.load import LocalModel
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["LAYOUTS", "Layout", "check_layout", "layout_of", "sublayer_count", "tapped"]
+__all__ = ["LAYOUTS", "Layout", "capture_sublayers", "check_layout", "layout_of", "sublayer_count"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +94,16 @@ def _output(output: Any) -> torch.Tensor:
 
 
 @contextmanager
-def tapped(model: LocalModel, sublayers: Sequence[int], take: Callable[[int, torch.Tensor], None]) -> Iterator[None]:
-    """While it lasts, `take(sublayer, output)` gets each named sublayer's output at every forward pass.
+def capture_sublayers(
+    model: LocalModel, sublayers: Sequence[int], capture: Callable[[int, torch.Tensor], None]
+) -> Iterator[None]:
+    """Pass each named sublayer's output to `capture(sublayer, output)` at every forward pass while the context lasts.
 
-    Outputs are (batch, tokens, width), or (batch * tokens, width) in OPT; the tensor may be changed by the model
-    afterwards, so `take` copies what it keeps. Raises `InputError` for a sublayer that is not there.
+    Outputs are (batch, tokens, width), or (batch * tokens, width) in OPT; the model may change the tensor afterwards,
+    so `capture` copies what it keeps.
+
+    Raises:
+        InputError: If there is no such sublayer.
     """
     layout = layout_of(model)
     blocks = _blocks(model, layout)
@@ -107,7 +112,7 @@ def tapped(model: LocalModel, sublayers: Sequence[int], take: Callable[[int, tor
         raise InputError(f"there is no sublayer {wrong[0]}", hint=f"the model has sublayers 0 to {2 * len(blocks) - 1}")
 
     def hook(index: int) -> Callable[[Any, Any, Any], None]:
-        return lambda module, arguments, output: take(index, _output(output))
+        return lambda module, arguments, output: capture(index, _output(output))
 
     handles = []
     try:
@@ -121,9 +126,9 @@ def tapped(model: LocalModel, sublayers: Sequence[int], take: Callable[[int, tor
 
 
 def check_layout(model: LocalModel) -> None:
-    """Nothing, if in every block what comes in plus the two sublayers is what comes out (before each post-norm).
+    """Raise `InputError` unless each block's input plus its two sublayers is its output (before each post-norm).
 
-    Raises `InputError` otherwise: the table does not fit this version of the architecture.
+    Otherwise the table does not fit this version of the architecture.
     """
     import torch
 
@@ -166,11 +171,14 @@ def _trace(model: LocalModel, layout: Layout, blocks: Sequence[Any]) -> tuple[li
     def after(module: Any, arguments: Any, output: Any) -> None:
         went.append(_output(output).detach().clone())
 
+    def keep(sublayer: int, output: torch.Tensor) -> None:
+        parts[sublayer] = output.detach().clone()
+
     def norm(block: int, half: int) -> Callable[[Any, Any, Any], None]:
-        def keep(module: Any, arguments: Any, output: Any) -> None:
+        def capture(module: Any, arguments: Any, output: Any) -> None:
             normed[block, half] = (arguments[0].detach().clone(), output.detach().clone())
 
-        return keep
+        return capture
 
     handles = [block.register_forward_pre_hook(before, with_kwargs=True) for block in blocks]
     handles += [block.register_forward_hook(after) for block in blocks]
@@ -178,7 +186,7 @@ def _trace(model: LocalModel, layout: Layout, blocks: Sequence[Any]) -> tuple[li
         for half, path in enumerate(layout.norms or ()):
             handles.append(attrgetter(path)(block).register_forward_hook(norm(i, half)))
     try:
-        with torch.inference_mode(), tapped(model, range(2 * len(blocks)), lambda i, t: _keep(parts, i, t)):
+        with torch.inference_mode(), capture_sublayers(model, range(2 * len(blocks)), keep):
             model.model.base_model(input_ids=ids, attention_mask=torch.ones_like(ids))
     finally:
         for handle in handles:
@@ -193,7 +201,3 @@ def _trace(model: LocalModel, layout: Layout, blocks: Sequence[Any]) -> tuple[li
             sums += [(came[i] + attention).float(), (normed[i, 0][1] + feed_forward).float()]
             seen += [normed[i, 0][0].float(), normed[i, 1][0].float()]
     return sums, seen
-
-
-def _keep(parts: dict[int, torch.Tensor], index: int, output: torch.Tensor) -> None:
-    parts[index] = output.detach().clone()

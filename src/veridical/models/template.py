@@ -2,8 +2,8 @@
 
 A template is a text with the fields {source}, {question}, {history} and {response}; a line whose field the case lacks
 is left out. Two names are special: "chat" (the tokenizer's own chat template) and "raw" (the prompt that made the
-response). Worked examples that stand before a prompt are files in `shots/`; a changed one is another prompt and takes
-another name.
+response). Few-shot examples before a prompt are files in `shots/`; a changed one is another prompt and takes another
+name.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _FIELD = re.compile(r"\{(source|question|history|response)\}")
 class Template:
     """How a case becomes one text that ends in its response.
 
-    `text` holds each field at most once and ends in {response}. Several sources are parted by `joint`.
+    `text` holds each field at most once and ends in {response}. Several sources are separated by `separator`.
     """
 
     name: str
     text: str
-    joint: str = "\n\n"
+    separator: str = "\n\n"
 
     def __post_init__(self) -> None:
         fields = _FIELD.findall(self.text)
@@ -46,11 +46,11 @@ class Template:
     @property
     def digest(self) -> str:
         """16 hexadecimal digits over what the prompt reads: what was trained with it names it by this, too."""
-        return hashlib.sha256(f"{self.text}\0{self.joint}".encode()).hexdigest()[:16]
+        return hashlib.sha256(f"{self.text}\0{self.separator}".encode()).hexdigest()[:16]
 
 
 def _shots(name: str) -> str:
-    """Worked examples, each followed by an empty line."""
+    """Few-shot examples, each followed by an empty line."""
     text = (files("veridical.models") / "shots" / f"{name}.txt").read_text(encoding="utf-8")
     return text.replace("\r\n", "\n").strip("\n") + "\n\n"
 
@@ -62,8 +62,8 @@ TEMPLATES = {
     t.name: t
     for t in (
         Template("bare", "{history}\n{question}\n{source}\n{response}"),
-        Template("data-to-text", _shots("data-to-text") + _DATA_TO_TEXT, joint=", "),
-        Template("data-to-text-bare", _DATA_TO_TEXT, joint=", "),
+        Template("data-to-text", _shots("data-to-text") + _DATA_TO_TEXT, separator=", "),
+        Template("data-to-text-bare", _DATA_TO_TEXT, separator=", "),
         Template("dialogue", _shots("dialogue") + _DIALOGUE),
         Template("dialogue-bare", _DIALOGUE),
         Template("general", "{history}\n{source}\n\nQuestion: {question}\nAnswer: {response}"),
@@ -138,7 +138,7 @@ def render(
 
 
 def _fill(case: Case, template: Template, pieces: Sequence[Piece]) -> tuple[str, list[Placed]]:
-    """Everything before the response, and where the sources are in it."""
+    """Everything before the response, and where the sources are in it. A line whose field is empty is left out."""
     values = {
         "question": case.question or "",
         "history": "\n".join(f"{turn.speaker}: {turn.text}" for turn in case.history),
@@ -149,19 +149,22 @@ def _fill(case: Case, template: Template, pieces: Sequence[Piece]) -> tuple[str,
     for line in template.text.splitlines(keepends=True):
         field = _FIELD.search(line)
         if field is None:
-            text += line if text or line.strip() else ""  # an empty line parts what is above it from what is below
+            if text or line.strip():  # an empty line separates what is above it from what is below
+                text += line
             continue
-        before, after = line[: field.start()], line[field.end() :]
-        if field[1] == "source" and pieces:
-            text += before
+        name = field[1]
+        if not (pieces if name == "source" else name == "response" or values[name]):
+            continue
+        text += line[: field.start()]
+        if name == "source":
             for i, (source_id, span) in enumerate(pieces):
-                text += template.joint if i else ""
+                text += template.separator if i else ""
                 shown = span.of(case.source(source_id).text)
                 sources.append(Placed(source_id, Span(len(text), len(text) + len(shown)), span))
                 text += shown
-            text += after
-        elif field[1] == "response" or (field[1] != "source" and values[field[1]]):
-            text += before + values[field[1]] + after
+        else:
+            text += values[name]
+        text += line[field.end() :]
     return text, sources
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from veridical.core.errors import InputError
 from veridical.models.load import LocalModel
-from veridical.models.runner import Runner, Want
+from veridical.models.runner import RequestedOutputs, Runner
 from veridical.models.sublayers import sublayer_count
 from veridical.probes.labelled_sequences import EncodedExamples
 
@@ -107,7 +107,7 @@ def compute_states(runner: Runner, data: EncodedExamples, sequences: Ids, sublay
     import torch
 
     parts = []
-    results = runner.run([data.encoded[i] for i in sequences], Want(logprobs=False, sublayers=sublayers))
+    results = runner.run([data.encoded[i] for i in sequences], RequestedOutputs(logprobs=False, sublayers=sublayers))
     for i, result in zip(sequences.tolist(), results, strict=True):
         if result.failed:
             case = data.examples[data.example_of[i]].case

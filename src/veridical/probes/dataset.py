@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,13 @@ from veridical.probes.activations import (
     compute_states,
     in_memory,
 )
-from veridical.probes.labelled_sequences import EncodedExamples, Labels, encode_examples, labels_of
+from veridical.probes.labelled_sequences import (
+    EncodedExamples,
+    Labels,
+    encode_examples,
+    labels_of,
+    with_token_consensus,
+)
 from veridical.probes.options import ProbeConfig, TrainingConfig
 
 __all__ = ["ProbeDataset", "build_dataset"]
@@ -115,6 +121,13 @@ def build_dataset(
         part: sequences.sequences_of([i for i, e in enumerate(used) if part_of[id(e)] == part])
         for part in ("train", "valid", "test")
     }
+    if config.token_consensus:
+        consensus = {
+            id(used[i]): with_token_consensus(used[i], encoded)
+            for i, encoded in zip(sequences.example_of.tolist(), sequences.encoded, strict=True)
+        }
+        parts = {name: [consensus.get(id(e), e) for e in part] for name, part in parts.items()}
+        sequences = replace(sequences, examples=[consensus.get(id(e), e) for e in used])
     states = _load_states(model, sequences, config, store)
     return ProbeDataset(name, split, content_hash(examples), parts, sequences, labels_of(sequences), states, **ids)
 

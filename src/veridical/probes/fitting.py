@@ -341,7 +341,7 @@ def scores_of(states: States, sequences: Ids, probes: Probes) -> dict[int, NDArr
 def fit_ensemble(
     probes: Probes, scores: ScoresBySequence, labels: Labels, train: Ids, valid: Ids, options: ProbeOptions
 ) -> Probes:
-    """Fit a logistic regression over the probabilities of frozen probes (Chwang et al. 2024, §4.1, §5.1).
+    """Fit a logistic regression over the probabilities of frozen probes (CH-Wang et al. 2024, §4.1, §5.1).
 
     Args:
         probes: The probes, frozen.

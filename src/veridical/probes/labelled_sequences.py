@@ -7,18 +7,20 @@ labels in all of them and share their weight between them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.errors import CannotJudgeError, InputError
-from veridical.core.types import GOLD_THRESHOLD, Example, judged_spans
+from veridical.core.types import GOLD_THRESHOLD, Example, Judgement, Verdict, judged_spans
+from veridical.datasets.consensus import majority
+from veridical.detectors.local.word_scores import trimmed
 from veridical.metrics.tokens import any_in, mask
 from veridical.models.encode import Encoded, encode
 from veridical.models.load import LocalModel
 
-__all__ = ["EncodedExamples", "Labels", "encode_examples", "labels_of"]
+__all__ = ["EncodedExamples", "Labels", "encode_examples", "labels_of", "with_token_consensus"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +92,27 @@ def encode_examples(
             hint=skipped[0] if skipped else "there are no examples",
         )
     return EncodedExamples(examples, sequences, np.array(example_of, dtype=np.int64), tuple(skipped))
+
+
+def with_token_consensus(example: Example, encoded: Encoded) -> Example:
+    """The example with a gold that is the majority of its annotators token by token (CH-Wang et al. 2024, §3.3).
+
+    A token is hallucinated if more than half of the annotators mark any of it: two who mark different halves of a token
+    agree, while `datasets.consensus`, which counts characters, finds no agreement. Examples with fewer than two
+    annotators stay as they are.
+    """
+    if len(example.annotations) < 2:
+        return example
+    text = example.case.response
+    tokens = [inner for span in encoded.spans if span is not None and (inner := trimmed(span, text))]
+
+    def widened(annotation: Judgement) -> Judgement:
+        marks = [v for v in annotation.verdicts if v.score >= GOLD_THRESHOLD]
+        touched = {token: mark.label for mark in marks for token in tokens if token.overlaps(mark.span)}
+        return replace(annotation, verdicts=tuple(Verdict(span, 1.0, label) for span, label in touched.items()))
+
+    gold = majority([widened(annotation) for annotation in example.annotations], example.case)
+    return replace(example, gold=replace(gold, by=f"{gold.by}, by token"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

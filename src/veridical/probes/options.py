@@ -17,7 +17,7 @@ SELECTIONS = ("ensemble", "best")
 
 @dataclass(frozen=True, slots=True)
 class ProbeOptions:
-    """The kind of probe and the hyper-parameters it is fitted with (Chwang et al. 2024, §5.1).
+    """The kind of probe and the hyper-parameters it is fitted with (CH-Wang et al. 2024, §5.1).
 
     Attributes:
         kind: "linear", "pooling" (attention pooling) or "mlp".
@@ -73,6 +73,8 @@ class ProbeConfig:
         sublayers: The sublayers to probe; None: all 2L.
         max_tokens: How many tokens the model processes at once; None: its context.
         max_windows: How many windows over long sources are used; None: all.
+        token_consensus: Whether gold is the majority of the annotators token by token, in the model's tokens, where the
+            data have annotations (see `with_token_consensus`).
         store: A folder where activations are kept; None: they are held in memory.
         store_dtype: "fp32", "bf16", "fp16", or "auto" (the model's).
         memory: How many bytes of activations may be held at once.
@@ -86,6 +88,7 @@ class ProbeConfig:
     sublayers: tuple[int, ...] | None = None
     max_tokens: int | None = None
     max_windows: int | None = 1
+    token_consensus: bool = False
     store: Path | None = None
     store_dtype: str = "auto"
     memory: int = 2 << 30

@@ -1,6 +1,6 @@
 """Probes trained on a model's hidden states and labelled cases, as an artifact that the detector `probe` loads.
 
-Chwang et al. 2024, §4 and §5.1: forced decoding, a probe for each sublayer, the best one or a logistic regression over
+CH-Wang et al. 2024, §4 and §5.1: forced decoding, a probe for each sublayer, the best one or a logistic regression over
 all of them once they are frozen, thresholds by F1 on the validation part.
 """
 
@@ -84,6 +84,7 @@ def train_probe(
         "left_out": len(data.sequences.skipped),
         "seed": config.options.seed,
         "options": options,
+        "token_consensus": config.token_consensus,
         "store_dtype": config.store_dtype if config.store else None,
         "versions": versions(),
     }

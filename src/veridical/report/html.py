@@ -38,10 +38,11 @@ def render_html(
     and size are linear in the texts and marks. Raises `InputError` or `SpanError` for a judgement that does not fit
     its case.
 
+    >>> from veridical.core.decide import decide
     >>> from veridical.core.types import Case, Judgement, Span, Verdict
     >>> case = Case("1", "It is <b>red</b>.")
     >>> judgement = Judgement("1", "someone", verdicts=(Verdict(Span(6, 16), 0.9),))
-    >>> page = render_html([Checked(case, (judgement,), (0.5,), Outcome.FLAGGED)])
+    >>> page = render_html([Checked(case, (judgement,), (decide(case, judgement),), Outcome.FLAGGED)])
     >>> "&lt;b&gt;red&lt;/b&gt;" in page, "<script" in page
     (True, False)
     """

@@ -6,7 +6,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from veridical.bench.results import Row
+from veridical.bench.results import ResultRow
 from veridical.report.pages import render, render_page
 from veridical.report.result_plots import group_bars, reliability_plot, roc_plot
 from veridical.report.result_tables import by_data, result_tables
@@ -24,7 +24,7 @@ class Section:
     commands: list[str]
 
 
-def render_results(rows: Iterable[Row], metrics: Sequence[str] | None = None, *, title: str = "Results") -> str:
+def render_results(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None, *, title: str = "Results") -> str:
     """The page as one HTML document that loads nothing from elsewhere; `MissingExtraError` without matplotlib."""
     sections = [
         Section(table, _plots(group, metrics), list(dict.fromkeys(row.command for row in group)))
@@ -34,7 +34,7 @@ def render_results(rows: Iterable[Row], metrics: Sequence[str] | None = None, *,
     return render_page("results.html", render("results.css"), title=title, sections=sections)
 
 
-def _plots(rows: Sequence[Row], metrics: Sequence[str] | None) -> list[tuple[str, str]]:
+def _plots(rows: Sequence[ResultRow], metrics: Sequence[str] | None) -> list[tuple[str, str]]:
     ungrouped = [row for row in rows if row.group is None]
     plots = {
         "ROC curves, response level": roc_plot(ungrouped),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from veridical.bench.results import Row
+from veridical.bench.results import ResultRow
 from veridical.report.plots import INK, as_svg, colour_of, new_axes, style_of
 
 __all__ = ["group_bars", "reliability_plot", "roc_plot"]
 
 
-def roc_plot(rows: Sequence[Row]) -> str | None:
+def roc_plot(rows: Sequence[ResultRow]) -> str | None:
     """The ROC curves of rows on one data set; None where no row has one."""
     with_curve = [row for row in rows if row.curves.get("roc")]
     if not with_curve:
@@ -26,7 +26,7 @@ def roc_plot(rows: Sequence[Row]) -> str | None:
     return as_svg(figure)
 
 
-def reliability_plot(rows: Sequence[Row]) -> str | None:
+def reliability_plot(rows: Sequence[ResultRow]) -> str | None:
     """The reliability curves of rows on one data set: share hallucinated against mean score; None without any."""
     with_curve = [row for row in rows if row.curves.get("reliability")]
     if not with_curve:
@@ -42,7 +42,7 @@ def reliability_plot(rows: Sequence[Row]) -> str | None:
     return as_svg(figure)
 
 
-def group_bars(rows: Sequence[Row], metric: str) -> str | None:
+def group_bars(rows: Sequence[ResultRow], metric: str) -> str | None:
     """One metric by group, one bar per detector with its interval; None where no row has a group."""
     grouped = [row for row in rows if row.group and row.metrics.get(metric) and row.metrics[metric].value is not None]
     groups = list(dict.fromkeys(row.group for row in grouped))

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from veridical.bench.compare import TESTS, Comparison
+from veridical.bench.compare import Comparison
 from veridical.bench.published import Published
-from veridical.bench.results import Figure, Row
+from veridical.bench.results import ResultRow
+from veridical.metrics.measure import Measured
 from veridical.report.tables import Table
 
 __all__ = ["by_data", "cell", "comparison_table", "published_tables", "result_tables"]
 
 
-def by_data(rows: Iterable[Row]) -> list[list[Row]]:
+def by_data(rows: Iterable[ResultRow]) -> list[list[ResultRow]]:
     """The rows of each data set, split and version of the data together, in their order."""
-    groups: dict[tuple[str, str, str], list[Row]] = {}
+    groups: dict[tuple[str, str, str], list[ResultRow]] = {}
     for row in rows:
         groups.setdefault((row.data, row.split, row.data_hash), []).append(row)
     return list(groups.values())
 
 
-def result_tables(rows: Iterable[Row], metrics: Sequence[str] | None = None) -> list[Table]:
+def result_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None) -> list[Table]:
     """One table for each data set, split and version of the data, in the rows' order.
 
     `metrics` chooses and orders the columns; without it all that any row has, in their order.
@@ -28,14 +29,14 @@ def result_tables(rows: Iterable[Row], metrics: Sequence[str] | None = None) -> 
     return [_table(group, metrics) for group in by_data(rows)]
 
 
-def _table(rows: list[Row], metrics: Sequence[str] | None) -> Table:
+def _table(rows: list[ResultRow], metrics: Sequence[str] | None) -> Table:
     first = rows[0]
     present = list(dict.fromkeys(name for row in rows for name in row.metrics))
     names = [name for name in metrics if name in present] if metrics else present
     grouped = any(row.group for row in rows)
     lines = []
     for row in rows:
-        counted = max((figure.n for figure in row.metrics.values()), default=row.n)  # cases that the data label
+        counted = max((measured.n for measured in row.metrics.values()), default=row.n)  # cases that the data label
         lines.append(
             [
                 row.detector,
@@ -59,7 +60,7 @@ def _title(data: str, split: str) -> str:
     return data if split == "all" else f"{data}, {split}"
 
 
-def _usage(rows: Sequence[Row]) -> str:
+def _usage(rows: Sequence[ResultRow]) -> str:
     """What language models were asked, and what that cost, for each detector that asks one."""
     parts = []
     for row in rows:
@@ -70,15 +71,15 @@ def _usage(rows: Sequence[Row]) -> str:
     return "".join(parts)
 
 
-def cell(figure: Figure | None) -> str:
+def cell(measured: Measured | None) -> str:
     """`0.459 [0.441, 0.478]`; a dash where the metric does not apply, "undefined" where it has no value."""
-    if figure is None:
+    if measured is None:
         return "–"
-    if figure.value is None:
+    if measured.value is None:
         return "undefined"
-    if figure.low is None or figure.high is None:
-        return f"{figure.value:.3f}"
-    return f"{figure.value:.3f} [{figure.low:.3f}, {figure.high:.3f}]"
+    if measured.low is None or measured.high is None:
+        return f"{measured.value:.3f}"
+    return f"{measured.value:.3f} [{measured.low:.3f}, {measured.high:.3f}]"
 
 
 def comparison_table(comparisons: Sequence[Comparison]) -> Table:
@@ -88,9 +89,7 @@ def comparison_table(comparisons: Sequence[Comparison]) -> Table:
         for c in comparisons
     ]
     first = comparisons[0]
-    tests = "; ".join(
-        f"{metric}: {test}" for metric, (test, _) in TESTS.items() if any(c.metric == metric for c in comparisons)
-    )
+    tests = "; ".join(dict.fromkeys(f"{c.metric}: {c.test}" for c in comparisons))
     head = ["metric", "a", "value", "b", "value", "p", "p (Bonferroni)", "n"]
     return Table(_title(first.data, first.split), head, lines, f"{tests}; data {first.data_hash[:12]}")
 

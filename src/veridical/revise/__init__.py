@@ -1,8 +1,9 @@
-"""Mending a response: critique, revision as edits, judged again; kept only if it is better (C §4, Algorithm 1).
+"""Revising a response: critique, revision as edits, judged again; kept only if it is better.
 
-A detector says what is not supported, a reviser proposes edits, the same detector judges the edited text, and
-`weigh` decides. Where it is not better, the best earlier text stands and the reason is said. Revisers: `Delete` and
-`Flag` (no model), `Factored` and `SelfCorrection` (`veridical.revise.llm_revisers`).
+After George and Stuhlmüller 2023, §4 and Algorithm 1. A detector says what is not supported, a reviser proposes edits,
+the same detector judges the edited text, and `acceptance` decides. Where it is not better, the best earlier text is
+kept and the reason is given. Revisers: `Delete` and `Flag` (no model), `Factored` and `SelfCorrection`
+(`veridical.revise.llm_revisers`).
 """
 
 from __future__ import annotations
@@ -16,20 +17,40 @@ from veridical.core.edits import apply, compose
 from veridical.core.errors import InputError
 from veridical.core.judging import judge, thresholds_in_force
 from veridical.core.types import Case, Edit, Judgement, Outcome, Revision, Thresholds, Usage
-from veridical.revise.acceptance import Trial, weigh
+from veridical.revise.acceptance import Candidate, accept
 from veridical.revise.rule_revisers import Delete, Draft, Flag, Reviser, Task
-from veridical.revise.statements import Unit, statements_of
+from veridical.revise.statements import Statement, statements_of
 
-__all__ = ["MAX_ROUNDS", "Delete", "Draft", "Flag", "Revised", "Reviser", "Round", "Task", "Unit", "revise"]
+__all__ = [
+    "MAX_ROUNDS",
+    "Delete",
+    "Draft",
+    "Flag",
+    "Revised",
+    "Reviser",
+    "Round",
+    "Statement",
+    "Task",
+    "revise",
+    "revise_unfiltered",
+]
 
 MAX_ROUNDS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One attempt: the edits of the text before it, what they gave, how that was judged, whether it was kept and why.
+    """One attempt at a revision.
 
-    `judgement` is None where nothing was judged: there were no edits, or they only mark.
+    Attributes:
+        edits: Of the text before the attempt.
+        text: What they gave.
+        judgement: Of that text; None where nothing was judged.
+        kept: Whether the text was kept, for the `reason`.
+        reason: Why it was kept, or not.
+        critique: What the reviser was given.
+        notes: What the reviser could not do.
+        usage: What the reviser cost.
     """
 
     edits: tuple[Edit, ...]
@@ -44,10 +65,17 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Revised:
-    """What became of a case. `revision` holds the edits of the response as it was, and the text that stands in the end.
+    """The result for one case.
 
-    `before` judges the response, `after` the text that stands (None where it was only marked). `reason` says why no
-    more was changed. `usage` is all that was spent, judging included.
+    Attributes:
+        case: As it was given.
+        revision: The edits of the response, and the final text.
+        before: The judgement of the response.
+        after: The judgement of the final text; None where that was not judged.
+        thresholds: Those that decided what is unsupported.
+        rounds: The attempts.
+        reason: Why no more was changed.
+        usage: All that was spent, judging included.
     """
 
     case: Case
@@ -61,30 +89,69 @@ class Revised:
 
     @property
     def changed(self) -> bool:
-        """Whether another text stands than the response."""
+        """Whether the final text is not the response."""
         return self.revision.text != self.case.response
 
     @property
     def outcome(self) -> Outcome:
-        """What is decided of the final text; a text that is only marked keeps the outcome of the response."""
+        """What is decided of the final text; a text that was not judged keeps the outcome of the response."""
         if self.after is None:
             return outcome(self.case, self.before, self.thresholds)
         return outcome(replace(self.case, response=self.revision.text), self.after, self.thresholds)
 
 
 @dataclass(slots=True)
-class _Course:
-    """One case on its way through the rounds: the text that stands now, and how it came to be."""
+class _Progress:
+    """One case between rounds: the text as it is now, and the way there. A `reason` ends it."""
 
     case: Case
     before: Judgement
-    now: Case
-    judgement: Judgement
+    thresholds: Thresholds
+    current: Case
+    judgement: Judgement | None
     edits: tuple[Edit, ...] = ()
     rounds: list[Round] = field(default_factory=list)
-    spent: list[Usage | None] = field(default_factory=list)
-    marked: bool = False
+    usages: list[Usage | None] = field(default_factory=list)
     reason: str = ""
+
+    def task(self) -> Task | None:
+        """What is left to revise; where nothing is, None, and `reason` is set."""
+        if self.reason or self.judgement is None:
+            return None
+        statements = statements_of(self.current, self.judgement)
+        unsupported = tuple(s for s in statements if s.score >= self.thresholds.span)
+        if unsupported:
+            return Task(self.current, unsupported, tuple(s for s in statements if s.score < self.thresholds.span))
+        if self.judgement.hallucination is None and not self.judgement.verdicts:
+            self.reason = f"it could not be judged: {'; '.join(self.judgement.notes) or 'no score'}"
+        else:
+            self.reason = "nothing is unsupported" + (" any more" if self.rounds else "")
+        return None
+
+    def record(self, draft: Draft, text: str, judgement: Judgement | None, kept: bool, reason: str) -> None:
+        """Note an attempt; take over its text if it is kept, and end with `reason` if not."""
+        if kept:
+            self.edits = compose(self.case.response, self.edits, draft.edits)
+            self.current = replace(self.current, response=text)
+            self.judgement = judgement
+        else:
+            self.reason = reason
+        self.usages += [draft.usage, judgement.usage if judgement else None]
+        attempt = Round(draft.edits, text, judgement, kept, reason, draft.critique, draft.notes, draft.usage)
+        self.rounds.append(attempt)
+
+    def result(self) -> Revised:
+        """The case as it is now."""
+        reason = self.reason
+        if not reason:
+            statements = statements_of(self.current, self.judgement) if self.judgement else []
+            n = sum(statement.score >= self.thresholds.span for statement in statements)
+            left = f"{n} statements are still unsupported after the last round"
+            reason = left if n else "nothing is unsupported any more"
+        revision = Revision(self.case.id, self.edits, self.current.response)
+        usage = Usage.total(self.usages)
+        rounds = tuple(self.rounds)
+        return Revised(self.case, revision, self.before, self.judgement, self.thresholds, rounds, reason, usage)
 
 
 def revise(
@@ -95,11 +162,21 @@ def revise(
     threshold: float | Mapping[str, float] | None = None,
     rounds: int = 1,
 ) -> list[Revised]:
-    """One result a case, in order. At most `rounds` (1 to 10) attempts each; a case ends with its first failed one.
+    """Revise what `detector` does not find supported; one result per case, in order.
 
-    `threshold` in [0, 1] is the score from which a statement counts as unsupported, for all levels or per level
-    (default: the detector's own, else 0.5). All cases of a round go to the reviser, and to the detector, in one call.
-    Raises `InputError` for a number of rounds or a threshold out of range.
+    All cases of a round go to the reviser, and to the detector, in one call. A case ends with its first attempt that
+    is not kept.
+
+    Args:
+        cases: The cases.
+        detector: Says what is unsupported, before and after.
+        reviser: Proposes edits.
+        threshold: The score in [0, 1] from which a statement counts as unsupported, for all levels or per level
+            (default: the detector's own, else 0.5).
+        rounds: Attempts per case at most, 1 to 10.
+
+    Raises:
+        InputError: A number of rounds or a threshold is out of range.
 
     >>> from veridical.core.types import Source
     >>> from veridical.detectors import load_detector
@@ -110,89 +187,71 @@ def revise(
     """
     if not 1 <= rounds <= MAX_ROUNDS:
         raise InputError(f"{rounds} rounds of revision", hint=f"from 1 to {MAX_ROUNDS}")
-    limits = thresholds_in_force(detector, threshold)
-    courses = [
-        _Course(case, judgement, case, judgement, spent=[judgement.usage])
+    thresholds = thresholds_in_force(detector, threshold)
+    all_progress = [
+        _Progress(case, judgement, thresholds, case, judgement, usages=[judgement.usage])
         for case, judgement in zip(cases, judge(detector, cases), strict=True)
     ]
     for _ in range(rounds):
-        tasks = [(course, task) for course in courses if not course.reason if (task := _task(course, limits))]
-        if tasks:
-            _round(tasks, detector, reviser, limits)
-    return [_result(course, limits) for course in courses]
+        open_tasks = [(progress, task) for progress in all_progress if (task := progress.task())]
+        if open_tasks:
+            _one_round(open_tasks, detector, reviser)
+    return [progress.result() for progress in all_progress]
 
 
-def _task(course: _Course, thresholds: Thresholds) -> Task | None:
-    """What is left to mend; None, and the reason noted, where there is nothing."""
-    units = statements_of(course.now, course.judgement)
-    wrong = tuple(unit for unit in units if unit.score >= thresholds.span)
-    if wrong:
-        return Task(course.now, wrong, tuple(unit for unit in units if unit.score < thresholds.span))
-    if course.judgement.hallucination is None and not course.judgement.verdicts:
-        course.reason = f"it could not be judged: {'; '.join(course.judgement.notes) or 'no score'}"
-    else:
-        course.reason = "nothing is unsupported" + (" any more" if course.rounds else "")
-    return None
-
-
-def _round(tasks: Sequence[tuple[_Course, Task]], detector: Detector, reviser: Reviser, thresholds: Thresholds) -> None:
-    """One attempt for each task; what is better replaces the text that stands."""
+def _one_round(tasks: Sequence[tuple[_Progress, Task]], detector: Detector, reviser: Reviser) -> None:
+    """One attempt per task; a better text replaces the current one."""
     drafts = reviser.draft([task for _, task in tasks])
-    trying: list[tuple[_Course, Draft, Case]] = []
-    for (course, _), draft in zip(tasks, drafts, strict=True):
-        text = apply(course.now.response, draft.edits)
-        if text == course.now.response:
-            _end(course, draft, text, None, draft.why or "the revision changes nothing")
+    changed: list[tuple[_Progress, Draft, Case]] = []
+    for (progress, _), draft in zip(tasks, drafts, strict=True):
+        text = apply(progress.current.response, draft.edits)
+        if text == progress.current.response:
+            progress.record(draft, text, None, False, draft.problem or "the revision changes nothing")
         elif not reviser.rewrites:
-            _keep(course, draft, replace(course.now, response=text), None, "marked only: not judged again")
-            course.reason = "unsupported statements are marked, not mended"
+            progress.record(draft, text, None, True, "marked only: not judged again")
+            progress.reason = "unsupported statements are marked, not revised"
         else:
-            trying.append((course, draft, replace(course.now, response=text)))
-    judged = judge(detector, [case for _, _, case in trying])
-    trials = [
-        Trial(course.now, course.judgement, draft.edits, case, judgement)
-        for (course, draft, case), judgement in zip(trying, judged, strict=True)
+            changed.append((progress, draft, replace(progress.current, response=text)))
+    candidates = []
+    for (progress, draft, case), judgement in zip(changed, judge(detector, [c for _, _, c in changed]), strict=True):
+        assert progress.judgement is not None
+        candidates.append(Candidate(progress.current, progress.judgement, draft.edits, case, judgement))
+    for i, acceptance in enumerate(accept(candidates, detector, tasks[0][0].thresholds)):
+        progress, draft, case = changed[i]
+        progress.usages.append(acceptance.usage)
+        reason = acceptance.problem or "the hallucination score falls and nothing supported is lost"
+        judgement = candidates[i].judgement_after
+        progress.record(draft, case.response, judgement, acceptance.problem is None, reason)
+
+
+def revise_unfiltered(
+    cases: Sequence[Case], reviser: Reviser, judgements: Sequence[Judgement] | None, thresholds: Thresholds
+) -> list[Revised]:
+    """Revise once and keep whatever the reviser writes, as George and Stuhlmüller 2023, §4, do.
+
+    Nothing is judged again: `after` is None where the text changed.
+
+    Args:
+        cases: The cases.
+        reviser: Proposes edits.
+        judgements: Of the cases; one in which nothing is unsupported is left as it is. None for a reviser that finds
+            itself what is wrong (`SelfCorrection`): it gets every case.
+        thresholds: From which score a statement counts as unsupported.
+    """
+    before = judgements or [Judgement(case.id, reviser.name, judged=()) for case in cases]
+    all_progress = [
+        _Progress(case, judgement, thresholds, case, judgement, usages=[judgement.usage])
+        for case, judgement in zip(cases, before, strict=True)
     ]
-    weighed = weigh(trials, detector, thresholds)
-    for (course, draft, case), judgement, (why, cost) in zip(trying, judged, weighed, strict=True):
-        course.spent.append(cost)
-        if why is None:
-            _keep(course, draft, case, judgement, "the hallucination score falls and nothing supported is lost")
-        else:
-            _end(course, draft, case.response, judgement, why)
-
-
-def _keep(course: _Course, draft: Draft, case: Case, judgement: Judgement | None, reason: str) -> None:
-    course.edits = compose(course.case.response, course.edits, draft.edits)
-    course.now = case
-    course.marked = judgement is None
-    course.judgement = judgement or course.judgement
-    _note(course, draft, case.response, judgement, True, reason)
-
-
-def _end(course: _Course, draft: Draft, text: str, judgement: Judgement | None, reason: str) -> None:
-    course.reason = reason
-    _note(course, draft, text, judgement, False, reason)
-
-
-def _note(course: _Course, draft: Draft, text: str, judgement: Judgement | None, kept: bool, reason: str) -> None:
-    course.spent += [draft.usage, judgement.usage if judgement else None]
-    course.rounds.append(Round(draft.edits, text, judgement, kept, reason, draft.critique, draft.notes, draft.usage))
-
-
-def _result(course: _Course, thresholds: Thresholds) -> Revised:
-    if not course.reason:
-        left = [u for u in statements_of(course.now, course.judgement) if u.score >= thresholds.span]
-        course.reason = f"{len(left)} statements are still unsupported after the last round" if left else (
-            "nothing is unsupported any more"
-        )  # fmt: skip
-    return Revised(
-        course.case,
-        Revision(course.case.id, course.edits, course.now.response),
-        course.before,
-        None if course.marked else course.judgement,
-        thresholds,
-        tuple(course.rounds),
-        course.reason,
-        Usage.total(course.spent),
-    )
+    tasks: list[tuple[_Progress, Task]] = []
+    for progress in all_progress:
+        task = progress.task() if judgements else Task(progress.case, ())
+        if task is not None:
+            tasks.append((progress, task))
+    for (progress, _), draft in zip(tasks, reviser.draft([task for _, task in tasks]), strict=True):
+        text = apply(progress.case.response, draft.edits)
+        changed = text != progress.case.response
+        reason = "every revision is kept" if changed else draft.problem or "the revision changes nothing"
+        progress.record(draft, text, None, changed, reason)
+        progress.reason = reason
+    return [progress.result() for progress in all_progress]

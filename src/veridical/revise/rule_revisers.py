@@ -1,7 +1,7 @@
 """What revises: the protocol, and the revisers that need no language model.
 
-A reviser sees the statements that a detector does not support and answers with edits, each with its reason. Whether
-they are kept is not its business.
+A reviser gets the statements that a detector does not support and answers with edits, each with its reason. Whether
+they are kept is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from veridical.core.edits import apply
-from veridical.core.segment import sentences, words
+from veridical.core.segment import has_words, sentences
 from veridical.core.spans import Span, union
 from veridical.core.types import Case, Edit, Usage
-from veridical.revise.statements import Unit
+from veridical.revise.statements import Statement
 
-__all__ = ["PLAIN", "Delete", "Draft", "Flag", "Reviser", "Task", "said_of", "sentences_of"]
-
-PLAIN = "not backed by the sources"
+__all__ = ["Delete", "Draft", "Flag", "Reviser", "Task", "overlapping_sentences"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,34 +24,34 @@ class Task:
     """A case to revise: the statements of its response that are not supported, and those that are."""
 
     case: Case
-    unsupported: tuple[Unit, ...]
-    supported: tuple[Unit, ...] = ()
+    unsupported: tuple[Statement, ...]
+    supported: tuple[Statement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The edits proposed for a case; without any, `why` there are none. `critique` is what the reviser was told."""
+    """The edits proposed for a case; without any, `problem` says why. `critique` is what the reviser was given."""
 
     edits: tuple[Edit, ...] = ()
-    why: str | None = None
+    problem: str | None = None
     critique: str = ""
     notes: tuple[str, ...] = ()
     usage: Usage | None = None
 
 
 class Reviser(Protocol):
-    """What proposes edits. `rewrites`: what it proposes is to be better; else it only marks and is not judged again."""
+    """What proposes edits. `rewrites`: its edits are to make the text better; else they only mark it."""
 
     name: str
     rewrites: bool
 
     def draft(self, tasks: Sequence[Task]) -> list[Draft]:
-        """One draft for each task, in the same order."""
+        """One draft per task, in the same order."""
         ...
 
 
 class Delete:
-    """Leaves out each sentence with an unsupported statement, or puts the detector's correction where it has one.
+    """Deletes each sentence with an unsupported statement, or puts the detector's correction where it has one.
 
     A sentence that also makes a supported claim stays, and so does a response of which nothing would be left.
     """
@@ -62,12 +60,42 @@ class Delete:
     rewrites = True
 
     def draft(self, tasks: Sequence[Task]) -> list[Draft]:
-        """One draft a task; no model, no cost."""
-        return [_deleted(task) for task in tasks]
+        """One draft per task; no model, no cost."""
+        return [self._draft(task) for task in tasks]
+
+    def _draft(self, task: Task) -> Draft:
+        text = task.case.response
+        proposed: dict[Span, tuple[str, list[str]]] = {}
+        n_mixed = 0
+        for statement in task.unsupported:
+            whole = overlapping_sentences(text, statement.span) or [statement.span]
+            span, replacement = Span(whole[0].start, whole[-1].end), ""
+            if statement.correction is not None and statement.correction.strip():
+                span, replacement = statement.span, statement.correction
+            elif any(span.overlaps(supported.span) for supported in task.supported):
+                n_mixed += 1
+                continue
+            else:
+                span = _with_white_space(text, span)
+            proposed.setdefault(span, (replacement, []))[1].append(statement.critique)
+        # deletions that meet become one, which also takes in the corrections inside it
+        merged: dict[Span, tuple[str, list[str]]] = {
+            span: ("", []) for span in union(span for span, (replacement, _) in proposed.items() if not replacement)
+        }
+        for span, (replacement, reasons) in sorted(proposed.items()):
+            around = next((other for other in merged if other.overlaps(span) or other.contains(span)), None)
+            merged.setdefault(around or span, (replacement, []))[1].extend(reasons)
+        edits = tuple(
+            Edit(span, new, "; ".join(dict.fromkeys(reasons))) for span, (new, reasons) in sorted(merged.items())
+        )
+        notes = (f"{n_mixed} unsupported claims stay: their sentences make supported claims, too",) if n_mixed else ()
+        if edits and not has_words(apply(text, edits)):
+            return Draft((), "nothing would be left of the response", notes=notes)
+        return Draft(edits, None if edits else "no sentence can be left out by itself", notes=notes)
 
 
 class Flag:
-    """Writes `mark` behind each sentence with an unsupported statement and changes nothing else."""
+    """Adds `mark` after each sentence with an unsupported statement and changes nothing else."""
 
     name = "flag"
     rewrites = False
@@ -76,69 +104,32 @@ class Flag:
         self.mark = mark
 
     def draft(self, tasks: Sequence[Task]) -> list[Draft]:
-        """One draft a task; no model, no cost."""
-        return [self._flagged(task) for task in tasks]
-
-    def _flagged(self, task: Task) -> Draft:
-        text = task.case.response
-        reasons: dict[Span, list[str]] = {}
-        for unit in task.unsupported:
-            place = sentences_of(text, unit.span)[-1:]
-            for span in place or [unit.span]:
-                reasons.setdefault(Span(span.end, span.end), []).append(said_of(unit))
-        edits = [Edit(place, self.mark, "; ".join(dict.fromkeys(said))) for place, said in sorted(reasons.items())]
-        return Draft(tuple(edits), None if edits else "nothing to mark")
-
-
-def said_of(unit: Unit) -> str:
-    """What is said against a statement, `PLAIN` where nothing is."""
-    return "; ".join(unit.reasons) or PLAIN
+        """One draft per task; no model, no cost."""
+        drafts = []
+        for task in tasks:
+            by_end: dict[int, list[str]] = {}
+            for statement in task.unsupported:
+                last = [statement.span, *overlapping_sentences(task.case.response, statement.span)][-1]
+                by_end.setdefault(last.end, []).append(statement.critique)
+            edits = tuple(
+                Edit(Span(end, end), self.mark, "; ".join(dict.fromkeys(reasons)))
+                for end, reasons in sorted(by_end.items())
+            )
+            drafts.append(Draft(edits, None if edits else "nothing to mark"))
+        return drafts
 
 
-def _deleted(task: Task) -> Draft:
-    text = task.case.response
-    kept = [unit.span for unit in task.supported]
-    proposed: dict[Span, tuple[str, list[str]]] = {}
-    stuck = 0
-    for unit in task.unsupported:
-        whole = sentences_of(text, unit.span) or [unit.span]
-        place = Span(whole[0].start, whole[-1].end)
-        if unit.correction is not None and unit.correction.strip():
-            place, replacement = unit.span, unit.correction
-        elif any(place.overlaps(span) for span in kept):
-            stuck += 1
-            continue
-        else:
-            place, replacement = _with_blank(text, place), ""
-        proposed.setdefault(place, (replacement, []))[1].append(said_of(unit))
-    edits = tuple(_apart(proposed))
-    notes = (f"{stuck} unsupported claims stay: their sentences make supported claims, too",) if stuck else ()
-    if edits and not words(apply(text, edits)):
-        return Draft((), "nothing would be left of the response", notes=notes)
-    return Draft(edits, None if edits else "no sentence can be left out by itself", notes=notes)
-
-
-def sentences_of(text: str, span: Span) -> list[Span]:
+def overlapping_sentences(text: str, span: Span) -> list[Span]:
     """The sentences of `text` that share a character with `span`."""
     return [s for s in sentences(text) if s.overlaps(span)]
 
 
-def _with_blank(text: str, place: Span) -> Span:
-    """`place` with the white space that would be one too many without it."""
-    after = len(text[place.end :]) - len(text[place.end :].lstrip())
-    before = len(text[: place.start]) - len(text[: place.start].rstrip())
-    behind = text[place.end : place.end + after]
-    ahead = text[place.start - before : place.start]
-    if place.end + after == len(text) or ("\n" in behind and "\n" not in ahead and before):
-        return Span(place.start - before, place.end)
-    return Span(place.start, place.end + after)
-
-
-def _apart(proposed: dict[Span, tuple[str, list[str]]]) -> list[Edit]:
-    """Edits that do not overlap: deletions that meet are one, and swallow the corrections inside them."""
-    gone = union(span for span, (replacement, _) in proposed.items() if not replacement)
-    made: dict[Span, tuple[str, list[str]]] = {span: ("", []) for span in gone}
-    for span, (replacement, reasons) in sorted(proposed.items()):
-        home = next((other for other in made if other.overlaps(span) or other.contains(span)), None)
-        made.setdefault(home or span, (replacement, []))[1].extend(reasons)
-    return [Edit(span, new, "; ".join(dict.fromkeys(said))) for span, (new, said) in sorted(made.items())]
+def _with_white_space(text: str, span: Span) -> Span:
+    """`span` with the white space that would be one too many without it."""
+    before = span.start - len(text[: span.start].rstrip())
+    after = len(text[span.end :]) - len(text[span.end :].lstrip())
+    following = text[span.end : span.end + after]
+    preceding = text[span.start - before : span.start]
+    if span.end + after == len(text) or ("\n" in following and "\n" not in preceding and before):
+        return Span(span.start - before, span.end)
+    return Span(span.start, span.end + after)

@@ -1,24 +1,28 @@
-"""The statements of a response as they can be mended: each with its place, its score and what is said against it."""
+"""The statements of a response as they can be revised: each with its span, its score and what speaks against it."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from veridical.core.decide import unjudged
-from veridical.core.segment import sentences, words
+from veridical.core.segment import has_words, sentences
 from veridical.core.spans import Span
-from veridical.core.types import Case, Claim, Judgement, Verdict
+from veridical.core.types import Case, Judgement, Verdict
 
-__all__ = ["Unit", "statements_of"]
+__all__ = ["Statement", "statements_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
-    """A claim, or a sentence where the detector knows no claims. `score` in [0, 1], 1 = hallucinated.
+class Statement:
+    """A claim, or a sentence where the detector knows no claims.
 
-    `reasons` are what verdicts say against it; `correction` is what should stand in its place ("" = nothing).
+    Attributes:
+        span: Where the response makes it.
+        text: The claim's own words, or the sentence.
+        score: In [0, 1], 1 = hallucinated.
+        reasons: What verdicts say against it.
+        correction: What should replace it ("" = nothing); None where no verdict says so.
     """
 
     span: Span
@@ -27,68 +31,63 @@ class Unit:
     reasons: tuple[str, ...] = ()
     correction: str | None = None
 
+    @property
+    def critique(self) -> str:
+        """What speaks against it, in one text."""
+        return "; ".join(self.reasons) or "not backed by the sources"
 
-def statements_of(case: Case, judgement: Judgement) -> list[Unit]:
-    """The statements that were judged whole, in order of their place; several claims may stand at one place.
 
-    A verdict about a claim speaks of it alone; one without a claim (words, a citation) of the sentences it lies in,
-    and where no verdict has a claim every sentence is a statement. A judge that only scores the whole response makes
-    one statement of it.
+def statements_of(case: Case, judgement: Judgement) -> list[Statement]:
+    """The statements that were judged completely, in order; several claims may have one span.
+
+    A verdict about a claim counts for that claim alone; one without a claim (words, a citation) for the sentences that
+    it overlaps, and where no verdict has a claim every sentence is a statement. A judge that only scores the whole
+    response makes one statement of it.
 
     >>> case = Case("1", "It rains. It is 9 m tall.")
-    >>> [(u.text, u.score) for u in statements_of(case, Judgement("1", "x", verdicts=(Verdict(Span(16, 17), 1.0),)))]
+    >>> [(s.text, s.score) for s in statements_of(case, Judgement("1", "x", verdicts=(Verdict(Span(16, 17), 1.0),)))]
     [('It rains.', 0.0), ('It is 9 m tall.', 1.0)]
     """
+    text = case.response
     if not judgement.verdicts:
-        return list(_whole(case, judgement))
-    units: dict[tuple[Span, str], Unit] = {}
-    claimed = [verdict for verdict in judgement.verdicts if verdict.claim]
-    for verdict in claimed:
-        _add(units, _place(verdict), verdict.claim.text if verdict.claim else "", verdict)
-    found = [span for span in sentences(case.response) if words(span.of(case.response))]
-    starts = [span.start for span in found]
+        if judgement.hallucination is None or judgement.judged == () or not text.strip():
+            return []
+        whole = Span(len(text) - len(text.lstrip()), len(text.rstrip()))
+        return [Statement(whole, whole.of(text), judgement.hallucination)]
+    statements: dict[tuple[Span, str], Statement] = {}
+    about_claims = [verdict for verdict in judgement.verdicts if verdict.claim]
+    for verdict in sorted(about_claims, key=lambda v: v.label is not None):  # what is said of the claim itself first
+        assert verdict.claim is not None
+        spans = verdict.claim.spans or (verdict.span,)
+        span = Span(min(s.start for s in spans), max(s.end for s in spans))
+        _add(statements, span, verdict.claim.text, verdict)
+    all_sentences = [span for span in sentences(text) if has_words(span.of(text))]
+    starts = [span.start for span in all_sentences]
     for verdict in (v for v in judgement.verdicts if not v.claim):
         first = max(0, bisect_right(starts, verdict.span.start) - 1)
-        for span in (s for s in found[first:] if s.start < max(verdict.span.end, verdict.span.start + 1)):
+        for span in (s for s in all_sentences[first:] if s.start < max(verdict.span.end, verdict.span.start + 1)):
             if span.end > verdict.span.start:
-                _add(units, span, span.of(case.response), verdict)
-    if not claimed:
-        for span in found:
-            units.setdefault((span, span.of(case.response)), Unit(span, span.of(case.response), 0.0))
-    return _judged(case, judgement, sorted(units.values(), key=lambda unit: unit.span))
-
-
-def _place(verdict: Verdict) -> Span:
-    spans = verdict.claim.spans if isinstance(verdict.claim, Claim) else ()
-    return Span(min(s.start for s in spans), max(s.end for s in spans)) if spans else verdict.span
-
-
-def _add(units: dict[tuple[Span, str], Unit], span: Span, text: str, verdict: Verdict) -> None:
-    """The worst verdict decides; what the others say against the statement is kept, too."""
-    old = units.get((span, text), Unit(span, text, 0.0))
-    said = [part for part in (verdict.label, verdict.reason) if part] if verdict.score > 0 else []
-    reasons = dict.fromkeys([*old.reasons, *([": ".join(said)] if said else [])])
-    worse = verdict.score >= old.score and verdict.correction is not None
-    units[span, text] = replace(
-        old,
-        score=max(old.score, verdict.score),
-        reasons=tuple(reasons),
-        correction=verdict.correction if worse and verdict.claim else old.correction,
-    )
-
-
-def _judged(case: Case, judgement: Judgement, units: list[Unit]) -> list[Unit]:
-    """What was flagged, and what is supported and was judged to its last word."""
-    open_spans = unjudged(case, judgement)
+                _add(statements, span, span.of(text), verdict)
+    if not about_claims:
+        for span in all_sentences:
+            statements.setdefault((span, span.of(text)), Statement(span, span.of(text), 0.0))
+    # what was flagged, and what is supported and was judged to its last word
+    gaps = [gap for gap in unjudged(case, judgement) if has_words(gap.of(text))]
     return [
-        unit
-        for unit in units
-        if unit.score > 0 or not any(s.overlaps(unit.span) and words(s.of(case.response)) for s in open_spans)
+        statement
+        for statement in sorted(statements.values(), key=lambda statement: statement.span)
+        if statement.score > 0 or not any(gap.overlaps(statement.span) for gap in gaps)
     ]
 
 
-def _whole(case: Case, judgement: Judgement) -> Iterator[Unit]:
-    if judgement.hallucination is not None and judgement.judged != () and case.response.strip():
-        text = case.response
-        span = Span(len(text) - len(text.lstrip()), len(text.rstrip()))
-        yield Unit(span, span.of(text), judgement.hallucination)
+def _add(statements: dict[tuple[Span, str], Statement], span: Span, text: str, verdict: Verdict) -> None:
+    """Count a verdict for a statement: the worst score decides; what the others say against it is kept, too."""
+    old = statements.get((span, text), Statement(span, text, 0.0))
+    reason = ": ".join(part for part in (verdict.label, verdict.reason) if part) if verdict.score > 0 else ""
+    worst = verdict.score >= old.score and verdict.correction is not None
+    statements[span, text] = replace(
+        old,
+        score=max(old.score, verdict.score),
+        reasons=tuple(dict.fromkeys([*old.reasons, *([reason] if reason else [])])),
+        correction=verdict.correction if worst and verdict.claim else old.correction,
+    )

@@ -1,77 +1,97 @@
-"""Summaries of research papers with citations, and how often they hallucinate (C §3, §4, A.2).
+"""Summaries of research papers with citations, and how often they hallucinate.
 
-A question with abstracts (`datasets.fave.read_questions`) becomes a prompt, its answer a `Case`; `study` writes,
-revises and judges for every generator, critic and judge, as in C's Tables 2 and 3.
+After George and Stuhlmüller 2023, §3 and §4. A question with abstracts (`datasets.fave.read_questions`) becomes a
+prompt (A.2), its answer a `Case`; `study` writes, revises and judges for every generator, critic and judge (Table 3)
+and takes the mean over critics and judges (Table 2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Literal
 
 from veridical.core.detector import Detector
-from veridical.core.segment import words
-from veridical.core.types import DEFAULT_THRESHOLD, Case, Judgement, Usage, check_threshold
+from veridical.core.errors import InputError
+from veridical.core.judging import judge, thresholds_in_force
+from veridical.core.segment import has_words
+from veridical.core.types import DEFAULT_THRESHOLD, Case, Usage
 from veridical.detectors.claims.citations import CitationPolicy
-from veridical.detectors.claims.llm_checker import ModelChecker
+from veridical.detectors.claims.llm_checker import LLMChecker
 from veridical.detectors.claims.verify import Verify
 from veridical.llm.prompts import fill, prompt
-from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
-from veridical.revise import Revised, Reviser, revise
-from veridical.revise.llm_revisers import Factored
-from veridical.tasks.prevalence import Audit, Prevalence, prevalence
+from veridical.llm.protocol import ChatModel, Failure, Message, Request
+from veridical.revise import Revised, revise, revise_unfiltered
+from veridical.revise.llm_revisers import Factored, SelfCorrection
+from veridical.tasks.prevalence import Audit, JudgedSummaries, Prevalence, mean_prevalence
 
-__all__ = ["Row", "Study", "cited_claims", "study", "summarise", "summary_request"]
+__all__ = [
+    "MEAN",
+    "SELF_CORRECTION",
+    "Study",
+    "StudyOptions",
+    "StudyRow",
+    "cited_claims",
+    "study",
+    "summarise",
+    "summary_request",
+]
+
+SELF_CORRECTION = "self-correction"
+"""The critic of a row whose summaries the generator revised by its own feedback (§4.1)."""
+
+MEAN = "mean"
+"""The critic or judge of a row that is the mean over all of them (Table 2)."""
 
 
 def summary_request(question: Case, *, max_tokens: int = 1024) -> Request:
-    """The request for a cited summary of the sources of `question`; sources without a word are left out."""
-    asked = prompt("papers_summary")
-    papers = [source for source in question.sources if words(source.text)]
+    """The request for a cited summary of the sources of `question` (A.2); sources without a word are left out."""
+    template = prompt("papers_summary")
+    papers = [source for source in question.sources if has_words(source.text)]
     # one line each: no abstract can look like the next paper's heading
-    listed = "\n\n".join(
-        f"Paper {n}: {_line(source.citation or source.id)}\nTitle and abstract: {_line(source.text)}"
+    listing = "\n\n".join(
+        f"Paper {n}: {' '.join((source.citation or source.id).split())}\n"
+        f"Title and abstract: {' '.join(source.text.split())}"
         for n, source in enumerate(papers, 1)
     )
-    text = fill(asked, question=question.question or "", papers=listed, example=_EXAMPLE)
-    return Request((Message("user", text),), max_tokens=max_tokens, stage="summary", prompt=asked.hash)
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
-
-
-_EXAMPLE = "Ling (2009) found that ..."
+    text = fill(template, question=question.question or "", papers=listing)
+    return Request((Message("user", text),), max_tokens=max_tokens, stage="summary", prompt=template.hash)
 
 
 def summarise(model: ChatModel, questions: Sequence[Case], *, max_tokens: int = 1024) -> list[Case | Failure]:
     """For each question the case with the summary that `model` writes of it, or why there is none.
 
-    The case keeps the prompt. A summary that was cut at `max_tokens` is none.
+    The case keeps the prompt. A summary that was cut at `max_tokens` counts as none.
     """
     requests = [summary_request(question, max_tokens=max_tokens) for question in questions]
-    outcomes = model.chat(requests) if requests else []
-    return [_written(q, r, o) for q, r, o in zip(questions, requests, outcomes, strict=True)]
+    summaries: list[Case | Failure] = []
+    for question, request, outcome in zip(questions, requests, model.chat(requests) if requests else [], strict=True):
+        if isinstance(outcome, Failure):
+            summaries.append(outcome)
+        elif outcome.finish == "length":
+            summaries.append(Failure("the summary was cut short", "length", False, outcome.usage))
+        else:
+            text = request.messages[-1].content
+            summaries.append(replace(question, response=outcome.text.strip(), prompt=text))
+    return summaries
 
 
-def _written(question: Case, request: Request, outcome: Reply | Failure) -> Case | Failure:
-    if isinstance(outcome, Failure):
-        return outcome
-    if outcome.finish == "length":
-        return Failure("the summary was cut short", "length", False, outcome.usage)
-    return replace(question, response=outcome.text.strip(), prompt=request.messages[-1].content)
-
-
-def cited_claims(model: ChatModel, *, way: Literal["yes_no", "cot"] = "cot") -> Verify:
-    """The judge of C §3.2: each sentence that cites is checked, by `model`, against the abstracts that it cites."""
-    return Verify(ModelChecker(model, way=way), citations=CitationPolicy(uncited="skip"))
+def cited_claims(model: ChatModel, *, method: Literal["yes_no", "cot", "critique"] = "cot") -> Verify:
+    """The check of §3.2: each sentence that cites is checked, by `model`, against the abstracts that it cites."""
+    return Verify(LLMChecker(model, method=method), citations=CitationPolicy(uncited="skip"))
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One line of C's Table 3: who wrote, whose critiques it was revised by (None = not revised), who judged."""
+class StudyRow:
+    """One row of Table 3 or 2.
+
+    Attributes:
+        generator: Who wrote the summaries, and revised them.
+        critic: By whose critiques they were revised: a name, `SELF_CORRECTION`, `MEAN`; None = not revised.
+        judge: Who counted hallucinations: a name, or `MEAN`.
+        prevalence: The figures.
+    """
 
     generator: str
     critic: str | None
@@ -81,13 +101,51 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """The rows; the summaries and revisions behind them; what failed; and what was spent besides the judging."""
+    """The results of a study.
 
-    rows: tuple[Row, ...]
+    Attributes:
+        rows: One per generator, critic and judge (Table 3).
+        means: Per generator, the means over critics and judges (Table 2), where there are several.
+        summaries: Of each generator.
+        revisions: By generator and critic.
+        notes: What failed.
+        usage: What criticising and revising cost.
+    """
+
+    rows: tuple[StudyRow, ...] = ()
+    means: tuple[StudyRow, ...] = ()
     summaries: dict[str, list[Case]] = field(default_factory=dict)
     revisions: dict[tuple[str, str], list[Revised]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StudyOptions:
+    """How a study is made.
+
+    Attributes:
+        self_correction: Whether each generator also revises all its summaries by its own feedback (A.4.1, A.5).
+        only_better: Keep only revisions that the critic finds better and that lose nothing supported; the paper keeps
+            every one.
+        rounds: Attempts per revision, 1 to 10; more than one only with `only_better`.
+        threshold: A claim is unsupported from this score on, in (0, 1].
+        audits: By the judge's name, how far its reports can be trusted.
+        seed: Of the bootstrap.
+    """
+
+    self_correction: bool = False
+    only_better: bool = False
+    rounds: int = 1
+    threshold: float = DEFAULT_THRESHOLD
+    audits: Mapping[str, Audit] = field(default_factory=dict)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.rounds > 1 and not self.only_better:
+            raise InputError(
+                f"{self.rounds} rounds where every revision is kept", hint="one round, or keep only better ones"
+            )
 
 
 Judge = ChatModel | Detector
@@ -99,56 +157,90 @@ def study(
     *,
     critics: Sequence[Judge] = (),
     judges: Sequence[Judge],
-    audits: dict[str, Audit] | None = None,
-    threshold: float = DEFAULT_THRESHOLD,
-    rounds: int = 1,
-    seed: int = 0,
+    options: StudyOptions | None = None,
 ) -> Study:
-    """Every generator's summaries, as they are and revised with each critic's critiques, counted by each judge.
+    """Every generator's summaries, as they are and revised by each critic's critiques, counted by each judge.
 
-    A critic or judge that is a chat model checks cited sentences (`cited_claims`); a detector is used as it is. The
-    generator revises its own summary (C A.3.2) and the critic decides whether that is kept. `audits` say by the
-    judge's name how far its reports can be trusted.
+    A critic that is a chat model writes a critique of each cited sentence (A.3.1), a judge that is one checks it by
+    reasoning (A.1.3); a detector is used as it is. The generator revises its own summary, in a follow-up turn (A.3.2).
+
+    Args:
+        questions: Questions with abstracts as sources, and an empty response.
+        generators: Write and revise summaries.
+        critics: Chat models or detectors.
+        judges: Chat models or detectors.
+        options: How the study is made.
     """
-    check_threshold(threshold)
-    made = Study((), {}, {})
+    options = options or StudyOptions()
+    summaries: dict[str, list[Case]] = {}
+    revisions: dict[tuple[str, str], list[Revised]] = {}
     notes: list[str] = []
-    for model in generators:
-        outcomes = summarise(model, questions)
-        made.summaries[model.name] = [o for o in outcomes if isinstance(o, Case)]
-        notes += _failed(model.name, [o for o in outcomes if isinstance(o, Failure)])
+    for generator in generators:
+        outcomes = summarise(generator, questions)
+        cases = summaries[generator.name] = [outcome for outcome in outcomes if isinstance(outcome, Case)]
+        failures = sorted(outcome.reason for outcome in outcomes if isinstance(outcome, Failure))
+        for reason, same in groupby(failures):
+            notes.append(f"{generator.name}: {len(list(same))} summaries were not written: {reason}")
         for critic in critics:
-            done = _revised(made.summaries[model.name], model, critic, threshold, rounds)
-            made.revisions[model.name, critic.name] = done
-    rows = list(_rows(made, judges, audits or {}, threshold, seed))
-    usage = Usage.total(result.usage for results in made.revisions.values() for result in results)
-    return replace(made, rows=tuple(rows), notes=tuple(notes), usage=usage)
+            revisions[generator.name, critic.name] = _revised(cases, generator, critic, options)
+        if options.self_correction:
+            thresholds = thresholds_in_force(None, options.threshold)
+            results = revise_unfiltered(cases, SelfCorrection(generator), None, thresholds)
+            revisions[generator.name, SELF_CORRECTION] = results
+    judged = list(_judged(summaries, revisions, judges, options))
+    return Study(
+        tuple(StudyRow(*key, _prevalence([group], options)) for key, group in judged),
+        tuple(_means(judged, options)) if len(judges) > 1 or len(critics) > 1 else (),
+        summaries,
+        revisions,
+        tuple(notes),
+        Usage.total(result.usage for results in revisions.values() for result in results),
+    )
 
 
-def _failed(name: str, failures: Sequence[Failure]) -> Iterator[str]:
-    for reason, same in groupby(sorted(failure.reason for failure in failures)):
-        yield f"{name}: {len(list(same))} summaries were not written: {reason}"
+def _revised(cases: Sequence[Case], generator: ChatModel, critic: Judge, options: StudyOptions) -> list[Revised]:
+    detector = critic if isinstance(critic, Detector) else cited_claims(critic, method="critique")
+    reviser = Factored(generator, undo_unprompted=options.only_better, suggest=False)
+    if options.only_better:
+        return revise(cases, detector, reviser, threshold=options.threshold, rounds=options.rounds)
+    thresholds = thresholds_in_force(detector, options.threshold)
+    return revise_unfiltered(cases, reviser, judge(detector, cases), thresholds)
 
 
-def _detector(judge: Judge) -> Detector:
-    return judge if isinstance(judge, Detector) else cited_claims(judge)
+_Judged = tuple[tuple[str, str | None, str], JudgedSummaries]
 
 
-def _revised(cases: Sequence[Case], model: ChatModel, critic: Judge, threshold: float, rounds: int) -> list[Revised]:
-    reviser: Reviser = Factored(model)
-    return revise(cases, _detector(critic), reviser, threshold=threshold, rounds=rounds)
-
-
-def _rows(made: Study, judges: Sequence[Judge], audits: dict[str, Audit], threshold: float, seed: int) -> Iterator[Row]:
-    texts: list[tuple[str, str | None, list[Case]]] = []
-    for generator, cases in made.summaries.items():
+def _judged(
+    summaries: Mapping[str, Sequence[Case]],
+    revisions: Mapping[tuple[str, str], Sequence[Revised]],
+    judges: Sequence[Judge],
+    options: StudyOptions,
+) -> Iterator[_Judged]:
+    """Each set of texts with the judgements of each judge, by generator, critic and judge."""
+    texts: list[tuple[str, str | None, Sequence[Case]]] = []
+    for generator, cases in summaries.items():
         texts.append((generator, None, cases))
-        for (name, by), results in made.revisions.items():
+        for (name, by), results in revisions.items():
             if name == generator:
                 texts.append((generator, by, [replace(r.case, response=r.revision.text) for r in results]))
-    for judge in judges:
-        detector = _detector(judge)
+    for each in judges:
+        detector = each if isinstance(each, Detector) else cited_claims(each)
         for generator, critic, cases in texts:
-            judgements: list[Judgement] = detector.judge(cases) if cases else []
-            found = prevalence(cases, judgements, threshold=threshold, audit=audits.get(judge.name), seed=seed)
-            yield Row(generator, critic, judge.name, found)
+            group = JudgedSummaries(cases, judge(detector, cases), options.audits.get(each.name))
+            yield (generator, critic, each.name), group
+
+
+def _means(judged: Sequence[_Judged], options: StudyOptions) -> Iterator[StudyRow]:
+    """Per generator: unrevised, revised by all critics, and self-corrected summaries, each the mean over all judges."""
+    for generator in dict.fromkeys(key[0] for key, _ in judged):
+        by_kind: dict[str | None, list[JudgedSummaries]] = {}
+        for (name, critic, _), group in judged:
+            if name == generator:
+                kind = critic if critic in (None, SELF_CORRECTION) else MEAN
+                by_kind.setdefault(kind, []).append(group)
+        for kind, groups in by_kind.items():
+            yield StudyRow(generator, kind, MEAN, _prevalence(groups, options))
+
+
+def _prevalence(groups: Sequence[JudgedSummaries], options: StudyOptions) -> Prevalence:
+    return mean_prevalence(groups, threshold=options.threshold, seed=options.seed)

@@ -1,4 +1,7 @@
-"""How often summaries hallucinate: as reported by a judge, and adjusted by how far that judge can be trusted (C §3)."""
+"""How often summaries hallucinate: as reported by a judge, and adjusted by how far that judge can be trusted.
+
+After George and Stuhlmüller 2023, §3.3, §3.4 and Table 2.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +12,28 @@ import numpy as np
 
 from veridical.core.decide import unjudged
 from veridical.core.errors import InputError
-from veridical.core.segment import sentences, words
+from veridical.core.segment import has_words, sentences
 from veridical.core.types import DEFAULT_THRESHOLD, Case, Judgement
+from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
 from veridical.metrics.significance import bootstrap
 from veridical.revise.statements import statements_of
 
-__all__ = ["Audit", "Estimate", "Prevalence", "prevalence"]
+__all__ = ["Audit", "Estimate", "JudgedSummaries", "Prevalence", "mean_prevalence", "prevalence"]
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
     """What people found when they looked at a judge's reports: the claims that they agree are hallucinated.
 
-    Of `flagged` claims that the judge reported and people looked at, `right` were hallucinated: its precision. Of
-    `true` hallucinations that people know of, the judge reported `found`: its recall, taken for 1 where `true` is 0
-    (C §3.4: people agreed with 66 % of the reports, and with every claim called supported: `Audit(66, 100)`).
+    The paper's audit (§3.4) is `Audit(66, 100)`: people agreed with 66 % of the reports, and with every claim that was
+    called supported.
+
+    Attributes:
+        right: Of the `flagged` claims that the judge reported and people looked at, so many were hallucinated.
+        flagged: Claims that people looked at.
+        found: Of the `true` hallucinations, so many were reported by the judge: its recall.
+        true: Hallucinations that people know of; where it is 0, the recall is taken for 1.
     """
 
     right: int
@@ -54,7 +63,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with the bounds of its 95 % interval, None where there is none (a single summary)."""
+    """A value with the bounds of its 95 % interval, None where there is only one summary."""
 
     value: float
     low: float | None = None
@@ -62,12 +71,27 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Prevalence:
-    """What a judge reports over `summaries` that it could judge, and over `claims` of them.
+class JudgedSummaries:
+    """Summaries with one judgement each, by one judge, and the audit of that judge."""
 
-    `per_summary` are hallucinations in the average summary, `share` is the share of summaries with any, in [0, 1].
-    The adjusted ones are None without an audit. `unjudged` summaries could not be judged at all and do not count;
-    `skipped` sentences of the others were not judged (C leaves out sentences without a citation).
+    cases: Sequence[Case]
+    judgements: Sequence[Judgement]
+    audit: Audit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prevalence:
+    """How often summaries hallucinate, as a judge reports it.
+
+    Attributes:
+        summaries: How many summaries could be judged.
+        claims: How many claims of them were judged.
+        per_summary: Hallucinations in the average summary.
+        share: The share of summaries with any, in [0, 1].
+        per_summary_adjusted: The same, by the audit; None without one.
+        share_adjusted: The same, by the audit; None without one.
+        unjudged: Summaries that could not be judged at all, and do not count.
+        skipped: Sentences of the others that were not judged (the paper leaves out sentences without a citation).
     """
 
     summaries: int
@@ -91,63 +115,108 @@ def prevalence(
 ) -> Prevalence:
     """Hallucinations per summary and the share of summaries with any, with bootstrap intervals over summaries.
 
-    A claim counts as one from a score of `threshold` on. Adjusted, a report counts as precision / recall of a
-    hallucination, and a summary with k reports has any with the chance 1 - (1 - precision)^k (missed ones are not
-    added there). The interval of an adjusted value also holds the chance of the audit: its counts are drawn anew.
+    Adjusted, a report counts as precision / recall of a hallucination, and a summary with k reports has any with the
+    chance 1 - (1 - precision)^k (missed ones are not added there). The interval of an adjusted value also holds the
+    chance of the audit: its counts are drawn anew.
+
+    Args:
+        cases: The summaries.
+        judgements: One per summary.
+        threshold: A claim counts as hallucinated from this score on.
+        audit: How far the judge can be trusted.
+        resamples: Bootstrap samples.
+        seed: Of the bootstrap.
     """
-    counts: list[int] = []
-    claims = left_out = skipped = 0
-    for case, judgement in zip(cases, judgements, strict=True):
-        units = statements_of(case, judgement)
-        if not units:
-            left_out += 1
-            continue
-        claims += len(units)
-        counts.append(sum(unit.score >= threshold for unit in units))
-        open_spans = unjudged(case, judgement)
-        skipped += sum(
-            any(span.overlaps(s) and words(s.of(case.response)) for s in open_spans)
-            for span in sentences(case.response)
-        )
+    group = JudgedSummaries(cases, judgements, audit)
+    return mean_prevalence([group], threshold=threshold, resamples=resamples, seed=seed)
+
+
+def mean_prevalence(
+    groups: Sequence[JudgedSummaries], *, threshold: float = DEFAULT_THRESHOLD, resamples: int = 1000, seed: int = 0
+) -> Prevalence:
+    """The mean over groups of summaries of the same questions, as in Table 2 (over critics and judges).
+
+    The bootstrap resamples questions (by the id of the case), in all groups alike. `summaries` is the number of
+    questions; `claims`, `unjudged` and `skipped` are summed over the groups. Adjusted values need an audit in every
+    group; the counts of one `Audit` object are drawn once for all groups that share it.
+    """
+    counts: dict[tuple[str, int], dict[int, int]] = {}  # by question, then by group
+    n_claims = n_unjudged = n_skipped = 0
+    for g, group in enumerate(groups):
+        seen: dict[str, int] = {}
+        for case, judgement in zip(group.cases, group.judgements, strict=True):
+            question = (case.id, seen.setdefault(case.id, 0))
+            seen[case.id] += 1
+            statements = statements_of(case, judgement)
+            if not statements:
+                n_unjudged += 1
+                continue
+            n_claims += len(statements)
+            counts.setdefault(question, {})[g] = sum(s.score >= threshold for s in statements)
+            gaps = [gap for gap in unjudged(case, judgement) if has_words(gap.of(case.response))]
+            n_skipped += sum(any(gap.overlaps(s) for gap in gaps) for s in sentences(case.response))
     if not counts:
-        return Prevalence(0, 0, None, None, unjudged=left_out)
-    k = np.array(counts, dtype=np.float64)
-    drawn = _Drawn(audit, seed) if audit else None
+        return Prevalence(0, 0, None, None, unjudged=n_unjudged)
+    k = np.array([[by_group.get(g, np.nan) for by_group in counts.values()] for g in range(len(groups))])
+    audits = [group.audit for group in groups if group.audit is not None]
+    drawn = _DrawnAudits(audits, seed) if len(audits) == len(groups) else None
+    settings = (resamples, seed)
     return Prevalence(
         len(counts),
-        claims,
-        _estimate(k, lambda _: k, resamples, seed),
-        _estimate(k, lambda _: (k > 0).astype(np.float64), resamples, seed),
-        _estimate(k, lambda new: k * drawn.rate(new), resamples, seed) if drawn else None,
-        _estimate(k, lambda new: 1 - (1 - drawn.precision(new)) ** k, resamples, seed) if drawn else None,
-        left_out,
-        skipped,
+        n_claims,
+        _estimate(lambda _: k, *settings),
+        _estimate(lambda _: np.where(np.isnan(k), np.nan, k > 0), *settings),
+        _estimate(lambda again: k * drawn.rate(again), *settings) if drawn else None,
+        _estimate(lambda again: 1 - (1 - drawn.precision(again)) ** k, *settings) if drawn else None,
+        n_unjudged,
+        n_skipped,
     )
 
 
-class _Drawn:
-    """The audit's rates, as measured or as a new audit of the same size might have given them."""
+class _DrawnAudits:
+    """The audits' rates, as measured or as new audits of the same size might have given them; *shape* (groups, 1)."""
 
-    def __init__(self, audit: Audit, seed: int) -> None:
-        self.audit = audit
+    def __init__(self, audits: Sequence[Audit], seed: int) -> None:
+        self.audits = audits
         self.random = np.random.default_rng(seed + 1)
 
-    def precision(self, new: bool) -> float:
-        found = self.random.binomial(self.audit.flagged, self.audit.precision) if new else self.audit.right
-        return float(found) / self.audit.flagged
+    def precision(self, again: bool) -> Floats:
+        """The precision of each group's judge; drawn `again`, or as measured."""
+        return self._each(
+            lambda a: float(self.random.binomial(a.flagged, a.precision) if again else a.right) / a.flagged
+        )
 
-    def rate(self, new: bool) -> float:
-        recall = self.audit.recall
-        if new and self.audit.true:
-            recall = max(1.0, float(self.random.binomial(self.audit.true, recall))) / self.audit.true
-        return self.precision(new) / recall
+    def rate(self, again: bool) -> Floats:
+        """Hallucinations per report: precision / recall."""
+
+        def recall(audit: Audit) -> float:
+            if not again or not audit.true:
+                return audit.recall
+            return max(1.0, float(self.random.binomial(audit.true, audit.recall))) / audit.true
+
+        recalls = self._each(recall)
+        return self.precision(again) / recalls
+
+    def _each(self, value: Callable[[Audit], float]) -> Floats:
+        drawn = {id(audit): value(audit) for audit in {id(audit): audit for audit in self.audits}.values()}
+        return np.array([[drawn[id(audit)]] for audit in self.audits])
 
 
-def _estimate(k: Floats, values: Callable[[bool], Floats], resamples: int, seed: int) -> Estimate:
-    point = float(values(False).mean())
-    if len(k) == 1:
+def _estimate(values: Callable[[bool], Floats], resamples: int, seed: int) -> Estimate:
+    """The mean over groups of their means over questions; `values` has the *shape* (groups, questions), NaN = none."""
+
+    def mean(table: Floats, weight: Floats) -> float:
+        judged = ~np.isnan(table)
+        total = judged @ weight
+        means = (np.where(judged, table, 0.0) @ weight)[total > 0] / total[total > 0]
+        return float(means.mean())
+
+    table = values(False)
+    point = mean(table, np.ones(table.shape[1]))
+    try:
+        low, high = bootstrap(
+            lambda weight: mean(values(True), weight), range(table.shape[1]), resamples=resamples, seed=seed
+        )
+    except UndefinedMetricError:  # an interval cannot be told from one summary
         return Estimate(point)
-    low, high = bootstrap(
-        lambda weight: float(weight @ values(True)) / float(weight.sum()), range(len(k)), resamples=resamples, seed=seed
-    )
     return Estimate(point, low, high)

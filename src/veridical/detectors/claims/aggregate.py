@@ -1,19 +1,26 @@
-"""From the answers about single claims to a judgement: verdicts, the response's score, and what was not judged."""
+"""From the results for single claims to a judgement: verdicts, the response's score, coverage, what was not judged."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from math import expm1, log1p
 
+from veridical.core.perspectives import by_perspective
+from veridical.core.segment import has_words
 from veridical.core.spans import Span, subtract
-from veridical.core.types import Case, Claim, Judgement, Verdict
-from veridical.detectors.claims.claim_checker import Finding
+from veridical.core.types import Case, Claim, Judgement, Omission, Source, SourceSpan, Verdict
+from veridical.detectors.claims.citations import statements
+from veridical.detectors.claims.claim_checker import ClaimResult
 
-__all__ = ["any_false", "compose"]
+__all__ = ["Coverage", "aggregate_claims", "aggregate_coverage", "any_false", "sentences_to_cover"]
 
 
 def any_false(scores: Sequence[float]) -> float:
-    """P(some claim is wrong) = 1 - the product of (1 - score), claims taken as independent: C equation 1, in log space.
+    """P(some claim is wrong) = 1 - the product of (1 - score), computed in log space.
+
+    George and Stuhlmüller 2023, equation 1: claims are taken as independent.
 
     >>> round(any_false([0.5, 0.5]), 2), any_false([0.0, 1.0]), any_false([])
     (0.75, 1.0, 0.0)
@@ -21,57 +28,116 @@ def any_false(scores: Sequence[float]) -> float:
     return 1.0 if any(score >= 1.0 for score in scores) else -expm1(sum(log1p(-score) for score in scores)) + 0.0
 
 
-def compose(
+def aggregate_claims(
     case: Case,
     by: str,
-    answers: Sequence[tuple[Claim, Finding]],
+    results: Sequence[tuple[Claim, ClaimResult]],
     *,
-    further: Sequence[Verdict] = (),
-    left: Sequence[Span] = (),
+    other_verdicts: Sequence[Verdict] = (),
+    unchecked: Sequence[Span] = (),
     notes: Sequence[str] = (),
     score: Callable[[Sequence[float]], float] = any_false,
 ) -> Judgement:
-    """One verdict for each answered claim, and what `score` makes of them all.
+    """One verdict per judged claim, and the score of the response.
 
-    Claims without an answer, and the spans `left`, are not judged; each reason is counted in a note. `further` verdicts
-    do not count in the response's score.
+    Claims without a score, and the spans `unchecked`, are not judged; a note counts each reason.
+
+    Args:
+        case: The case.
+        by: The name of the detector.
+        results: Each claim with its result; a claim has one span.
+        other_verdicts: Verdicts that do not count in the response's score.
+        unchecked: Spans of the response that no claim is about.
+        notes: What else could not be judged.
+        score: From the scores of the claims to that of the response.
     """
     verdicts: list[Verdict] = []
-    lost = list(left)
-    for claim, answer in answers:
+    unjudged = list(unchecked)
+    for claim, result in results:
         (span,) = claim.spans
-        if answer.score is None:
-            lost.append(span)
+        if result.score is None:
+            unjudged.append(span)
             continue
-        verdicts.append(Verdict(span, answer.score, None, claim, answer.evidence, answer.reason))
-        if answer.unjudged:
-            as_it_stands = claim.text == span.of(case.response)
-            lost += [part.shift(span.start) for part in answer.unjudged] if as_it_stands else [span]
+        correction = result.correction if result.score > 0 else None
+        verdicts.append(Verdict(span, result.score, None, claim, result.evidence, result.reason, correction))
+        if result.unjudged:
+            verbatim = claim.text == span.of(case.response)
+            unjudged += [part.shift(span.start) for part in result.unjudged] if verbatim else [span]
     scores = [v.score for v in verdicts]
-    judged = tuple(subtract([Span(0, len(case.response))], lost)) if lost else None
+    judged = tuple(subtract([Span(0, len(case.response))], unjudged)) if unjudged else None
     return Judgement(
         case.id,
         by,
         score(scores) if scores else None,
-        verdicts=tuple(sorted([*verdicts, *further], key=lambda verdict: verdict.span)),
+        verdicts=tuple(sorted([*verdicts, *other_verdicts], key=lambda verdict: verdict.span)),
         judged=judged if scores else (),
-        notes=(*notes, *_why_lost([answer for _, answer in answers])),
+        notes=(*notes, *_notes([result for _, result in results])),
     )
 
 
-def _why_lost(answers: Sequence[Finding]) -> Iterator[str]:
-    """How many claims could not be judged, for each reason, the most frequent first; what else casts doubt."""
-    n = len(answers)
-    reasons: dict[str, int] = {}
-    for answer in answers:
-        if answer.score is None:
-            reasons[answer.reason or "no answer"] = reasons.get(answer.reason or "no answer", 0) + 1
-    for reason, many in sorted(reasons.items(), key=lambda pair: -pair[1]):
-        yield f"{many} of {n} claims not judged: {reason}"
-    for many, what in (
-        (sum(bool(a.unjudged) and a.score is not None for a in answers), "judged only in part"),
-        (sum(a.bare for a in answers), "answered with a bare yes or no: the model gave no log-probabilities"),
-        (sum(bool(a.strange) for a in answers), "judged with quotes that stand in no source"),
+def _notes(results: Sequence[ClaimResult]) -> Iterator[str]:
+    """How many claims could not be judged, by reason, the most frequent first; and what else casts doubt."""
+    n = len(results)
+    for reason, count in Counter(r.reason or "no answer" for r in results if r.score is None).most_common():
+        yield f"{count} of {n} claims not judged: {reason}"
+    for count, doubt in (
+        (sum(bool(r.unjudged) and r.score is not None for r in results), "judged only in part"),
+        (sum(r.no_logprobs for r in results), "answered with a bare yes or no: the model gave no log-probabilities"),
+        (sum(bool(r.unsupported_quotes) for r in results), "judged with quotes that are in no source"),
     ):
-        if many:
-            yield f"{many} of {n} claims {what}"
+        if count:
+            yield f"{count} of {n} claims {doubt}"
+
+
+def sentences_to_cover(case: Case) -> list[tuple[Source, Span]]:
+    """The sentences of the sources with `must_cover`."""
+    return [(source, span) for source in case.sources if source.must_cover for span in statements(source.text)]
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How far a response covers the sources that it must cover.
+
+    Attributes:
+        omission: 1 - the least mean P(covered) of a perspective, in [0, 1]; None where it could not be judged.
+        omissions: One per judged sentence.
+        judged_sources: What of the sources was judged; None = all.
+        notes: What was not.
+    """
+
+    omission: float | None = None
+    omissions: tuple[Omission, ...] = ()
+    judged_sources: tuple[SourceSpan, ...] | None = None
+    notes: tuple[str, ...] = ()
+
+
+def aggregate_coverage(case: Case, to_cover: Sequence[tuple[Source, Span]], results: Sequence[ClaimResult]) -> Coverage:
+    """Coverage as the checking of claims with the roles swapped: is each source sentence backed by the response?
+
+    A source with an unjudged sentence is not known to be covered: only what is certainly left out of it is given, and
+    counts as judged.
+
+    Args:
+        case: The case.
+        to_cover: The sentences of `sentences_to_cover`.
+        results: Their results; they are not looked at where the response is empty.
+    """
+    if not to_cover:
+        return Coverage()
+    if not has_words(case.response):
+        results = [ClaimResult(1.0, "the response is empty")] * len(to_cover)
+    unjudged = [source.id for (source, _), result in zip(to_cover, results, strict=True) if result.score is None]
+    scores: list[tuple[Source, float]] = []
+    omissions = []
+    for (source, span), result in zip(to_cover, results, strict=True):
+        if result.score is None:
+            continue
+        scores.append((source, result.score))
+        if source.id not in unjudged or result.score == 1.0:
+            omissions.append(Omission(source.id, span, result.score, result.reason))
+    if unjudged:
+        note = f"{len(unjudged)} of {len(to_cover)} sentences to cover could not be judged"
+        judged = tuple(SourceSpan(omission.source_id, omission.span) for omission in omissions)
+        return Coverage(None, tuple(omissions), judged, (note,))
+    worst = max(sum(group) / len(group) for group in by_perspective(scores))
+    return Coverage(worst, tuple(omissions))

@@ -1,6 +1,6 @@
 """What checks one claim against sources: the protocol, and any detector as a claim checker.
 
-A checker gets all claims of all cases in one call and gives one `Finding` for each; what it could not judge has no
+A checker gets all claims of all cases in one call and gives one `ClaimResult` for each; what it could not judge has no
 score and says why. The checker that asks a chat model is in `veridical.detectors.claims.llm_checker`.
 """
 
@@ -17,7 +17,7 @@ from veridical.core.types import Case, Evidence, Judgement, Source, Usage
 from veridical.detectors.overlap.detector import Overlap
 from veridical.detectors.overlap.quantities import is_value
 
-__all__ = ["Checker", "DetectorChecker", "Finding", "Question"]
+__all__ = ["ClaimChecker", "ClaimResult", "DetectorChecker", "Question"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,30 +34,38 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """The answer: `score` is 1 - P(supported) in [0, 1], None where there is no answer, and then `reason` says why.
+class ClaimResult:
+    """What a checker says of one claim.
 
-    `unjudged` are spans of the claim that the checker could not judge. `bare`: the score is a yes or no for want of
-    log-probabilities. `strange` counts quotes that stand in no source.
+    Attributes:
+        score: 1 - P(supported) in [0, 1]; None where the claim could not be judged, and then `reason` says why.
+        reason: Why the claim has its score.
+        evidence: What in the sources bears on it.
+        unjudged: Spans of the claim that the checker could not judge.
+        correction: The claim as it would be supported.
+        usage: What the check cost.
+        no_logprobs: The score is a bare yes or no, for want of log-probabilities.
+        unsupported_quotes: How many quotes in the reasoning are in no source.
     """
 
     score: float | None
     reason: str | None = None
     evidence: tuple[Evidence, ...] = ()
     unjudged: tuple[Span, ...] = ()
+    correction: str | None = None
     usage: Usage | None = None
-    bare: bool = False
-    strange: int = 0
+    no_logprobs: bool = False
+    unsupported_quotes: int = 0
 
 
-class Checker(Protocol):
+class ClaimChecker(Protocol):
     """What checks claims. `reads_citations`: a claim may name its sources ("Ling (2009) found …")."""
 
     name: str
     reads_citations: bool
 
-    def check(self, questions: Sequence[Question]) -> list[Finding]:
-        """One finding for each question, in the same order."""
+    def check(self, questions: Sequence[Question]) -> list[ClaimResult]:
+        """One result per question, in the same order."""
         ...
 
 
@@ -74,17 +82,17 @@ class DetectorChecker:
         self.detector = detector
         self.name = detector.name
 
-    def check(self, questions: Sequence[Question]) -> list[Finding]:
-        """One finding for each claim."""
+    def check(self, questions: Sequence[Question]) -> list[ClaimResult]:
+        """One result per claim."""
         cases = [Case(f"{q.case_id}#{i}", q.claim, q.sources) for i, q in enumerate(questions)]
         judgements = self.detector.judge(cases) if cases else []
-        findings = [_finding(case, judgement) for case, judgement in zip(cases, judgements, strict=True)]
+        results = [_result(case, judgement) for case, judgement in zip(cases, judgements, strict=True)]
         if isinstance(self.detector, Overlap):
             strict = [i for i, question in enumerate(questions) if question.strict_values]
             wrong = _has_unsupported_value([cases[i] for i in strict], [judgements[i] for i in strict])
             for i in (i for i, is_wrong in zip(strict, wrong, strict=True) if is_wrong):
-                findings[i] = replace(findings[i], score=1.0)
-        return findings
+                results[i] = replace(results[i], score=1.0)
+        return results
 
 
 def _has_unsupported_value(cases: Sequence[Case], judgements: Sequence[Judgement]) -> list[bool]:
@@ -114,7 +122,7 @@ def _has_unsupported_value(cases: Sequence[Case], judgements: Sequence[Judgement
     ]
 
 
-_NOT_COUNTING = frozenset({"one", "first", "second"})  # mostly pronouns and adverbs: "one of them", "he first went"
+_NOT_VALUES = frozenset({"one", "first", "second"})  # mostly pronouns and adverbs: "one of them", "he first went"
 _BEFORE_A_CAPITAL = frozenset('.!?…:;\n•*"“”„«»‘—–')  # what a capital letter may stand after without making a name
 
 
@@ -122,7 +130,7 @@ def _is_value_or_name(claim: str, span: Span) -> bool:
     """Whether the word at `span` is a number or date, or a name: in capitals, but not because it opens a sentence."""
     word = span.of(claim)
     if is_value(word.lower()):
-        return word.lower() not in _NOT_COUNTING
+        return word.lower() not in _NOT_VALUES
     if claim.isupper():
         return False
     if any(char.isupper() for char in word[1:]):  # an acronym, or "iPhone"
@@ -131,44 +139,32 @@ def _is_value_or_name(claim: str, span: Span) -> bool:
     return word[:1].isupper() and before != "" and before[-1] not in _BEFORE_A_CAPITAL
 
 
-def _finding(case: Case, judgement: Judgement) -> Finding:
-    scores = [verdict.score for verdict in judgement.verdicts]
-    score = judgement.hallucination if judgement.hallucination is not None else max(scores, default=None)
+_MAX_QUOTED = 5  # spans quoted in one reason
+
+
+def _result(case: Case, judgement: Judgement) -> ClaimResult:
+    """The result for the claim that is the response of `case`."""
+    worst = max((verdict.score for verdict in judgement.verdicts), default=None)
+    score = judgement.hallucination if judgement.hallucination is not None else worst
     if score is None and judgement.judged:
         score = 0.0  # judged, and no span of it is worth a verdict
     if score is None:
-        return Finding(None, "; ".join(judgement.notes) or "the checker does not say", usage=judgement.usage)
-    return Finding(
-        score, _reason(case.response, judgement), _evidence(case, judgement), tuple(unjudged(case, judgement)),
-        judgement.usage,
-    )  # fmt: skip
-
-
-def _reason(claim: str, judgement: Judgement) -> str | None:
-    """What the checker says of its worst spans: the reasons, each with its words."""
-    worst = max((v.score for v in judgement.verdicts), default=0.0)
-    said: dict[str, list[Span]] = {}
+        return ClaimResult(None, "; ".join(judgement.notes) or "the checker does not say", usage=judgement.usage)
+    by_reason: dict[str, list[Span]] = {}  # of the worst spans
     for verdict in judgement.verdicts:
-        if verdict.score == worst > 0 and (verdict.reason or verdict.label):
-            said.setdefault(verdict.reason or verdict.label or "", []).append(verdict.span)
-    parts = []
-    for reason, spans in said.items():
-        shown = [f"“{span.of(claim)}”" for span in merge(claim, spans)]
-        more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
-        parts.append(f"{reason}: {', '.join(shown[:_SHOWN])}{more}")
-    return "; ".join(parts) or None
-
-
-_SHOWN = 5  # places named in one reason
-
-
-def _evidence(case: Case, judgement: Judgement) -> tuple[Evidence, ...]:
-    """The checker's evidence, neighbouring places of one source joined; a joint place weighs as its heaviest part."""
-    places: dict[str, list[Evidence]] = {}
+        if verdict.score == worst and verdict.score > 0 and (verdict.reason or verdict.label):
+            by_reason.setdefault(verdict.reason or verdict.label or "", []).append(verdict.span)
+    reasons = []
+    for reason, spans in by_reason.items():
+        quoted = [f"“{span.of(case.response)}”" for span in merge(case.response, spans)]
+        more = f" and {len(quoted) - _MAX_QUOTED} more" if len(quoted) > _MAX_QUOTED else ""
+        reasons.append(f"{reason}: {', '.join(quoted[:_MAX_QUOTED])}{more}")
+    by_source: dict[str, list[Evidence]] = {}
     for evidence in (e for verdict in judgement.verdicts for e in verdict.evidence):
-        places.setdefault(evidence.source_id, []).append(evidence)
-    found = []
-    for id, parts in places.items():
+        by_source.setdefault(evidence.source_id, []).append(evidence)
+    joined = []  # neighbouring spans as one, which weighs as its heaviest part
+    for id, parts in by_source.items():
         for span in merge(case.source(id).text, (e.span for e in parts)):
-            found.append(Evidence(id, span, max(e.weight for e in parts if e.span.overlaps(span))))
-    return tuple(found)
+            joined.append(Evidence(id, span, max(e.weight for e in parts if e.span.overlaps(span))))
+    gaps = tuple(unjudged(case, judgement))
+    return ClaimResult(score, "; ".join(reasons) or judgement.reason, tuple(joined), gaps, usage=judgement.usage)

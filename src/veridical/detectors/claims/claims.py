@@ -1,13 +1,14 @@
-"""The claims of a response and where it makes them: its sentences (C §3.2), or what a model lists (C §2.2, A.1.1).
+"""The claims of a response and where it makes them: its sentences, or what a model lists.
 
-A listed claim is found verbatim, then tolerantly, else it stays on the sentence whose words it
-shares. What no claim speaks of was not checked, and is said to be left.
+After George and Stuhlmüller 2023, §3.2 (sentences) and §2.2 with A.1.1 (a model's list). A listed claim is aligned with
+the response verbatim, then approximately, else with the sentence whose words it shares. What no claim is about is
+reported as unchecked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from veridical.core.quotes import find_quote
 from veridical.core.segment import has_words, words
@@ -19,24 +20,24 @@ from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
 from veridical.llm.reply_parser import listed
 
-__all__ = ["MIN_SIMILARITY", "Claims", "place", "sentence_claims", "split_by_model"]
+__all__ = ["MIN_SIMILARITY", "Claims", "align_claims", "sentence_claims", "split_by_model"]
 
 MIN_SIMILARITY = 0.8
-"""How alike a listed claim and its place must be: a claim may drop or exchange a few words of its sentence."""
+"""How similar a listed claim and its span must be: a claim may drop or exchange a few words of its sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The claims of one response, in order; `left` are its statements that no claim speaks of."""
+    """The claims of one response, in order; `unchecked` are its sentences that no claim is about."""
 
     claims: tuple[Claim, ...]
-    left: tuple[Span, ...] = ()
+    unchecked: tuple[Span, ...] = ()
     notes: tuple[str, ...] = ()
     usage: Usage | None = None
 
 
 def sentence_claims(text: str, *, cited: bool = False) -> Claims:
-    """Each sentence as a claim, exactly as it stands there."""
+    """Each sentence as a claim, verbatim; with `cited`, a footnote mark belongs to the sentence before it."""
     return Claims(tuple(Claim(span.of(text), (span,)) for span in statements(text, cited=cited)))
 
 
@@ -44,90 +45,81 @@ def split_by_model(
     model: ChatModel, cases: Sequence[Case], *, cited: bool = False, max_tokens: int = 2048
 ) -> list[Claims]:
     """The claims that `model` lists for each case; where its reply cannot be read, the sentences, with a note."""
-    asked = prompt("split_claims")
+    split_claims = prompt("split_claims")
     requests = [
         Request(
-            (Message("user", fill(asked, response=case.response)),),
+            (Message("user", fill(split_claims, response=case.response)),),
             max_tokens=max_tokens,
             stage="split",
-            prompt=asked.hash,
+            prompt=split_claims.hash,
         )
         for case in cases
     ]
     replies = model.chat(requests) if requests else []
-    return [_split(case.response, reply, cited) for case, reply in zip(cases, replies, strict=True)]
+    return [_read_claims(case.response, reply, cited) for case, reply in zip(cases, replies, strict=True)]
 
 
-def _split(text: str, reply: Reply | Failure, cited: bool) -> Claims:
-    why, texts = _listed(reply)
-    if texts:
-        placed = place(text, texts, statements(text, cited=cited))
-        if placed.claims:
-            return Claims(placed.claims, placed.left, placed.notes, reply.usage)
-        why = "no claim of its list is about the response"
-    whole = sentence_claims(text, cited=cited)
-    return Claims(whole.claims, (), (f"not split into claims ({why}): each sentence is one",), reply.usage)
-
-
-def _listed(reply: Reply | Failure) -> tuple[str, list[str]]:
+def _read_claims(text: str, reply: Reply | Failure, cited: bool) -> Claims:
     if isinstance(reply, Failure):
-        return reply.reason, []
-    if reply.finish == "length":
-        return "the list was cut short", []
-    return "the reply is no list", [item for item in listed(reply.text) if has_words(item)]
+        problem = reply.reason
+    elif reply.finish == "length":
+        problem = "the list was cut short"
+    else:
+        problem = "the reply is no list"
+        items = [item for item in listed(reply.text) if has_words(item)]
+        if items:
+            claims = align_claims(text, items, statements(text, cited=cited))
+            if claims.claims:
+                return replace(claims, usage=reply.usage)
+            problem = "no claim of its list is about the response"
+    note = f"not split into claims ({problem}): each sentence is one"
+    return replace(sentence_claims(text, cited=cited), notes=(note,), usage=reply.usage)
 
 
-def place(text: str, texts: Sequence[str], sentences: Sequence[Span]) -> Claims:
-    """The claims `texts` on the characters of `text`, whose statements are `sentences`.
+def align_claims(text: str, claims: Sequence[str], sentences: Sequence[Span]) -> Claims:
+    """The span of each claim in the response.
 
-    A claim that shares no content word with any sentence is not of this response and is left out, with a note.
+    A claim that shares no content word with any sentence is not about this response and is left out, with a note.
+
+    Args:
+        text: The response.
+        claims: The claims, in the order of the response.
+        sentences: The response's sentences (`statements`).
     """
-    forms = [_content(span.of(text)) for span in sentences]
-    claims: list[Claim] = []
+    sentence_words = [_content_words(span.of(text)) for span in sentences]
+    aligned: list[Claim] = []
     used: list[Span] = []
-    astray: list[str] = []
-    loose = at = 0
-    for wanted in texts:
-        span = _find(text, wanted, used)
+    approximate = unmatched = current = 0
+    for claim in claims:
+        span = find_quote(text, claim, used=used, min_similarity=MIN_SIMILARITY)
+        if span is None and used:  # two claims may rest on the same words
+            span = find_quote(text, claim, min_similarity=MIN_SIMILARITY)
         if span is None:
-            shared = [len(_content(wanted) & form) for form in forms]
+            shared = [len(_content_words(claim) & others) for others in sentence_words]
             best = max(shared, default=0)
             if not best:
-                astray.append(wanted)
+                unmatched += 1
                 continue
-            # of sentences that share as much, the next one: claims come in the order of the text
+            # of sentences that share as many words, the next one: claims come in the order of the text
             ties = [i for i, n in enumerate(shared) if n == best]
-            at = next((i for i in ties if i >= at), ties[0])
-            span = sentences[at]
-            loose += 1
+            current = next((i for i in ties if i >= current), ties[0])
+            span = sentences[current]
+            approximate += 1
         else:
             used.append(span)
-            at = next((i for i, s in enumerate(sentences) if s.overlaps(span)), at)
-        claims.append(Claim(wanted, (span,)))
-    left = tuple(s for s in sentences if not any(s.overlaps(c.spans[0]) for c in claims))
-    return Claims(tuple(claims), left, _notes(loose, astray, len(left)))
-
-
-def _notes(loose: int, astray: Sequence[str], left: int) -> tuple[str, ...]:
+            current = next((i for i, s in enumerate(sentences) if s.overlaps(span)), current)
+        aligned.append(Claim(claim, (span,)))
+    unchecked = tuple(s for s in sentences if not any(s.overlaps(c.spans[0]) for c in aligned))
     notes = []
-    if loose:
-        notes.append(f"{loose} claims are worded unlike the response: each is marked on its sentence")
-    if astray:
-        notes.append(f"{len(astray)} listed claims share no word with the response and were left out")
-    if left:
-        notes.append(f"{left} sentences gave no claim and were not checked")
-    return tuple(notes)
+    if approximate:
+        notes.append(f"{approximate} claims are worded unlike the response: each is marked on its sentence")
+    if unmatched:
+        notes.append(f"{unmatched} listed claims share no word with the response and were left out")
+    if unchecked:
+        notes.append(f"{len(unchecked)} sentences gave no claim and were not checked")
+    return Claims(tuple(aligned), unchecked, tuple(notes))
 
 
-def _find(text: str, wanted: str, used: Sequence[Span]) -> Span | None:
-    """The first unused place, else any: two claims may rest on the same words."""
-    for taken in (used, ()) if used else ((),):
-        span = find_quote(text, wanted, used=taken, min_similarity=MIN_SIMILARITY)
-        if span is not None:
-            return span
-    return None
-
-
-def _content(text: str) -> set[str]:
-    found = {span.of(text).casefold() for span in words(text)}
-    return found - STOP_WORDS or found
+def _content_words(text: str) -> set[str]:
+    forms = {span.of(text).casefold() for span in words(text)}
+    return forms - STOP_WORDS or forms

@@ -1,52 +1,81 @@
-"""Worked examples for a prompt: from a file, or drawn from labelled data."""
+"""Few-shot examples for a prompt: from a file, the shipped ones, or drawn from labelled data."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import as_file, files
 from pathlib import Path
 
 from veridical.core.errors import DataError, InputError
 from veridical.core.segment import has_words
 from veridical.core.types import GOLD_THRESHOLD, Example
-from veridical.detectors.claims.llm_checker import Shot
-from veridical.detectors.claims.source_chunks import document
+from veridical.detectors.claims.source_chunks import format_sources
 
-__all__ = ["draw_shots", "read_shots"]
+__all__ = ["BUILTIN", "FewShotExample", "draw_few_shot", "few_shot_option", "read_few_shot"]
+
+BUILTIN = "builtin"
 
 
-def read_shots(path: str | Path) -> tuple[Shot, ...]:
-    """The worked examples of a JSON Lines file: {"document", "claim", "supported": true or false, "reasoning"}.
+@dataclass(frozen=True, slots=True)
+class FewShotExample:
+    """A document, a claim (or a whole response) about it, and the right answer."""
 
-    Raises `DataError` with the line for anything else.
+    document: str
+    claim: str
+    supported: bool
+    reasoning: str = ""
+
+
+def few_shot_option(text: str) -> int | tuple[FewShotExample, ...]:
+    """What `few_shot=` in a spec names: so many to draw from labelled data, the shipped ones (`builtin`), or a file."""
+    if text.isascii() and text.isdecimal() and int(text) > 0:
+        return int(text)
+    return read_few_shot(text)
+
+
+def read_few_shot(path: str | Path) -> tuple[FewShotExample, ...]:
+    """The examples of a JSON Lines file: {"document", "claim", "supported": true or false, "reasoning"}.
+
+    `builtin` names the shipped ones: four short English documents, two claims supported and two subtly wrong. Raises
+    `DataError` with the line for anything else in a file.
     """
     from veridical.datasets.reading import jsonl_rows
 
-    shots = []
+    if str(path) == BUILTIN:
+        with as_file(files("veridical.llm") / "prompts" / "few_shot.jsonl") as shipped:
+            return read_few_shot(shipped)
+    examples = []
     for row in jsonl_rows(Path(path)):
         supported = row.get("supported")
         if not isinstance(supported, bool):
             raise DataError("'supported' is neither true nor false", path=row.path, line=row.line)
-        shots.append(Shot(row.text("document"), row.text("claim"), supported, row.optional("reasoning") or ""))
-    return tuple(shots)
+        example = FewShotExample(row.text("document"), row.text("claim"), supported, row.optional("reasoning") or "")
+        examples.append(example)
+    return tuple(examples)
 
 
-def draw_shots(examples: Sequence[Example], n: int) -> tuple[Shot, ...]:
-    """`n` worked examples from labelled ones, as many of both kinds as can be, each kind in turn.
+def draw_few_shot(examples: Sequence[Example], n: int) -> tuple[FewShotExample, ...]:
+    """Draw `n` few-shot examples from labelled ones: supported and unsupported in turn, as many of each as possible.
 
-    The shortest are taken (their documents come into every prompt), one of a document of each kind; the same examples
-    always give the same shots. Raises `InputError` where there are too few.
+    The shortest are taken (their documents come into every prompt), one per document of each kind; the same examples
+    always give the same result. Raises `InputError` where there are too few.
     """
-    kinds: tuple[list[Shot], list[Shot]] = ([], [])
+    supported: list[FewShotExample] = []
+    unsupported: list[FewShotExample] = []
     for example in sorted(examples, key=lambda e: (sum(len(s.text) for s in e.case.sources), e.case.id)):
         case, score = example.case, example.gold.hallucination
-        text = document(case.sources) if case.sources else ""
-        wrong = score is not None and score >= GOLD_THRESHOLD
-        if score is None or not has_words(text) or not has_words(case.response):
+        document = format_sources(case.sources) if case.sources else ""
+        if score is None or not has_words(document) or not has_words(case.response):
             continue
-        if all(shot.document != text for shot in kinds[wrong]):
-            kinds[wrong].append(Shot(text, case.response, not wrong))
+        same_label = unsupported if score >= GOLD_THRESHOLD else supported
+        if all(drawn.document != document for drawn in same_label):
+            same_label.append(FewShotExample(document, case.response, same_label is supported))
     half = n // 2
-    taken = (kinds[0][: n - half], kinds[1][:half])
-    if sum(map(len, taken)) < n:
-        raise InputError(f"{n} worked examples are wanted, {len(taken[0])} and {len(taken[1])} of each kind are there")
-    return tuple(taken[i % 2][i // 2] for i in range(n))
+    drawn = (supported[: n - half], unsupported[:half])
+    if len(drawn[0]) + len(drawn[1]) < n:
+        raise InputError(
+            f"{n} few-shot examples are wanted; the data has only {len(drawn[0])} supported and {len(drawn[1])} not",
+            hint="give more labelled data, or few_shot=FILE",
+        )
+    return tuple(drawn[i % 2][i // 2] for i in range(n))

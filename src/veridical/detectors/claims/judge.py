@@ -1,7 +1,7 @@
-"""Single-prompt judges: one question about the whole response (D appendix C.1, C §2.4). Baselines for `verify`.
+"""Single-prompt judges: one question about the whole response. Baselines for `verify`.
 
-No windows: a response may be backed by two windows together and by none alone, so a source that does not fit leaves the
-response unjudged.
+After Chwang et al. 2024, appendix C.1, and George and Stuhlmüller 2023, §2.4. No windows: a response may be backed by
+two windows together and by none alone, so a source that does not fit leaves the response unjudged.
 """
 
 from __future__ import annotations
@@ -16,31 +16,34 @@ from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.segment import has_words
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Example, Judgement, Level
-from veridical.detectors.claims.aggregate import compose
+from veridical.detectors.claims.aggregate import aggregate_claims
 from veridical.detectors.claims.citations import statements
-from veridical.detectors.claims.claim_checker import Finding
-from veridical.detectors.claims.claims import place
-from veridical.detectors.claims.few_shot import draw_shots, read_shots
-from veridical.detectors.claims.llm_checker import Shot, quoted, read_cot, read_yes_no, turns
-from veridical.detectors.claims.source_chunks import document
+from veridical.detectors.claims.claim_checker import ClaimResult
+from veridical.detectors.claims.claims import align_claims
+from veridical.detectors.claims.few_shot import FewShotExample, draw_few_shot, few_shot_option
+from veridical.detectors.claims.llm_checker import chat_messages, explain_quotes, read_cot, read_yes_no
+from veridical.detectors.claims.source_chunks import format_sources
 from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.prompts import PromptTemplate, prompt
-from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request, model_fingerprint
-from veridical.llm.reply_parser import json_object, quotes, yes_no
+from veridical.llm.protocol import ChatModel, Failure, Reply, Request, model_fingerprint
+from veridical.llm.reply_parser import json_object, yes_no
 
-__all__ = ["WAYS", "Judge"]
+__all__ = ["METHODS", "Judge"]
 
-WAYS = ("yes_no", "cot", "list")
-_OPTIONS = ("shots", "least_mass")
+METHODS = ("yes_no", "cot", "list")
+_OPTIONS = ("few_shot", "min_probability_mass")
 
 
 class Judge:
-    """A chat model asked once about the whole response: `judge:WAY,model=NAME` (yes_no, cot or list).
+    """A chat model asked once about the whole response: `judge:METHOD,model=NAME` (yes_no, cot or list).
 
-    `way` is "yes_no" (the probability of the word Yes, else 0 or 1), "cot" (reasoning, then 0 or 1) or "list" (claims
-    listed and judged in one reply: these also give verdicts, and `hallucination` is 1 if any is not backed).
-    `shots` are worked examples, shown first; a number of them is drawn from labelled data by `fit`. `least_mass` is as
-    in `ModelChecker`.
+    Args:
+        model: The model to ask.
+        method: "yes_no" takes the probability of the word Yes (else 0 or 1), "cot" asks for reasoning, then 0 or 1,
+            "list" for claims listed and judged in one reply: these also give verdicts, and `hallucination` is 1 if any
+            is not backed.
+        few_shot: Examples shown first, or how many `fit` is to draw from labelled data.
+        min_probability_mass: The probability that Yes and No must have together, in [0, 1].
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=True, needs_chat_model=True)
@@ -49,152 +52,148 @@ class Judge:
         self,
         model: ChatModel,
         *,
-        way: Literal["yes_no", "cot", "list"] = "yes_no",
-        shots: Sequence[Shot] | int = (),
-        least_mass: float = 0.5,
+        method: Literal["yes_no", "cot", "list"] = "yes_no",
+        few_shot: Sequence[FewShotExample] | int = (),
+        min_probability_mass: float = 0.5,
     ) -> None:
-        if way not in WAYS:
-            raise UnknownNameError("way of judging", way, WAYS)
-        if shots and way == "list":
-            raise InputError("a list of claims takes no shots", hint="yes_no and cot do")
+        if method not in METHODS:
+            raise UnknownNameError("method of judging", method, METHODS)
+        if few_shot and method == "list":
+            raise InputError("a list of claims takes no few-shot examples", hint="yes_no and cot do")
         self.model = model
-        self.way = way
-        self.shots = () if isinstance(shots, int) else tuple(shots)
-        self.wanted = shots if isinstance(shots, int) else len(self.shots)
-        self.least_mass = least_mass
-        if way != "list":
+        self.method = method
+        self.few_shot = () if isinstance(few_shot, int) else tuple(few_shot)
+        self.n_few_shot = few_shot if isinstance(few_shot, int) else len(self.few_shot)
+        self.min_probability_mass = min_probability_mass
+        if method != "list":
             self.info = replace(self.info, levels=(Level.RESPONSE,))
-        self.name = f"judge:{way}{f'+{self.wanted}' if shots else ''}:{model.name}"
+        self.name = f"judge:{method}{f'+{self.n_few_shot}' if few_shot else ''}:{model.name}"
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Judge:
-        """`judge[:WAY][,model=NAME,shots=FILE or N,least_mass=P,…]`, "…" being how the model is reached."""
+        """`judge[:METHOD][,model=NAME,few_shot=N or FILE or builtin,min_probability_mass=P,…]`.
+
+        "…" is how the model is reached.
+        """
         own, reached = spec.split(_OPTIONS)
-        way = reached.accept(OPTIONS, values=1).value or "yes_no"
-        if way not in WAYS:
-            raise UnknownNameError("way of judging", way, WAYS)
-        model = (context.connection or Connection()).with_options(reached.options).chat()
-        text = own.options.get("shots", "")
-        shots = own.whole("shots") or 0 if text.isdecimal() else read_shots(text) if text else ()
-        return cls(model, way=way, shots=shots, least_mass=own.number("least_mass", 0.5))  # type: ignore[arg-type]
+        method = reached.accept((*OPTIONS, *_OPTIONS), values=1).value or "yes_no"
+        if method not in METHODS:
+            raise UnknownNameError("method of judging", method, METHODS)
+        few_shot = own.options.get("few_shot")
+        return cls(
+            (context.connection or Connection()).with_options(reached.options).chat(),
+            method=method,  # type: ignore[arg-type]
+            few_shot=few_shot_option(few_shot) if few_shot else (),
+            min_probability_mass=own.number("min_probability_mass", 0.5),
+        )
 
     def fit(self, examples: Sequence[Example]) -> Judge:
-        """This judge with the worked examples that it wants, drawn from `examples` (`draw_shots`)."""
-        if not self.wanted or self.shots:
+        """The same judge with the few-shot examples that it needs, drawn from `examples` (`draw_few_shot`)."""
+        if len(self.few_shot) == self.n_few_shot:
             return self
-        shots = draw_shots(examples, self.wanted)
-        return Judge(self.model, way=self.way, shots=shots, least_mass=self.least_mass)
+        few_shot = draw_few_shot(examples, self.n_few_shot)
+        return Judge(self.model, method=self.method, few_shot=few_shot, min_probability_mass=self.min_probability_mass)
 
     def fingerprint(self) -> dict[str, Any]:
-        """What its scores depend on: model, way, prompts, worked examples."""
-        shots = [[shot.document, shot.claim, shot.supported, shot.reasoning] for shot in self.shots] or self.wanted
-        prompts = [asked.hash for asked in self.prompts]
-        server = digest_of(model_fingerprint(self.model))
-        about = {
+        """What its scores depend on: model, method, prompts, few-shot examples."""
+        examples = [[e.document, e.claim, e.supported, e.reasoning] for e in self.few_shot] or self.n_few_shot
+        return {
             "model": self.model.name,
-            "server": server,
-            "way": self.way,
-            "prompts": prompts,
-            "least_mass": self.least_mass,
+            "server": digest_of(model_fingerprint(self.model)),
+            "asking": self.method,
+            "prompts": [each.hash for each in self.prompts],
+            "min_probability_mass": self.min_probability_mass,
+            "few_shot": digest_of(examples),
         }
-        return {**about, "shots": digest_of(shots)}
 
     @cached_property
     def prompts(self) -> tuple[PromptTemplate, PromptTemplate]:
         """The prompt that holds the document, and the one that asks."""
-        return prompt("verify_document"), prompt(f"judge_{self.way}")
+        return prompt("verify_document"), prompt(f"judge_{self.method}")
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One judgement a case; all requests go to the model in one call."""
-        if len(self.shots) < self.wanted:
+        """One judgement per case; all requests go to the model in one call."""
+        if len(self.few_shot) < self.n_few_shot:
             raise InputError(
-                f"{self.name} wants {self.wanted} worked examples of labelled data", hint="bench --fit, or shots=FILE"
+                f"{self.name} needs {self.n_few_shot} few-shot examples from labelled data",
+                hint="bench --fit, or few_shot=FILE",
             )
-        why = [_nothing(case) for case in cases]
-        asked = [self._request(case) for case, reason in zip(cases, why, strict=True) if reason is None]
-        replies = iter(self.model.chat(asked) if asked else [])
-        return [
-            Judgement(case.id, self.name, judged=(), notes=(reason,)) if reason else self._read(case, next(replies))
-            for case, reason in zip(cases, why, strict=True)
+        problems = [
+            "the response makes no claim"
+            if not has_words(case.response)
+            else None
+            if any(has_words(source.text) for source in case.sources)
+            else "no sources to check against"
+            for case in cases
         ]
+        requests = [self._request(case) for case, problem in zip(cases, problems, strict=True) if problem is None]
+        replies = iter(self.model.chat(requests) if requests else [])
+        provenance = tuple(sorted((f"prompt {p.name}", p.hash) for p in self.prompts))
+        judgements = []
+        for case, problem in zip(cases, problems, strict=True):
+            if problem is not None:
+                judgements.append(Judgement(case.id, self.name, judged=(), notes=(problem,)))
+                continue
+            reply = next(replies)
+            judgement = self._listed(case, reply) if self.method == "list" else self._whole(case, reply)
+            judgements.append(replace(judgement, usage=reply.usage, provenance=provenance))
+        return judgements
 
     def _request(self, case: Case) -> Request:
-        head, tail = self.prompts
+        answered = []
+        for example in self.few_shot:
+            word = "Yes" if example.supported else "No"
+            answer = f"{example.reasoning}\nConsistent: {word}" if self.method == "cot" else word
+            answered.append((example.document, example.claim, answer))
         return Request(
-            self._messages(head, tail, case),
-            max_tokens={"yes_no": 16, "cot": 1024, "list": 4096}[self.way],
-            top_logprobs=10 if self.way == "yes_no" else None,
+            chat_messages(self.prompts, format_sources(case.sources), answered, response=case.response),
+            max_tokens={"yes_no": 16, "cot": 1024, "list": 4096}[self.method],
+            top_logprobs=10 if self.method == "yes_no" else None,
             stage="judge",
-            prompt=f"{head.hash}+{tail.hash}",
+            prompt="+".join(p.hash for p in self.prompts),
         )
 
-    def _messages(self, head: PromptTemplate, tail: PromptTemplate, case: Case) -> tuple[Message, ...]:
-        shots = [(shot.document, shot.claim, self._answer(shot)) for shot in self.shots]
-        return turns(head, tail, shots, document(case.sources), response=case.response)
-
-    def _answer(self, shot: Shot) -> str:
-        word = "Yes" if shot.supported else "No"
-        return f"{shot.reasoning}\nConsistent: {word}" if self.way == "cot" else word
-
-    def _read(self, case: Case, reply: Reply | Failure) -> Judgement:
+    def _whole(self, case: Case, reply: Reply | Failure) -> Judgement:
+        """One score for the whole response."""
         if isinstance(reply, Failure):
-            found = Judgement(case.id, self.name, judged=(), notes=(f"not judged: {reply.reason}",))
-        elif self.way == "list":
-            found = self._listed(case, reply)
+            result = ClaimResult(None, reply.reason)
+        elif self.method == "cot":
+            result = read_cot(reply, "Consistent", case.response, case.sources)
         else:
-            found = self._whole(case, reply)
-        provenance = sorted((f"prompt {p.name}", p.hash) for p in self.prompts)
-        return replace(found, usage=reply.usage, provenance=tuple(provenance))
+            result = read_yes_no(reply, "Consistent", self.min_probability_mass)
+        if result.score is None:
+            return Judgement(case.id, self.name, judged=(), notes=(f"not judged: {result.reason}",))
+        notes = ("a bare yes or no: the model gave no log-probabilities",) if result.no_logprobs else ()
+        return Judgement(case.id, self.name, result.score, notes=notes, reason=result.reason)
 
-    def _whole(self, case: Case, reply: Reply) -> Judgement:
-        if self.way == "cot":
-            finding = read_cot(reply, "Consistent", case.response, case.sources)
-        else:
-            finding = read_yes_no(reply, "Consistent", self.least_mass)
-        if finding.score is None:
-            return Judgement(case.id, self.name, judged=(), notes=(f"not judged: {finding.reason}",))
-        notes = ("a bare yes or no: the model gave no log-probabilities",) if finding.bare else ()
-        return Judgement(case.id, self.name, finding.score, notes=notes, reason=finding.reason)
-
-    def _listed(self, case: Case, reply: Reply) -> Judgement:
+    def _listed(self, case: Case, reply: Reply | Failure) -> Judgement:
         """The claims of the reply on the response; what the reply skips is left unjudged."""
-        entries = _entries(reply)
+        entries = reply.reason if isinstance(reply, Failure) else _entries(reply)
         if isinstance(entries, str):
             return Judgement(case.id, self.name, judged=(), notes=(f"not judged: {entries}",))
-        placed = place(case.response, [entry["claim"] for entry in entries], statements(case.response))
-        answers, rest = [], iter(entries)
-        for claim in placed.claims:  # in the order of the entries, some of which were left out
+        claims = align_claims(case.response, [entry["claim"] for entry in entries], statements(case.response))
+        results, rest = [], iter(entries)
+        for claim in claims.claims:  # in the order of the entries, some of which were left out
             entry = next(entry for entry in rest if entry["claim"] == claim.text)
-            answers.append((claim, _finding(entry, case)))
-        return compose(case, self.name, answers, left=placed.left, notes=placed.notes)
-
-
-def _nothing(case: Case) -> str | None:
-    if not has_words(case.response):
-        return "the response makes no claim"
-    return None if any(has_words(source.text) for source in case.sources) else "no sources to check against"
+            answer, reasoning = entry.get("supported"), entry.get("reasoning")
+            supported = answer if isinstance(answer, bool) else yes_no(answer) if isinstance(answer, str) else None
+            if supported is None:
+                results.append((claim, ClaimResult(None, "no plain Yes or No for it in the reply")))
+                continue
+            result = ClaimResult(0.0 if supported else 1.0)
+            reasoning = reasoning if isinstance(reasoning, str) else ""
+            results.append((claim, explain_quotes(result, reasoning, claim.text, case.sources)))
+        return aggregate_claims(case, self.name, results, unchecked=claims.unchecked, notes=claims.notes)
 
 
 def _entries(reply: Reply) -> list[dict[str, Any]] | str:
     """The entries of the reply, each with a claim; or why there are none. One bad entry spoils them all."""
-    found = json_object(reply.text)
-    if found is None:
+    document = json_object(reply.text)
+    if document is None:
         return "the reply was cut short" if reply.finish == "length" else "the reply is not one JSON object"
-    entries = found.get("claims")
+    entries = document.get("claims")
     if not isinstance(entries, list) or not entries:
         return "the reply lists no claims"
     if not all(isinstance(e, dict) and isinstance(e.get("claim"), str) and has_words(e["claim"]) for e in entries):
         return "an entry of the reply has no claim"
     return entries
-
-
-def _finding(entry: dict[str, Any], case: Case) -> Finding:
-    answer, told = entry.get("supported"), entry.get("reasoning")
-    said = answer if isinstance(answer, bool) else yes_no(answer) if isinstance(answer, str) else None
-    if said is None:
-        return Finding(None, "no plain Yes or No for it in the reply")
-    told = told if isinstance(told, str) else ""
-    evidence, strange = quoted(quotes(told), entry["claim"], case.sources)
-    if strange:
-        told = f"quotes what is in no source: {', '.join(f'“{quote}”' for quote in strange)}. {told}"
-    return Finding(0.0 if said else 1.0, told or None, evidence, strange=len(strange))

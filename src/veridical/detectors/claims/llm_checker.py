@@ -1,7 +1,8 @@
-"""Asking a chat model whether sources back a claim, and reading what it answers (C §2.2, A.1.2, A.1.3).
+"""Asking a chat model whether sources back a claim, and reading its answer.
 
-The document comes first in every prompt. A model is asked once a claim and window of the sources; any window that
-supports a claim supports it. A reply that is not plainly an answer is none.
+After George and Stuhlmüller 2023: the probability of Yes (§2.2, A.1.2), reasoning with quotes (A.1.3), or a critique
+with a revised claim (A.3.1). The document comes first in every prompt. A model is asked once per claim and chunk of the
+sources; a claim that any chunk supports is supported. A reply that is not plainly an answer counts as none.
 """
 
 from __future__ import annotations
@@ -13,282 +14,354 @@ from functools import cached_property
 from itertools import groupby
 from typing import Literal
 
-from veridical.core.errors import InputError
+from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.quotes import find_quote
 from veridical.core.segment import words
-from veridical.core.types import DEFAULT_THRESHOLD, Evidence, Source, Usage
-from veridical.detectors.claims.claim_checker import Finding, Question
-from veridical.detectors.claims.source_chunks import windows
+from veridical.core.types import Evidence, Source, Usage
+from veridical.detectors.claims.claim_checker import ClaimResult, Question
+from veridical.detectors.claims.few_shot import FewShotExample
+from veridical.detectors.claims.source_chunks import chunk_sources
 from veridical.llm.prompts import PromptTemplate, fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
 from veridical.llm.reply_parser import labelled, numbered, quotes, strip_reasoning, yes_no, yes_no_mass
 
-__all__ = ["WAYS", "ModelChecker", "Shot", "quoted", "read_cot", "read_yes_no", "turns"]
+__all__ = [
+    "METHODS",
+    "LLMChecker",
+    "chat_messages",
+    "explain_quotes",
+    "read_cot",
+    "read_critique",
+    "read_many",
+    "read_yes_no",
+]
 
-WAYS = ("yes_no", "cot")
-_SHOWN = 5  # quotes named in one reason
-
-
-@dataclass(frozen=True, slots=True)
-class Shot:
-    """A worked example for a prompt: a document, a claim (or a whole response) about it, and the right answer."""
-
-    document: str
-    claim: str
-    supported: bool
-    reasoning: str = ""
-
-
-def turns(
-    head: PromptTemplate, tail: PromptTemplate, shots: Sequence[tuple[str, str, str]], whole: str, **asked: str
-) -> tuple[Message, ...]:
-    """The messages that ask `tail` about the document `whole`; `shots`: (document, claim, answer) of worked examples.
-
-    The document comes first, and its fence depends on nothing else, so that a server's prefix cache serves every claim.
-    """
-    (place,) = asked
-    made = []
-    for text, claim, answer in shots:
-        made += [Message("user", _asked(head, tail, text, {place: claim})), Message("assistant", answer)]
-    return (*made, Message("user", _asked(head, tail, whole, asked)))
-
-
-def _asked(head: PromptTemplate, tail: PromptTemplate, whole: str, asked: dict[str, str]) -> str:
-    return f"{fill(head, document=whole)}\n\n{fill(tail, **asked)}"
-
-
-def read_yes_no(reply: Reply, label: str, least_mass: float) -> Finding:
-    """P(supported) from the reply's first token, renormalised over Yes and No (C §2.2); else from its one word, 0 or 1.
-
-    Without a score: neither word is said plainly, or the two share less than `least_mass` of the token's probability.
-    """
-    masses = yes_no_mass(reply)
-    if masses is not None and sum(masses) > 0:
-        if sum(masses) < least_mass:
-            return Finding(None, f"Yes and No have a probability of only {sum(masses):.2g} together", usage=reply.usage)
-        return Finding(masses[1] / sum(masses), usage=reply.usage)
-    return _plain(reply, labelled(reply.text, label) or reply.text, label)
-
-
-def _plain(reply: Reply, answer: str, label: str) -> Finding:
-    said = yes_no(answer)
-    if said is None:
-        return Finding(
-            None, f"no plain Yes or No in the reply: {_short(strip_reasoning(reply.text))}", usage=reply.usage
-        )
-    return Finding(0.0 if said else 1.0, usage=reply.usage, bare=True)
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return f"“{line[:60]}…”" if len(line) > 61 else f"“{line}”" if line else "it is empty"
-
-
-def read_cot(reply: Reply, label: str, claim: str, sources: Sequence[Source]) -> Finding:
-    """0 or 1 from the answer on the reply's last line, with the quotes before it as evidence (C A.1.3).
-
-    A quote of three words or more that stands neither in a source nor in the claim is named in `reason` and counted.
-    """
-    lines = [line for line in strip_reasoning(reply.text).splitlines() if line.strip()]
-    answer = labelled(reply.text, label)
-    if reply.finish == "length":
-        return Finding(None, "the reply was cut short", usage=reply.usage)
-    if answer is None or labelled(lines[-1], label) is None:
-        why = f"no plain line “{label}: Yes or No” ends the reply: {_short(lines[-1] if lines else '')}"
-        return Finding(None, why, usage=reply.usage)
-    found = _plain(reply, answer, label)
-    if found.score is None:
-        return found
-    told = " ".join(" ".join(lines[:-1]).split())
-    told = re.sub(r"^[*_#> ]*reasoning[*_ ]*:[*_ ]*", "", told, flags=re.IGNORECASE)
-    evidence, strange = quoted(quotes(told), claim, sources)
-    if strange:
-        told = f"quotes what is in no source: {', '.join(f'“{quote}”' for quote in strange[:_SHOWN])}. {told}".strip()
-    return replace(found, reason=told or None, evidence=evidence, bare=False, strange=len(strange))
-
-
-_ELLIPSIS = re.compile(r"\s*[\[(]?(?:…|\.{3,})[\])]?\s*")
-
-
-def quoted(said: Sequence[str], claim: str, sources: Sequence[Source]) -> tuple[tuple[Evidence, ...], list[str]]:
-    """Where the quotes stand in the sources, and those that stand nowhere."""
-    evidence: dict[Evidence, None] = {}
-    strange: list[str] = []
-    for part in (part for quote in said for part in _ELLIPSIS.split(quote) if words(part)):
-        places = (
-            Evidence(s.id, span)
-            for s in sources
-            if (span := find_quote(s.text, part.strip(), min_similarity=_QUOTE_SIMILARITY))
-        )
-        place = next(places, None)
-        if place is not None:
-            evidence.setdefault(place)
-        elif len(words(part)) >= 3 and find_quote(claim, part.strip(), min_similarity=_QUOTE_SIMILARITY) is None:
-            strange.append(part)
-    return tuple(evidence), strange
-
-
+METHODS = ("yes_no", "cot", "critique")
+_MAX_QUOTED = 5  # quotes named in one reason
 _QUOTE_SIMILARITY = 0.95
 
 
-class ModelChecker:
+# ------------------------------------------------------------------------------------------- asking
+
+
+def chat_messages(
+    prompts: tuple[PromptTemplate, PromptTemplate],
+    document: str,
+    answered: Sequence[tuple[str, str, str]] = (),
+    **text: str,
+) -> tuple[Message, ...]:
+    """The messages that ask about `document`, after few-shot examples.
+
+    The document comes first, and its fence depends on nothing else, so that a server's prefix cache serves all claims.
+
+    Args:
+        prompts: The prompt that holds the document, and the one that asks.
+        document: The sources as text.
+        answered: (document, claim, answer) of each few-shot example.
+        text: What fills the second prompt, by the name of its placeholder.
+    """
+    head, tail = prompts
+    (placeholder,) = text
+    messages = []
+    for example, claim, answer in answered:
+        asked = f"{fill(head, document=example)}\n\n{fill(tail, **{placeholder: claim})}"
+        messages += [Message("user", asked), Message("assistant", answer)]
+    return (*messages, Message("user", f"{fill(head, document=document)}\n\n{fill(tail, **text)}"))
+
+
+class LLMChecker:
     """Asks a chat model whether the sources back a claim.
 
-    `way` is "yes_no", the probability of the word Yes (C A.1.2), or "cot", reasoning with quotes and then 0 or 1
-    (C A.1.3). `window` is how many characters of the sources go into one prompt (None = all; a window that the model
-    says is too long is halved). `claims_per_call` above 1 asks for several claims of the same sources at once, each
-    answered 0 or 1: cheaper, and less exact. `least_mass` is the probability that Yes and No must have together.
+    Args:
+        model: The model to ask.
+        method: "yes_no" takes the probability of the word Yes (George and Stuhlmüller 2023, A.1.2), "cot" asks for
+            reasoning with quotes and then 0 or 1 (A.1.3), "critique" for a critique, 0 or 1, and a revised claim
+            (A.3.1).
+        few_shot: Examples shown first, or how many `fit` of `Verify` is to draw from labelled data.
+        window: How many characters of the sources go into one prompt (None = all; a chunk that the model says is too
+            long is halved).
+        claims_per_call: Above 1, several claims about the same sources are asked at once, each answered 0 or 1:
+            cheaper, and less exact.
+        min_probability_mass: The probability that Yes and No must have together, in [0, 1].
     """
 
     reads_citations = True
+    document_prompt = "verify_document"
 
     def __init__(
         self,
         model: ChatModel,
         *,
-        way: Literal["yes_no", "cot"] = "yes_no",
-        shots: Sequence[Shot] = (),
+        method: Literal["yes_no", "cot", "critique"] = "yes_no",
+        few_shot: Sequence[FewShotExample] | int = (),
         window: int | None = None,
         claims_per_call: int = 1,
-        least_mass: float = 0.5,
-        head: str = "verify_document",
+        min_probability_mass: float = 0.5,
     ) -> None:
-        if way not in WAYS:
-            raise InputError(f"the way of checking is {way!r}", hint="yes_no or cot")
+        if method not in METHODS:
+            raise UnknownNameError("method of checking", method, METHODS)
         if claims_per_call < 1 or (window is not None and window < 1):
             raise InputError(f"claims_per_call is {claims_per_call} and window is {window}", hint="both are at least 1")
-        if claims_per_call > 1 and (way == "cot" or shots):
+        if method == "critique" and few_shot:
+            raise InputError("a critique takes no few-shot examples", hint="yes_no and cot do")
+        if claims_per_call > 1 and (method != "yes_no" or few_shot):
             raise InputError(
-                "several claims per call take neither reasoning nor shots", hint="use yes_no without shots"
+                "several claims per call take neither reasoning nor few-shot examples", hint="use yes_no without them"
             )
         self.model = model
-        self.way = way
-        self.shots = tuple(shots)
+        self.method = method
+        self.few_shot = () if isinstance(few_shot, int) else tuple(few_shot)
+        self.n_few_shot = few_shot if isinstance(few_shot, int) else len(self.few_shot)
         self.window = window
         self.claims_per_call = claims_per_call
-        self.least_mass = least_mass
-        self.head = head
-        more = [("claims_per_call", claims_per_call, 1), ("window", window, None)]
-        self.name = f"{way}{f'+{len(self.shots)}' if shots else ''}:{model.name}" + "".join(
-            f",{option}={value}" for option, value, usual in more if value != usual
+        self.min_probability_mass = min_probability_mass
+        options = [("claims_per_call", claims_per_call, 1), ("window", window, None)]
+        self.name = f"{method}{f'+{self.n_few_shot}' if self.n_few_shot else ''}:{model.name}" + "".join(
+            f",{option}={value}" for option, value, default in options if value != default
         )
 
     @cached_property
     def prompts(self) -> tuple[PromptTemplate, PromptTemplate]:
         """The prompt that holds the document, and the one that asks."""
-        asking = "verify_many" if self.claims_per_call > 1 else f"verify_{self.way}"
-        return prompt(self.head), prompt(asking)
+        asking = {"yes_no": "verify_yes_no", "cot": "verify_cot", "critique": "critique_claim"}[self.method]
+        return prompt(self.document_prompt), prompt("verify_many" if self.claims_per_call > 1 else asking)
 
-    def check(self, questions: Sequence[Question]) -> list[Finding]:
-        """One finding a claim; all requests go to the model in one call, and again those whose window was too long."""
-        tasks = [
-            _Task(indices, text)
+    def with_few_shot(self, examples: Sequence[FewShotExample]) -> LLMChecker:
+        """The same checker with these few-shot examples."""
+        return type(self)(
+            self.model,
+            method=self.method,
+            few_shot=examples,
+            window=self.window,
+            claims_per_call=self.claims_per_call,
+            min_probability_mass=self.min_probability_mass,
+        )
+
+    def check(self, questions: Sequence[Question]) -> list[ClaimResult]:
+        """One result per claim; all requests go to the model in one call, and again those whose chunk was too long."""
+        if len(self.few_shot) < self.n_few_shot:
+            raise InputError(
+                f"{self.name} needs {self.n_few_shot} few-shot examples from labelled data",
+                hint="bench --fit, or few_shot=FILE",
+            )
+        calls = [
+            _Call(indices, text)
             for indices in self._batches(questions)
-            for text in windows(questions[indices[0]].sources, self.window)
+            for text in chunk_sources(questions[indices[0]].sources, self.window)
         ]
-        answers: dict[int, list[Finding]] = {i: [] for i in range(len(questions))}
-        while tasks:
-            replies = self.model.chat([self._request(task, questions) for task in tasks])
-            again: list[_Task] = []
-            for task, reply in zip(tasks, replies, strict=True):
-                halves = _halves(task, reply)
+        results: list[list[ClaimResult]] = [[] for _ in questions]
+        while calls:
+            replies = self.model.chat([self._request(call, questions) for call in calls])
+            again: list[_Call] = []
+            for call, reply in zip(calls, replies, strict=True):
+                halves = call.halves(reply)
                 again += halves
-                spent = reply.usage if halves else None
-                found = [] if halves else self._read(task, reply, questions)
-                for i, finding in zip(task.indices, found, strict=False):
-                    answers[i].append(finding)
-                if spent is not None:  # the call that was refused may have cost something
-                    answers[task.indices[0]].append(Finding(None, usage=spent, reason=_REFUSED))
-            tasks = again
-        return [_any_window(answers[i]) for i in range(len(questions))]
+                if halves:  # the call that was refused may have cost something
+                    answers = [ClaimResult(None, _TOO_LONG, usage=reply.usage)] if reply.usage else []
+                else:
+                    answers = self._read(call, reply, questions)
+                for i, answer in zip(call.indices, answers, strict=False):
+                    results[i].append(answer)
+            calls = again
+        return [_best_chunk(chunks) for chunks in results]
 
     def _batches(self, questions: Sequence[Question]) -> Iterator[tuple[int, ...]]:
         """Indices of questions that share a call: of one case, about the same sources, next to each other."""
         for _, group in groupby(range(len(questions)), key=lambda i: (questions[i].case_id, questions[i].sources)):
             same = list(group)
-            for at in range(0, len(same), self.claims_per_call):
-                yield tuple(same[at : at + self.claims_per_call])
+            for start in range(0, len(same), self.claims_per_call):
+                yield tuple(same[start : start + self.claims_per_call])
 
-    def _request(self, task: _Task, questions: Sequence[Question]) -> Request:
-        head, tail = self.prompts
-        several, reasoned = self.claims_per_call > 1, self.way == "cot"
-        if several:
-            lines = (" ".join(questions[i].claim.split()) for i in task.indices)
-            listing = "\n".join(f"{n}. {line}" for n, line in enumerate(lines, 1))
-            messages = turns(head, tail, (), task.text, claims=listing)
+    def _request(self, call: _Call, questions: Sequence[Question]) -> Request:
+        if self.claims_per_call > 1:
+            lines = (" ".join(questions[i].claim.split()) for i in call.indices)
+            numbered_claims = "\n".join(f"{n}. {line}" for n, line in enumerate(lines, 1))
+            messages = chat_messages(self.prompts, call.text, claims=numbered_claims)
+            max_tokens = 16 + 8 * len(call.indices)
         else:
-            shots = [(shot.document, shot.claim, _answer(shot, reasoned)) for shot in self.shots]
-            messages = turns(head, tail, shots, task.text, claim=questions[task.indices[0]].claim)
+            answered = []
+            for example in self.few_shot:
+                word = "Yes" if example.supported else "No"
+                answer = f"Reasoning: {example.reasoning}\nSupported: {word}" if self.method == "cot" else word
+                answered.append((example.document, example.claim, answer))
+            messages = chat_messages(self.prompts, call.text, answered, claim=questions[call.indices[0]].claim)
+            max_tokens = 16 if self.method == "yes_no" else 1024
         return Request(
             messages,
-            max_tokens=1024 if reasoned else 16 + 8 * (several and len(task.indices)),
-            top_logprobs=None if reasoned or several else 10,
-            stage="check",
-            prompt=f"{head.hash}+{tail.hash}",
+            max_tokens=max_tokens,
+            top_logprobs=10 if self.method == "yes_no" and self.claims_per_call == 1 else None,
+            stage="critique" if self.method == "critique" else "check",
+            prompt="+".join(p.hash for p in self.prompts),
         )
 
-    def _read(self, task: _Task, reply: Reply | Failure, questions: Sequence[Question]) -> list[Finding]:
+    def _read(self, call: _Call, reply: Reply | Failure, questions: Sequence[Question]) -> list[ClaimResult]:
         if isinstance(reply, Failure):
-            rest = [Finding(None, reply.reason) for _ in task.indices[1:]]
-            return [Finding(None, reply.reason, usage=reply.usage), *rest]
-        question = questions[task.indices[0]]
+            rest = [ClaimResult(None, reply.reason) for _ in call.indices[1:]]
+            return [ClaimResult(None, reply.reason, usage=reply.usage), *rest]
         if self.claims_per_call > 1:
-            return _read_many(reply, len(task.indices))
-        if self.way == "cot":
+            return read_many(reply, len(call.indices))
+        question = questions[call.indices[0]]
+        if self.method == "cot":
             return [read_cot(reply, "Supported", question.claim, question.sources)]
-        return [read_yes_no(reply, "Supported", self.least_mass)]
+        if self.method == "critique":
+            return [read_critique(reply)]
+        return [read_yes_no(reply, "Supported", self.min_probability_mass)]
+
+
+_TOO_LONG = "longer than the model's context"
+_MAX_HALVINGS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
-    """One call: the questions it answers, by index, and the window of their sources."""
+class _Call:
+    """One call: the questions it answers, by index, and the chunk of their sources."""
 
     indices: tuple[int, ...]
     text: str
-    halved: int = 0
+    halvings: int = 0
+
+    def halves(self, reply: Reply | Failure) -> list[_Call]:
+        """The call as two, each with half the text, where the model said that it is too long; [] otherwise."""
+        if not isinstance(reply, Failure) or reply.kind != "context" or self.halvings >= _MAX_HALVINGS:
+            return []
+        parts = chunk_sources([Source("", self.text)], len(self.text) // 2 + 1)
+        return [replace(self, text=text, halvings=self.halvings + 1) for text in parts] if len(parts) > 1 else []
 
 
-_REFUSED = "longer than the model's context"
-_HALVINGS = 6
+def _best_chunk(chunks: Sequence[ClaimResult]) -> ClaimResult:
+    """One result from those of all chunks of the sources: the best supported one.
+
+    A chunk that could not be read might have supported the claim: then only a Yes about another one counts.
+    """
+    usage = Usage.total(chunk.usage for chunk in chunks)
+    scored = [chunk for chunk in chunks if chunk.score is not None]
+    unread = [chunk for chunk in chunks if chunk.score is None and chunk.reason != _TOO_LONG]
+    best = min(scored, key=lambda chunk: chunk.score or 0.0, default=None)
+    says_yes = best is not None and best.score is not None and best.score < 1 - best.score
+    if best is None or (unread and not says_yes):
+        reason = unread[0].reason if unread else _TOO_LONG
+        reason = reason if len(chunks) == 1 else f"{len(unread)} of {len(chunks)} windows: {reason}"
+        return ClaimResult(None, reason, usage=usage)
+    evidence = tuple(dict.fromkeys(e for chunk in scored for e in chunk.evidence))
+    return replace(best, usage=usage, evidence=evidence)
 
 
-def _halves(task: _Task, reply: Reply | Failure) -> list[_Task]:
-    """The task in two windows where the model said that it is too long; [] where it did not, or after many halvings."""
-    if not isinstance(reply, Failure) or reply.kind != "context" or task.halved >= _HALVINGS:
-        return []
-    parts = windows([Source("", task.text)], len(task.text) // 2 + 1)
-    return [replace(task, text=text, halved=task.halved + 1) for text in parts] if len(parts) > 1 else []
+# ------------------------------------------------------------------------------------------- reading replies
 
 
-def _answer(shot: Shot, reasoned: bool) -> str:
-    word = "Yes" if shot.supported else "No"
-    return f"Reasoning: {shot.reasoning}\nSupported: {word}" if reasoned else word
+def read_yes_no(reply: Reply, label: str, min_probability_mass: float) -> ClaimResult:
+    """P(supported) from the reply's first token, renormalised over Yes and No; else from its one word, 0 or 1.
+
+    George and Stuhlmüller 2023, §2.2. Without a score: neither word is given plainly, or the two share less than
+    `min_probability_mass` of the token's probability. `label` is what may precede the word ("Supported").
+    """
+    masses = yes_no_mass(reply)
+    if masses is not None and sum(masses) > 0:
+        if sum(masses) < min_probability_mass:
+            reason = f"Yes and No have a probability of only {sum(masses):.2g} together"
+            return ClaimResult(None, reason, usage=reply.usage)
+        return ClaimResult(masses[1] / sum(masses), usage=reply.usage)
+    return _plain_answer(reply, labelled(reply.text, label) or reply.text)
 
 
-def _read_many(reply: Reply, n: int) -> list[Finding]:
+def _plain_answer(reply: Reply, answer: str) -> ClaimResult:
+    supported = yes_no(answer)
+    if supported is None:
+        reason = f"no plain Yes or No in the reply: {_excerpt(strip_reasoning(reply.text))}"
+        return ClaimResult(None, reason, usage=reply.usage)
+    return ClaimResult(0.0 if supported else 1.0, usage=reply.usage, no_logprobs=True)
+
+
+def _excerpt(text: str) -> str:
+    line = " ".join(text.split())
+    return f"“{line[:60]}…”" if len(line) > 61 else f"“{line}”" if line else "it is empty"
+
+
+def read_cot(reply: Reply, label: str, claim: str, sources: Sequence[Source]) -> ClaimResult:
+    """0 or 1 from the answer on the reply's last line, with the quotes before it as evidence (A.1.3).
+
+    A quote of three words or more that is neither in a source nor in the claim is named in `reason` and counted.
+
+    Args:
+        reply: The reply.
+        label: What precedes the answer on the last line.
+        claim: The claim that was asked about.
+        sources: The sources that may be quoted.
+    """
+    if reply.finish == "length":
+        return ClaimResult(None, "the reply was cut short", usage=reply.usage)
+    lines = [line for line in strip_reasoning(reply.text).splitlines() if line.strip()]
+    answer = labelled(reply.text, label)
+    if answer is None or labelled(lines[-1], label) is None:
+        reason = f"no plain line “{label}: Yes or No” ends the reply: {_excerpt(lines[-1] if lines else '')}"
+        return ClaimResult(None, reason, usage=reply.usage)
+    result = _plain_answer(reply, answer)
+    if result.score is None:
+        return result
+    reasoning = " ".join(" ".join(lines[:-1]).split())
+    reasoning = re.sub(r"^[*_#> ]*reasoning[*_ ]*:[*_ ]*", "", reasoning, flags=re.IGNORECASE)
+    return replace(explain_quotes(result, reasoning, claim, sources), no_logprobs=False)
+
+
+_SUPPORTED = re.compile(r"^[ \t>*_#-]*supported[ \t*_]*[:=]", re.IGNORECASE | re.MULTILINE)
+_CRITIQUE = re.compile(r"^[\s>*_#-]*critique[ \t*_]*[:=][ \t*_]*", re.IGNORECASE)
+
+
+def read_critique(reply: Reply) -> ClaimResult:
+    """0 or 1 from the line "Supported:", the critique before it as `reason`, the revised claim as `correction` (A.3.1).
+
+    Without a score: there is no such line, it is not plainly Yes or No, or the reply was cut short.
+    """
+    text = strip_reasoning(reply.text)
+    supported = yes_no(labelled(text, "Supported") or "")
+    line = _SUPPORTED.search(text)
+    if reply.finish == "length":
+        return ClaimResult(None, "the reply was cut short", usage=reply.usage)
+    if supported is None or line is None:
+        return ClaimResult(
+            None, f"no plain line “Supported: Yes or No” in the reply: {_excerpt(text)}", usage=reply.usage
+        )
+    critique = " ".join(_CRITIQUE.sub("", text[: line.start()]).split()).strip("*_ ")
+    revised = labelled(text, "Revised")
+    if revised is not None and re.fullmatch(r"\W*n/?a\W*", revised, re.IGNORECASE):
+        revised = None
+    correction = None if supported else revised
+    return ClaimResult(0.0 if supported else 1.0, critique or None, correction=correction, usage=reply.usage)
+
+
+def read_many(reply: Reply, n: int) -> list[ClaimResult]:
+    """0 or 1 for each of `n` numbered claims; no score where a number has no plain Yes or No."""
     lines = numbered(reply.text)
     if reply.finish == "length" and lines:
         lines.pop(max(lines))  # the last line may be half a line
-    found = []
+    results = []
     for i in range(1, n + 1):
-        said = yes_no(lines[i]) if i in lines else None
-        why = None if said is not None else f"no plain Yes or No for claim {i} in the reply: {_short(lines.get(i, ''))}"
-        score = None if said is None else 0.0 if said else 1.0
-        found.append(Finding(score, why, usage=reply.usage if i == 1 else None, bare=said is not None))
-    return found
+        usage = reply.usage if i == 1 else None
+        supported = yes_no(lines[i]) if i in lines else None
+        if supported is None:
+            reason = f"no plain Yes or No for claim {i} in the reply: {_excerpt(lines.get(i, ''))}"
+            results.append(ClaimResult(None, reason, usage=usage))
+        else:
+            results.append(ClaimResult(0.0 if supported else 1.0, usage=usage, no_logprobs=True))
+    return results
 
 
-def _any_window(found: Sequence[Finding]) -> Finding:
-    """One finding from those of all windows: the best supported one.
+_ELLIPSIS = re.compile(r"\s*[\[(]?(?:…|\.{3,})[\])]?\s*")
 
-    A window that could not be read might have supported the claim: then only a plain yes of another one counts.
-    """
-    usage = Usage.total(finding.usage for finding in found)
-    read = [finding for finding in found if finding.score is not None]
-    lost = [finding for finding in found if finding.score is None and finding.reason != _REFUSED]
-    best = min(read, key=lambda finding: finding.score or 0.0, default=None)
-    if best is None or (lost and (best.score or 0.0) >= DEFAULT_THRESHOLD):
-        why = lost[0].reason if lost else _REFUSED
-        return Finding(None, why if len(found) == 1 else f"{len(lost)} of {len(found)} windows: {why}", usage=usage)
-    evidence = tuple(dict.fromkeys(e for finding in read for e in finding.evidence))
-    return replace(best, usage=usage, evidence=evidence)
+
+def explain_quotes(result: ClaimResult, reasoning: str, claim: str, sources: Sequence[Source]) -> ClaimResult:
+    """The result with `reasoning` as its reason and the quotes in it as evidence; those in no source are counted."""
+    evidence: dict[Evidence, None] = {}
+    unsupported: list[str] = []
+    parts = (part.strip() for quote in quotes(reasoning) for part in _ELLIPSIS.split(quote) if words(part))
+    for part in parts:
+        spans = ((s.id, find_quote(s.text, part, min_similarity=_QUOTE_SIMILARITY)) for s in sources)
+        match = next((Evidence(id, span) for id, span in spans if span), None)
+        if match is not None:
+            evidence.setdefault(match)
+        elif len(words(part)) >= 3 and find_quote(claim, part, min_similarity=_QUOTE_SIMILARITY) is None:
+            unsupported.append(part)
+    if unsupported:
+        quoted = ", ".join(f"“{quote}”" for quote in unsupported[:_MAX_QUOTED])
+        reasoning = f"quotes what is in no source: {quoted}. {reasoning}".strip()
+    return replace(result, reason=reasoning or None, evidence=tuple(evidence), unsupported_quotes=len(unsupported))

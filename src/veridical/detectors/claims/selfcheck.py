@@ -1,6 +1,6 @@
-"""Self-consistency: what a generator says each time it is asked is likelier to be known than what it says once.
+"""Self-consistency: what a generator repeats each time it is asked is likelier to be known than what it says once.
 
-The question is asked anew several times; a sentence of the response that the other answers do not back is suspect.
+The question is asked again several times; a sentence of the response that the other answers do not back is suspect.
 Needs no source, only the generator; it finds what the generator is unsure of, not what it is sure of and wrong.
 """
 
@@ -15,11 +15,11 @@ from veridical.core.errors import InputError
 from veridical.core.segment import has_words
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Claim, Judgement, Level, Source, Usage
-from veridical.detectors.claims.aggregate import compose
-from veridical.detectors.claims.claim_checker import Checker, DetectorChecker, Finding, Question
+from veridical.detectors.claims.aggregate import aggregate_claims
+from veridical.detectors.claims.claim_checker import ClaimChecker, ClaimResult, DetectorChecker, Question
 from veridical.detectors.claims.claims import sentence_claims
-from veridical.detectors.claims.llm_checker import WAYS, ModelChecker
-from veridical.detectors.claims.source_chunks import document
+from veridical.detectors.claims.llm_checker import LLMChecker
+from veridical.detectors.claims.source_chunks import format_sources
 from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request, model_fingerprint
@@ -28,14 +28,29 @@ from veridical.llm.reply_parser import strip_reasoning
 __all__ = ["SelfCheck"]
 
 _OPTIONS = ("samples", "temperature", "max_tokens", "seed")
+_CHECKERS = ("yes_no", "cot")
+
+
+class _SampleChecker(LLMChecker):
+    """Asks whether a sentence agrees with another answer of the model."""
+
+    document_prompt = "selfcheck_document"
 
 
 class SelfCheck:
     """Sampling consistency: the share of a generator's other answers that do not back a sentence (`selfcheck:overlap`).
 
-    `checker` compares a sentence with one other answer: a detector, a checker of claims, or "yes_no" or "cot", which
-    ask the generator. `hallucination` is the mean over the sentences. The prompt of the case
-    is asked again, else its question (with its history and sources).
+    `hallucination` is the mean over the sentences. The prompt of the case is asked again, else its question (with its
+    history and sources).
+
+    Args:
+        generator: The model that is asked again.
+        checker: What compares a sentence with one other answer: a detector, a checker of claims, or "yes_no" or "cot",
+            which ask the generator.
+        samples: How many answers are sampled.
+        temperature: Of the sampling, above 0.
+        max_tokens: The longest answer.
+        seed: Of the first sample; each further one has the next.
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_chat_model=True)
@@ -43,7 +58,7 @@ class SelfCheck:
     def __init__(
         self,
         generator: ChatModel,
-        checker: Checker | Detector | str,
+        checker: ClaimChecker | Detector | str,
         *,
         samples: int = 5,
         temperature: float = 1.0,
@@ -55,13 +70,16 @@ class SelfCheck:
                 f"samples is {samples}, the temperature {temperature}", hint="at least one sample, above temperature 0"
             )
         self.generator = generator
-        self.checker = _checker(checker, generator)
+        if isinstance(checker, str):
+            self.checker: ClaimChecker = _SampleChecker(generator, method=checker)  # type: ignore[arg-type]
+        else:
+            self.checker = DetectorChecker(checker) if isinstance(checker, Detector) else checker
         self.samples = samples
         self.temperature = temperature
         self.max_tokens = max_tokens
         self.seed = seed
-        own = checker in WAYS
-        self.name = f"selfcheck:{self.checker.name}{'' if own else f':{generator.name}'}"
+        asks_generator = isinstance(checker, str)
+        self.name = f"selfcheck:{self.checker.name}{'' if asks_generator else f':{generator.name}'}"
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> SelfCheck:
@@ -72,10 +90,10 @@ class SelfCheck:
         if not seed.isascii() or not seed.isdecimal():
             raise InputError(f"seed of selfcheck is {seed!r}", hint="a whole number from 0")
         generator = (context.connection or Connection()).with_options(reached.options).chat()
-        checker: Detector | str = rest.value if rest.value in WAYS else context.load(rest.nested("overlap"))  # type: ignore[assignment]
+        checker = rest.value if rest.value in _CHECKERS else context.load(rest.nested("overlap"))
         return cls(
             generator,
-            checker,
+            checker,  # type: ignore[arg-type]
             samples=own.whole("samples", 5) or 5,
             temperature=own.number("temperature", 1.0, 0.0, float("inf")),
             max_tokens=own.whole("max_tokens", 512) or 512,
@@ -83,41 +101,50 @@ class SelfCheck:
         )
 
     def fingerprint(self) -> dict[str, Any]:
-        """What its scores depend on: generator, checker, and how samples are drawn."""
-        drawn = [self.samples, self.temperature, self.max_tokens, self.seed]
-        prompts = [each.hash for each in getattr(self.checker, "prompts", ())]
-        server = digest_of(model_fingerprint(self.generator))
-        about = {"model": self.generator.name, "server": server, "checker": self.checker.name}
-        return {**about, "prompts": prompts, "drawn": drawn}
+        """What its scores depend on: generator, checker, and how answers are sampled."""
+        return {
+            "model": self.generator.name,
+            "server": digest_of(model_fingerprint(self.generator)),
+            "checker": self.checker.name,
+            "prompts": [each.hash for each in getattr(self.checker, "prompts", ())],
+            "sampling": [self.samples, self.temperature, self.max_tokens, self.seed],
+        }
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One judgement a case; all samples are asked for in one call, and all comparisons made in another."""
-        asked = [self._requests(case) for case in cases]
-        requests = [request for mine in asked for request in mine]
-        replies = iter(self.generator.chat(requests) if requests else [])
-        answers = [[next(replies) for _ in mine] for mine in asked]
+        """One judgement per case; all samples are asked for in one call, and all comparisons made in another."""
+        requests = [self._requests(case) for case in cases]
+        flat = [request for own in requests for request in own]
+        outcomes = iter(self.generator.chat(flat) if flat else [])
+        replies = [[next(outcomes) for _ in own] for own in requests]
+        answers = [_answers(own) for own in replies]
         claims = [sentence_claims(case.response).claims for case in cases]
         questions = [
-            Question(case.id, claim.text, (Source("sample", text),))
-            for case, own, mine in zip(cases, claims, answers, strict=True)
-            for claim in own
-            for text in _texts(mine)
+            Question(case.id, claim.text, (Source("sample", answer),))
+            for case, own_claims, own_answers in zip(cases, claims, answers, strict=True)
+            for claim in own_claims
+            for answer in own_answers
         ]
-        findings = iter(self.checker.check(questions))
-        judged = []
-        for case, own, mine in zip(cases, claims, answers, strict=True):
-            found = [(claim, [next(findings) for _ in _texts(mine)]) for claim in own]
-            judged.append(self._judgement(case, found, mine))
-        return judged
+        results = iter(self.checker.check(questions))
+        return [
+            self._judgement(case, [(claim, [next(results) for _ in own_answers]) for claim in own_claims], own_replies)
+            for case, own_claims, own_answers, own_replies in zip(cases, claims, answers, replies, strict=True)
+        ]
 
     def _requests(self, case: Case) -> list[Request]:
-        """The same request under as many seeds as samples are wanted: a cache then keeps them apart."""
-        messages = _messages(case)
-        if not has_words(case.response) or not messages:
+        """The same request under as many seeds as there are samples: a cache then keeps them apart.
+
+        [] where there is nothing to ask again: neither a prompt nor a question.
+        """
+        if not has_words(case.response) or (case.prompt is None and case.question is None):
             return []
+        text = case.prompt
+        if text is None:
+            text = "\n".join([*(f"{turn.speaker}: {turn.text}" for turn in case.history), case.question or ""])
+            if any(has_words(source.text) for source in case.sources):
+                text = fill(prompt("selfcheck_sample"), document=format_sources(case.sources), question=text)
         return [
             Request(
-                messages,
+                (Message("user", text),),
                 temperature=self.temperature,
                 max_tokens=self.max_tokens,
                 seed=self.seed + i,
@@ -127,51 +154,33 @@ class SelfCheck:
         ]
 
     def _judgement(
-        self, case: Case, found: Sequence[tuple[Claim, list[Finding]]], replies: Sequence[Reply | Failure]
+        self, case: Case, claims: Sequence[tuple[Claim, list[ClaimResult]]], replies: Sequence[Reply | Failure]
     ) -> Judgement:
-        if not found or not replies:
-            why = "no prompt and no question to ask again" if found else "the response makes no claim"
-            return Judgement(case.id, self.name, judged=(), notes=(why,))
-        usable = len(_texts(replies))
+        if not claims or not replies:
+            note = "no prompt and no question to ask again" if claims else "the response makes no claim"
+            return Judgement(case.id, self.name, judged=(), notes=(note,))
         notes = []
-        if usable < len(replies):
-            why = next((r.reason for r in replies if isinstance(r, Failure)), "an empty answer")
-            notes.append(f"{len(replies) - usable} of {len(replies)} samples cannot be used: {why}")
-        answers = [(claim, _share(several)) for claim, several in found]
-        judgement = compose(case, self.name, answers, notes=notes, score=lambda scores: sum(scores) / len(scores))
-        spent = [*(r.usage for r in replies), *(f.usage for _, several in found for f in several)]
+        unusable = len(replies) - len(_answers(replies))
+        if unusable:
+            reason = next((r.reason for r in replies if isinstance(r, Failure)), "an empty answer")
+            notes.append(f"{unusable} of {len(replies)} samples cannot be used: {reason}")
+        shares = []
+        for claim, results in claims:
+            scores = [result.score for result in results if result.score is not None]
+            if not scores:
+                problem = results[0].reason if results else "no sample to compare with"
+                shares.append((claim, ClaimResult(None, problem)))
+                continue
+            unreadable = f", {len(results) - len(scores)} unreadable" if len(scores) < len(results) else ""
+            reason = f"backed by {len(scores) - sum(scores):.3g} of {len(scores)} other answers{unreadable}"
+            shares.append((claim, ClaimResult(sum(scores) / len(scores), reason)))
+        judgement = aggregate_claims(
+            case, self.name, shares, notes=notes, score=lambda scores: sum(scores) / len(scores)
+        )
+        spent = [*(r.usage for r in replies), *(result.usage for _, results in claims for result in results)]
         return replace(judgement, usage=Usage.total(spent))
 
 
-def _checker(given: Checker | Detector | str, generator: ChatModel) -> Checker:
-    if given in WAYS:
-        return ModelChecker(generator, way=given, head="selfcheck_document")  # type: ignore[arg-type]
-    return DetectorChecker(given) if isinstance(given, Detector) else given  # type: ignore[return-value]
-
-
-def _messages(case: Case) -> tuple[Message, ...]:
-    """What is asked again: the prompt as it was, else the question after what was said before; () where neither is."""
-    if case.prompt is not None:
-        return (Message("user", case.prompt),)
-    if case.question is None:
-        return ()
-    asked = "\n".join([*(f"{turn.speaker}: {turn.text}" for turn in case.history), case.question])
-    if any(has_words(source.text) for source in case.sources):
-        asked = fill(prompt("selfcheck_sample"), document=document(case.sources), question=asked)
-    return (Message("user", asked),)
-
-
-def _texts(replies: Sequence[Reply | Failure]) -> list[str]:
-    found = [strip_reasoning(reply.text) for reply in replies if isinstance(reply, Reply)]
-    return [text for text in found if has_words(text)]
-
-
-def _share(several: Sequence[Finding]) -> Finding:
-    """The mean over the samples that could be compared; no score where none could."""
-    read = [finding.score for finding in several if finding.score is not None]
-    if not read:
-        return Finding(None, several[0].reason if several else "no sample to compare with")
-    n = len(several)
-    against = sum(read) / len(read)
-    unread = f", {n - len(read)} unreadable" if len(read) < n else ""
-    return Finding(against, f"backed by {len(read) - sum(read):.3g} of {len(read)} other answers{unread}")
+def _answers(replies: Sequence[Reply | Failure]) -> list[str]:
+    texts = [strip_reasoning(reply.text) for reply in replies if isinstance(reply, Reply)]
+    return [text for text in texts if has_words(text)]

@@ -1,4 +1,4 @@
-"""Sources as the text of a prompt, cut into windows where they are longer than a model reads."""
+"""Sources as the text of a prompt, cut into chunks where they are longer than a model reads."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from veridical.core.segment import sentences
 from veridical.core.spans import Span
 from veridical.core.types import Source
 
-__all__ = ["document", "windows"]
+__all__ = ["chunk_sources", "format_sources"]
 
 
-def document(sources: Sequence[Source]) -> str:
-    """The sources as one text for a prompt, each under its citation; a single one without stands as it is.
+def format_sources(sources: Sequence[Source]) -> str:
+    """The sources as one text for a prompt, each under its citation; a single one without a citation stays as it is.
 
-    >>> document([Source("a", "It rains.", citation="Ling, 2009"), Source("b", "It pours.")])
+    >>> format_sources([Source("a", "It rains.", citation="Ling, 2009"), Source("b", "It pours.")])
     '[Ling, 2009]\\nIt rains.\\n\\n[b]\\nIt pours.'
     """
     if len(sources) == 1 and sources[0].citation is None:
@@ -23,24 +23,24 @@ def document(sources: Sequence[Source]) -> str:
     return "\n\n".join(f"[{source.citation or source.id}]\n{source.text}" for source in sources)
 
 
-def windows(sources: Sequence[Source], limit: int | None) -> list[str]:
-    """The sources as documents of at most `limit` characters each, in order (None = one document, whatever its length).
+def chunk_sources(sources: Sequence[Source], limit: int | None) -> list[str]:
+    """The sources as texts of at most `limit` characters each, in order (None = one text, whatever its length).
 
     Whole sources are packed together; a longer one is cut at the ends of sentences, the last of each part repeated at
     the start of the next, and within a sentence only where it is longer than the limit.
     """
-    if limit is None or len(document(sources)) <= limit:
-        return [document(sources)]
+    if limit is None or len(format_sources(sources)) <= limit:
+        return [format_sources(sources)]
     parts: list[Source] = []
     for source in sources:
-        head = len(document([source, source])) // 2 - len(source.text)
-        parts += [replace(source, text=text) for text in _cut(source.text, max(1, limit - head))]
-    packed: list[list[Source]] = [[]]
+        heading = len(format_sources([source, source])) // 2 - len(source.text)
+        parts += [replace(source, text=text) for text in _cut(source.text, max(1, limit - heading))]
+    packs: list[list[Source]] = [[]]
     for part in parts:
-        if packed[-1] and len(document([*packed[-1], part])) > limit:
-            packed.append([])
-        packed[-1].append(part)
-    return [document(pack) for pack in packed]
+        if packs[-1] and len(format_sources([*packs[-1], part])) > limit:
+            packs.append([])
+        packs[-1].append(part)
+    return [format_sources(pack) for pack in packs]
 
 
 def _cut(text: str, limit: int) -> list[str]:
@@ -48,10 +48,12 @@ def _cut(text: str, limit: int) -> list[str]:
         return [text]
     pieces: list[Span] = []
     for span in sentences(text):
-        step = max(1, limit // 2)  # what is cut within a sentence stands whole in one of two overlapping pieces
-        pieces += [span] if len(span) <= limit else [
-            Span(a, min(a + limit, span.end)) for a in range(span.start, max(span.start + 1, span.end - step), step)
-        ]  # fmt: skip
+        if len(span) <= limit:
+            pieces.append(span)
+            continue
+        step = max(1, limit // 2)  # what is cut within a sentence is whole in one of two overlapping pieces
+        last = max(span.start + 1, span.end - step)
+        pieces += [Span(start, min(start + limit, span.end)) for start in range(span.start, last, step)]
     cuts: list[Span] = []
     for i, piece in enumerate(pieces):
         if cuts and piece.end - cuts[-1].start <= limit:

@@ -1,6 +1,6 @@
 """How likely a local language model finds the response, given its sources: the length-normalised log-probability.
 
-After Seq-Logprob, the model-uncertainty baseline of Chwang et al. 2024, §5.2. The response is not generated but scored
+After Seq-Logprob, the model-uncertainty baseline of CH-Wang et al. 2024, §5.2. The response is not generated but scored
 by forced decoding. It works without sources, too; then it says how likely the text is in itself. With an
 encoder-decoder that was trained to summarise it is what Yuan et al. 2021 call BARTScore.
 """
@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 
 from veridical.core.detector import DetectorContext, DetectorInfo
-from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
+from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level
+from veridical.detectors.local.forced_decoding import NO_WORDS, DecodedCase, decode_cases, unjudged
 from veridical.detectors.local.word_scores import UNITS, word_verdicts
 from veridical.models.artifact import identity
-from veridical.models.encode import Encoded, default_template, encode
+from veridical.models.encode import default_template
 from veridical.models.load import DTYPES, FORCED, LocalModel, load
-from veridical.models.runner import Result, Runner, Want
+from veridical.models.runner import RequestedOutputs
 from veridical.models.template import get_template
 
 __all__ = ["SCORES", "Logprob", "token_scores"]
@@ -97,51 +98,26 @@ class Logprob:
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement per case; all windows of all cases are batched together."""
-        has_words = [bool(words(case.response)) for case in cases]
-        model = self._load() if any(has_words) else None
-        sequences: list[Encoded] = []
-        windows: list[slice | str] = []  # where in `sequences` those of each case are, or why it has none
-        for case, wordy in zip(cases, has_words, strict=True):
-            if model is None or not wordy:
-                windows.append("the response has no words")
-                continue
-            start = len(sequences)
-            try:
-                encoded = encode(model, case, self.template, max_tokens=self.max_tokens, max_windows=self.max_windows)
-            except CannotJudgeError as error:
-                windows.append(str(error))
-                continue
-            if encoded[0].spans:
-                sequences += encoded
-                windows.append(slice(start, len(sequences)))
-            else:
-                windows.append("the tokenizer has no token for anything in the response")
-        want = Want(self.score == "logprob", self.score == "entropy", self.score == "rank")
-        results = list(Runner(model).run(sequences, want)) if model else []
-        vocabulary = model.model.get_output_embeddings().weight.shape[0] if model else 0
-        return [
-            Judgement(case.id, self.name, judged=(), notes=(part,))
-            if isinstance(part, str)
-            else self._judgement(case, sequences[part], results[part], vocabulary)
-            for case, part in zip(cases, windows, strict=True)
-        ]
+        if not any(words(case.response) for case in cases):
+            return [unjudged(case, self.name, NO_WORDS) for case in cases]
+        model = self._load()
+        want = RequestedOutputs(self.score == "logprob", self.score == "entropy", self.score == "rank")
+        decoded = decode_cases(
+            model, cases, want, self.template, max_tokens=self.max_tokens, max_windows=self.max_windows
+        )
+        vocabulary = model.model.get_output_embeddings().weight.shape[0]
+        return [self._judgement(case, found, vocabulary) for case, found in zip(cases, decoded, strict=True)]
 
-    def _judgement(
-        self, case: Case, windows: Sequence[Encoded], results: Sequence[Result], vocabulary: int
-    ) -> Judgement:
-        failures = tuple(dict.fromkeys(result.failed for result in results if result.failed))
-        if failures:
-            return Judgement(case.id, self.name, judged=(), notes=failures)
-        stacked = np.stack([getattr(result, self.score) for result in results]).astype(np.float64)
+    def _judgement(self, case: Case, decoded: DecodedCase, vocabulary: int) -> Judgement:
+        if decoded.problems:
+            return unjudged(case, self.name, *decoded.problems)
+        windows, notes = decoded.windows, decoded.notes
+        stacked = np.stack([getattr(result, self.score) for result in decoded.results]).astype(np.float64)
         # of several windows, for each token the value of the one that supports it best
         values = np.minimum(stacked.max(0), 0.0) if self.score == "logprob" else stacked.min(0)
         known = np.array([all(i >= e.scored_from for e in windows) for i in range(len(values))])
-        notes = tuple(
-            dict.fromkeys(note for e, r in zip(windows, results, strict=True) for note in (*e.notes, *r.notes))
-        )
         if not known.any():
-            unjudged = "nothing comes before the only token of the response"
-            return Judgement(case.id, self.name, judged=(), notes=(unjudged, *notes))
+            return unjudged(case, self.name, "nothing comes before the only token of the response", *notes)
         scores = token_scores(values, self.score, vocabulary)
         if self.score == "logprob":
             response_score = -math.expm1(float(values[known].mean()))

@@ -1,40 +1,40 @@
 """Probes on a local language model's hidden states, offline and while the model is still writing.
 
-Chwang et al. 2024. The artifact comes from `veridical train probe`. A response is read by forced decoding, whoever
-wrote it; where the base model itself writes, `attach` listens to its forward passes and `stream` runs them.
+CH-Wang et al. 2024. The artifact comes from `veridical train probe`. A response is read by forced decoding, whoever
+wrote it; where the base model itself writes it, `attach` monitors its forward passes and `stream` runs them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.detector import DetectorContext, DetectorInfo
-from veridical.core.errors import CannotJudgeError, DataError, InputError, UnknownNameError
+from veridical.core.errors import DataError, InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.spans import Span
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level
+from veridical.detectors.local.forced_decoding import NO_WORDS, DecodedCase, decode_cases, unjudged
 from veridical.detectors.local.probe_settings import ProbeSettings
+from veridical.detectors.local.probe_streaming import ProbeSession
 from veridical.detectors.local.word_scores import UNITS, word_verdicts
 from veridical.metrics.calibration import calibrator
 from veridical.models.artifact import DETECTOR, Artifact, check_base, load_artifact
-from veridical.models.encode import Encoded, encode
 from veridical.models.load import READERS, LocalModel, load
+from veridical.models.monitor import ProbeMonitor
 from veridical.models.probe_heads import Probes, from_tensors, score
-from veridical.models.runner import Result, Runner, Want
+from veridical.models.runner import RequestedOutputs
 from veridical.models.template import get_template
-
-if TYPE_CHECKING:
-    from veridical.detectors.local.probe_streaming import Attached, ProbeSession
 
 __all__ = ["UNITS", "Head", "Probe", "judgement_of", "load_heads"]
 
@@ -207,71 +207,57 @@ class Probe:
         return {"probe": digest.hexdigest()[:16], "unit": self.unit, "max_windows": self.max_windows}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One judgement a case; all windows of all cases are batched together."""
-        wordy = [bool(words(case.response)) for case in cases]
-        if not any(wordy):
-            return [Judgement(case.id, self.name, judged=(), notes=("the response has no words",)) for case in cases]
-        model = self.base()
-        sequences: list[Encoded] = []
-        plans: list[slice | str] = []
-        for case, there in zip(cases, wordy, strict=True):
-            plans.append(self._plan(model, case, sequences) if there else "the response has no words")
-        want = Want(logprobs=False, sublayers=self.sublayers)
-        results = list(Runner(model).run(sequences, want))
-        return [
-            Judgement(case.id, self.name, judged=(), notes=(plan,))
-            if isinstance(plan, str)
-            else self._judgement(case, sequences[plan], results[plan])
-            for case, plan in zip(cases, plans, strict=True)
-        ]
+        """One judgement per case; all windows of all cases are batched together."""
+        if not any(words(case.response) for case in cases):
+            return [unjudged(case, self.name, NO_WORDS) for case in cases]
+        decoded = decode_cases(
+            self.base(),
+            cases,
+            RequestedOutputs(logprobs=False, sublayers=self.sublayers),
+            self.settings.template,
+            max_tokens=self.settings.max_tokens,
+            max_windows=self.max_windows or self.settings.max_windows,
+        )
+        return [self._judgement(case, found) for case, found in zip(cases, decoded, strict=True)]
 
-    def _plan(self, model: LocalModel, case: Case, sequences: list[Encoded]) -> slice | str:
-        """Where in `sequences` the case's windows were put, or why it has none."""
-        settings = self.settings
-        windows = self.max_windows or settings.max_windows
-        try:
-            made = encode(model, case, settings.template, max_tokens=settings.max_tokens, max_windows=windows)
-        except CannotJudgeError as error:
-            return str(error)
-        if not made[0].spans:
-            return "the tokenizer has no token for anything in the response"
-        at = len(sequences)
-        sequences += made
-        return slice(at, len(sequences))
-
-    def _judgement(self, case: Case, windows: Sequence[Encoded], results: Sequence[Result]) -> Judgement:
-        failed = [result.failed for result in results if result.failed]
-        if failed:
-            return Judgement(case.id, self.name, judged=(), notes=tuple(dict.fromkeys(failed)))
+    def _judgement(self, case: Case, decoded: DecodedCase) -> Judgement:
+        if decoded.problems:
+            return unjudged(case, self.name, *decoded.problems)
         scores = {
-            objective: np.stack([head.score(result.hidden) for result in results])
+            objective: np.stack([head.score(result.hidden) for result in decoded.results])
             for objective, head in self.heads.items()
         }
-        notes = dict.fromkeys(n for e, r in zip(windows, results, strict=True) for n in (*e.notes, *r.notes))
         return judgement_of(
             case,
             self.name,
-            windows[0].spans,
+            decoded.windows[0].spans,
             tokens=scores["token"].min(0) if "token" in scores else None,
             response=float(scores["response"][:, -1].min()) if "response" in scores else None,
             unit=self.unit,
-            notes=tuple(notes),
+            notes=decoded.notes,
         )
 
     def stream(self, case: Case, *, unit: str = "token", prompt_ids: Sequence[int] | None = None) -> ProbeSession:
-        """A session that judges a response to `case` while it is written; `case.response` is not read.
+        """Return a session that judges a response to `case` while it is generated; `case.response` is ignored.
 
-        `prompt_ids` are the tokens that the response's tokens follow, where they are not the template's.
+        `prompt_ids` are the tokens before the response's, where they are not the template's.
         """
-        from veridical.detectors.local.probe_streaming import ProbeSession
+        return ProbeSession(self.base(), self.heads, self.settings, case, unit=unit, prompt_ids=prompt_ids)
 
-        return ProbeSession(self, case, unit=unit, prompt_ids=prompt_ids)
+    @contextmanager
+    def attach(self, *, batch: int = 1) -> Iterator[ProbeMonitor]:
+        """Score the tokens of every forward pass of the base model while the context lasts, whoever runs it.
 
-    def attach(self, *, batch: int = 1) -> Attached:
-        """A context in which every forward pass of the base model is judged, whoever calls it (`generate` does)."""
-        from veridical.detectors.local.probe_streaming import Attached
+            with probe.attach() as monitor:
+                model.generate(**prompt, stopping_criteria=[monitor.stop_above(0.9)])
+            monitor.scores["token"]
 
-        return Attached(self.base(), self.heads, batch=batch)
+        The first pass is taken for the prompt and not judged. `batch` responses are generated side by side.
+        """
+        model = self.base()
+        monitor = ProbeMonitor(self.heads, batch=batch, device=model.device)
+        with monitor.attached(model):
+            yield monitor
 
 
 def judgement_of(
@@ -284,9 +270,16 @@ def judgement_of(
     unit: str = "word",
     notes: tuple[str, ...] = (),
 ) -> Judgement:
-    """The judgement that scores come to: `tokens` for each of `spans`, `response` for the whole (None: not said).
+    """The judgement that the scores of a response result in.
 
-    Without `response` the highest token's score is that of the response.
+    Args:
+        case: The case.
+        by: The detector's name.
+        spans: (tokens,): the characters of each token.
+        tokens: (tokens,): the score of each token; None: only the response is scored.
+        response: The score of the response; None: its highest verdict is.
+        unit: "word" or "token": what a verdict is about.
+        notes: Notes for the judgement.
     """
     if tokens is None:
         return Judgement(case.id, by, response, notes=notes)

@@ -1,4 +1,4 @@
-"""What probes can and cannot see, as rows and pictures (Chwang et al. 2024, §6).
+"""What probes can and cannot see, as rows and pictures (CH-Wang et al. 2024, §6).
 
 By sublayer, by type of error, from one data set to another, by size of the model, and by how much of the sources the
 model processes. Every analysis takes the model, the data and an `AnalysisConfig`, and gives an `Analysis`.

@@ -1,6 +1,6 @@
 """The peak by how many tokens of its sources the model processes: do probes see the source, or the response alone?
 
-This analysis is not in Chwang et al. 2024.
+This analysis is not in CH-Wang et al. 2024.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which types of error probes see: one type at a time against all clean responses (Chwang et al. 2024, Figure 3).
+"""Which types of error probes see: one type at a time against all clean responses (CH-Wang et al. 2024, Figure 3).
 
 F1 depends on how common a type is; recall at the same threshold, and ROC AUC, do not.
 """

@@ -1,4 +1,4 @@
-"""F1-R and F1-Sp by sublayer, and the first that reaches 95 % of the peak (Chwang et al. 2024, Figures 2 and 4).
+"""F1-R and F1-Sp by sublayer, and the first that reaches 95 % of the peak (CH-Wang et al. 2024, Figures 2 and 4).
 
 All 2L probes come out of one training.
 """
@@ -26,7 +26,7 @@ def analyse_layers(model: LocalModel, data: str, config: AnalysisConfig) -> Anal
 
     Returns:
         Findings, peaks, and exact tests of the ensemble of attention against that of feed-forward sublayers ("Hidden
-        State Type", Chwang et al. 2024, §6).
+        State Type", CH-Wang et al. 2024, §6).
 
     Raises:
         InputError: If the data have labels of one class only, or lack those that an objective needs.

@@ -1,4 +1,4 @@
-"""The peak by number of weights of the base model ("Model Size", Chwang et al. 2024, §6)."""
+"""The peak by number of weights of the base model ("Model Size", CH-Wang et al. 2024, §6)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Where a metric peaks over sublayers, and the first sublayer that reaches 95 % of the peak, with its interval.
 
-Chwang et al. 2024, §6.
+CH-Wang et al. 2024, §6.
 """
 
 from __future__ import annotations

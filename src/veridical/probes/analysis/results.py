@@ -5,20 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from veridical.bench.compare import Comparison, pair_of
-from veridical.bench.evaluation import Trial
-from veridical.bench.results import Row
+from veridical.bench import evaluation as bench
+from veridical.bench.compare import Comparison, compare_pair, correct
+from veridical.bench.results import ResultRow
 from veridical.bench.run import row_of
 from veridical.bench.settings import Loaded
 from veridical.core.serialization import encode, read_documents
-from veridical.core.types import Case, Judgement
+from veridical.core.types import Level
 from veridical.metrics.registry import METRICS
-from veridical.metrics.significance import bonferroni
 from veridical.models.artifact import base_of
 from veridical.models.load import LocalModel
 from veridical.probes.analysis.dataset import AnalysisConfig
@@ -61,7 +60,7 @@ class Finding:
     at: At
     model: dict[str, Any]
     training: dict[str, Any]
-    row: Row
+    row: ResultRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,42 +148,32 @@ def finding_of(
         group: The group of examples that was judged; "" for all.
     """
     base = {**asdict(base_of(model)), "name": name_of(model), "parameters": weights_of(model)}
-    trial = _trial(evaluation)
+    judged = _for_bench(evaluation)
     parts: list[Any] = [analysis, at, {k: v for k, v in base.items() if k != "name"}]
-    parts += [evaluation.dataset.hash, trial.data.split, group]
+    parts += [evaluation.dataset.hash, judged.data.split, group]
     parts += [{k: v for k, v in training.items() if k != "seconds"}, config.resamples, config.level]
-    unit = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+    run_id = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
     metrics = {name: METRICS[name] for name in METRIC_NAMES[evaluation.objective]}
-    row = row_of(unit, trial, config.settings, metrics, group, range(len(evaluation.examples)))
+    row = row_of(run_id, judged, config.settings, metrics, group=group)
     return Finding(analysis, at, base, training, row)
 
 
 def compare(evaluations: Sequence[Evaluation], metric: str, config: AnalysisConfig) -> list[Comparison]:
     """The exact tests of every two evaluations, with Bonferroni's correction for their number."""
-    trials = [_trial(evaluation) for evaluation in evaluations]
-    pairs = [pair_of(a, b, metric, config.settings) for a, b in combinations(trials, 2)]
-    corrected = iter(bonferroni([pair.p for pair in pairs if pair.p is not None]))
-    return [pair if pair.p is None else replace(pair, p_bonferroni=next(corrected)) for pair in pairs]
+    judged = [_for_bench(evaluation) for evaluation in evaluations]
+    return correct([compare_pair(a, b, metric, config.command) for a, b in combinations(judged, 2)])
 
 
-@dataclass(slots=True)
-class _Named:
-    """All that `bench` asks of the detector of judgements that are there."""
-
-    name: str
-
-    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        raise NotImplementedError
-
-
-def _trial(evaluation: Evaluation) -> Trial:
+def _for_bench(evaluation: Evaluation) -> bench.Evaluation:
     """An evaluation in the form that `bench` measures."""
     dataset = evaluation.dataset
     split = "test part" if dataset.split == "all" else f"{dataset.split}, test part"
     data = Loaded(dataset.name, split, evaluation.examples, [], dataset.hash, (), 0)
-    thresholds = {LEVELS[evaluation.objective]: evaluation.threshold}
+    level = Level(LEVELS[evaluation.objective])
     source = "f1 on the validation part of what was trained on"
-    return Trial(_Named(evaluation.detector), data, evaluation.judgements, thresholds, source, 0.0)
+    return bench.Evaluation(
+        evaluation.detector, (level,), data, evaluation.judgements, {level.value: evaluation.threshold}, source
+    )
 
 
 def encode_records(analysis: Analysis) -> str:

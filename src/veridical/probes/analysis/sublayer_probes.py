@@ -131,7 +131,7 @@ class SublayerProbes:
 
     @property
     def best(self) -> int:
-        """The index of the probe that is best on the validation part (SL in Chwang et al. 2024, §5.1)."""
+        """The index of the probe that is best on the validation part (SL in CH-Wang et al. 2024, §5.1)."""
         return int(np.argmax(self.f1))
 
     def single(self, index: int, name: str | None = None) -> ProbeSubset:
@@ -203,6 +203,7 @@ def fit_sublayers(dataset: ProbeDataset, objective: str, config: AnalysisConfig,
         "max_epochs": options.max_epochs,
         "balanced": options.balanced,
         "template": config.template,
+        "token_consensus": config.token_consensus,
         "max_tokens": config.max_tokens,
         "seed": options.seed,
         "seconds": seconds,

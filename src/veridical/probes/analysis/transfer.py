@@ -1,4 +1,4 @@
-"""From one data set to another: N training sets by N test sets under one model (Chwang et al. 2024, Tables 6 and 8).
+"""From one data set to another: N training sets by N test sets under one model (CH-Wang et al. 2024, Tables 6 and 8).
 
 Thresholds come from the training set's own validation part: nothing of the test set is seen.
 """

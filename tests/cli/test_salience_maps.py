@@ -11,9 +11,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from veridical.cli.salience_maps import rows_of, with_maps
+from veridical.checking import check_cases, check_cases_with_maps
 from veridical.core.types import Case, Source
-from veridical.detectors import load_detector
 from veridical.detectors.local.salience import Salience
 from veridical.models.testing import tiny
 
@@ -59,10 +58,8 @@ def test_each_case_is_read_once(spec: str, monkeypatch: pytest.MonkeyPatch) -> N
     seen: list[str] = []
     real = Salience._read
     monkeypatch.setattr(Salience, "_read", lambda self, case: (seen.append(case.id), real(self, case))[1])
-    used, maps = with_maps([load_detector("overlap"), load_detector(spec)])
     cases = [Case(id, "The cat sat.", (Source("a", "A cat."),)) for id in "xyz"]
-    assert used[1].judge(cases) == load_detector(spec).judge(cases)
-    assert seen == [*"xyz", *"xyz"]
-    assert maps[0] == []
-    assert [[m is not None for m in row] for row in rows_of(maps, 3)] == [[False, True]] * 3
-    assert rows_of([[], []], 3) == []
+    results = list(check_cases_with_maps(cases, ["overlap", spec]))
+    assert seen == [*"xyz"]
+    assert [[salience_map is not None for salience_map in maps] for _, maps in results] == [[False, True]] * 3
+    assert [checked for checked, _ in results] == list(check_cases(cases, ["overlap", spec]))
