@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.types import GOLD_THRESHOLD, Example, Judgement, Verdict, judged_spans
 from veridical.datasets.consensus import majority
-from veridical.detectors.local.word_scores import trimmed
 from veridical.metrics.tokens import any_in, mask
 from veridical.models.encode import Encoded, encode
 from veridical.models.load import LocalModel
