@@ -20,6 +20,7 @@ from veridical.detectors.claims.claim_checker import ClaimChecker, ClaimResult, 
 from veridical.detectors.claims.claims import sentence_claims
 from veridical.detectors.claims.llm_checker import LLMChecker
 from veridical.detectors.claims.source_chunks import format_sources
+from veridical.detectors.overlap.detector import Overlap
 from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request, model_fingerprint
@@ -45,8 +46,8 @@ class SelfCheck:
 
     Args:
         generator: The model that is asked again.
-        checker: What compares a sentence with one other answer: a detector, a checker of claims, or "yes_no" or "cot",
-            which ask the generator.
+        checker: What compares a sentence with one other answer: a detector (default: word overlap), a checker of
+            claims, or "yes_no" or "cot", which ask the generator.
         samples: How many answers are sampled.
         temperature: Of the sampling, above 0.
         max_tokens: The longest answer.
@@ -58,7 +59,7 @@ class SelfCheck:
     def __init__(
         self,
         generator: ChatModel,
-        checker: ClaimChecker | Detector | str,
+        checker: ClaimChecker | Detector | str | None = None,
         *,
         samples: int = 5,
         temperature: float = 1.0,
@@ -73,6 +74,7 @@ class SelfCheck:
         if isinstance(checker, str):
             self.checker: ClaimChecker = _SampleChecker(generator, method=checker)  # type: ignore[arg-type]
         else:
+            checker = Overlap() if checker is None else checker
             self.checker = DetectorChecker(checker) if isinstance(checker, Detector) else checker
         self.samples = samples
         self.temperature = temperature
