@@ -5,14 +5,13 @@ from __future__ import annotations
 import doctest
 import importlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import veridical
 from tests import docs_generated
+from tests.processes import run_code
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
@@ -27,8 +26,8 @@ MODULES = [".".join(["veridical", *p.relative_to(SRC).with_suffix("").parts]) fo
 
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_examples_run(code: str, tmp_path: Path) -> None:
-    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert run.returncode == 0, run.stderr
+    exit_code, errors = run_code(code, tmp_path)
+    assert exit_code == 0, errors
 
 
 def test_there_are_examples() -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import veridical
+from tests.processes import python
 
 SRC = Path(veridical.__file__).parent
 LAYERS = [
@@ -80,12 +79,7 @@ def test_imports_point_down(path: Path) -> None:
 
 
 def loaded_by(code: str) -> set[str]:
-    listing = subprocess.run(
-        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    listing = python("-c", f"{code}\nimport sys; print(*sys.modules)", text=True, check=True)
     return set(listing.stdout.split())
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.processes import python
 from veridical.bench.compare import compare, read_comparisons
 from veridical.bench.evaluation import rule
 from veridical.bench.results import ResultRow, read_rows
@@ -20,7 +19,7 @@ from veridical.bench.run import run
 from veridical.bench.settings import Settings, load
 from veridical.cli import main
 from veridical.core.errors import DataError, InputError, UnknownNameError
-from veridical.core.serialization import encode
+from veridical.core.serialization import decode, encode
 from veridical.core.types import Case, Example, Judgement, Source, Span, Verdict
 from veridical.detectors.baselines import Coin
 from veridical.metrics.measure import Metric
@@ -136,7 +135,7 @@ def test_bench_imports_where_there_is_no_module_resource(data: str) -> None:
         "from veridical.bench.settings import Settings;"
         f"((row,),) = run(Settings(['length'], [{data!r}], ['f1'], resamples=20)); assert row.peak_mb is None"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    done = python("-c", code, text=True)
     assert done.returncode == 0, done.stderr
 
 
@@ -309,10 +308,8 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_rows(
     monkeypatch.setenv("BY", by)
 
     def bench(out: str) -> int:
-        command = [sys.executable, "-c", START, "bench", "overlap", "fragile", "length", "--data", data, "--out", out]
-        return subprocess.run(
-            [*command, "--resamples", "20"], cwd=tmp_path, capture_output=True, timeout=100
-        ).returncode
+        command = ("bench", "overlap", "fragile", "length", "--data", data, "--out", out, "--resamples", "20")
+        return python("-c", START, *command, cwd=tmp_path).returncode
 
     assert bench("rows.jsonl") == code
     assert [row.detector for row in read_rows([tmp_path / "rows.jsonl"])] == ["overlap"], "what was done is kept"
@@ -345,6 +342,9 @@ def test_the_command_and_its_tables(data: str, tmp_path: Path, capsys: pytest.Ca
     ]
     assert main(arguments) == 0
     assert "1.000 [1.000, 1.000]" in capsys.readouterr().out
+    assert main([*arguments, "--json"]) == 0
+    printed = [decode(line, "row") for line in capsys.readouterr().out.splitlines()]
+    assert printed == read_rows([out])
     page = tmp_path / "page.html"
     assert main(["bench", "table", str(out), "--format", "html", "--out", str(page)]) == 0
     html = page.read_text("utf-8")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.processes import python
 from veridical.core.serialization import encode
 from veridical.core.types import Case, Example, Judgement, Source, Span, Verdict
 
@@ -30,7 +29,7 @@ def data(tmp_path: Path) -> str:
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
-    done = subprocess.run([sys.executable, str(BENCHMARK), *arguments], capture_output=True, text=True, timeout=120)
+    done = python(str(BENCHMARK), *arguments, text=True)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -6,12 +6,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.processes import LIMIT, python, start_python
 from veridical.checking import check
 from veridical.core.serialization import decode
 from veridical.core.types import Outcome
@@ -28,11 +28,12 @@ def run(tmp_path: Path) -> Run:
     (tmp_path / "points.txt").write_text("It was built by Eiffel.")
 
     def call(*arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "veridical", *arguments],
+        return python(
+            "-m",
+            "veridical",
+            *arguments,
             input=stdin,
             cwd=tmp_path,
-            capture_output=True,
             text=True,
             encoding="utf-8",
             env={**os.environ, "COLUMNS": "100", **environment},
@@ -178,43 +179,27 @@ def test_a_closed_pipe(tmp_path: Path) -> None:
     line = json.dumps({"response": "red " * 200, "sources": ["blue"]})
     (tmp_path / "c.jsonl").write_text("".join(f"{line}\n" for _ in range(300)))
     for extra in (["--json"], []):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "veridical", "check", "c.jsonl", *extra],
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        process = start_python("-m", "veridical", "check", "c.jsonl", *extra, cwd=tmp_path, stdin=None)
         assert process.stdout is not None
-        assert process.stderr is not None
         process.stdout.read(10)
         process.stdout.close()
-        said = process.stderr.read().decode()
-        process.stderr.close()
-        assert process.wait() == 141
+        process.stdout = None
+        said = process.communicate(timeout=LIMIT)[1].decode()
+        assert process.returncode == 141
         assert said == "veridical: the reader of the output went away\n"
 
 
 def test_ctrl_c(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "veridical", "check", "-", "--cases", "--json", "--html", "page.html"],
-        cwd=tmp_path,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    command = ("-m", "veridical", "check", "-", "--cases", "--json", "--html", "page.html")
+    process = start_python(*command, cwd=tmp_path)
     assert process.stdin is not None
     assert process.stdout is not None
-    assert process.stderr is not None
     line = json.dumps({"response": "red " * 2000, "sources": ["blue"]}).encode() + b"\n"
     process.stdin.write(line * 64)  # a whole batch, so that output begins
     process.stdin.flush()
     process.stdout.read(10)
     process.send_signal(signal.SIGINT)
-    process.stdout.read()
-    said = process.stderr.read().decode()
-    process.stdin.close()
-    process.stdout.close()
-    process.stderr.close()
-    assert process.wait() == 130
+    said = process.communicate(timeout=LIMIT)[1].decode()
+    assert process.returncode == 130
     assert said == "veridical: interrupted; nothing half-written was left\n"
     assert not list(tmp_path.iterdir())

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.processes import LIMIT, start_python
 
 ROOT = Path(__file__).parents[2]
 
@@ -17,11 +17,9 @@ pty = pytest.importorskip("pty", reason="there are no pseudo-terminals here")
 def watched(*arguments: str) -> tuple[str, str]:
     """Standard output (a pipe) and standard error (a terminal) of a run."""
     reading, terminal = pty.openpty()
-    run = subprocess.Popen(
-        [sys.executable, "-m", "veridical", *arguments], stdout=subprocess.PIPE, stderr=terminal, cwd=ROOT, text=True
-    )
+    run = start_python("-m", "veridical", *arguments, stdin=None, stderr=terminal, cwd=ROOT, text=True)
     os.close(terminal)
-    out, seen = run.communicate(timeout=60)[0], b""
+    out, seen = run.communicate(timeout=LIMIT)[0], b""
     try:
         while piece := os.read(reading, 4096):
             seen += piece

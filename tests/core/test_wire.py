@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.processes import python
 from veridical.core.decide import decide
 from veridical.core.errors import DataError, UnknownNameError, WireError
 from veridical.core.serialization import (
@@ -168,7 +167,7 @@ def test_every_record_in_a_document_is_read_strictly(kind: str) -> None:
 def test_the_core_alone_loads_no_other_room() -> None:
     code = 'import sys, veridical.core.serialization as s; s.decode(\'{"response":"a","id":"1"}\', \'case\'); '
     code += "print(*{n.split('.')[1] for n in sys.modules if n.startswith('veridical.')})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = python("-c", code, text=True, check=True)
     assert set(done.stdout.split()) <= {"core", "checking"}
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.llm.loopback import ask
+from tests.processes import LIMIT
 from veridical.core.errors import CannotJudgeError, InputError, OutputError, VeridicalError
 from veridical.core.types import Usage
 from veridical.llm.cache import Cached, request_key
@@ -125,7 +126,7 @@ for start in range(int(sys.argv[2]), 300, 10):
 """
     command = [sys.executable, "-c", code, str(tmp_path / "c.db")]
     runs = [subprocess.Popen([*command, str(k)], stderr=subprocess.PIPE, text=True) for k in (0, 3)]
-    assert [run.communicate(timeout=60)[1] for run in runs] == ["", ""]
+    assert [run.communicate(timeout=LIMIT)[1] for run in runs] == ["", ""]
     with sqlite3.connect(tmp_path / "c.db") as file:
         assert file.execute("SELECT count(*), count(DISTINCT key) FROM replies").fetchone() == (313, 313)
         assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -23,7 +23,7 @@ from veridical.core.judging import judge
 from veridical.core.spec import parse_spec
 from veridical.core.types import DEFAULT_THRESHOLD, Example, Judgement, Level
 from veridical.datasets.split import content_hash, document_of, split_by_document
-from veridical.llm.connection import OPTIONS
+from veridical.llm.connection import REMOTE_OPTIONS
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
 from veridical.metrics.calibration import Isotonic, Platt, fit_isotonic, fit_platt
@@ -106,7 +106,7 @@ def fit_thresholds(
     plan = plan or Plan()
     spec = spec or detector.name
     if info_of(detector).needs_chat_model:  # how the model is reached is the user's to say, each time
-        spec = str(parse_spec(spec).split(OPTIONS)[1])
+        spec = str(parse_spec(spec).split(REMOTE_OPTIONS)[1])
     used = list(examples) if plan.whole else split_by_document(examples, seed=plan.seed)["valid"]
     if not used:
         raise InputError(

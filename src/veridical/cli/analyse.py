@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from veridical.cli.option_groups import option_groups
 from veridical.cli.options import (
     OUTPUT,
     InputOptions,
+    JsonRows,
     LabelledData,
     ModelFolder,
     ProbeTrainingOptions,
@@ -49,6 +51,7 @@ class AnalysisOptions(ProbeTrainingOptions):
             rich_help_panel=OUTPUT,
         ),
     ] = None
+    json: JsonRows = False
 
     def prepare(self, model: str) -> tuple[LocalModel, AnalysisConfig]:
         """The loaded model, and what all analyses share."""
@@ -72,7 +75,7 @@ class AnalysisOptions(ProbeTrainingOptions):
         return loaded, replace(config, device=str(loaded.device))
 
     def deliver(self, analysis: Analysis) -> int:
-        """Write results and plots to `--out`, print tables, and return the exit code."""
+        """Write results and plots to `--out`, print tables (or JSON), and return the exit code."""
         from veridical.core.errors import OutputError
         from veridical.core.files import write_whole
         from veridical.probes.analysis.results import encode_records
@@ -91,7 +94,10 @@ class AnalysisOptions(ProbeTrainingOptions):
             for plot in analysis_plots(analysis):
                 write_whole(self.out / f"{plot.name}.svg", plot.svg + "\n")
                 write_whole(self.out / f"{plot.name}.png", plot.png)
-        print_tables(analysis_tables(analysis))
+        if self.json:
+            sys.stdout.write(encode_records(analysis))
+        else:
+            print_tables(analysis_tables(analysis))
         return 0
 
 

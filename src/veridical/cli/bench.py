@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from veridical.cli.comma_lists import parse_names, parse_thresholds
 from veridical.cli.delivery import print_dry_run
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import OUTPUT, ChatOptions, DataOptions, Threshold, this_command
+from veridical.cli.options import OUTPUT, ChatOptions, DataOptions, JsonRows, Threshold, this_command
 from veridical.cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def run_command(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
+    as_json: JsonRows = False,
 ) -> int:
     """Measure detectors on labelled data and print a table of metrics with bootstrap confidence intervals.
 
@@ -114,6 +115,7 @@ def run_command(
     continues when it is started again.
     """
     from veridical.bench.run import dry_run, run_to_file
+    from veridical.core.serialization import encode
     from veridical.report.result_tables import result_tables
     from veridical.report.terminal_tables import print_tables
 
@@ -131,6 +133,9 @@ def run_command(
         return print_dry_run(connection)
     with progress_bar() as progress:
         rows = run_to_file(replace(settings, progress=progress), out)
+    if as_json:
+        sys.stdout.write("".join(encode(row) + "\n" for row in rows))
+        return 0
     print_tables(result_tables(rows, parse_names(metrics) or None))
     return 0
 
@@ -145,6 +150,7 @@ def compare_command(
         Path | None,
         Option(metavar="FILE", help="Also write the comparisons to FILE (JSON Lines).", rich_help_panel=OUTPUT),
     ] = None,
+    as_json: JsonRows = False,
 ) -> int:
     """Test every pair of detectors for a difference on the same cases.
 
@@ -168,9 +174,13 @@ def compare_command(
         return print_dry_run(connection)
     with progress_bar() as progress:
         by_data = list(compare(replace(settings, progress=progress)))
-    print_tables(comparison_table(comparisons) for comparisons in by_data)
+    documents = "".join(encode(c) + "\n" for comparisons in by_data for c in comparisons)
+    if as_json:
+        sys.stdout.write(documents)
+    else:
+        print_tables(comparison_table(comparisons) for comparisons in by_data)
     if out:
-        write_whole(out, "".join(encode(c) + "\n" for comparisons in by_data for c in comparisons))
+        write_whole(out, documents)
     return 0
 
 

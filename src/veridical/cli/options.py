@@ -53,6 +53,9 @@ Threshold = Annotated[
     ),
 ]
 JsonFlag = Annotated[bool, Option("--json", help="Print one JSON document per line instead of text.")]
+JsonRows = Annotated[
+    bool, Option("--json", help="Print one JSON document per line instead of tables.", rich_help_panel=OUTPUT)
+]
 HtmlFile = Annotated[Path | None, Option(metavar="FILE", help="Also write an HTML report to FILE.")]
 LabelledData = Annotated[
     str, Argument(metavar="SET:PATH", help="Labelled data: a data set's name and its path; see: veridical data list.")

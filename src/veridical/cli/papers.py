@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -158,12 +158,13 @@ def _is_detector(name: str) -> bool:
 
 def _judge(name: str, connection: Connection) -> Judge:
     """A chat model, or the detector `verify` of a spec, which skips sentences that cite nothing by default."""
+    from veridical.core.spec import parse_spec
     from veridical.detectors import load_detector
 
     if not _is_detector(name):
         return connection.chat(name)
-    citations = "" if "citations=" in name else ",citations=skip" if ":" in name else ":citations=skip"
-    return load_detector(name + citations, connection)
+    spec = parse_spec(name)
+    return load_detector(replace(spec, options={"citations": "skip", **spec.options}), connection)
 
 
 def _audit(counts: str) -> Audit:

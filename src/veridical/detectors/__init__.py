@@ -56,9 +56,9 @@ def _load(spec: str | Spec, context: DetectorContext) -> Detector:
     given = parse_spec(spec) if isinstance(spec, str) else spec
     entry: Any = DETECTORS.load(given.name)
     if context.artifact is not None and info_of(entry).needs_chat_model:
-        from veridical.llm.connection import OPTIONS
+        from veridical.llm.connection import REMOTE_OPTIONS
 
-        for option in ("few_shot", "shots", *OPTIONS):
+        for option in ("few_shot", "shots", *REMOTE_OPTIONS):
             if option in given.options:
                 raise InputError(
                     f"{context.artifact} says {option}={given.options[option]}, and an artifact may not say how a "

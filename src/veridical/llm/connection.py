@@ -21,7 +21,7 @@ from veridical.llm.endpoint import check_api
 from veridical.llm.protocol import ChatModel
 from veridical.llm.scripted import Scripted
 
-__all__ = ["OPTIONS", "Connection", "read_prices"]
+__all__ = ["OPTIONS", "REMOTE_OPTIONS", "Connection", "read_prices"]
 
 OPTIONS = (
     *("model", "base_url", "key_env", "api"),
@@ -29,6 +29,9 @@ OPTIONS = (
     *("device", "dtype"),
 )
 """What a detector's spec may say about its model, each as NAME=VALUE."""
+
+REMOTE_OPTIONS = OPTIONS[:-2]
+"""Those that say where a model is, what may be spent and kept: never to be taken from an artifact."""
 
 
 @dataclass(frozen=True, slots=True)

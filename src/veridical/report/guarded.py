@@ -9,7 +9,7 @@ from veridical.core.decide import decide
 from veridical.core.text import shorten, visible
 from veridical.core.types import Checked
 from veridical.guard import Guarded, Intervention
-from veridical.report.findings import number
+from veridical.report.judgement_view import number
 from veridical.report.terminal import LONG_PIECE, MANY, Printer
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from veridical.core.errors import InputError
 from veridical.core.text import visible
 from veridical.core.types import Checked, Outcome
-from veridical.report.html_segments import Piece
+from veridical.report.html_segments import HtmlSegment
 from veridical.report.html_view import CaseView, case_view
 from veridical.report.pages import render, render_page
 from veridical.report.salience import HIGHLIGHTING_WORDS, MapView, hover_rules, map_view, salience_style
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["render_html"]
 
-# a mark that had to be cut is lit up as a whole by a style rule of its own; beyond this many only its first piece is
+# a mark that had to be cut is lit up as a whole by a style rule of its own; beyond this many only its first segment is
 CUT_MARKS = 400
 
 
@@ -47,20 +47,21 @@ def render_html(
     (True, False)
     """
     cases = [case_view(item, i) for i, item in enumerate(checked, 1)]
-    pieces = [piece for case in cases for piece in _pieces(case)]
-    # anchors that more than one piece carries; they are made by us and need no escaping, which is checked
-    keys = [key for key in dict.fromkeys(k for piece in pieces for k in piece.keys) if re.fullmatch(r"[a-z0-9-]+", key)]
+    segments = [segment for case in cases for segment in _segments(case)]
+    # anchors that more than one segment carries; they are made by us and need no escaping, which is checked
+    keys = dict.fromkeys(key for segment in segments for key in segment.keys)
+    anchors = [key for key in keys if re.fullmatch(r"[a-z0-9-]+", key)]
     map_views, rules = _map_views(checked, maps)
     counts = Counter(item.outcome for item in checked)
     return render_page(
         "report.html",
-        render("cut_marks.css", anchors=keys[:CUT_MARKS]),
+        render("cut_marks.css", anchors=anchors[:CUT_MARKS]),
         salience_style(rules) if map_views else "",
         title=title,
         generated=None if generated is None else visible(generated),
         cases=cases,
         counts=[(outcome, counts[outcome]) for outcome in (Outcome.FLAGGED, Outcome.UNJUDGED, Outcome.CLEAR)],
-        used={kind for piece in pieces for kind in piece.kinds},
+        used={kind for segment in segments for kind in segment.kinds},
         maps=map_views,
         highlighting_words=HIGHLIGHTING_WORDS,
     )
@@ -87,9 +88,9 @@ def _map_views(
     return views, rules
 
 
-def _pieces(case: CaseView) -> Iterable[Piece]:
+def _segments(case: CaseView) -> Iterable[HtmlSegment]:
     for detector in case.detectors:
-        yield from detector.pieces
-    for _, sources in case.sides:
+        yield from detector.segments
+    for _, sources in case.perspectives:
         for source in sources:
-            yield from source.pieces
+            yield from source.segments

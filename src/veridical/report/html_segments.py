@@ -1,4 +1,4 @@
-"""A marked text as pieces for the page: where each begins, how it looks, what it links to and what links to it."""
+"""A marked text in segments for the page: where each begins, how it looks, what it links to and what links to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from veridical.core.spans import Span
 from veridical.core.text import visible
 from veridical.report.segments import segment, within
 
-__all__ = ["FEW", "Mark", "Piece", "pieces"]
+__all__ = ["FEW", "HtmlSegment", "Mark", "html_segments"]
 
 FEW = 4  # what one place says on hover, and how many links back stand beside it
 
@@ -31,7 +31,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class HtmlSegment:
     """A stretch of text under the same marks. `id` is its own anchor, `anchors` others that begin here too."""
 
     text: str
@@ -47,7 +47,7 @@ class Piece:
     gap: bool = False
 
 
-def pieces(text: str, marks: Sequence[Mark], windows: Sequence[Span] | None = None) -> tuple[Piece, ...]:
+def html_segments(text: str, marks: Sequence[Mark], windows: Sequence[Span] | None = None) -> tuple[HtmlSegment, ...]:
     """`text` cut at every boundary of `marks`; with `windows` only what lies in them, with gaps between.
 
     `keys` are set where a mark had to be cut or begins together with another one: only then can a link's target not
@@ -57,33 +57,31 @@ def pieces(text: str, marks: Sequence[Mark], windows: Sequence[Span] | None = No
     cuts = [edge for window in shown for edge in (window.start, window.end)]
     segments = segment(len(text), [(mark.span, mark) for mark in marks], cuts=cuts)
     begun: set[str] = set()
-    return tuple(
-        Piece("", gap=True) if found is None else _piece(text, found.start, found.end, found.marks, begun)
-        for found in within(text, segments, shown)
-    )
-
-
-def _piece(text: str, start: int, end: int, marks: Sequence[Mark], begun: set[str]) -> Piece:
-    shown = visible(text, start, end)
-    if not marks:
-        return Piece(shown)
-    fresh = [mark for mark in marks if mark.anchor not in begun]
-    begun.update(mark.anchor for mark in fresh)
-    ids = [mark.anchor for mark in fresh if mark.anchor]
-    linked = sorted((mark for mark in marks if mark.href), key=lambda mark: len(mark.span))
-    ending = [mark for mark in marks if mark.span.end == end]
-    hovers = dict.fromkeys(mark.hover for mark in marks if mark.hover)
-    return Piece(
-        text=shown,
-        kinds=tuple(dict.fromkeys(mark.kind for mark in marks)) + (("place",) if start == end else ()),
-        id=ids[0] if ids else None,
-        anchors=tuple(ids[1:]),
-        keys=tuple(
-            mark.anchor for mark in marks if mark.anchor and (mark.span != Span(start, end) or mark.anchor in ids[1:])
-        ),
-        href=linked[0].href if linked else None,
-        hover="\n".join(list(hovers)[:FEW]),
-        spoken=tuple(dict.fromkeys(mark.spoken for mark in fresh if mark.spoken)),
-        ends=any(mark.spoken for mark in ending),
-        refs=tuple(ref for mark in ending for ref in mark.refs),
-    )
+    result = []
+    for part in within(text, segments, shown):
+        if part is None:
+            result.append(HtmlSegment("", gap=True))
+            continue
+        words, span = visible(text, part.start, part.end), Span(part.start, part.end)
+        first = [mark for mark in part.marks if mark.anchor not in begun]
+        begun.update(mark.anchor for mark in first)
+        ids = [mark.anchor for mark in first if mark.anchor]
+        linked = sorted((mark for mark in part.marks if mark.href), key=lambda mark: len(mark.span))
+        ending = [mark for mark in part.marks if mark.span.end == part.end]
+        keys = [mark.anchor for mark in part.marks if mark.anchor and (mark.span != span or mark.anchor in ids[1:])]
+        kinds = dict.fromkeys(mark.kind for mark in part.marks)
+        result.append(
+            HtmlSegment(
+                text=words,
+                kinds=(*kinds, "place") if part.marks and not len(span) else tuple(kinds),
+                id=ids[0] if ids else None,
+                anchors=tuple(ids[1:]),
+                keys=tuple(keys),
+                href=linked[0].href if linked else None,
+                hover="\n".join(list(dict.fromkeys(mark.hover for mark in part.marks if mark.hover))[:FEW]),
+                spoken=tuple(dict.fromkeys(mark.spoken for mark in first if mark.spoken)),
+                ends=any(mark.spoken for mark in ending),
+                refs=tuple(ref for mark in ending for ref in mark.refs),
+            )
+        )
+    return tuple(result)

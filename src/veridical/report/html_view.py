@@ -1,6 +1,6 @@
-"""What the HTML page shows, worked out from checked cases: pieces of text with their classes, anchors and links.
+"""What the HTML page shows, worked out from checked cases: segments of text with their classes, anchors and links.
 
-The template only writes down what is here. Anchors: `c1` a case, `c1-d1` a detector in it, `c1-d1-f1` a finding in
+The template only writes down what is here. Anchors: `c1` a case, `c1-d1` a detector in it, `c1-d1-f1` a flagged span of
 the response and `c1-d1-n1` its note, `c1-d1-v1` another verdict, `c1-s1` a source, `c1-s1-e1` evidence and
 `c1-s1-o1` an omission in it.
 """
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from veridical.core.spans import Span, length
 from veridical.core.text import shorten, visible
-from veridical.core.types import Case, Checked, Evidence, Omission, Outcome, Source, Usage, Verdict
-from veridical.report.findings import Finding, Reading, number, readings, thresholds_text, wording
-from veridical.report.html_segments import FEW, Mark, Piece, pieces
+from veridical.core.types import Case, Checked, Evidence, Omission, Outcome, Source, Verdict
+from veridical.report.html_segments import FEW, HtmlSegment, Mark, html_segments
+from veridical.report.judgement_view import JudgementView, judgement_views, number, outcome_text, thresholds_text
 from veridical.report.segments import passages
 
 __all__ = ["CaseView", "case_view"]
@@ -24,7 +24,7 @@ LONG_SOURCE = 1600  # characters; a longer source is first shown as the passages
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EvidenceView:
     """A passage of a source: where the page has it and its words."""
 
     anchor: str
@@ -35,7 +35,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One finding, omission or supported verdict, as it stands in a list."""
+    """One flagged span, omission or supported verdict in a list; `back` is the anchor of what it is about."""
 
     id: str
     back: str | None
@@ -46,7 +46,7 @@ class Note:
     claim: str = ""
     reason: str = ""
     correction: str | None = None
-    places: tuple[Place, ...] = ()
+    evidence: tuple[EvidenceView, ...] = ()
     where: str = ""
 
 
@@ -57,16 +57,16 @@ class DetectorView:
     id: str
     by: str
     outcome: Outcome
-    wording: str
+    outcome_text: str
     threshold: str
     hallucination: float | None
     omission: float | None
     coverage_unknown: bool
     unjudged: int
-    same: str  # what all findings say alike, where each only adds its words
-    same_omission: str
-    pieces: tuple[Piece, ...]
-    findings: tuple[Note, ...]
+    shared_reason: str  # label and reason of all flagged spans, where they differ only in their words
+    shared_omission_reason: str
+    segments: tuple[HtmlSegment, ...]
+    flagged: tuple[Note, ...]
     omissions: tuple[Note, ...]
     supported: tuple[Note, ...]
     notes: tuple[str, ...]
@@ -77,7 +77,7 @@ class DetectorView:
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """One source with everything that points at it; where it is long `pieces` are passages and `whole` is all of it."""
+    """One source with all that points at it; where it is long, `segments` are passages and `full_text` is all of it."""
 
     id: str
     name: str
@@ -85,20 +85,20 @@ class SourceView:
     must_cover: bool
     omitted: int
     size: int
-    pieces: tuple[Piece, ...]
-    whole: str | None
+    segments: tuple[HtmlSegment, ...]
+    full_text: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class CaseView:
-    """One case of the page. `sides` are its sources by perspective (None for those without one)."""
+    """One case of the page. `perspectives` are its sources by perspective (None for those without one)."""
 
     id: str
     name: str
     question: str
     history: tuple[tuple[str, str], ...]
     outcome: Outcome
-    wording: str
+    outcome_text: str
     limit_only: bool
     start: str
     hallucination: float | None
@@ -106,47 +106,31 @@ class CaseView:
     flagged: int
     omitted: int
     detectors: tuple[DetectorView, ...]
-    sides: tuple[tuple[str | None, tuple[SourceView, ...]], ...]
-
-
-@dataclass(slots=True)
-class _Pointers:
-    """What points at the sources of one case, gathered while its detectors are read."""
-
-    anchors: dict[tuple[str, Span], str] = field(default_factory=dict)
-    users: defaultdict[tuple[str, Span], list[tuple[str, str]]] = field(default_factory=lambda: defaultdict(list))
-    omissions: defaultdict[str, list[Mark]] = field(default_factory=lambda: defaultdict(list))
-    sources: dict[str, str] = field(default_factory=dict)
-
-    def anchor(self, evidence: Evidence) -> str:
-        """The anchor of the place that `evidence` names, the same for everyone who names it."""
-        place = (evidence.source_id, evidence.span)
-        return self.anchors.setdefault(place, f"{self.sources[evidence.source_id]}-e{len(self.anchors) + 1}")
+    perspectives: tuple[tuple[str | None, tuple[SourceView, ...]], ...]
 
 
 def case_view(checked: Checked, i: int) -> CaseView:
     """The view of the `i`-th case of a page (from 1)."""
-    case, id = checked.case, f"c{i}"
-    pointers = _Pointers(sources={source.id: f"{id}-s{k}" for k, source in enumerate(case.sources, 1)})
-    read = readings(checked)
-    detectors = tuple(_detector(case, r, f"{id}-d{k}", pointers) for k, r in enumerate(read, 1))
-    flagged = sum(len(r.findings) for r in read)
-    omitted = sum(len(r.omissions) for r in read)
+    case, builder = checked.case, _CaseBuilder(checked.case, f"c{i}")
+    views = judgement_views(checked)
+    detectors = tuple(builder.detector(view, f"c{i}-d{k}") for k, view in enumerate(views, 1))
+    flagged = sum(len(view.flagged) for view in views)
+    omitted = sum(len(view.omissions) for view in views)
     return CaseView(
-        id=id,
+        id=f"c{i}",
         name=visible(case.id),
         question=visible(case.question or ""),
         history=tuple((visible(turn.speaker), visible(turn.text)) for turn in case.history),
         outcome=checked.outcome,
-        wording=wording(checked.outcome),
+        outcome_text=outcome_text(checked.outcome),
         limit_only=checked.outcome is not Outcome.FLAGGED and bool(flagged or omitted),
         start=visible(shorten(case.response, 90)),
-        hallucination=_highest(r.judgement.hallucination for r in read),
-        omission=_highest(r.judgement.omission for r in read),
+        hallucination=_highest(view.judgement.hallucination for view in views),
+        omission=_highest(view.judgement.omission for view in views),
         flagged=flagged,
         omitted=omitted,
         detectors=detectors,
-        sides=tuple(_sides(case, pointers)),
+        perspectives=tuple(builder.perspectives()),
     )
 
 
@@ -154,191 +138,169 @@ def _highest(scores: Iterable[float | None]) -> float | None:
     return max((score for score in scores if score is not None), default=None)
 
 
-def _detector(case: Case, reading: Reading, id: str, pointers: _Pointers) -> DetectorView:
-    judgement = reading.judgement
-    flagged = set(reading.decision.verdicts)
-    others = sorted((v for i, v in enumerate(judgement.verdicts) if i not in flagged), key=lambda v: v.span)
-    marks = [_finding_mark(case, f, id, k, reading, pointers) for k, f in enumerate(reading.findings, 1)]
-    marks += [_verdict_mark(case, v, id, k, judgement.by, pointers) for k, v in enumerate(others, 1)]
-    marks += [Mark(span, "", "unjudged", hover="not judged", spoken="not judged") for span in reading.unjudged]
-    found = [_finding_note(case, f, id, k, reading, pointers) for k, f in enumerate(reading.findings, 1)]
-    missing = [_omission_note(case, o, id, k, reading, pointers) for k, o in enumerate(reading.omissions, 1)]
-    found, same = _said_once(found)
-    missing, same_omission = _said_once(missing)
-    return DetectorView(
-        id=id,
-        by=visible(judgement.by),
-        outcome=reading.decision.outcome,
-        wording=wording(reading.decision.outcome),
-        threshold=thresholds_text(reading.decision.thresholds, judgement),
-        hallucination=judgement.hallucination,
-        omission=judgement.omission,
-        coverage_unknown=reading.coverage_unknown,
-        unjudged=length(reading.unjudged),
-        same=same,
-        same_omission=same_omission,
-        pieces=pieces(case.response, marks),
-        findings=tuple(found),
-        omissions=tuple(missing),
-        supported=tuple(
-            _note(
-                case, (v,), v.span, f"{id}-w{k}", f"{id}-v{k}", reading.decision.thresholds.span, v.evidence, pointers
-            )
-            for k, v in enumerate(others, 1)
-        ),
-        notes=tuple(visible(note) for note in judgement.notes),
-        usage=_usage(judgement.usage),
-        reason=visible(judgement.reason or ""),
-        provenance=visible("; ".join(f"{key} {value}" for key, value in judgement.provenance)),
-    )
+class _CaseBuilder:
+    """Builds the views of one case; detectors come first, for they say what points at its sources."""
 
+    def __init__(self, case: Case, id: str) -> None:
+        self.case = case
+        self.source_ids = {source.id: f"{id}-s{k}" for k, source in enumerate(case.sources, 1)}
+        self.anchors: dict[tuple[str, Span], str] = {}  # of spans that are cited as evidence
+        self.citing: defaultdict[tuple[str, Span], list[tuple[str, str]]] = defaultdict(list)  # anchor, description
+        self.omission_marks: defaultdict[str, list[Mark]] = defaultdict(list)
 
-def _said_once(notes: list[Note]) -> tuple[list[Note], str]:
-    """`notes` without their label and reason, and these, where there are several and all say only the same."""
-    sayings = {(n.label, n.reason) for n in notes}
-    if len(notes) < 2 or len(sayings) > 1 or any(n.claim or n.places or n.correction is not None for n in notes):
-        return notes, ""
-    label, reason = sayings.pop()
-    return [replace(n, label="", reason="") for n in notes], " · ".join(part for part in (label, reason) if part)
+    def detector(self, view: JudgementView, id: str) -> DetectorView:
+        """What one detector says; flagged spans are numbered, everything else is only marked."""
+        judgement, limits, by = view.judgement, view.decision.thresholds, view.judgement.by
+        marks, flagged, supported = [], [], []
+        for k, span in enumerate(view.flagged, 1):
+            anchor, note = f"{id}-f{k}", f"{id}-n{k}"
+            target = self.cite(span.evidence, anchor, span.span, by)
+            hover = "\n".join(dict.fromkeys(_hover(by, verdict) for verdict in span.verdicts[:FEW]))
+            marks.append(Mark(span.span, anchor, "flag", target, hover, "flagged", ((note, str(k)),)))
+            flagged.append(self.note(span.verdicts, span.span, note, anchor, span.evidence, limits.span))
+        others = [v for i, v in enumerate(judgement.verdicts) if i not in set(view.decision.verdicts)]
+        for k, verdict in enumerate(sorted(others, key=lambda v: v.span), 1):
+            anchor = f"{id}-v{k}"
+            target = self.cite(sorted(verdict.evidence, key=lambda e: -e.weight), anchor, verdict.span, by)
+            marks.append(Mark(verdict.span, anchor, "backed" if target else "low", target, _hover(by, verdict)))
+            note = f"{id}-w{k}"
+            supported.append(self.note((verdict,), verdict.span, note, anchor, verdict.evidence, limits.span))
+        marks += [Mark(span, "", "unjudged", hover="not judged", spoken="not judged") for span in view.unjudged]
+        omissions = [self.omission_note(o, f"{id}-m{k}", by, limits.source) for k, o in enumerate(view.omissions, 1)]
+        flagged, shared_reason = _without_shared_reason(flagged)
+        omissions, shared_omission_reason = _without_shared_reason(omissions)
+        usage = judgement.usage
+        used = f"{usage.calls} calls, {usage.prompt_tokens} tokens in, {usage.completion_tokens} out" if usage else ""
+        if usage is not None and usage.cost is not None:
+            used += f", cost {usage.cost:.4f}"
+        return DetectorView(
+            id=id,
+            by=visible(by),
+            outcome=view.decision.outcome,
+            outcome_text=outcome_text(view.decision.outcome),
+            threshold=thresholds_text(limits, judgement),
+            hallucination=judgement.hallucination,
+            omission=judgement.omission,
+            coverage_unknown=view.coverage_unknown,
+            unjudged=length(view.unjudged),
+            shared_reason=shared_reason,
+            shared_omission_reason=shared_omission_reason,
+            segments=html_segments(self.case.response, marks),
+            flagged=tuple(flagged),
+            omissions=tuple(omissions),
+            supported=tuple(supported),
+            notes=tuple(visible(note) for note in judgement.notes),
+            usage=used,
+            reason=visible(judgement.reason or ""),
+            provenance=visible("; ".join(f"{key} {value}" for key, value in judgement.provenance)),
+        )
 
+    def cite(self, evidence: Sequence[Evidence], anchor: str, span: Span, by: str) -> str | None:
+        """Note that a span of the response cites `evidence`; the anchor of its first piece, None without any."""
+        description = visible(f"“{shorten(span.of(self.case.response), 80)}” ({by})")
+        for piece in evidence:
+            self.anchor(piece)
+            self.citing[piece.source_id, piece.span].append((anchor, description))
+        return self.anchor(evidence[0]) if evidence else None
 
-def _usage(usage: Usage | None) -> str:
-    if usage is None:
-        return ""
-    cost = f", cost {usage.cost:.4f}" if usage.cost is not None else ""
-    return f"{usage.calls} calls, {usage.prompt_tokens} tokens in, {usage.completion_tokens} out{cost}"
+    def anchor(self, evidence: Evidence) -> str:
+        """The anchor of a source span, the same for everyone who cites it."""
+        key = (evidence.source_id, evidence.span)
+        return self.anchors.setdefault(key, f"{self.source_ids[evidence.source_id]}-e{len(self.anchors) + 1}")
+
+    def note(
+        self,
+        verdicts: Sequence[Verdict],
+        span: Span,
+        id: str,
+        back: str,
+        evidence: Sequence[Evidence],
+        threshold: float,
+    ) -> Note:
+        """The note on a span of the response."""
+        first, score = verdicts[0], max(verdict.score for verdict in verdicts)
+        views = []
+        for piece in evidence:
+            source = self.case.source(piece.source_id)
+            words = visible(shorten(piece.span.of(source.text), 160))
+            weight = "" if piece.weight == 1.0 else number(piece.weight)
+            views.append(EvidenceView(self.anchor(piece), visible(source.id), words, weight))
+        return Note(
+            id=id,
+            back=back,
+            words=visible(shorten(span.of(self.case.response), 300)),
+            score=score,
+            number=number(score, threshold),
+            label=visible(first.label or ""),
+            claim=visible(first.claim.text) if first.claim else "",
+            reason=visible(first.reason or ""),
+            correction=None if first.correction is None else visible(first.correction),
+            evidence=tuple(views),
+        )
+
+    def omission_note(self, omission: Omission, id: str, by: str, threshold: float) -> Note:
+        """The note on an omission, which is also marked in its source."""
+        source = self.case.source(omission.source_id)
+        marks = self.omission_marks[source.id]
+        anchor = f"{self.source_ids[source.id]}-o{len(marks) + 1}"
+        parts = [f"{by}: left out, {number(omission.score)}", omission.reason]
+        hover = visible(" · ".join(part for part in parts if part))
+        marks.append(Mark(omission.span, anchor, "omit", id, hover, "left out"))
+        return Note(
+            id=id,
+            back=anchor,
+            words=visible(shorten(omission.span.of(source.text), 300)),
+            score=omission.score,
+            number=number(omission.score, threshold),
+            reason=visible(omission.reason or ""),
+            where=visible(source.id),
+        )
+
+    def perspectives(self) -> Iterator[tuple[str | None, tuple[SourceView, ...]]]:
+        """The sources by perspective, each perspective where its first source stands."""
+        by_perspective: dict[str | None, list[SourceView]] = {}
+        for source in self.case.sources:
+            by_perspective.setdefault(source.perspective, []).append(self.source(source))
+        for perspective, views in by_perspective.items():
+            yield (None if perspective is None else visible(perspective)), tuple(views)
+
+    def source(self, source: Source) -> SourceView:
+        """A source with its omissions and with what is cited of it."""
+        omissions = self.omission_marks[source.id]
+        marks = list(omissions)
+        for (source_id, span), anchor in self.anchors.items():
+            if source_id == source.id:
+                citing = self.citing[source_id, span]
+                hover = "evidence for " + ", ".join(description for _, description in citing[:FEW])
+                refs = tuple((back, f"↩{k}") for k, (back, _) in enumerate(citing[:FEW], 1)) if len(citing) > 1 else ()
+                marks.append(Mark(span, anchor, "proof", citing[0][0] if citing else None, hover, refs=refs))
+        windows = None
+        if len(source.text) > LONG_SOURCE:
+            windows = passages(source.text, [mark.span for mark in marks])
+            if length(windows) > 0.7 * len(source.text):
+                windows = None
+        return SourceView(
+            id=self.source_ids[source.id],
+            name=visible(source.id),
+            citation=visible(source.citation or ""),
+            must_cover=source.must_cover,
+            omitted=len(omissions),
+            size=len(source.text),
+            segments=html_segments(source.text, marks, windows),
+            full_text=None if windows is None else visible(source.text),
+        )
 
 
 def _hover(by: str, verdict: Verdict) -> str:
-    said = [f"{by}: {number(verdict.score)}", verdict.label, verdict.claim and f"Claim: {verdict.claim.text}"]
-    said += [verdict.reason, verdict.correction and f"Instead: {verdict.correction}"]
-    return visible(" · ".join(part for part in said if part))
+    parts = [f"{by}: {number(verdict.score)}", verdict.label, verdict.claim and f"Claim: {verdict.claim.text}"]
+    parts += [verdict.reason, verdict.correction and f"Instead: {verdict.correction}"]
+    return visible(" · ".join(part for part in parts if part))
 
 
-def _finding_mark(case: Case, finding: Finding, id: str, k: int, reading: Reading, pointers: _Pointers) -> Mark:
-    anchor = f"{id}-f{k}"
-    by = reading.judgement.by
-    for evidence in finding.evidence:
-        pointers.anchor(evidence)
-        pointers.users[evidence.source_id, evidence.span].append((anchor, _who(case, finding.span, by)))
-    target = pointers.anchor(finding.evidence[0]) if finding.evidence else None
-    hover = "\n".join(dict.fromkeys(_hover(by, verdict) for verdict in finding.verdicts[:FEW]))
-    return Mark(finding.span, anchor, "flag", target, hover, "flagged", ((f"{id}-n{k}", str(k)),))
-
-
-def _verdict_mark(case: Case, verdict: Verdict, id: str, k: int, by: str, pointers: _Pointers) -> Mark:
-    anchor = f"{id}-v{k}"
-    heaviest = sorted(verdict.evidence, key=lambda e: -e.weight)
-    for evidence in heaviest:
-        pointers.anchor(evidence)
-        pointers.users[evidence.source_id, evidence.span].append((anchor, _who(case, verdict.span, by)))
-    target = pointers.anchor(heaviest[0]) if heaviest else None
-    return Mark(verdict.span, anchor, "backed" if heaviest else "low", target, _hover(by, verdict))
-
-
-def _who(case: Case, span: Span, by: str) -> str:
-    return visible(f"“{shorten(span.of(case.response), 80)}” ({by})")
-
-
-def _finding_note(case: Case, finding: Finding, id: str, k: int, reading: Reading, pointers: _Pointers) -> Note:
-    return _note(
-        case,
-        finding.verdicts,
-        finding.span,
-        f"{id}-n{k}",
-        f"{id}-f{k}",
-        reading.decision.thresholds.span,
-        finding.evidence,
-        pointers,
-    )
-
-
-def _note(
-    case: Case,
-    verdicts: Sequence[Verdict],
-    span: Span,
-    id: str,
-    back: str,
-    threshold: float,
-    evidence: Sequence[Evidence],
-    pointers: _Pointers,
-) -> Note:
-    first = verdicts[0]
-    score = max(verdict.score for verdict in verdicts)
-    return Note(
-        id=id,
-        back=back,
-        words=visible(shorten(span.of(case.response), 300)),
-        score=score,
-        number=number(score, threshold),
-        label=visible(first.label or ""),
-        claim=visible(first.claim.text) if first.claim else "",
-        reason=visible(first.reason or ""),
-        correction=None if first.correction is None else visible(first.correction),
-        places=tuple(_place(case, e, pointers) for e in evidence),
-    )
-
-
-def _place(case: Case, evidence: Evidence, pointers: _Pointers) -> Place:
-    source = case.source(evidence.source_id)
-    words = visible(shorten(evidence.span.of(source.text), 160))
-    weight = "" if evidence.weight == 1.0 else number(evidence.weight)
-    return Place(pointers.anchor(evidence), visible(source.id), words, weight)
-
-
-def _omission_note(case: Case, omission: Omission, id: str, k: int, reading: Reading, pointers: _Pointers) -> Note:
-    source = case.source(omission.source_id)
-    note = f"{id}-m{k}"
-    anchor = f"{pointers.sources[source.id]}-o{len(pointers.omissions[source.id]) + 1}"
-    said = [f"{reading.judgement.by}: left out, {number(omission.score)}", omission.reason]
-    hover = visible(" · ".join(part for part in said if part))
-    pointers.omissions[source.id].append(Mark(omission.span, anchor, "omit", note, hover, "left out"))
-    return Note(
-        id=note,
-        back=anchor,
-        words=visible(shorten(omission.span.of(source.text), 300)),
-        score=omission.score,
-        number=number(omission.score, reading.decision.thresholds.source),
-        reason=visible(omission.reason or ""),
-        where=visible(source.id),
-    )
-
-
-def _sides(case: Case, pointers: _Pointers) -> Iterator[tuple[str | None, tuple[SourceView, ...]]]:
-    """The sources by perspective, each perspective where its first source stands."""
-    by_side: dict[str | None, list[SourceView]] = {}
-    evidence: defaultdict[str, list[tuple[Span, str]]] = defaultdict(list)
-    for (source_id, span), anchor in pointers.anchors.items():
-        evidence[source_id].append((span, anchor))
-    for source in case.sources:
-        marks = [_evidence_mark(source, span, anchor, pointers) for span, anchor in evidence[source.id]]
-        view = _source(source, marks, pointers.omissions[source.id], pointers.sources[source.id])
-        by_side.setdefault(source.perspective, []).append(view)
-    for side, views in by_side.items():
-        yield (None if side is None else visible(side)), tuple(views)
-
-
-def _evidence_mark(source: Source, span: Span, anchor: str, pointers: _Pointers) -> Mark:
-    users = pointers.users[source.id, span]
-    hover = "evidence for " + ", ".join(who for _, who in users[:FEW])
-    refs = tuple((back, f"↩{k}") for k, (back, _) in enumerate(users[:FEW], 1)) if len(users) > 1 else ()
-    return Mark(span, anchor, "proof", users[0][0] if users else None, hover, refs=refs)
-
-
-def _source(source: Source, proofs: list[Mark], omissions: list[Mark], id: str) -> SourceView:
-    marks = [*omissions, *proofs]
-    windows = None
-    if len(source.text) > LONG_SOURCE:
-        windows = passages(source.text, [mark.span for mark in marks])
-        if length(windows) > 0.7 * len(source.text):
-            windows = None
-    return SourceView(
-        id=id,
-        name=visible(source.id),
-        citation=visible(source.citation or ""),
-        must_cover=source.must_cover,
-        omitted=len(omissions),
-        size=len(source.text),
-        pieces=pieces(source.text, marks, windows),
-        whole=None if windows is None else visible(source.text),
-    )
+def _without_shared_reason(notes: list[Note]) -> tuple[list[Note], str]:
+    """`notes` without label and reason, and these apart, where there are several notes that say nothing else."""
+    reasons = {(n.label, n.reason) for n in notes}
+    if len(notes) < 2 or len(reasons) > 1 or any(n.claim or n.evidence or n.correction is not None for n in notes):
+        return notes, ""
+    label, reason = reasons.pop()
+    return [replace(n, label="", reason="") for n in notes], " · ".join(part for part in (label, reason) if part)

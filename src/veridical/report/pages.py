@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from veridical.core.text import visible
-from veridical.report.findings import number
+from veridical.report.judgement_view import number
 
 if TYPE_CHECKING:
     from jinja2 import Environment

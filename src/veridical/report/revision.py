@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from veridical.core.edits import check_edits
 from veridical.core.text import shorten, visible
 from veridical.core.types import Edit
-from veridical.report.findings import number
+from veridical.report.judgement_view import number
 from veridical.report.pages import render, render_page
 from veridical.report.terminal import LONG_PIECE, MANY, Printer
 from veridical.revise import Revised

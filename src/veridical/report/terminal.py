@@ -6,13 +6,20 @@ Texts are shown as they are, never read as markup, and control characters in the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from veridical.core.spans import Span
 from veridical.core.text import shorten, visible
 from veridical.core.types import Case, Checked, Omission, Outcome, Source
-from veridical.report.findings import Finding, Reading, number, readings, thresholds_text, wording
+from veridical.report.judgement_view import (
+    FlaggedSpan,
+    JudgementView,
+    judgement_views,
+    number,
+    outcome_text,
+    thresholds_text,
+)
 from veridical.report.segments import passages, segment, within
 
 if TYPE_CHECKING:
@@ -25,7 +32,7 @@ T = TypeVar("T")
 
 LONG_TEXT = 3000  # characters of a text that are shown whole
 LONG_PIECE = 600  # characters of one stretch under the same marks
-MANY = 20  # findings, passages or notes of one kind in a row
+MANY = 20  # flagged spans, passages or notes of one kind that are shown
 
 _STYLES = {"flagged": "bold red underline", "omitted": "yellow underline", "unjudged": "dim italic"}
 _BRACKETS = {"flagged": ("[-", "-]"), "omitted": ("[!", "!]"), "unjudged": ("[? ", " ?]")}
@@ -77,103 +84,104 @@ class Printer:
     def case(self, item: Checked) -> None:
         """One checked case."""
         case = item.case
-        self.line(
-            (visible(shorten(case.id, 200)), "bold"),
-            "  ",
-            (wording(item.outcome).upper(), _OUTCOMES[item.outcome]),
-        )
+        heading = (visible(shorten(case.id, 200)), "bold")
+        self.line(heading, "  ", (outcome_text(item.outcome).upper(), _OUTCOMES[item.outcome]))
         if case.question:
             self.line(("Question: ", "dim"), visible(shorten(case.question, LONG_PIECE)), indent=2)
         if not item.judgements:
             self.line("No detector was asked: not judged.", indent=2)
-        for reading in readings(item):
+        for view in judgement_views(item):
             self.console.print()
-            self.reading(case, reading)
+            self.judgement(case, view)
         self.console.print()
 
-    def reading(self, case: Case, reading: Reading) -> None:
-        """What one detector says of it."""
-        self.line(*self._scores(case, reading), indent=2)
-        self.line(self.marked(case.response, _response_marks(reading)), indent=4)
-        if reading.findings:
+    def judgement(self, case: Case, view: JudgementView) -> None:
+        """What one detector says of a case."""
+        self.scores(view)
+        marks = [(span.span, "flagged") for span in view.flagged] + [(span, "unjudged") for span in view.unjudged]
+        self.line(self.marked(case.response, marks), indent=4)
+        if view.flagged:
             self.console.print()
-            self.findings(case, reading)
-        if reading.omissions:
+            self.flagged(case, view)
+        if view.omissions:
             self.console.print()
-            self.left_out(case, reading)
-        self.not_judged(case, reading)
+            self.left_out(case, view)
+        self.not_judged(case, view)
 
-    def _scores(self, case: Case, reading: Reading) -> Iterable[str | tuple[str, str]]:
-        judgement = reading.judgement
-        yield (visible(shorten(judgement.by, 120)), "bold")
-        yield ("  " + wording(reading.decision.outcome).lower(), _OUTCOMES[reading.decision.outcome])
-        decision = reading.decision
-        if judgement.hallucination is None:
-            yield "  hallucination not scored"
-        else:
+    def scores(self, view: JudgementView) -> None:
+        """The detector, its decision, scores and thresholds in one line."""
+        judgement, decision = view.judgement, view.decision
+        scores = "  hallucination not scored"
+        if judgement.hallucination is not None:
             alone = " (flagged)" if decision.hallucination and not decision.verdicts else ""
-            yield f"  hallucination {number(judgement.hallucination, decision.thresholds.response)}{alone}"
+            scores = f"  hallucination {number(judgement.hallucination, decision.thresholds.response)}{alone}"
         if judgement.omission is not None:
-            yield f"  omission {number(judgement.omission)}"
-        elif reading.coverage_unknown:
-            yield "  omission not judged"
-        limits = thresholds_text(reading.decision.thresholds, judgement)
-        yield (f"  threshold{'s' * (',' in limits)} {limits}", "dim")
+            scores += f"  omission {number(judgement.omission)}"
+        elif view.coverage_unknown:
+            scores += "  omission not judged"
+        limits = thresholds_text(decision.thresholds, judgement)
+        self.line(
+            (visible(shorten(judgement.by, 120)), "bold"),
+            ("  " + outcome_text(decision.outcome).lower(), _OUTCOMES[decision.outcome]),
+            scores,
+            (f"  threshold{'s' * (',' in limits)} {limits}", "dim"),
+            indent=2,
+        )
 
     def marked(self, text: str, marks: Sequence[tuple[Span, str]], *, whole: bool = True) -> Text:
         """`text` with its marks; only the passages around them where it is long or not wanted whole."""
         from rich.text import Text
 
-        shown = Text()
+        result = Text()
         windows = [Span(0, len(text))]
         if not whole or len(text) > LONG_TEXT:
             windows = passages(text, [span for span, _ in marks]) or [Span(0, min(len(text), LONG_PIECE))]
         cuts = [edge for window in windows for edge in (window.start, window.end)]
-        segments = segment(len(text), marks, cuts=cuts)
-        for piece in within(text, segments, windows[:MANY]):
-            if piece is None:
-                shown.append(self.encodable(" … " if shown else "… "))
-            else:
-                self._append(shown, text, piece.start, piece.end, piece.marks)
+        for part in within(text, segment(len(text), marks, cuts=cuts), windows[:MANY]):
+            if part is None:
+                result.append(self.encodable(" … " if result else "… "))
+                continue
+            words = visible(text, part.start, part.end)
+            if len(words) > LONG_PIECE:
+                words = f"{words[: LONG_PIECE // 2]} … {words[-LONG_PIECE // 2 :]}"
+            mark = next((m for m in ("flagged", "omitted", "unjudged") if m in part.marks), None)
+            if mark is None:
+                result.append(self.encodable(words))
+                continue
+            self.used.add(mark)
+            before, after = _BRACKETS[mark]
+            # brackets stay where colour might be all there is to see, and around an empty place
+            bracketed = self.plain or part.start == part.end
+            words = before + words + after if bracketed else words
+            result.append(self.encodable(words), "" if self.plain else _STYLES[mark])
         if len(windows) > MANY:
-            shown.append(self.encodable(f"and {len(windows) - MANY} more passages"))
-        return shown
+            result.append(self.encodable(f"and {len(windows) - MANY} more passages"))
+        return result
 
-    def _append(self, shown: Text, text: str, start: int, end: int, marks: Sequence[str]) -> None:
-        words = visible(text, start, end)
-        if len(words) > LONG_PIECE:
-            words = f"{words[: LONG_PIECE // 2]} … {words[-LONG_PIECE // 2 :]}"
-        mark = next((m for m in ("flagged", "omitted", "unjudged") if m in marks), None)
-        if mark is None:
-            shown.append(self.encodable(words))
-            return
-        self.used.add(mark)
-        before, after = _BRACKETS[mark]
-        # brackets stay where colour might be all there is to see, and around an empty place
-        shown.append(
-            self.encodable(before + words + after if self.plain or start == end else words),
-            "" if self.plain else _STYLES[mark],
-        )
-
-    def findings(self, case: Case, reading: Reading) -> None:
-        """The findings; those that only say which words share a paragraph with others of the same reason."""
+    def flagged(self, case: Case, view: JudgementView) -> None:
+        """The flagged spans; those that only mark words share a paragraph with others of the same reason."""
         self.line(("Flagged in the response", "bold"), indent=4)
-        limits = reading.decision.thresholds
-        telling = [f for f in reading.findings if not f.bare]
-        bare: dict[str, list[str]] = {}
-        for f in (f for f in reading.findings if f.bare):
-            bare.setdefault(f.saying, []).append(
-                f"{_words(case, f)} {number(f.score, reading.decision.thresholds.span)}"
-            )
-        self._many(telling, lambda i, f: self.finding(case, i, f, limits.span))
-        self._many(list(bare.items()), lambda _, group: self.line(*_in_a_row(*group), indent=4))
+        threshold = view.decision.thresholds.span
+        marking: dict[str, list[str]] = {}
+        for span in (s for s in view.flagged if s.only_marks):
+            words = f"{_words(case, span)} {number(span.score, threshold)}"
+            marking.setdefault(span.label_and_reason, []).append(words)
+        explained = [s for s in view.flagged if not s.only_marks]
+        self._many(explained, lambda i, span: self.flagged_span(case, i, span, threshold))
+        self._many(list(marking.items()), lambda _, item: self.marked_words(*item))
 
-    def finding(self, case: Case, i: int, finding: Finding, threshold: float) -> None:
-        """One finding in full, number `i`."""
-        first = finding.verdicts[0]
-        words = _words(case, finding)
+    def marked_words(self, reason: str, words: Sequence[str]) -> None:
+        """Flagged words of the same reason in one paragraph."""
+        more = [f"… and {len(words) - MANY} more"] if len(words) > MANY else []
+        reason = f"{visible(shorten(reason, LONG_PIECE))}: " if reason else ""
+        self.line((reason, "dim"), " · ".join([*words[:MANY], *more]), indent=4)
+
+    def flagged_span(self, case: Case, i: int, span: FlaggedSpan, threshold: float) -> None:
+        """One flagged span in full, number `i`."""
+        first = span.verdicts[0]
         label = f"  {visible(shorten(first.label, 80))}" if first.label else ""
-        self.line(f"{i}. ", (words, "bold"), f"  {number(finding.score, threshold)}", (label, "magenta"), indent=4)
+        score = f"  {number(span.score, threshold)}"
+        self.line(f"{i}. ", (_words(case, span), "bold"), score, (label, "magenta"), indent=4)
         if first.claim is not None:
             self.line(("claim: ", "dim"), visible(shorten(first.claim.text, LONG_PIECE)), indent=7)
         if first.reason:
@@ -181,26 +189,26 @@ class Printer:
         if first.correction is not None:
             words = visible(shorten(first.correction, LONG_PIECE)) or "(leave out)"
             self.line(("instead: ", "dim"), (words, "green"), indent=7)
-        for evidence in finding.evidence[:3]:
+        for evidence in span.evidence[:3]:
             source = case.source(evidence.source_id)
             self.line((f"{_name(source)}: ", "dim"), _quote(source.text, evidence.span), indent=7)
-        if len(finding.evidence) > 3:
-            self.line((f"… and {len(finding.evidence) - 3} more places", "dim"), indent=7)
+        if len(span.evidence) > 3:
+            self.line((f"… and {len(span.evidence) - 3} more places", "dim"), indent=7)
 
-    def left_out(self, case: Case, reading: Reading) -> None:
+    def left_out(self, case: Case, view: JudgementView) -> None:
         """The omissions, source by source, each source cut to the passages that were left out."""
         self.line(("Left out of the response", "bold"), indent=4)
         by_source: dict[str, list[Omission]] = {}
-        for omission in reading.omissions:
+        for omission in view.omissions:
             by_source.setdefault(omission.source_id, []).append(omission)
         for id, omissions in list(by_source.items())[:MANY]:
             source = case.source(id)
-            side = f"  (perspective {visible(shorten(source.perspective, 80))})" if source.perspective else ""
+            perspective = f"  (perspective {visible(shorten(source.perspective, 80))})" if source.perspective else ""
             worst = max(omission.score for omission in omissions)
             self.line(
                 (_name(source), "bold"),
-                (side, "cyan"),
-                f"  {number(worst, reading.decision.thresholds.source)}",
+                (perspective, "cyan"),
+                f"  {number(worst, view.decision.thresholds.source)}",
                 indent=4,
             )
             self.line(self.marked(source.text, [(o.span, "omitted") for o in omissions], whole=False), indent=6)
@@ -217,23 +225,23 @@ class Printer:
             who = _quote(source.text, same[0].span) if len(same) == 1 else f"{len(same)} passages"
             self.line((f"{who}: {visible(shorten(reason, LONG_PIECE))}", "dim"), indent=6)
 
-    def not_judged(self, case: Case, reading: Reading) -> None:
+    def not_judged(self, case: Case, view: JudgementView) -> None:
         """Its reason, what of the case it did not judge, its notes, and how the judgement came about."""
-        if reading.judgement.reason:
-            self.line((f"Reason: {visible(shorten(reading.judgement.reason, LONG_PIECE))}", ""), indent=4)
-        notes = [f"Note: {visible(shorten(note, LONG_PIECE))}" for note in reading.judgement.notes]
-        if reading.coverage_unknown:
+        if view.judgement.reason:
+            self.line((f"Reason: {visible(shorten(view.judgement.reason, LONG_PIECE))}", ""), indent=4)
+        notes = [f"Note: {visible(shorten(note, LONG_PIECE))}" for note in view.judgement.notes]
+        if view.coverage_unknown:
             notes.insert(0, "Not judged: whether the sources that had to be covered are covered")
-        if reading.unjudged:
-            size = sum(len(span) for span in reading.unjudged)
+        if view.unjudged:
+            size = sum(len(span) for span in view.unjudged)
             notes.insert(0, f"Not judged: {size} of {len(case.response)} characters of the response")
-        elif reading.decision.outcome is Outcome.UNJUDGED and not reading.coverage_unknown:
+        elif view.decision.outcome is Outcome.UNJUDGED and not view.coverage_unknown:
             notes.insert(0, "Not judged: this detector gave no score")
         if notes:
             self.console.print()
             self._many(notes, lambda _, note: self.line((note, "yellow"), indent=4))
-        if reading.judgement.provenance:
-            self.line((visible("; ".join(f"{k} {v}" for k, v in reading.judgement.provenance)), "dim"), indent=4)
+        if view.judgement.provenance:
+            self.line((visible("; ".join(f"{k} {v}" for k, v in view.judgement.provenance)), "dim"), indent=4)
 
     def _many(self, items: Sequence[T], show: Callable[[int, T], None]) -> None:
         for i, item in enumerate(items[:MANY], 1):
@@ -259,13 +267,6 @@ class Printer:
             self.line(("Marks: ", "dim"), *parts)
 
 
-def _response_marks(reading: Reading) -> list[tuple[Span, str]]:
-    return [
-        *((finding.span, "flagged") for finding in reading.findings),
-        *((span, "unjudged") for span in reading.unjudged),
-    ]
-
-
 def _name(source: Source) -> str:
     cited = f" {source.citation}" if source.citation else ""
     return visible(shorten(f"source {source.id}{cited}", 120))
@@ -275,12 +276,5 @@ def _quote(text: str, span: Span) -> str:
     return f"“{visible(shorten(text[span.start : span.end], 240))}”"
 
 
-def _words(case: Case, finding: Finding) -> str:
-    return _quote(case.response, finding.span) if len(finding.span) else "(a place without words)"
-
-
-def _in_a_row(saying: str, words: Sequence[str]) -> Iterator[str | tuple[str, str]]:
-    if saying:
-        yield (f"{visible(shorten(saying, LONG_PIECE))}: ", "dim")
-    more = [f"… and {len(words) - MANY} more"] if len(words) > MANY else []
-    yield " · ".join([*words[:MANY], *more])
+def _words(case: Case, span: FlaggedSpan) -> str:
+    return _quote(case.response, span.span) if len(span.span) else "(a place without words)"

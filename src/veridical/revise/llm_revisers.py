@@ -15,7 +15,7 @@ from veridical.core.edits import diff
 from veridical.core.segment import has_words
 from veridical.core.types import Case, Claim, Edit, Usage
 from veridical.detectors.claims.citations import ResponseCitations
-from veridical.detectors.claims.claim_checker import ClaimResult, Question
+from veridical.detectors.claims.claim_checker import Question
 from veridical.detectors.claims.llm_checker import LLMChecker, chat_messages
 from veridical.detectors.claims.source_chunks import format_sources
 from veridical.llm.prompts import fill, prompt
@@ -107,10 +107,16 @@ class Factored:
                     questions[i, statement] = Question(task.case.id, statement.text, sources)
         checker = LLMChecker(self.critic or self.model, method="critique")
         results = dict(zip(questions, checker.check(list(questions.values())), strict=True))
-        critiques = [
-            [_critique(statement, results.get((i, statement))) for statement in task.unsupported]
-            for i, task in enumerate(tasks)
-        ]
+        critiques: list[list[_Critique]] = [[] for _ in tasks]
+        for i, task in enumerate(tasks):
+            for statement in task.unsupported:
+                result = results.get((i, statement))
+                if result is None or result.score is None:  # not asked, or not readable: what the detector says
+                    critique = _Critique(statement, statement.critique, unread=result is not None)
+                else:
+                    text = result.reason or statement.critique
+                    critique = _Critique(statement, text, result.correction, dismissed=result.score == 0.0)
+                critiques[i].append(critique)
         usages = [Usage.total(r.usage for (j, _), r in results.items() if j == i) for i in range(len(tasks))]
         return critiques, usages
 
@@ -121,14 +127,6 @@ class Factored:
             suggestion = f" It could say: {critique.suggestion}" if critique.suggestion and self.suggest else ""
             points.append(f"- On “{' '.join(critique.statement.text.split())}”: {critique.text}{suggestion}")
         return "\n".join(points)
-
-
-def _critique(statement: Statement, result: ClaimResult | None) -> _Critique:
-    """The critic's result as a critique; where it was not asked or cannot be read, what the detector says."""
-    if result is None or result.score is None:
-        return _Critique(statement, statement.critique, unread=result is not None)
-    critique = result.reason or statement.critique
-    return _Critique(statement, critique, result.correction, dismissed=result.score == 0.0)
 
 
 class SelfCorrection:

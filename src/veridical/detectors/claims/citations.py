@@ -110,11 +110,18 @@ def find_citations(text: str, sources: Sequence[Source] = ()) -> list[Citation]:
     >>> [c.year for c in find_citations("Ling, 2009 agrees.", [Source("a", "…", citation="K. Ling et al., 2009")])]
     ['2009']
     """
+    narrative: list[Citation] = []
+    for match in _NARRATIVE.finditer(text):
+        bracket = text.rindex("(" if match[0][-1] == ")" else "[", match.start(), match.end())
+        narrative += _by_year(match, match.start() + _opener(match["authors"]), Span(bracket, match.end()))
+    without_brackets: list[Citation] = []
+    for match in _WITHOUT_BRACKETS.finditer(text) if any(source.citation for source in sources) else ():
+        span = Span(match.start() + _opener(match["authors"]), match.end())
+        without_brackets += [c for c in _by_year(match, span.start, span) if resolve_citation(c, sources)]
     found: list[Citation] = []
     taken = [span for span, _, _ in footnote_definitions(text)]
-    readers = (_labels(text, sources), _numbers(text), _narrative(text), _groups(text), _unbracketed(text, sources))
-    for reader in readers:
-        new = [c for c in reader if not any(c.group.overlaps(other) for other in taken)]
+    for citations in (_labels(text, sources), _numbers(text), narrative, _groups(text), without_brackets):
+        new = [c for c in citations if not any(c.group.overlaps(other) for other in taken)]
         found += new
         taken += [c.group for c in new] + [c.span for c in new]
     return sorted(found, key=lambda c: (c.span, c.mark or "", c.year or ""))
@@ -181,12 +188,6 @@ def _number_group(items: str, start: int, group: Span) -> list[Citation]:
     return citations if len(citations) != 1 else [Citation(group, group, citations[0].mark)]
 
 
-def _narrative(text: str) -> Iterator[Citation]:
-    for match in _NARRATIVE.finditer(text):
-        bracket = text.rindex("(" if match[0][-1] == ")" else "[", match.start(), match.end())
-        yield from _by_year(match, match.start() + _opener(match["authors"]), Span(bracket, match.end()))
-
-
 def _groups(text: str) -> Iterator[Citation]:
     """Authors and years inside brackets."""
     for group in _GROUP.finditer(text):
@@ -200,13 +201,6 @@ def _groups(text: str) -> Iterator[Citation]:
                 certain = re.search(rf"[,&]|\band\b|{_OTHERS}", match["cited"]) is not None
                 yield from _by_year(match, span.start, Span(*group.span()), span.end, certain)
             start += len(part) + 1
-
-
-def _unbracketed(text: str, sources: Sequence[Source]) -> Iterator[Citation]:
-    """Authors and years without brackets ("Ling et al., 2009 showed") that mean one of the sources."""
-    for match in _WITHOUT_BRACKETS.finditer(text) if any(source.citation for source in sources) else ():
-        span = Span(match.start() + _opener(match["authors"]), match.end())
-        yield from (c for c in _by_year(match, span.start, span) if resolve_citation(c, sources))
 
 
 def _opener(authors: str) -> int:

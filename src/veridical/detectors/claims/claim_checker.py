@@ -159,22 +159,12 @@ def _result(case: Case, judgement: Judgement) -> ClaimResult:
         quoted = [f"“{span.of(case.response)}”" for span in merge(case.response, spans)]
         more = f" and {len(quoted) - _MAX_QUOTED} more" if len(quoted) > _MAX_QUOTED else ""
         reasons.append(f"{reason}: {', '.join(quoted[:_MAX_QUOTED])}{more}")
-    return ClaimResult(
-        score,
-        "; ".join(reasons) or judgement.reason,
-        _evidence(case, judgement),
-        tuple(unjudged(case, judgement)),
-        usage=judgement.usage,
-    )
-
-
-def _evidence(case: Case, judgement: Judgement) -> tuple[Evidence, ...]:
-    """The judgement's evidence, neighbouring spans of one source joined; a joint span weighs as its heaviest part."""
     by_source: dict[str, list[Evidence]] = {}
     for evidence in (e for verdict in judgement.verdicts for e in verdict.evidence):
         by_source.setdefault(evidence.source_id, []).append(evidence)
-    joined = []
+    joined = []  # neighbouring spans as one, which weighs as its heaviest part
     for id, parts in by_source.items():
         for span in merge(case.source(id).text, (e.span for e in parts)):
             joined.append(Evidence(id, span, max(e.weight for e in parts if e.span.overlaps(span))))
-    return tuple(joined)
+    gaps = tuple(unjudged(case, judgement))
+    return ClaimResult(score, "; ".join(reasons) or judgement.reason, tuple(joined), gaps, usage=judgement.usage)

@@ -91,7 +91,9 @@ def align_claims(text: str, claims: Sequence[str], sentences: Sequence[Span]) ->
     used: list[Span] = []
     approximate = unmatched = current = 0
     for claim in claims:
-        span = _find(text, claim, used)
+        span = find_quote(text, claim, used=used, min_similarity=MIN_SIMILARITY)
+        if span is None and used:  # two claims may rest on the same words
+            span = find_quote(text, claim, min_similarity=MIN_SIMILARITY)
         if span is None:
             shared = [len(_content_words(claim) & others) for others in sentence_words]
             best = max(shared, default=0)
@@ -116,15 +118,6 @@ def align_claims(text: str, claims: Sequence[str], sentences: Sequence[Span]) ->
     if unchecked:
         notes.append(f"{len(unchecked)} sentences gave no claim and were not checked")
     return Claims(tuple(aligned), unchecked, tuple(notes))
-
-
-def _find(text: str, claim: str, used: Sequence[Span]) -> Span | None:
-    """The first unused match, else any: two claims may rest on the same words."""
-    for excluded in (used, ()) if used else ((),):
-        span = find_quote(text, claim, used=excluded, min_similarity=MIN_SIMILARITY)
-        if span is not None:
-            return span
-    return None
 
 
 def _content_words(text: str) -> set[str]:

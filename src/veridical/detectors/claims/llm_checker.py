@@ -25,7 +25,16 @@ from veridical.llm.prompts import PromptTemplate, fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
 from veridical.llm.reply_parser import labelled, numbered, quotes, strip_reasoning, yes_no, yes_no_mass
 
-__all__ = ["METHODS", "LLMChecker", "chat_messages", "explain_quotes", "read_cot", "read_critique", "read_yes_no"]
+__all__ = [
+    "METHODS",
+    "LLMChecker",
+    "chat_messages",
+    "explain_quotes",
+    "read_cot",
+    "read_critique",
+    "read_many",
+    "read_yes_no",
+]
 
 METHODS = ("yes_no", "cot", "critique")
 _MAX_QUOTED = 5  # quotes named in one reason
@@ -190,7 +199,7 @@ class LLMChecker:
             rest = [ClaimResult(None, reply.reason) for _ in call.indices[1:]]
             return [ClaimResult(None, reply.reason, usage=reply.usage), *rest]
         if self.claims_per_call > 1:
-            return _read_many(reply, len(call.indices))
+            return read_many(reply, len(call.indices))
         question = questions[call.indices[0]]
         if self.method == "cot":
             return [read_cot(reply, "Supported", question.claim, question.sources)]
@@ -320,7 +329,8 @@ def read_critique(reply: Reply) -> ClaimResult:
     return ClaimResult(0.0 if supported else 1.0, critique or None, correction=correction, usage=reply.usage)
 
 
-def _read_many(reply: Reply, n: int) -> list[ClaimResult]:
+def read_many(reply: Reply, n: int) -> list[ClaimResult]:
+    """0 or 1 for each of `n` numbered claims; no score where a number has no plain Yes or No."""
     lines = numbered(reply.text)
     if reply.finish == "length" and lines:
         lines.pop(max(lines))  # the last line may be half a line

@@ -20,6 +20,7 @@ from veridical.detectors.claims.claim_checker import ClaimChecker, ClaimResult, 
 from veridical.detectors.claims.claims import sentence_claims
 from veridical.detectors.claims.llm_checker import LLMChecker
 from veridical.detectors.claims.source_chunks import format_sources
+from veridical.detectors.overlap.detector import Overlap
 from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request, model_fingerprint
@@ -45,8 +46,8 @@ class SelfCheck:
 
     Args:
         generator: The model that is asked again.
-        checker: What compares a sentence with one other answer: a detector, a checker of claims, or "yes_no" or "cot",
-            which ask the generator.
+        checker: What compares a sentence with one other answer: a detector (default: word overlap), a checker of
+            claims, or "yes_no" or "cot", which ask the generator.
         samples: How many answers are sampled.
         temperature: Of the sampling, above 0.
         max_tokens: The longest answer.
@@ -58,7 +59,7 @@ class SelfCheck:
     def __init__(
         self,
         generator: ChatModel,
-        checker: ClaimChecker | Detector | str,
+        checker: ClaimChecker | Detector | str | None = None,
         *,
         samples: int = 5,
         temperature: float = 1.0,
@@ -73,6 +74,7 @@ class SelfCheck:
         if isinstance(checker, str):
             self.checker: ClaimChecker = _SampleChecker(generator, method=checker)  # type: ignore[arg-type]
         else:
+            checker = Overlap() if checker is None else checker
             self.checker = DetectorChecker(checker) if isinstance(checker, Detector) else checker
         self.samples = samples
         self.temperature = temperature
@@ -164,7 +166,16 @@ class SelfCheck:
         if unusable:
             reason = next((r.reason for r in replies if isinstance(r, Failure)), "an empty answer")
             notes.append(f"{unusable} of {len(replies)} samples cannot be used: {reason}")
-        shares = [(claim, _share(results)) for claim, results in claims]
+        shares = []
+        for claim, results in claims:
+            scores = [result.score for result in results if result.score is not None]
+            if not scores:
+                problem = results[0].reason if results else "no sample to compare with"
+                shares.append((claim, ClaimResult(None, problem)))
+                continue
+            unreadable = f", {len(results) - len(scores)} unreadable" if len(scores) < len(results) else ""
+            reason = f"backed by {len(scores) - sum(scores):.3g} of {len(scores)} other answers{unreadable}"
+            shares.append((claim, ClaimResult(sum(scores) / len(scores), reason)))
         judgement = aggregate_claims(
             case, self.name, shares, notes=notes, score=lambda scores: sum(scores) / len(scores)
         )
@@ -175,15 +186,3 @@ class SelfCheck:
 def _answers(replies: Sequence[Reply | Failure]) -> list[str]:
     texts = [strip_reasoning(reply.text) for reply in replies if isinstance(reply, Reply)]
     return [text for text in texts if has_words(text)]
-
-
-def _share(results: Sequence[ClaimResult]) -> ClaimResult:
-    """The mean over the samples that could be compared; no score where none could."""
-    scores = [result.score for result in results if result.score is not None]
-    if not scores:
-        return ClaimResult(None, results[0].reason if results else "no sample to compare with")
-    n_backing = len(scores) - sum(scores)
-    unreadable = f", {len(results) - len(scores)} unreadable" if len(scores) < len(results) else ""
-    return ClaimResult(
-        sum(scores) / len(scores), f"backed by {n_backing:.3g} of {len(scores)} other answers{unreadable}"
-    )

@@ -1,4 +1,4 @@
-"""What a reader is told of one judgement: flagged words as numbered findings, what was left out, what was not judged.
+"""What is shown of one judgement: flagged spans in order, what was left out, what was not judged.
 
 Shared by the terminal and the page, so that both say the same.
 """
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from veridical.core.decide import flagged, merge, omitted, unjudged
 from veridical.core.spans import Span
 from veridical.core.types import (
-    Case,
     Checked,
     Decision,
     Evidence,
@@ -26,24 +25,31 @@ from veridical.core.types import (
     check_judgement,
 )
 
-__all__ = ["Finding", "Reading", "number", "read", "readings", "thresholds_text", "wording"]
+__all__ = [
+    "FlaggedSpan",
+    "JudgementView",
+    "judgement_views",
+    "number",
+    "outcome_text",
+    "thresholds_text",
+]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FlaggedSpan:
     """Flagged words of the response that read as one, with the verdicts behind them."""
 
     span: Span
     verdicts: tuple[Verdict, ...]
 
     @property
-    def bare(self) -> bool:
+    def only_marks(self) -> bool:
         """Whether it only says which words: no claim, correction or evidence of its own."""
         first = self.verdicts[0]
         return not (first.claim or self.evidence) and first.correction is None
 
     @property
-    def saying(self) -> str:
+    def label_and_reason(self) -> str:
         """Its label and reason as one line, "" where it has neither."""
         first = self.verdicts[0]
         return " · ".join(part for part in (first.label, first.reason) if part)
@@ -55,69 +61,68 @@ class Finding:
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """The evidence of its verdicts, each place once, heaviest first."""
-        heaviest: dict[tuple[str, Span], Evidence] = {}
+        """The evidence of its verdicts, each source span once, by falling weight."""
+        by_span: dict[tuple[str, Span], Evidence] = {}
         for evidence in (e for verdict in self.verdicts for e in verdict.evidence):
-            place = (evidence.source_id, evidence.span)
-            if place not in heaviest or evidence.weight > heaviest[place].weight:
-                heaviest[place] = evidence
-        return tuple(sorted(heaviest.values(), key=lambda e: -e.weight))
+            key = (evidence.source_id, evidence.span)
+            if key not in by_span or evidence.weight > by_span[key].weight:
+                by_span[key] = evidence
+        return tuple(sorted(by_span.values(), key=lambda e: -e.weight))
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class JudgementView:
     """One judgement and what was decided on it, ready to be shown. `unjudged` are spans of the response.
 
-    `coverage_unknown` says that sources had to be covered and the detector is silent on whether they were.
+    `coverage_unknown` says that sources had to be covered and the detector says nothing on whether they were.
     """
 
     judgement: Judgement
     decision: Decision
-    findings: tuple[Finding, ...]
+    flagged: tuple[FlaggedSpan, ...]
     omissions: tuple[Omission, ...]
     unjudged: tuple[Span, ...]
     coverage_unknown: bool
 
 
-def readings(checked: Checked) -> list[Reading]:
-    """One reading for each judgement of `checked`; `InputError` or `SpanError` where one does not fit its case."""
-    return [read(checked.case, j, d) for j, d in zip(checked.judgements, checked.decisions, strict=True)]
-
-
-def read(case: Case, judgement: Judgement, decision: Decision) -> Reading:
-    """The judgement of `case` and what was decided on it, ready to be shown."""
-    check_judgement(case, judgement)
+def judgement_views(checked: Checked) -> list[JudgementView]:
+    """One view per judgement of `checked`; `InputError` or `SpanError` where one does not fit its case."""
+    case = checked.case
     order = {source.id: i for i, source in enumerate(case.sources)}
-    missing = sorted(omitted(judgement, decision), key=lambda o: (order[o.source_id], o.span))
-    return Reading(
-        judgement=judgement,
-        decision=decision,
-        findings=tuple(_findings(case.response, flagged(judgement, decision))),
-        omissions=tuple(missing),
-        unjudged=tuple(unjudged(case, judgement)),
-        coverage_unknown=any(s.must_cover for s in case.sources)
-        and judgement.omission is None
-        and not judgement.omissions,
-    )
+    must_cover = any(source.must_cover for source in case.sources)
+    views = []
+    for judgement, decision in zip(checked.judgements, checked.decisions, strict=True):
+        check_judgement(case, judgement)
+        views.append(
+            JudgementView(
+                judgement=judgement,
+                decision=decision,
+                flagged=tuple(_flagged_spans(case.response, flagged(judgement, decision))),
+                omissions=tuple(sorted(omitted(judgement, decision), key=lambda o: (order[o.source_id], o.span))),
+                unjudged=tuple(unjudged(case, judgement)),
+                coverage_unknown=must_cover and judgement.omission is None and not judgement.omissions,
+            )
+        )
+    return views
 
 
-def _findings(text: str, verdicts: Sequence[Verdict]) -> list[Finding]:
-    """Verdicts that only say which words and share label and reason are joined to runs; the others stand alone."""
+def _flagged_spans(text: str, verdicts: Sequence[Verdict]) -> list[FlaggedSpan]:
+    """Verdicts that only mark words and share label and reason are joined to runs; the others stay single."""
+    spans: list[FlaggedSpan] = []
     plain: defaultdict[tuple[str | None, str | None], list[Verdict]] = defaultdict(list)
-    found: list[Finding] = []
     for verdict in verdicts:
         if verdict.correction is not None or verdict.claim or verdict.span.start == verdict.span.end:
-            found.append(Finding(verdict.span, (verdict,)))
+            spans.append(FlaggedSpan(verdict.span, (verdict,)))
         else:
             plain[verdict.label, verdict.reason].append(verdict)
-    for same in plain.values():
-        runs = merge(text, [verdict.span for verdict in same])
+    for alike in plain.values():
+        runs = merge(text, [verdict.span for verdict in alike])
         starts = [run.start for run in runs]
         members: list[list[Verdict]] = [[] for _ in runs]
-        for verdict in same:
+        for verdict in alike:
             members[bisect_right(starts, verdict.span.start) - 1].append(verdict)
-        found += [Finding(run, tuple(inside)) for run, inside in zip(runs, members, strict=True)]
-    return sorted(found, key=lambda finding: finding.span)
+        spans += [FlaggedSpan(run, tuple(inside)) for run, inside in zip(runs, members, strict=True)]
+    return sorted(spans, key=lambda flagged_span: flagged_span.span)
 
 
 def thresholds_text(thresholds: Thresholds, judgement: Judgement) -> str:
@@ -147,14 +152,14 @@ def number(score: float, threshold: float | None = None) -> str:
     ('0.4999', '0.25')
     """
     for digits in (2, 3, 4):
-        shown = f"{score:.{digits}f}"
-        if threshold is None or (float(shown) >= threshold) == (score >= threshold):
-            return shown
+        rounded = f"{score:.{digits}f}"
+        if threshold is None or (float(rounded) >= threshold) == (score >= threshold):
+            return rounded
     return repr(score)
 
 
-def wording(outcome: Outcome) -> str:
-    """The words for an outcome."""
+def outcome_text(outcome: Outcome) -> str:
+    """An outcome in words."""
     return {
         Outcome.CLEAR: "Clear",
         Outcome.FLAGGED: "Flagged",
