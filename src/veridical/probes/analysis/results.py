@@ -13,7 +13,7 @@ from typing import Any
 from veridical.bench.compare import Comparison, compare_pair, correct
 from veridical.bench.evaluation import Evaluation
 from veridical.bench.results import ResultRow
-from veridical.bench.run import row_of
+from veridical.bench.run import result_rows
 from veridical.core.serialization import encode, read_documents
 from veridical.metrics.registry import METRICS
 from veridical.models.artifact import base_of
@@ -158,7 +158,8 @@ class Recorder:
         metrics = {name: METRICS[name] for name in METRIC_NAMES[str(at["objective"])]}
         if at["objective"] == "token":
             metrics["f1_sp_model_tokens"] = f1_sp_in_model_tokens(self.dataset.sequences)
-        row = row_of(run_id, evaluation, config.settings, metrics, group=group)
+        everything = range(len(data.examples))
+        (row,) = result_rows(run_id, evaluation, config.settings, metrics, [(group or None, everything)])
         self.analysis.findings.append(Finding(self.analysis.name, at, base, trained, row))
 
 
