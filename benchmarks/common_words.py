@@ -1,7 +1,7 @@
 """Makes `src/veridical/detectors/claims/common_words.txt` again: `python benchmarks/common_words.py FOLDER`.
 
-FOLDER holds plain English text files; the list in the package comes from 16 MB of Wikipedia articles, of which it keeps
-nothing but which words are frequent. Words in small letters within a sentence are counted, so that no name is among them.
+FOLDER holds plain English text files; the list in the package comes from 16 MB of Wikipedia articles and holds
+nothing but frequent words. Words in small letters within a sentence are counted, so that names are not.
 """
 
 from __future__ import annotations
