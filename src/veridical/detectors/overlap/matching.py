@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
+from veridical.core import quantities
 from veridical.core.segment import _UNSPACED, marks
 from veridical.core.spans import Span
+from veridical.core.stemmer import stem
 from veridical.core.stopwords import STOP_WORDS
-from veridical.detectors.overlap import quantities
-from veridical.detectors.overlap.stemmer import stem
 
 __all__ = ["WORDS", "CompoundMatches", "Normalization", "Profile", "clipped_overlap", "compiled"]
 
@@ -43,14 +43,8 @@ class Normalization:
     exact: bool = True
 
 
-def _fold(text: str) -> str:
-    """`text` in lower case with every character at its place ("İ" alone would become two)."""
-    lowered = text.lower()
-    return lowered if len(lowered) == len(text) else text.replace("İ", "i").lower()
-
-
 def _fold_rouge(text: str) -> str:
-    """The same, with "İ" left alone: rouge-score reads it as "i" and a break."""
+    """`text` in lower case, with "İ" left alone: rouge-score reads it as "i" and a break."""
     return "İ".join(part.lower() for part in text.split("İ"))
 
 
@@ -102,8 +96,8 @@ def _rouge_plain_keys(word: str) -> tuple[str, ...]:
 
 
 WORDS = {
-    "content": Normalization(_fold, _content_pattern, _content_keys, _content_keys),
-    "values": Normalization(_fold, _values_pattern, quantities.keys, quantities.implies, exact=False),
+    "content": Normalization(quantities.fold, _content_pattern, _content_keys, _content_keys),
+    "values": Normalization(quantities.fold, _values_pattern, quantities.keys, quantities.implies, exact=False),
     "rouge": Normalization(_fold_rouge, _rouge_pattern, _rouge_keys, _rouge_keys),
     "rouge-plain": Normalization(_fold_rouge, _rouge_pattern, _rouge_plain_keys, _rouge_plain_keys),
 }
@@ -159,7 +153,7 @@ class Profile:
         """The first start of `form` by plain search, where its neighbours show that it is a whole word; else -1."""
         text = self.text
         if not self.normalization.exact or not (
-            text.isascii() or (self.normalization.fold is _fold and form.isalnum())
+            text.isascii() or (self.normalization.fold is quantities.fold and form.isalnum())
         ):
             return -1
         rare = None if self.pattern in (_ASCII, _LETTERS) else _rare()
