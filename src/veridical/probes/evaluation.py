@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridical.calibration.thresholding import threshold_for_f1
 from veridical.core.errors import InputError
 from veridical.core.types import Example, Judgement
 from veridical.detectors.local.probe import judgement_of
 from veridical.metrics import UndefinedMetricError
-from veridical.metrics.calibration import threshold_for_f1
 from veridical.metrics.registry import METRICS
 from veridical.metrics.response import f1
 from veridical.probes.activations import Ids
