@@ -88,7 +88,8 @@ def load(spec: str, settings: Settings) -> Loaded:
         raise DataError("too few documents to fit on some and measure on others", path=path, hint="leave out --fit")
     sampled = None if settings.sample is None else f"{settings.sample} documents"
     split = ", ".join(filter(None, [settings.split, sampled, "test part" if settings.fit else None])) or "all"
-    levels = load_reader(name).INFO.levels
+    info = load_reader(name).INFO
+    levels = (*info.levels, "pair") if info.pairs else info.levels
     if name in ("hf", "jsonl"):  # the name of a format, which says nothing of the data
         name = f"{name}:{Path(path).name if name == 'jsonl' else path}"
     return Loaded(name, split, parts["test"], fitting, content_hash(examples), levels, len(bad))

@@ -13,7 +13,7 @@ from typing import Any
 from veridical.bench import evaluation as bench
 from veridical.bench.compare import Comparison, compare_pair, correct
 from veridical.bench.results import ResultRow
-from veridical.bench.run import row_of
+from veridical.bench.run import result_rows
 from veridical.bench.settings import Loaded
 from veridical.core.serialization import encode, read_documents
 from veridical.core.types import Level
@@ -154,7 +154,8 @@ def finding_of(
     parts += [{k: v for k, v in training.items() if k != "seconds"}, config.resamples, config.level]
     run_id = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
     metrics = {name: METRICS[name] for name in METRIC_NAMES[evaluation.objective]}
-    row = row_of(run_id, judged, config.settings, metrics, group=group)
+    everything = range(len(evaluation.examples))
+    (row,) = result_rows(run_id, judged, config.settings, metrics, [(group or None, everything)])
     return Finding(analysis, at, base, training, row)
 
 
