@@ -26,7 +26,8 @@ class Settings:
 
     `sample` takes that many documents of each data set, the same ones every time for a seed. With `fit` (one of
     `veridical.calibration.thresholding.CRITERIA`) each data set is divided by document: thresholds and detectors that
-    learn are fitted on its validation part, and its test part alone is measured; with `fit` "none" it is, and nothing is fitted.
+    learn are fitted on its validation part, and its test part alone is measured; with `fit` "none" it is, and nothing
+    is fitted.
     `connection` says how detectors that ask a chat model reach it; where its budget is spent, the run stops.
     """
 
