@@ -39,6 +39,9 @@ class TrainingOptions(ProbeTrainingOptions):
     select: Annotated[
         str, Option(help="ensemble: combine the probes of all sublayers. best: keep the best one on validation.")
     ] = "ensemble"
+    threshold_metric: Annotated[
+        str, Option(help="The validation metric that decides the threshold of tokens: token_f1 or f1_sp.")
+    ] = "token_f1"
     sublayers: Annotated[
         str | None,
         Option(
@@ -84,6 +87,7 @@ def probe_command(data: LabelledSets, model: ModelFolder, out: OutFolder, option
         options=training,
         objectives=options.objectives or (),
         select=options.select,
+        threshold_metric=options.threshold_metric,
         template=options.template,
         sublayers=sublayers,
         max_tokens=options.max_tokens,
