@@ -1,4 +1,4 @@
-"""Terms that we no longer use: each has a standard term of the field, which docs, docstrings and messages use instead."""
+"""Terms that are no longer used: docs, docstrings and messages have the standard term of the field instead."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RETIRED = {
     r"reads? along": "monitors",
     r"listen(?:s|ed|ing|ers?)?": "monitors, monitor",
     r"kin": "similar",
-    r"(?<!few-)(?<!few_)shots?": "few-shot examples",
+    r"(?<![Ff]ew[-_])shots?": "few-shot examples",
     r"worked examples?": "few-shot examples",
     r"leases?": "locks",
     r"rehears\w*": "dry run",
@@ -24,7 +24,7 @@ RETIRED = {
     r"the (?:tenth|fifth|seventh) of": "validation, test part",
     r"divi(?:ded|sion) by document": "split by document",
     r"[ABCD] §": "author and year of the paper",
-    rf"one \w+ an? {UNIT}": "one … per …",
+    rf"one (?!with)\w+ an? {UNIT}": "one … per …",
     r"house": "package layout",
     r"mend(?:s|ed|ing)?": "revise, fix",
     r"forced (?:decoding|along)|decod\w+ by force": "teacher forcing",
@@ -44,7 +44,6 @@ RETIRED_IN_DOCS = {
     r"lies?": "is",
     r"drawn": "sampled",
     r"beside": "next to, in addition to",
-    r"says? (?:of|which|where|how)": "gives",
 }
 # (file, term): why it may stay
 ALLOWED = {

@@ -63,7 +63,7 @@ def _annotator(row: Row, who: str, case: Case) -> Judgement:
 def parse_chevrons(response: str, marked: str) -> tuple[list[Span], int]:
     """The spans of `response` that `marked`, a copy of its beginning, puts between < and >, and where the copy ends.
 
-    White space may differ; a < or > of the response itself is copied as it is. Spans that touch or are parted by
+    White space may differ; a < or > of the response itself is copied as it is. Spans that touch or are separated by
     white space alone are one, without white space at their ends. Raises `InputError` where the copy departs
     from the response or a mark is left open.
 

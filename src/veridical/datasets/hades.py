@@ -25,7 +25,7 @@ INFO = Info(
     document="the text (by its hash)",
     notes=(
         "Reference-free. Only the marked phrase is judged (1 = hallucinated). The text is as published: lower case, "
-        "tokens parted by spaces; the === marks are taken out. The published test lines have no label (-1): they are "
+        "tokens separated by spaces; the === marks are removed. The published test lines have no label (-1): they are "
         "kept, with nothing judged and a note that says where the phrase is."
     ),
 )

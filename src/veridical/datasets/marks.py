@@ -83,7 +83,7 @@ _WORD = re.compile(r"\w+(?:[.,'’-]\w+)*|[^\w\s]")
 
 
 def diff_spans(before: str, after: str) -> list[Span]:
-    """What of `after` differs from `before`, by words and punctuation marks; changes parted only by punctuation join.
+    """What of `after` differs from `before`, by words and punctuation; changes separated only by punctuation join.
 
     Words that are only left out leave no character behind: where nothing else was changed, the word behind the gap
     (at the end, the one before it) stands for it. Texts that differ in white space alone give [].

@@ -1,4 +1,4 @@
-"""Examples divided by document, and the fingerprint of a set of examples."""
+"""Examples split by document, and the fingerprint of a set of examples."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ class Guard:
         return text, reason, judgements[best], interventions
 
     def _unguarded(self, result: Guarded, detector: Detector, prompt: Prompt) -> Unguarded:
-        """What the model generates by itself, judged anew only where it is another text."""
+        """What the model generates by itself, judged again only where it is another text."""
         generation, sampler = self._start(prompt)
         enough = Budget(tokens=self.options.sampling.max_new_tokens + 1)
         DecodingLoop(generation, sampler, BudgetUsage(enough, self.options.sampling), self.options).run()

@@ -221,7 +221,7 @@ class Runner:
     def _heads(
         self, states: torch.Tensor, batch: Sequence[Encoded], rows: torch.Tensor, requested: RequestedOutputs
     ) -> dict[str, np.ndarray]:
-        """What the language-model head says, one number a response token of the whole batch, in order."""
+        """What the language-model head says, one number per response token of the whole batch, in order."""
         import torch
 
         targets = torch.tensor([t for e in batch for t in e.ids[e.response_start : e.response_end]], dtype=torch.long)

@@ -118,7 +118,7 @@ def render(
     """`case` as one text. `pieces` are the parts of sources to show, in order (None: all sources, whole).
 
     "chat" needs the `tokenizer`; "raw" needs `case.prompt`, in which each source is looked for verbatim (the first
-    place not yet taken); one that is not there is told in `notes`.
+    place not yet taken); one that is not there is reported in `notes`.
     Raises `InputError` for a tokenizer without a chat template, `CannotJudgeError` for a case without a prompt.
 
     >>> from veridical.core.types import Source

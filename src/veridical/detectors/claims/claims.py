@@ -65,7 +65,7 @@ def _read_claims(text: str, reply: Reply | Failure, cited: bool) -> Claims:
     elif reply.finish == "length":
         problem = "the list was cut short"
     else:
-        problem = "the reply is no list"
+        problem = "the reply is not a list"
         items = [item for item in listed(reply.text) if has_words(item)]
         if items:
             claims = align_claims(text, items, statements(text, cited=cited))
