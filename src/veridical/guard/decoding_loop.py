@@ -136,7 +136,13 @@ class DecodingLoop:
                 end = exceeded or self._sample()
                 if end:
                     self.generation.finish()
-                action = self._check(final=bool(end), may_retry=exceeded is None)
+                new = self.monitor.verdicts(self.generation, final=bool(end)) if self.monitor else []
+                action = None
+                for verdict in sorted(new, key=lambda verdict: verdict.span):
+                    if verdict.score >= self.threshold and verdict.span.end > self._passed:
+                        action = self._intervene(verdict, may_retry=exceeded is None)
+                        if action:
+                            break
                 if action == "stopped":
                     return "it was stopped where something was flagged"
                 if end and action != "changed":
@@ -150,7 +156,18 @@ class DecodingLoop:
         if count >= self.sampling.max_new_tokens:
             return f"max_new_tokens is reached ({count})"
         logits, temperature = self.generation.logits(), self.sampling.temperature
-        token_i, bias = self._bias(count)
+        here, before = self._positions.get(count), self._positions.get(count - 1)
+        bias: dict[int, float] = {}  # what is added to which logits
+        token_i = count  # the position to which the bias belongs
+        if here:
+            bias = dict.fromkeys(here.banned, -math.inf)
+            if here.banned_after_space:
+                bias[here.space] = math.log1p(-min(here.banned_mass, _MOST_MASS))
+        if before and before.banned_after_space and self.generation.ids[-1] == before.space:
+            bias |= dict.fromkeys(before.banned_after_space, -math.inf)
+            token_i = count if here else count - 1
+        if bias and not _SENTENCE_END.search(self.generation.text):
+            bias |= dict.fromkeys(self.generation.end_ids, -math.inf)  # no ending in the middle of a sentence instead
         if bias:
             tokens = torch.tensor(list(bias), device=logits.device)
             logits = logits.index_add(0, tokens, torch.tensor(list(bias.values()), device=logits.device))
@@ -165,22 +182,6 @@ class DecodingLoop:
         self.generation.append(token)
         return None
 
-    def _bias(self, count: int) -> tuple[int, dict[int, float]]:
-        """The position that token `count` belongs to, and what is added to which logits there."""
-        here, before = self._positions.get(count), self._positions.get(count - 1)
-        bias: dict[int, float] = {}
-        token_i = count
-        if here:
-            bias = dict.fromkeys(here.banned, -math.inf)
-            if here.banned_after_space:
-                bias[here.space] = math.log1p(-min(here.banned_mass, _MOST_MASS))
-        if before and before.banned_after_space and self.generation.ids[-1] == before.space:
-            bias |= dict.fromkeys(before.banned_after_space, -math.inf)
-            token_i = count if here else count - 1
-        if bias and not _SENTENCE_END.search(self.generation.text):
-            bias |= dict.fromkeys(self.generation.end_ids, -math.inf)  # no ending in the middle of a sentence instead
-        return token_i, bias
-
     def _ban(self, count: int) -> None:
         """Keep what is at token `count` from being sampled there again."""
         position, ids = self._positions[count], self.generation.ids
@@ -193,21 +194,8 @@ class DecodingLoop:
         if logits is not None:
             position.banned_mass = float(logits.softmax(-1)[list(position.banned_after_space)].sum())
 
-    # --- what was flagged -----------------------------------------------------------------------------------------
-
-    def _check(self, *, final: bool, may_retry: bool) -> Literal["changed", "stopped"] | None:
-        """Ask the monitor and act on the first flag that calls for it; None where the text goes on."""
-        if self.monitor is None:
-            return None
-        verdicts = sorted(self.monitor.verdicts(self.generation, final=final), key=lambda verdict: verdict.span)
-        for verdict in verdicts:
-            if verdict.score >= self.threshold and verdict.span.end > self._passed:
-                action = self._intervene(verdict, may_retry)
-                if action:
-                    return action
-        return None
-
-    def _intervene(self, verdict: Verdict, may_retry: bool) -> Literal["changed", "stopped"] | None:
+    def _intervene(self, verdict: Verdict, *, may_retry: bool) -> Literal["changed", "stopped"] | None:
+        """Act on what is flagged; None where the text goes on."""
         self._passed = verdict.span.end  # unless it is discarded
         count = self._start_of(verdict.span)
         if count is None:
