@@ -14,7 +14,7 @@ from veridical.core.decide import outcome
 from veridical.core.detector import Detector, info_of
 from veridical.core.errors import InputError
 from veridical.core.judging import thresholds_in_force
-from veridical.core.types import Case, Judgement, Level
+from veridical.core.types import Case, Level
 from veridical.detectors import load_detector
 from veridical.detectors.local.logprob import SCORES, Logprob
 from veridical.detectors.local.probe import Probe
@@ -156,7 +156,15 @@ class Guard:
             usage.seconds,
             notes=prompt.notes,
         )
-        return replace(result, unguarded=self._unguarded(result, detector, prompt)) if options.compare else result
+        if not options.compare:
+            return result
+        generation, sampler = self._start(prompt)
+        enough = Budget(tokens=options.sampling.max_new_tokens + 1)
+        DecodingLoop(generation, sampler, BudgetUsage(enough, options.sampling), options).run()
+        if generation.text != text:  # else it needs no judgement of its own
+            final = replace(case, response=generation.text)
+            (judgement,) = judge_all(detector, case, [generation.text])
+        return replace(result, unguarded=Unguarded(final, judgement))
 
     def _detector_for(self, case: Case) -> tuple[Detector, str]:
         """The detector, and the name of the prompt's template."""
@@ -182,13 +190,3 @@ class Guard:
             device=self.model.device,
         )
         return Generation(self.model, prompt), sampler
-
-    def _unguarded(self, result: Guarded, detector: Detector, prompt: Prompt) -> Unguarded:
-        """What the model generates by itself, judged anew only where it is another text."""
-        generation, sampler = self._start(prompt)
-        enough = Budget(tokens=self.options.sampling.max_new_tokens + 1)
-        DecodingLoop(generation, sampler, BudgetUsage(enough, self.options.sampling), self.options).run()
-        if generation.text == result.text:
-            return Unguarded(result.case, result.judgement)
-        (judgement,) = judge_all(detector, result.case, [generation.text])
-        return Unguarded(replace(result.case, response=generation.text), judgement)

@@ -156,18 +156,7 @@ class DecodingLoop:
         if count >= self.sampling.max_new_tokens:
             return f"max_new_tokens is reached ({count})"
         logits, temperature = self.generation.logits(), self.sampling.temperature
-        here, before = self._positions.get(count), self._positions.get(count - 1)
-        bias: dict[int, float] = {}  # what is added to which logits
-        token_i = count  # the position to which the bias belongs
-        if here:
-            bias = dict.fromkeys(here.banned, -math.inf)
-            if here.banned_after_space:
-                bias[here.space] = math.log1p(-min(here.banned_mass, _MOST_MASS))
-        if before and before.banned_after_space and self.generation.ids[-1] == before.space:
-            bias |= dict.fromkeys(before.banned_after_space, -math.inf)
-            token_i = count if here else count - 1
-        if bias and not _SENTENCE_END.search(self.generation.text):
-            bias |= dict.fromkeys(self.generation.end_ids, -math.inf)  # no ending in the middle of a sentence instead
+        token_i, bias = self._bias(count)
         if bias:
             tokens = torch.tensor(list(bias), device=logits.device)
             logits = logits.index_add(0, tokens, torch.tensor(list(bias.values()), device=logits.device))
@@ -181,6 +170,22 @@ class DecodingLoop:
             return "the model ended its text"
         self.generation.append(token)
         return None
+
+    def _bias(self, count: int) -> tuple[int, dict[int, float]]:
+        """The position that token `count` belongs to, and what is added to which logits there."""
+        here, before = self._positions.get(count), self._positions.get(count - 1)
+        bias: dict[int, float] = {}
+        token_i = count
+        if here:
+            bias = dict.fromkeys(here.banned, -math.inf)
+            if here.banned_after_space:
+                bias[here.space] = math.log1p(-min(here.banned_mass, _MOST_MASS))
+        if before and before.banned_after_space and self.generation.ids[-1] == before.space:
+            bias |= dict.fromkeys(before.banned_after_space, -math.inf)
+            token_i = count if here else count - 1
+        if bias and not _SENTENCE_END.search(self.generation.text):
+            bias |= dict.fromkeys(self.generation.end_ids, -math.inf)  # no ending in the middle of a sentence instead
+        return token_i, bias
 
     def _ban(self, count: int) -> None:
         """Keep what is at token `count` from being sampled there again."""

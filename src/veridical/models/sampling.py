@@ -47,7 +47,8 @@ class Sampler:
         from transformers import LogitsProcessorList, TopKLogitsWarper, TopPLogitsWarper
 
         self.temperature = temperature
-        self._generators = [torch.Generator(device).manual_seed(_number(seed)) for seed in seeds]
+        numbers = [s if isinstance(s, int) else int.from_bytes(hashlib.sha256(s.encode()).digest()[:4]) for s in seeds]
+        self._generators = [torch.Generator(device).manual_seed(number) for number in numbers]
         self._warpers: Any = LogitsProcessorList()
         if top_k:
             self._warpers.append(TopKLogitsWarper(top_k))
@@ -69,9 +70,3 @@ class Sampler:
         probabilities = self._warpers(None, logits / temperature).softmax(-1)
         rows = zip(probabilities, self._generators, strict=True)
         return [int(torch.multinomial(row, 1, generator=generator)) for row, generator in rows]
-
-
-def _number(seed: int | str) -> int:
-    if isinstance(seed, int):
-        return seed
-    return int.from_bytes(hashlib.sha256(seed.encode()).digest()[:4])

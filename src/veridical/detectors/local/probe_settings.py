@@ -79,12 +79,8 @@ class ProbeSettings:
         require(loaded.template in TEMPLATES, "template", loaded.template, ", ".join(sorted(TEMPLATES)))
         for name, count in (("max_tokens", loaded.max_tokens), ("max_windows", loaded.max_windows)):
             require(count is None or count > 0, name, count, "whole numbers from 1, or null")
-        require(
-            bool(loaded.heads) and set(loaded.heads) <= set(OBJECTIVES),
-            "heads",
-            list(loaded.heads),
-            " and ".join(OBJECTIVES),
-        )
+        known = bool(loaded.heads) and set(loaded.heads) <= set(OBJECTIVES)
+        require(known, "heads", list(loaded.heads), " and ".join(OBJECTIVES))
         for objective, head in loaded.heads.items():
             field, sublayers = f"heads.{objective}", head.sublayers
             require(head.kind in KINDS, f"{field}.kind", head.kind, ", ".join(KINDS))

@@ -351,7 +351,12 @@ def _window_map(
     values = np.zeros((len(rows), len(targets)), dtype=np.float32)
     if not tokens:
         return rows, columns, values
-    shares, sound = _shares(gradients(window.ids, tokens, encoder_ids=window.encoder_ids, notes=notes))
+    shares = np.abs(gradients(window.ids, tokens, encoder_ids=window.encoder_ids, notes=notes).astype(np.float64))
+    peak = shares.max(axis=0, initial=0.0)
+    sound = np.isfinite(peak) & (peak > 0)
+    shares = np.where(sound, shares, 0.0) / np.where(sound, peak, 1.0)  # before squaring, which might underflow
+    shares **= 2
+    shares /= np.where(sound, shares.sum(axis=0), 1.0)  # each column sums to one
     column_of = {token: i for i, token in enumerate(tokens)}
     by_token = np.zeros((len(rows), len(tokens)))
     index = {row: i for i, row in enumerate(rows.tolist())}
@@ -363,16 +368,6 @@ def _window_map(
             columns[word] = True
             values[:, word] = np.maximum(values[:, word], by_token[:, column_of[token]])
     return rows, columns, values
-
-
-def _shares(gradients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Squares whose columns sum to one, and which columns are sound (finite, and not all zero)."""
-    values = np.abs(gradients.astype(np.float64))
-    peak = values.max(axis=0, initial=0.0)
-    sound = np.isfinite(peak) & (peak > 0)
-    values = np.where(sound, values, 0.0) / np.where(sound, peak, 1.0)  # before squaring, which might underflow
-    values **= 2
-    return values / np.where(sound, values.sum(axis=0), 1.0), sound
 
 
 def _aggregated(values: np.ndarray, how: str) -> np.ndarray:
