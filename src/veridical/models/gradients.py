@@ -225,6 +225,7 @@ def _run(job: _Job, schedule: _Schedule) -> np.ndarray:
             rows = range(start, min(start + schedule.chunk, len(seeds)))
             factors = torch.zeros(len(rows), *outputs.shape, dtype=outputs.dtype, device=outputs.device)
             factors[range(len(rows)), rows] = seeds[rows.start : rows.stop].to(outputs.dtype)
+            grads: Sequence[Tensor]
             if len(rows) == 1:
                 grads = [g[None] for g in torch.autograd.grad(outputs, leaves, factors[0], retain_graph=True)]
             else:

@@ -187,7 +187,7 @@ class Runner:
                 continue
             for name, array in of_case.items():
                 array[: e.scored_from] = 0 if name == "rank" else np.nan
-            results.append(Result(**of_case, hidden=hidden_of_case))
+            results.append(Result(of_case.get("logprob"), of_case.get("entropy"), of_case.get("rank"), hidden_of_case))
         return results
 
     def _states(self, inputs: dict[str, torch.Tensor], requested: RequestedOutputs) -> torch.Tensor:
