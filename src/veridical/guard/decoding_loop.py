@@ -27,11 +27,11 @@ _ACTIONS = {"stop": "stopped", "backtrack": "backtracked", "suppress": "suppress
 
 
 class BudgetUsage:
-    """What was used of a budget since this was made.
+    """What was used of a budget since this object was created.
 
     Attributes:
         tokens: Tokens sampled.
-        interventions: Interventions made.
+        interventions: Interventions so far.
     """
 
     def __init__(self, budget: Budget, sampling: Sampling) -> None:
@@ -43,7 +43,7 @@ class BudgetUsage:
 
     @property
     def seconds(self) -> float:
-        """Seconds since it was made."""
+        """Seconds since then."""
         return monotonic() - self._start
 
     def tokens_left(self) -> int:
@@ -95,7 +95,7 @@ class DecodingLoop:
 
     Args:
         generation: The text, empty at first.
-        sampler: Draws its tokens.
+        sampler: Samples its tokens.
         usage: The budget and what was used of it.
         options: What to do about what is flagged.
         monitor: Judges the text while it is generated.

@@ -117,10 +117,10 @@ def best_of(
     """
     scores = [response_score(judgement) for judgement in judgements]
     best = min(range(len(texts)), key=lambda i: (scores[i] is None, scores[i] or 0.0, i))
-    whole = Span(0, len(texts[best][0]))
+    full_span = Span(0, len(texts[best][0]))
     if log:
         for i, score in enumerate(scores):
             shown = "not judged" if score is None else f"{score:.2f}"
             log(f"text {i + 1} of {len(scores)}: {shown}{', chosen' if i == best else ''}")
     others = (i for i in range(len(texts)) if i != best)
-    return best, tuple(Intervention(whole, texts[i][0], scores[i], "not chosen") for i in others)
+    return best, tuple(Intervention(full_span, texts[i][0], scores[i], "not chosen") for i in others)

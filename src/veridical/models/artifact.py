@@ -46,7 +46,7 @@ _SAMPLED = 64  # numbers of each weight matrix that stand for it in the fingerpr
 class Base:
     """The model that an artifact belongs to.
 
-    `tokenizer` is a hash of it, `config` of configuration and tokenizer together. `weights` is a hash of numbers drawn
+    `tokenizer` is a hash of it, `config` of configuration and tokenizer together. `weights` is a hash of numbers
     from all matrices, rounded to bf16 (so that fp32 and bf16 copies agree); None for a model in fp16, which rounds
     otherwise. `name` is what the user called it: where to look for it, not what it is.
     """
@@ -93,7 +93,15 @@ def base_of(model: LocalModel) -> Base:
     state = [(weight.data_ptr(), weight._version) for weight in model.model.parameters()]
     known = _weight_hashes.get(model.model)
     if known is None or known[0] != state:
-        known = _weight_hashes[model.model] = state, _weights_hash(model)
+        half = str(model.dtype) == "torch.float16"
+        digest = hashlib.sha256()
+        for name, weight in sorted(model.model.named_parameters()):
+            if weight.ndim > 1 and not half:
+                flat = weight.detach().reshape(-1)
+                sample = flat[:: max(1, flat.numel() // _SAMPLED)].bfloat16().float().cpu().numpy()
+                digest.update(name.encode() + sample.tobytes())
+        known = state, None if half else digest.hexdigest()[:16]
+        _weight_hashes[model.model] = known
     return Base(
         name=model.name,
         revision=model.revision,
@@ -106,20 +114,6 @@ def base_of(model: LocalModel) -> Base:
         weights=known[1],
         dtype=str(model.dtype).removeprefix("torch."),
     )
-
-
-def _weights_hash(model: LocalModel) -> str | None:
-    import torch
-
-    if model.dtype == torch.float16:
-        return None
-    digest = hashlib.sha256()
-    for name, weight in sorted(model.model.named_parameters()):
-        if weight.ndim > 1:
-            flat = weight.detach().reshape(-1)
-            sample = flat[:: max(1, flat.numel() // _SAMPLED)].to(torch.bfloat16).float().cpu().numpy()
-            digest.update(name.encode() + sample.tobytes())
-    return digest.hexdigest()[:16]
 
 
 _COMPARED = {

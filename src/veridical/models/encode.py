@@ -25,7 +25,7 @@ __all__ = ["Encoded", "SourceSpan", "Tokens", "default_template", "encode", "tok
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LEAST_ROOM = 16  # tokens; a window that shows less of a source is not worth a pass
-_OVERLAP = 4  # windows share a quarter, so that what one cuts the next shows whole
+_OVERLAP = 4  # windows share a quarter, so that what one cuts is complete in the next
 
 SourceSpan = tuple[int, str, Span]  # (index of a token, a source's id, characters of that source)
 
@@ -187,7 +187,7 @@ def _special_tokens(model: LocalModel) -> _SpecialTokens:
 
 
 def _tokenise(model: LocalModel, rendered: Rendered) -> tuple[Tokens, int]:
-    """The tokens of the whole text, and the index of the response's first."""
+    """The tokens of the text, and the index of the response's first."""
     text, edge = rendered.text, rendered.response.start
     if model.kind == "seq2seq":  # white space that only parts prompt from response is no part of what is summarised
         return _apart(model, text[:edge].rstrip(), text[edge:], rendered)

@@ -218,9 +218,12 @@ def _load(
             f"the tokenizer of {place!r} gives no offsets", hint="a fast tokenizer (tokenizer.json) is needed"
         )
     model.requires_grad_(False).train(False).to(device)
-    return LocalModel(
-        model, tokenizer, place, commit, kind, _positions(config, tokenizer), device, dtype, _hash(config, tokenizer)
-    )
+    fields = config.to_diff_dict()
+    for field in ("_name_or_path", "transformers_version", "dtype", "torch_dtype"):
+        fields.pop(field, None)
+    identity = json.dumps(fields, sort_keys=True, default=str) + tokenizer.backend_tokenizer.to_str()
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
+    return LocalModel(model, tokenizer, place, commit, kind, _positions(config, tokenizer), device, dtype, digest)
 
 
 @contextmanager
@@ -295,12 +298,3 @@ _POSITIONS = (
     "n_ctx",
 )
 _OFFSET_POSITIONS = frozenset({"roberta", "xlm-roberta", "camembert", "roberta-prelayernorm", "xlm-roberta-xl"})
-
-
-def _hash(config: Any, tokenizer: Any) -> str:
-    """16 hexadecimal digits over what decides how a text becomes numbers and through what shape they pass."""
-    fields = config.to_diff_dict()
-    for local in ("_name_or_path", "transformers_version", "dtype", "torch_dtype"):
-        fields.pop(local, None)
-    text = json.dumps(fields, sort_keys=True, default=str) + tokenizer.backend_tokenizer.to_str()
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -41,7 +41,7 @@ class RequestedOutputs:
 
     Attributes:
         logprobs: Log p of the token given all before it.
-        entropy: That of the distribution that it is drawn from, in nats.
+        entropy: That of the distribution over the next token there, in nats.
         rank: 1 for the most probable token.
         sublayers: Whose outputs to return ("all": 2L, see `veridical.models.sublayers`).
         dtype: Theirs.
@@ -67,7 +67,7 @@ class Result:
         logprob, entropy, rank: *Shape:* (tokens,); None where not requested. NaN (rank 0) at a first token that nothing
             predicts.
         hidden: By sublayer, at the token's own position. *Shape:* (tokens, width).
-        notes: What is to be said about the run.
+        notes: What to report about the run.
         failed: Why there are no outputs (out of memory, numbers that are not finite); None if there are.
     """
 
@@ -140,7 +140,16 @@ class Runner:
         limit = self.max_batch_tokens
         notes: tuple[str, ...] = ()
         while order:
-            chosen, longest = _fitting(encoded, order, limit)
+            chosen: list[int] = []
+            width = 0  # of one sequence with its padding
+            encoder_length = decoder_length = 0
+            for i in order:
+                encoder_length = max(encoder_length, len(encoded[i].encoder_ids))
+                decoder_length = max(decoder_length, len(encoded[i].ids), 1)
+                if chosen and (len(chosen) + 1) * (encoder_length + decoder_length) > limit:
+                    break
+                chosen.append(i)
+                width = encoder_length + decoder_length
             batch = None
             try:
                 batch = self._batch([encoded[i] for i in chosen], requested, sublayers)
@@ -150,11 +159,11 @@ class Runner:
             if batch is None:
                 release_memory()  # outside the handler, whose traceback holds the tensors
                 if len(chosen) > 1:
-                    limit = longest * (len(chosen) // 2)
-                    notes = (f"out of memory with {len(chosen)} sequences of {longest} tokens; went on with half",)
+                    limit = width * (len(chosen) // 2)
+                    notes = (f"out of memory with {len(chosen)} sequences of {width} tokens; went on with half",)
                     _log.warning(notes[0])
                     continue
-                batch = [Result(failed=f"out of memory with one sequence of {longest} tokens")]
+                batch = [Result(failed=f"out of memory with one sequence of {width} tokens")]
             for i, result in zip(chosen, batch, strict=True):
                 results[i] = result if result.failed else replace(result, notes=result.notes + notes)
             del order[: len(chosen)]
@@ -248,20 +257,6 @@ class Runner:
             if requested.entropy:  # entr is 0 where p is, also for a token whose logit is minus infinity
                 parts["entropy"].append(torch.special.entr((logits - total[:, None]).exp()).sum(-1))
         return {name: torch.cat(pieces).cpu().numpy() for name, pieces in parts.items() if pieces}
-
-
-def _fitting(encoded: Sequence[Encoded], order: Sequence[int], limit: int) -> tuple[list[int], int]:
-    """The first of `order` that fit into `limit` tokens with their padding (one at least), and each one's width."""
-    chosen: list[int] = []
-    longest = encoder_length = decoder_length = 0
-    for i in order:
-        encoder_length = max(encoder_length, len(encoded[i].encoder_ids))
-        decoder_length = max(decoder_length, len(encoded[i].ids), 1)
-        if chosen and (len(chosen) + 1) * (encoder_length + decoder_length) > limit:
-            break
-        chosen.append(i)
-        longest = encoder_length + decoder_length
-    return chosen, longest
 
 
 def _rectangle(

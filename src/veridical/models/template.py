@@ -133,10 +133,23 @@ def render(
         pieces = [(source.id, Span(0, len(source.text))) for source in case.sources if source.text]
     if template.name == "chat" and not getattr(tokenizer, "chat_template", None):
         raise InputError("the tokenizer has no chat template", hint=f"use another: {', '.join(sorted(TEMPLATES))}")
-    text, sources = _fill(case, template, pieces)
-    if template.name == "chat":
-        return _chat(case, text.rstrip("\n"), sources, tokenizer)
-    return Rendered(text + case.response, Span(len(text), len(text) + len(case.response)), tuple(sources))
+    text, in_message = _fill(case, template, pieces)
+    if template.name != "chat":
+        return Rendered(text + case.response, Span(len(text), len(text) + len(case.response)), tuple(in_message))
+    text, places = render_chat(tokenizer, [("user", text.rstrip("\n"))])
+    response = Span(len(text), len(text) + len(case.response))
+    if not places:
+        note = "the chat template changed the message; sources have no place in it"
+        return Rendered(text + case.response, response, (), (note,), markup=True, literal=(response,))
+    (_, message, cut) = places[0]  # chat templates often strip a message
+    sources = []
+    for placed in in_message:
+        start = max(placed.in_text.start - cut + message.start, message.start)
+        end = min(placed.in_text.end - cut + message.start, message.end)
+        if start < end:
+            first = placed.in_source.start + start - message.start + cut - placed.in_text.start
+            sources.append(Placed(placed.source_id, Span(start, end), Span(first, first + end - start)))
+    return Rendered(text + case.response, response, tuple(sources), markup=True, literal=(message, response))
 
 
 def _fill(case: Case, template: Template, pieces: Sequence[Piece]) -> tuple[str, list[Placed]]:
@@ -168,24 +181,6 @@ def _fill(case: Case, template: Template, pieces: Sequence[Piece]) -> tuple[str,
             text += values[name]
         text += line[field.end() :]
     return text, sources
-
-
-def _chat(case: Case, content: str, in_content: Sequence[Placed], tokenizer: Any) -> Rendered:
-    """The chat of one message, `content`, that the model answers with the response."""
-    text, places = render_chat(tokenizer, [("user", content)])
-    response = Span(len(text), len(text) + len(case.response))
-    if not places:
-        note = "the chat template changed the message; sources have no place in it"
-        return Rendered(text + case.response, response, (), (note,), markup=True, literal=(response,))
-    (_, message, cut) = places[0]  # chat templates often strip a message
-    sources = []
-    for source in in_content:
-        start = max(source.in_text.start - cut + message.start, message.start)
-        end = min(source.in_text.end - cut + message.start, message.end)
-        if start < end:
-            first = source.in_source.start + start - message.start + cut - source.in_text.start
-            sources.append(Placed(source.source_id, Span(start, end), Span(first, first + end - start)))
-    return Rendered(text + case.response, response, tuple(sources), markup=True, literal=(message, response))
 
 
 def render_chat(tokenizer: Any, messages: Sequence[tuple[str, str]]) -> tuple[str, list[tuple[int, Span, int]]]:

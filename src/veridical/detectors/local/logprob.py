@@ -102,9 +102,8 @@ class Logprob:
             return [unjudged(case, self.name, NO_WORDS) for case in cases]
         model = self._load()
         want = RequestedOutputs(self.score == "logprob", self.score == "entropy", self.score == "rank")
-        decoded = decode_cases(
-            model, cases, want, self.template, max_tokens=self.max_tokens, max_windows=self.max_windows
-        )
+        limits = {"max_tokens": self.max_tokens, "max_windows": self.max_windows}
+        decoded = decode_cases(model, cases, want, self.template, **limits)
         vocabulary = model.model.get_output_embeddings().weight.shape[0]
         judgements = []
         for case, outputs in zip(cases, decoded, strict=True):

@@ -136,8 +136,8 @@ class Probe:
         """The detector for `probe:PATH[,model=FOLDER,unit=token,device=…,dtype=…,max_windows=N]`."""
         if spec.accept(_OPTIONS, values=1).value is None:
             raise InputError("probe needs a trained probe", hint="probe:FOLDER, as `veridical train probe` wrote it")
-        given: dict[str, Any] = {**spec.options, "max_windows": spec.whole("max_windows")}
-        probe = cls(spec.values[0], name=str(spec), **given)
+        options: dict[str, Any] = {**spec.options, "max_windows": spec.whole("max_windows")}
+        probe = cls(spec.values[0], name=str(spec), **options)
         if "token" not in probe.heads:
             probe.info = DetectorInfo((Level.RESPONSE,))
         return probe
@@ -225,20 +225,16 @@ class Probe:
             if outputs.problems:
                 judgements.append(unjudged(case, self.name, *outputs.problems))
                 continue
-            scores = {
+            scores = {  # (windows, tokens)
                 objective: np.stack([head.score(result.hidden) for result in outputs.results])
                 for objective, head in self.heads.items()
             }
-            judgement = judgement_of(
-                case,
-                self.name,
-                outputs.windows[0].spans,
-                tokens=scores["token"].min(0) if "token" in scores else None,
-                response=float(scores["response"][:, -1].min()) if "response" in scores else None,
-                unit=self.unit,
-                notes=outputs.notes,
+            tokens = scores["token"].min(0) if "token" in scores else None
+            response = float(scores["response"][:, -1].min()) if "response" in scores else None
+            spans, notes = outputs.windows[0].spans, outputs.notes
+            judgements.append(
+                judgement_of(case, self.name, spans, tokens=tokens, response=response, unit=self.unit, notes=notes)
             )
-            judgements.append(judgement)
         return judgements
 
     def stream(self, case: Case, *, unit: str = "token", prompt_ids: Sequence[int] | None = None) -> ProbeSession:

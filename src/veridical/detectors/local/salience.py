@@ -107,12 +107,12 @@ class Salience:
         """The detector for `salience:PATH[,OPTION,…]`, such as "salience:models/reader,sum,template=tldr"."""
         if spec.accept(_OPTIONS, values=4).value is None:
             raise InputError("salience needs a model", hint="salience:FOLDER[,max|sum|entropy,l2,template=NAME,…]")
-        given: dict[str, Any] = {**spec.options, **{name: spec.whole(name) for name in _COUNTS}}
+        options: dict[str, Any] = {**spec.options, **{name: spec.whole(name) for name in _COUNTS}}
         for flag in spec.values[1:]:
-            if flag not in _FLAGS or _FLAGS[flag][0] in given:
+            if flag not in _FLAGS or _FLAGS[flag][0] in options:
                 raise UnknownNameError("option of salience", flag, [*_FLAGS, *(f"{o}=…" for o in _OPTIONS)])
-            given[_FLAGS[flag][0]] = _FLAGS[flag][1]
-        return cls(spec.values[0], name=str(spec), **given)
+            options[_FLAGS[flag][0]] = _FLAGS[flag][1]
+        return cls(spec.values[0], name=str(spec), **options)
 
     def fingerprint(self) -> dict[str, Any]:
         """What its scores depend on: its options and the identity of its model, which this loads."""
@@ -128,7 +128,7 @@ class Salience:
         return [judgement for judgement, _ in self.judge_with_maps(cases)]
 
     def judge_with_maps(self, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
-        """The judgements of `judge`, each with the map that it was made from (None where there is none)."""
+        """The judgements of `judge`, each with its map (None where there is none)."""
         results: list[tuple[Judgement, SalienceMap | None]] = []
         for case in cases:
             try:
@@ -292,8 +292,8 @@ class _WordMap:
             unseen = [self.sources[i][0] for i in rows if not self.seen[i]]
             if len(unseen) < len(rows) and self.judged.any():
                 spans += [SourceSpan(source.id, span) for span in complement(unseen, len(source.text))]
-        whole = [SourceSpan(source.id, Span(0, len(source.text))) for source in required]
-        return None if spans == whole else tuple(spans)
+        everything = [SourceSpan(source.id, Span(0, len(source.text))) for source in required]
+        return None if spans == everything else tuple(spans)
 
     def evidence(self, column: int) -> tuple[Evidence, ...]:
         """The source words that bear most on a response word; the weight is the share of its salience."""
