@@ -93,15 +93,7 @@ def base_of(model: LocalModel) -> Base:
     state = [(weight.data_ptr(), weight._version) for weight in model.model.parameters()]
     known = _weight_hashes.get(model.model)
     if known is None or known[0] != state:
-        half = str(model.dtype) == "torch.float16"
-        digest = hashlib.sha256()
-        for name, weight in sorted(model.model.named_parameters()):
-            if weight.ndim > 1 and not half:
-                flat = weight.detach().reshape(-1)
-                sample = flat[:: max(1, flat.numel() // _SAMPLED)].bfloat16().float().cpu().numpy()
-                digest.update(name.encode() + sample.tobytes())
-        known = state, None if half else digest.hexdigest()[:16]
-        _weight_hashes[model.model] = known
+        known = _weight_hashes[model.model] = state, _weights_hash(model)
     return Base(
         name=model.name,
         revision=model.revision,
@@ -114,6 +106,18 @@ def base_of(model: LocalModel) -> Base:
         weights=known[1],
         dtype=str(model.dtype).removeprefix("torch."),
     )
+
+
+def _weights_hash(model: LocalModel) -> str | None:
+    if str(model.dtype) == "torch.float16":
+        return None
+    digest = hashlib.sha256()
+    for name, weight in sorted(model.model.named_parameters()):
+        if weight.ndim > 1:
+            flat = weight.detach().reshape(-1)
+            sample = flat[:: max(1, flat.numel() // _SAMPLED)].bfloat16().float().cpu().numpy()
+            digest.update(name.encode() + sample.tobytes())
+    return digest.hexdigest()[:16]
 
 
 _COMPARED = {

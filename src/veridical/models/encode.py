@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from veridical.core.errors import CannotJudgeError
 from veridical.core.spans import Span
@@ -148,9 +147,6 @@ def encode(
     return [_encoded(r, t, s, around, (*rendered.notes, note)) for r, t, s in windows]
 
 
-_specials: WeakKeyDictionary[Any, _SpecialTokens] = WeakKeyDictionary()
-
-
 def _special_tokens(model: LocalModel) -> _SpecialTokens:
     """The special tokens that the model expects around a text.
 
@@ -159,8 +155,6 @@ def _special_tokens(model: LocalModel) -> _SpecialTokens:
     input; its decoder reads its start token, then the one that generation forces (BART's begin-of-text, a language),
     else what the tokenizer puts before a text, which the model's targets began with, too.
     """
-    if model.model in _specials:
-        return _specials[model.model]
 
     def token_id(name: str) -> int | None:
         configs = (model.model.generation_config, model.model.config)
@@ -182,8 +176,7 @@ def _special_tokens(model: LocalModel) -> _SpecialTokens:
         forced = token_id("forced_bos_token_id")
         first = before if forced is None else (forced,)
         decoder = (start,) if first == (start,) else (start, *first)
-    _specials[model.model] = _SpecialTokens(before, after, decoder)
-    return _specials[model.model]
+    return _SpecialTokens(before, after, decoder)
 
 
 def _tokenise(model: LocalModel, rendered: Rendered) -> tuple[Tokens, int]:
