@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from veridical.core.segment import words
-from veridical.core.spans import Span, complement
+from veridical.core.spans import Span, complement, trimmed
 from veridical.core.types import Verdict
 
-__all__ = ["UNITS", "trimmed", "word_verdicts"]
+__all__ = ["UNITS", "word_verdicts"]
 
 UNITS = ("word", "token")
 
@@ -62,14 +62,3 @@ def word_verdicts(
         else:
             unjudged.append(part)
     return tuple(verdicts), tuple(complement(unjudged, len(text))) if unjudged else None
-
-
-def trimmed(span: Span, text: str) -> Span | None:
-    """`span` without the white space around it; None if there is nothing else.
-
-    >>> trimmed(Span(1, 5), "a bc d")
-    Span(start=2, end=4)
-    """
-    inner = span.of(text)
-    start = span.start + len(inner) - len(inner.lstrip())
-    return Span(start, start + len(inner.strip())) if inner.strip() else None
