@@ -56,7 +56,7 @@ class Salience:
     attribution and every source word's contribution is the "max", "sum" or (negative, normalised) "entropy" of its
     column or row of the salience map; `kind` is "input_x_gradient" or "l2". A word's score is 1 - attribution, or as
     omitted 1 - contribution; a response's are 1 - the `mean` ("geometric" or "arithmetic") over its words, and 1 - the
-    least mean of a perspective among the sources with `must_cover` (one without a perspective stands for itself).
+    least mean of a perspective among the sources with `must_cover` (one without a perspective is one of its own).
 
     These are shares of a gradient, not probabilities: fit the threshold on labelled validation data.
     """
