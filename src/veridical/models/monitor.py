@@ -96,7 +96,7 @@ class ProbeMonitor:
     @property
     def scores(self) -> Scores:
         """All scores so far by objective. *Shape:* (tokens, batch)."""
-        return {name: np.array(found).reshape(len(found), self.batch) for name, found in self.history.items()}
+        return {name: np.array(rows).reshape(len(rows), self.batch) for name, rows in self.history.items()}
 
     def step(self, states: torch.Tensor) -> Scores:
         """Return the scores of the next token of each response, *shape* (batch,) by objective.
