@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridical.calibration.calibrators import fit_platt
 from veridical.core.types import Example
 from veridical.datasets.split import FRACTIONS
 from veridical.detectors.local.probe import Head
 from veridical.detectors.local.probe_settings import HeadSettings, ProbeSettings
 from veridical.metrics import UndefinedMetricError
-from veridical.metrics.calibration import fit_platt
 from veridical.metrics.registry import METRICS
 from veridical.models.artifact import Artifact, base_of, save_artifact, versions
 from veridical.models.load import LocalModel
