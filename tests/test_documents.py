@@ -39,7 +39,40 @@ def test_html_gives_its_text_in_lines(tmp_path: Path) -> None:
         "<p>One <b>bold</b> word.<br>Next</p><script>alert(1)</script>"
         "<ul><li>a</li><li>b &amp; c</li></ul></body></html>"
     )
-    assert read_document(path).split("\n") == ["Head line", "", "One bold word.", "Next", "", "a", "", "b & c"]
+    assert read_document(path).split("\n") == [
+        *("Head line", "", "One bold word.", "Next", "", "  * a", "  * b & c"),
+    ]
+
+
+PAGES = {
+    "a table row is a line": (
+        "<table><tr><th>Year<th>Sold<tr><td>2019<td>3.5 m</table>",
+        "Year  Sold\n2019  3.5 m",
+    ),
+    "what a reader does not see": (
+        "<p>A</p><noscript>on</noscript><template><p>t</p></template><p style='display:none'>x</p><!-- c --><p>B</p>",
+        "A\n\nB",
+    ),
+    "preformatted text": ("<pre>a  b\n  c</pre><p>x   y\n z</p>", "a  b\n  c\n\nx y z"),
+    "inline marks part no word": ("un<b>believ</b>able, H<sub>2</sub>O &amp;c", "unbelievable, H2O &c"),
+    "a page that names its encoding": ('<?xml version="1.0" encoding="latin-1"?><html><p>Grüße</p></html>', "Grüße"),
+    "text behind 300 open elements": ("<p>a" + "<span>" * 300 + "deep", "adeep"),
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_html_as_a_reader_sees_it(name: str, tmp_path: Path) -> None:
+    html, text = PAGES[name]
+    path = tmp_path / "a.html"
+    path.write_text(html, "utf-8")
+    assert read_document(path) == text
+
+
+def test_html_that_nests_too_deeply_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    path.write_text("<div>" * 20_000 + "x", "utf-8")
+    with pytest.raises(DataError, match="nested too deeply"):
+        read_document(path)
 
 
 def test_markdown_gives_its_text(tmp_path: Path) -> None:
@@ -96,6 +129,7 @@ def test_pdf_gives_its_text(tmp_path: Path) -> None:
         ("a.pdf", b"not a pdf", "not a readable PDF"),
         ("a.pdf", pdf_of(""), "no text in it"),
         ("a.html", b"<script>x</script>", "no text in it"),
+        ("a.html", b"<!-- only a comment -->", "no text in it"),
     ],
 )
 def test_what_is_no_text_is_refused(tmp_path: Path, name: str, data: bytes, says: str) -> None:
@@ -117,7 +151,7 @@ def test_a_missing_file_a_folder_and_a_huge_file(tmp_path: Path) -> None:
         read_document(tmp_path / "big.txt", max_bytes=100)
 
 
-@pytest.mark.parametrize(("module", "name"), [("pypdf", "a.pdf"), ("bs4", "a.html"), ("markdown_it", "a.md")])
+@pytest.mark.parametrize(("module", "name"), [("pypdf", "a.pdf"), ("inscriptis", "a.html"), ("markdown_it", "a.md")])
 def test_a_missing_library_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, name: str
 ) -> None:

@@ -6,7 +6,6 @@ A response is never converted; a source document is, once, before it becomes a `
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from io import BytesIO
 from itertools import chain
@@ -35,7 +34,7 @@ def read_document(path: Path, *, encoding: str = "utf-8", max_bytes: int = MAX_B
     else:
         text = read_text(path, encoding=encoding, max_bytes=max_bytes)
         if kind in (".html", ".htm", ".xhtml"):
-            text = _html(text)
+            text = _html(text, path)
         elif kind in (".md", ".markdown"):
             text = _markdown(text)
     if not text.strip():
@@ -61,62 +60,27 @@ def _pdf(data: bytes, path: Path) -> str:
         raise DataError(f"not a readable PDF: {error}", path=path) from None
 
 
-_BLOCKS = [
-    "address",
-    "article",
-    "aside",
-    "blockquote",
-    "dd",
-    "details",
-    "div",
-    "dl",
-    "dt",
-    "fieldset",
-    "figcaption",
-    "figure",
-    "footer",
-    "form",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "header",
-    "hr",
-    "li",
-    "main",
-    "nav",
-    "ol",
-    "p",
-    "pre",
-    "section",
-    "summary",
-    "table",
-    "td",
-    "th",
-    "tr",
-    "ul",
-]
-
-
-def _html(text: str) -> str:
+def _html(text: str, path: Path) -> str:
     try:
-        from bs4 import BeautifulSoup
+        from inscriptis import Inscriptis
+        from inscriptis.css_profiles import STRICT_CSS_PROFILE
+        from inscriptis.html_properties import Display
+        from inscriptis.model.config import ParserConfig
+        from inscriptis.model.html_element import HtmlElement
+        from lxml.etree import ParserError
+        from lxml.html import HTMLParser, document_fromstring
     except ImportError:
         raise MissingExtraError("reading HTML", "documents") from None
-    soup = BeautifulSoup(text, "html.parser")
-    for gone in soup(["script", "style", "template", "noscript", "head"]):
-        gone.decompose()
-    for string in soup.find_all(string=True):
-        if not string.find_parent("pre"):
-            string.replace_with(re.sub(r"\s+", " ", str(string)))
-    for gap in soup(["br"]):
-        gap.replace_with("\n")
-    for block in soup(_BLOCKS):
-        block.insert_before("\n")
-        block.insert_after("\n")
-    return re.sub(r"\n\s*\n+", "\n\n", re.sub(r"[ \t]*\n[ \t]*", "\n", soup.get_text())).strip()
+    unseen = dict.fromkeys(("noscript", "template"), HtmlElement(display=Display.none))
+    parser = HTMLParser(encoding="utf-8", huge_tree=True)  # without it, deeply nested text would be lost silently
+    try:
+        page = document_fromstring(text.encode(), parser=parser)
+        lines = Inscriptis(page, ParserConfig(css={**STRICT_CSS_PROFILE, **unseen})).get_text().split("\n")
+    except ParserError:  # nothing that could be seen
+        return ""
+    except RecursionError:
+        raise DataError("HTML that is nested too deeply", path=path) from None
+    return "\n".join(line.rstrip() for line in lines).strip("\n")
 
 
 def _markdown(text: str) -> str:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from veridical.core.errors import InputError
 from veridical.core.types import Case, Example, Judgement, Omission, Source, Span
 from veridical.corrupt import corrupt
-from veridical.corrupt.mentions import Names, find_mentions, places_of, rival
+from veridical.corrupt.mentions import Names, find_mentions, occurrences, substitute_for
 from veridical.datasets import read
 
 PLACES = ["Oslo", "Lima", "Cairo", "Quito", "Hanoi", "Dakar"]
@@ -61,18 +61,21 @@ def test_mentions_do_not_overlap(text: str) -> None:
 
 @given(st.from_regex(r"[1-9][0-9]{0,2}(,[0-9]{3}){0,2}(\.[0-9]{1,2})?", fullmatch=True), st.integers())
 def test_a_number_is_written_like_the_one_it_stands_for(phrase: str, seed: int) -> None:
-    new = rival(phrase, "number", Names([]), [phrase], random.Random(seed))
+    new = substitute_for(phrase, "number", Names([]), [phrase], random.Random(seed))
     assert new is None or (re.sub(r"\d", "0", new) == re.sub(r"\d", "0", phrase) and new != phrase)
 
 
 def test_names_are_drawn_like_for_like() -> None:
     names = Names(["He met Ann Berg in Oslo.", "She met Ola Nord near Lima.", "It is NASA and ESA."])
-    drawn = {rival("Oslo", "name", names, ["Oslo"], random.Random(i)) for i in range(20)}
+    drawn = {substitute_for("Oslo", "name", names, ["Oslo"], random.Random(i)) for i in range(20)}
     assert drawn == {"Lima"}
-    assert rival("Ann Berg", "name", names, ["Ann Berg", "ola nord"], random.Random(0)) is None
-    assert rival("NASA", "name", names, [], random.Random(1)) in ("NASA", "ESA")
-    assert rival("three", "number", names, ["three"], random.Random(1)) != "three"
-    assert rival("May", "time", names, [f"{m} " for m in ("June", "July")], random.Random(1)) not in ("June", "July")
+    assert substitute_for("Ann Berg", "name", names, ["Ann Berg", "ola nord"], random.Random(0)) is None
+    assert substitute_for("NASA", "name", names, [], random.Random(1)) in ("NASA", "ESA")
+    assert substitute_for("three", "number", names, ["three"], random.Random(1)) != "three"
+    assert substitute_for("May", "time", names, [f"{m} " for m in ("June", "July")], random.Random(1)) not in (
+        "June",
+        "July",
+    )
 
 
 def test_knowledge_changes_every_source_and_marks_the_response() -> None:
@@ -85,7 +88,7 @@ def test_knowledge_changes_every_source_and_marks_the_response() -> None:
         assert new.case.prompt is None  # it showed the old source
         (verdict,) = new.gold.verdicts
         gone = verdict.span.of(new.case.response)
-        assert places_of(old.case.sources[0].text, gone)
+        assert occurrences(old.case.sources[0].text, gone)
         assert not any(word in s.text for s in new.case.sources for word in gone.split())
         assert {e.span.of(new.case.source(e.source_id).text) for e in verdict.evidence} == {verdict.correction}
         assert verdict.reason == f"{gone!r} was changed to {verdict.correction!r} in the source"
@@ -151,4 +154,4 @@ def test_real_data(shared_data: Path, name: str, how: str, least: int) -> None:
         assert (changed != kept) == (how == "knowledge")
         for verdict in new.gold.verdicts:
             text = verdict.span.of(new.case.response)
-            assert not (how == "knowledge" and any(places_of(s.text, text) for s in new.case.sources))
+            assert not (how == "knowledge" and any(occurrences(s.text, text) for s in new.case.sources))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.errors import InputError
+from veridical.core.errors import InputError, SpanError
 from veridical.core.spans import Span, union
 from veridical.core.types import Case, Judgement, Omission, Source, Verdict
 from veridical.datasets.consensus import at_least, majority
@@ -37,6 +37,20 @@ def test_two_of_three() -> None:
     merged = majority(people, CASE)
     assert [(v.span, v.label) for v in merged.verdicts] == [(Span(2, 4), "a"), (Span(5, 6), None)]
     assert (merged.hallucination, merged.omission, merged.judged) == (1.0, None, None)
+
+
+def test_whole_tokens_are_counted_where_tokens_are_given() -> None:
+    """Two annotators who mark different halves of one token agree on it (CH-Wang et al. 2024, section 3.3)."""
+    case = Case("1", "born in Rome on 3 May")
+    tokens = [Span(0, 4), Span(4, 7), Span(7, 12), Span(12, 15), Span(15, 21)]  # with the blank before them
+    people = [person(Span(8, 10), label="a"), person(Span(10, 12), label="a"), person(Span(16, 17), label="b")]
+    assert majority(people, case).verdicts == ()
+    assert [(v.span.of(case.response), v.label) for v in majority(people, case, tokens=tokens).verdicts] == [
+        ("Rome", "a")
+    ]
+    assert [v.span for v in at_least(1, people, case, tokens=tokens).verdicts] == [Span(8, 12), Span(16, 21)]
+    with pytest.raises(SpanError, match="past its response"):
+        majority(people, case, tokens=[Span(20, 30)])
 
 
 def test_who_disagree_on_the_place_agree_on_nothing() -> None:

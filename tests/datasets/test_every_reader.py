@@ -13,11 +13,11 @@ from tests.datasets import samples
 from tests.datasets.samples import put
 from veridical.core.errors import DataError, InputError, UnknownNameError
 from veridical.core.serialization import encode
+from veridical.core.types import Level
 from veridical.datasets import DATASETS, Info, load_reader, read, table
 
 NAMES = sorted(DATASETS.table)
 LABELLED = [name for name in NAMES if load_reader(name).INFO.levels]
-LEVELS = {"response", "span", "token", "claim", "coverage", "pair"}
 OWN = [name for name in NAMES if hasattr(samples, name)]
 
 
@@ -30,7 +30,8 @@ def test_info_is_whole(name: str) -> None:
     assert info.licence
     assert info.document
     assert info.notes
-    assert set(info.levels) <= LEVELS
+    assert all(isinstance(level, Level) for level in info.levels)
+    assert info.unit is None or Level.SPAN in info.levels
     assert list(inspect.signature(load_reader(name).read).parameters) == ["path", "split", "on_bad"]
 
 

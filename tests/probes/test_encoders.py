@@ -58,8 +58,8 @@ def test_its_scores_come_from_the_states_of_the_whole_text(trained: Path) -> Non
     np.testing.assert_allclose([v.score for v in judgement.verdicts], expected[[bool(s) for s in encoded.spans]])
 
 
-def test_an_encoder_does_not_listen(trained: Path) -> None:
-    with pytest.raises(InputError, match=r"encoder: it reads a text at once"):
-        Probe(trained).attach()
+def test_an_encoder_cannot_be_monitored(trained: Path) -> None:
+    with pytest.raises(InputError, match=r"encoder: it reads a text at once"), Probe(trained).attach():
+        pass
     with pytest.raises(InputError, match=r"encoder: it reads a text at once"):
         Probe(trained).stream(Case("1", ""))

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.segment import words
 from veridical.core.spans import Span
 from veridical.core.types import Case, Example, Judgement, Source, Verdict
 from veridical.detectors import load_detector
@@ -30,8 +31,9 @@ from veridical.models.testing import tiny  # noqa: E402
 from veridical.probes import fitting as fitting_module  # noqa: E402
 from veridical.probes import training as module  # noqa: E402
 from veridical.probes.activations import States  # noqa: E402
+from veridical.probes.evaluation import f1_sp_in_model_tokens, fit_threshold  # noqa: E402
 from veridical.probes.fitting import FittedProbes  # noqa: E402
-from veridical.probes.labelled_sequences import Labels, encode_examples, labels_of, with_token_consensus  # noqa: E402
+from veridical.probes.labelled_sequences import Labels, encode_examples, labels_of, model_tokens, with_token_consensus  # noqa: E402
 from veridical.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
 from veridical.probes.training import train_probe  # noqa: E402
 
@@ -214,6 +216,56 @@ def test_the_ensemble_is_fitted_on_the_training_part(model: LocalModel, monkeypa
         )
 
 
+def test_a_threshold_counts_all_tokens_not_content_words_alone() -> None:
+    """False alarms on "the" cost nothing by content word, where 0.5 would be best."""
+    judged = []
+    for text, the, word, wrong in (
+        ("the cat", 0.6, 0.5, True),
+        ("a dog", 0.1, 0.9, True),
+        ("the fish", 0.58, 0.1, False),
+        ("the owl", 0.55, 0.1, False),
+    ):
+        spans = words(text)
+        gold = tuple(Verdict(spans[1], 1.0) for _ in range(wrong))
+        verdicts = (Verdict(spans[0], the), Verdict(spans[1], word))
+        example_ = Example(Case(text, text), Judgement(text, "human", verdicts=gold))
+        judged.append((example_, Judgement(text, "me", verdicts=verdicts)))
+    assert fit_threshold(judged, "token") == 0.9
+    assert fit_threshold(judged, "span") == 0.9
+
+
+@pytest.mark.parametrize("metric", ["token_f1", "f1_sp"])
+def test_the_threshold_of_tokens_is_the_best_for_its_metric(model: LocalModel, tmp_path: Path, metric: str) -> None:
+    config = TrainingConfig(
+        replace(FAST, max_epochs=2), objectives=("token",), template="tldr", threshold_metric=metric
+    )
+    about = train_probe(model, examples(), config, out=tmp_path).artifact.validation["token"]
+    valid = split_by_document(examples())["valid"]
+    judged = Probe(tmp_path).judge([e.case for e in valid])
+
+    def value(threshold: float) -> float:
+        rows = [METRICS[metric].rows(e, j, threshold) for e, j in zip(valid, judged, strict=True)]
+        return METRICS[metric].value(np.concatenate([r for r in rows if r is not None]))
+
+    scores = {v.score for j in judged for v in j.verdicts}
+    assert value(about["threshold"]) == pytest.approx(max(value(score) for score in scores), abs=1e-9)
+
+
+def test_f1_sp_in_the_tokens_of_the_model(model: LocalModel) -> None:
+    text = "The cat sat on the lake."
+    sample = marked(text, Span(19, 23))
+    encoded = encode_examples(model, [sample])
+    tokens = [t for t in model_tokens(encoded.encoded[0]) if t.overlaps(Span(19, 23))]
+    assert len(tokens) == 3, "l, ak, e"
+    first = Judgement("1", "me", verdicts=(Verdict(Span(19, 20), 1.0),))
+    rows = f1_sp_in_model_tokens(encoded).rows(sample, first, 0.5)
+    assert rows is not None
+    assert rows.tolist() == [[0.0, pytest.approx(1 / 3)], [1.0, 1.0]]
+    by_white_space = METRICS["f1_sp"].rows(sample, first, 0.5)
+    assert by_white_space is not None
+    assert by_white_space.tolist() == [[0.0, 1.0], [1.0, 1.0]]
+
+
 def test_thresholds_see_a_token_supported_by_any_window(model: LocalModel, tmp_path: Path) -> None:
     long = Source("a", " ".join(f"Day {i}: the dogs slept." for i in range(24)))
     data = [replace(e, case=replace(e.case, sources=(long,))) for e in examples(40)]
@@ -263,6 +315,8 @@ def test_too_few_documents_too_much_memory(model: LocalModel) -> None:
         train_probe(model, examples(), TrainingConfig(FAST, memory=1000))
     with pytest.raises(UnknownNameError, match="selection"):
         TrainingConfig(select="worst")
+    with pytest.raises(UnknownNameError, match="metric for a threshold"):
+        TrainingConfig(threshold_metric="f1")
     with pytest.raises(UnknownNameError, match="objective"):
         TrainingConfig(objectives=("word",))
 

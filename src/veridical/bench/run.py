@@ -24,10 +24,12 @@ from veridical.core.files import write_whole
 from veridical.core.serialization import encode
 from veridical.core.types import Example, Usage
 from veridical.datasets.split import document_of
-from veridical.metrics.measure import Metric, measure
+from veridical.metrics.measure import Metric, measure_rows
 from veridical.metrics.registry import METRICS
 
-__all__ = ["dry_run", "row_of", "run", "run_to_file"]
+__all__ = ["Group", "dry_run", "result_rows", "run", "run_to_file"]
+
+Group = tuple[str | None, Sequence[int]]  # the name of a group of examples (None = all), and their indices
 
 
 def run(settings: Settings, known: Mapping[str, list[ResultRow]] | None = None) -> Iterator[list[ResultRow]]:
@@ -47,13 +49,9 @@ def run(settings: Settings, known: Mapping[str, list[ResultRow]] | None = None) 
                 yield known[run_id]
                 continue
             metrics = _metrics(detector, data, settings)
-            groups = [group for key in settings.group_by for group in _groups(data.examples, key)]
-            evaluation = evaluate(detector, data, settings)
-            everything = range(len(data.examples))
-            yield [
-                row_of(run_id, evaluation, settings, metrics, group=group, picked=picked)
-                for group, picked in [("", everything), *groups]
-            ]
+            groups: list[Group] = [(None, range(len(data.examples)))]
+            groups += [group for key in settings.group_by for group in _groups(data.examples, key)]
+            yield result_rows(run_id, evaluate(detector, data, settings), settings, metrics, groups)
 
 
 def run_to_file(settings: Settings, path: Path | None) -> list[ResultRow]:
@@ -100,7 +98,7 @@ def _run_id(detector: Detector, data: Loaded, settings: Settings) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
-def _groups(examples: Sequence[Example], key: str) -> list[tuple[str, Sequence[int]]]:
+def _groups(examples: Sequence[Example], key: str) -> list[Group]:
     """The groups "key=value" of the examples, each with the indices of its examples, sorted by name."""
     groups: dict[str, list[int]] = {}
     for i, example in enumerate(examples):
@@ -109,7 +107,7 @@ def _groups(examples: Sequence[Example], key: str) -> list[tuple[str, Sequence[i
             groups.setdefault(f"{key}={value}", []).append(i)
     if not groups:
         raise UnknownNameError("group", key, {name for example in examples for name, _ in example.group})
-    return sorted(groups.items())
+    return [(name, groups[name]) for name in sorted(groups)]
 
 
 def _metrics(detector: Detector, data: Loaded, settings: Settings) -> dict[str, Metric]:
@@ -126,69 +124,67 @@ def _metrics(detector: Detector, data: Loaded, settings: Settings) -> dict[str, 
     return wanted
 
 
-def row_of(
+def result_rows(
     run_id: str,
     evaluation: Evaluation,
     settings: Settings,
     metrics: Mapping[str, Metric],
-    *,
-    group: str = "",
-    picked: Sequence[int] | None = None,
-) -> ResultRow:
-    """The result row of an evaluation, or of a group of its examples.
+    groups: Sequence[Group] | None = None,
+) -> list[ResultRow]:
+    """The result rows of an evaluation, one per group of its examples.
 
     Args:
-        run_id: The id of the run that the row belongs to.
+        run_id: The id of the run that the rows belong to.
         evaluation: The judgements and thresholds.
         settings: How the intervals are made, and the command.
         metrics: What to measure, by name.
-        group: The name of the group; "" for all examples.
-        picked: The indices of the group's examples; None = all.
+        groups: The name of each group (None = all examples) and the indices of its examples; default: all in one.
     """
     data = evaluation.data
-    indices = range(len(data.examples)) if picked is None else picked
-    examples = [data.examples[i] for i in indices]
-    judgements = [evaluation.judgements[i] for i in indices]
-    documents = [document_of(example) for example in examples]
-    pairs = list(zip(examples, judgements, strict=True))
-    return ResultRow(
-        run_id=run_id,
-        detector=evaluation.name,
-        data=data.name,
-        split=data.split,
-        group=group or None,
-        n=len(pairs),
-        documents=len(set(documents)),
-        not_judged=sum(j.judged == () or bool(unjudged(e.case, j)) for e, j in pairs),
-        skipped=data.skipped,
-        data_hash=data.hash,
-        thresholds=dict(evaluation.thresholds),
-        threshold_from=evaluation.threshold_from,
-        metrics={
-            name: measure(
-                metric,
-                examples,
-                judgements,
-                threshold=evaluation.threshold_for(metric),
-                documents=documents,
-                resamples=settings.resamples,
-                seed=settings.seed,
-                level=settings.level,
-            )
-            for name, metric in metrics.items()
-        },
-        seconds=round(evaluation.seconds * len(pairs) / len(data.examples), 4),
-        peak_mb=_peak_mb(),
-        level=settings.level,
-        resamples=settings.resamples,
-        seed=settings.seed,
-        command=settings.command,
-        date=datetime.now(UTC).date().isoformat(),
-        machine=f"{os.cpu_count()} x {platform.machine()} {sys.platform}",
-        usage=Usage.total(judgement.usage for judgement in judgements),
-        curves={} if group else curves(pairs),
-        versions={name: _version(name) for name in ("veridical", "numpy")} | {"python": platform.python_version()},
-    )
+    pairs = list(zip(data.examples, evaluation.judgements, strict=True))
+    rows = {
+        name: [metric.rows(example, judgement, evaluation.threshold_for(metric)) for example, judgement in pairs]
+        for name, metric in metrics.items()
+    }
+    return [
+        ResultRow(
+            run_id=run_id,
+            detector=evaluation.name,
+            data=data.name,
+            split=data.split,
+            group=group,
+            n=len(picked),
+            documents=len({document_of(data.examples[i]) for i in picked}),
+            not_judged=sum(j.judged == () or bool(unjudged(e.case, j)) for e, j in (pairs[i] for i in picked)),
+            skipped=data.skipped,
+            data_hash=data.hash,
+            thresholds=dict(evaluation.thresholds),
+            threshold_from=evaluation.threshold_from,
+            metrics={
+                name: measure_rows(
+                    metric,
+                    [rows[name][i] for i in picked],
+                    [document_of(data.examples[i]) for i in picked],
+                    resamples=settings.resamples,
+                    seed=settings.seed,
+                    level=settings.level,
+                )
+                for name, metric in metrics.items()
+            },
+            seconds=round(evaluation.seconds * len(picked) / len(pairs), 4),
+            peak_mb=_peak_mb(),
+            level=settings.level,
+            resamples=settings.resamples,
+            seed=settings.seed,
+            command=settings.command,
+            date=datetime.now(UTC).date().isoformat(),
+            machine=f"{os.cpu_count()} x {platform.machine()} {sys.platform}",
+            usage=Usage.total(pairs[i][1].usage for i in picked),
+            curves=curves(pairs) if group is None else {},
+            versions={name: _version(name) for name in ("veridical", "numpy")} | {"python": platform.python_version()},
+        )
+        for group, picked in groups or [(None, range(len(pairs)))]
+    ]
 
 
 def _version(name: str) -> str:

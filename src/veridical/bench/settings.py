@@ -24,9 +24,10 @@ __all__ = ["Loaded", "Settings", "load"]
 class Settings:
     """What to run. `data` are NAME:PATH specs; `metrics` None takes all that fit the detector and the data.
 
-    `sample` takes that many documents of each data set, the same ones every time for a seed. With `fit` (a rule of
-    `veridical.bench.evaluation.RULES`) each data set is divided by document: thresholds and detectors that learn are
-    fitted on its validation part, and its test part alone is measured; with `fit` "none" it is, and nothing is fitted.
+    `sample` takes that many documents of each data set, the same ones every time for a seed. With `fit` (one of
+    `veridical.calibration.thresholding.CRITERIA`) each data set is divided by document: thresholds and detectors that
+    learn are fitted on its validation part, and its test part alone is measured; with `fit` "none" it is, and nothing
+    is fitted.
     `connection` says how detectors that ask a chat model reach it; where its budget is spent, the run stops.
     """
 
@@ -88,7 +89,8 @@ def load(spec: str, settings: Settings) -> Loaded:
         raise DataError("too few documents to fit on some and measure on others", path=path, hint="leave out --fit")
     sampled = None if settings.sample is None else f"{settings.sample} documents"
     split = ", ".join(filter(None, [settings.split, sampled, "test part" if settings.fit else None])) or "all"
-    levels = load_reader(name).INFO.levels
+    info = load_reader(name).INFO
+    levels = (*info.levels, "pair") if info.pairs else info.levels
     if name in ("hf", "jsonl"):  # the name of a format, which says nothing of the data
         name = f"{name}:{Path(path).name if name == 'jsonl' else path}"
     return Loaded(name, split, parts["test"], fitting, content_hash(examples), levels, len(bad))

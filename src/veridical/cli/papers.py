@@ -17,8 +17,9 @@ from veridical.cli.options import OutputOptions, ServerOptions, write_line
 
 if TYPE_CHECKING:
     from veridical.llm.connection import Connection
+    from veridical.metrics.measure import Measured
     from veridical.tasks.papers import Judge, Study
-    from veridical.tasks.prevalence import Audit, Estimate
+    from veridical.tasks.prevalence import Audit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,11 +209,11 @@ def _print(found: Study, *, as_json: bool) -> None:
         write_line(f"up to {unjudged} summaries could not be judged and do not count")
 
 
-def _interval(estimate: Estimate | None, *, percent: bool = False) -> str:
-    if estimate is None:
+def _interval(measured: Measured | None, *, percent: bool = False) -> str:
+    if measured is None or measured.value is None:
         return "–"
     scale, digits, unit = (100, 1, " %") if percent else (1, 2, "")
-    value = f"{scale * estimate.value:.{digits}f}{unit}"
-    if estimate.low is None or estimate.high is None:
+    value = f"{scale * measured.value:.{digits}f}{unit}"
+    if measured.low is None or measured.high is None:
         return value
-    return f"{value} ({scale * estimate.low:.{digits}f}–{scale * estimate.high:.{digits}f})"
+    return f"{value} ({scale * measured.low:.{digits}f}–{scale * measured.high:.{digits}f})"

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from veridical.core.spans import Span
+from veridical.core.vocabulary import MONTHS, WEEKDAYS
 
 __all__ = ["has_words", "sentences", "words"]
 
@@ -92,14 +93,11 @@ _MAYBE = _set(
 # … after one of these not before a number, …
 _BEFORE_NUMBER = _set("art ch chap eq eqs fig figs no nos nr p para pp pt ref refs sec sect tab v vol vols")
 # … and after a time of day not before these.
-_CLOCK = _set(
-    "monday tuesday wednesday thursday friday saturday sunday mon tue tues wed thu thurs fri sat sun eastern central "
-    "mountain pacific local est edt cst cdt mst mdt pst pdt et ct mt pt gmt utc bst cet cest ist jst"
+_CLOCK = frozenset(WEEKDAYS) | _set(
+    "mon tue tues wed thu thurs fri sat sun eastern central mountain pacific local est edt cst cdt mst mdt pst pdt et "
+    "ct mt pt gmt utc bst cet cest ist jst"
 )
-_MONTHS = _set(
-    "january february march april may june july august september october november december januar februar märz mai "
-    "juni juli oktober dezember"
-)
+_MONTHS = frozenset(MONTHS) | _set("januar februar märz mai juni juli oktober dezember")
 _OPENERS = _set(
     "a after all although an and another as at because before both but by despite during each even every few finally "
     "first for from furthermore he her here his how however i if in instead it its later many meanwhile moreover more "

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from veridical.core.errors import SpanError
 
-__all__ = ["Span", "complement", "cut", "intersection", "length", "subtract", "union"]
+__all__ = ["Span", "complement", "cut", "intersection", "length", "subtract", "trimmed", "union"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -155,3 +155,14 @@ def cut(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
     if at < len(text):
         pieces.append((text[at:], False))
     return pieces
+
+
+def trimmed(span: Span, text: str) -> Span | None:
+    """`span` without the white space around it; None if there is nothing else.
+
+    >>> trimmed(Span(1, 5), "a bc d")
+    Span(start=2, end=4)
+    """
+    inner = span.of(text)
+    start = span.start + len(inner) - len(inner.lstrip())
+    return Span(start, start + len(inner.strip())) if inner.strip() else None

@@ -1,4 +1,4 @@
-"""Synthetic errors: labelled examples made ungrounded in a known way, one file a way.
+"""Synthetic errors: labelled examples made ungrounded in a known way, one file per method.
 
 What was changed is written into the gold, which marks every place of the response that the change took the ground
 from. A place that cannot be found makes the example unusable; that is counted, never passed over. The same seed gives
@@ -57,7 +57,7 @@ def corrupt(
 
     With `pairs` every corrupted example has its unchanged original before it, and what was not drawn is left out.
     Examples that are already labelled hallucinated, or not labelled, are skipped. Documents stay what they were, so
-    that a division by document keeps both versions of a text together.
+    that a split by document keeps both versions of a text together.
     Raises `InputError` for a share outside (0, 1] or if nothing could be corrupted.
     """
     if not 0.0 < share <= 1.0:

@@ -1,7 +1,7 @@
-"""Attributes taken out or changed, so that the description no longer rests on them (D §3.2, E2E).
+"""Attributes taken out or changed, so that they no longer support the description (CH-Wang et al. 2024, §3.2, E2E).
 
 The description stays as people wrote it; what it says of a changed attribute is marked. The paper's authors looked at
-every pair and mended it by hand. Here an example is used only if all that it says of each drawn attribute is found.
+every pair and corrected it by hand. Here an example is used only if all that it says of each drawn attribute is found.
 """
 
 from __future__ import annotations

@@ -10,8 +10,10 @@ from random import Random
 from veridical.core.segment import sentences
 from veridical.core.spans import Span
 from veridical.core.stopwords import STOP_WORDS
+from veridical.core.types import Case, Example
+from veridical.core.vocabulary import MONTHS, WEEKDAYS
 
-__all__ = ["Mention", "Names", "find_mentions", "places_of", "rival"]
+__all__ = ["Mention", "Names", "find_mentions", "occurrences", "replaced", "shared_mentions", "substitute_for"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -23,9 +25,8 @@ class Mention:
 
 
 _TRIES = 30
-_MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"]
-_MONTHS.append("December")
-_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+_MONTHS = [name.capitalize() for name in MONTHS]
+_DAYS = [name.capitalize() for name in WEEKDAYS]
 _COUNTS = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 _LISTS = (_MONTHS, _DAYS, _COUNTS)
 _NUMBER = re.compile(r"(?<![\w.,'’-])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w)|(?<![\w.,'’-])\d+(?:\.\d+)?(?!\w|[.,–-]\d)")
@@ -77,18 +78,44 @@ def _without_opener(span: Span, text: str, openers: set[int], inside: set[str]) 
     return span if len(span) > 1 else None
 
 
-def places_of(text: str, phrase: str, *, ignore_case: bool = False) -> list[Span]:
-    """Where `phrase` stands in `text` as whole words.
+def shared_mentions(case: Case) -> list[tuple[str, str]]:
+    """What the response and a source both mention verbatim, each with its kind, in order of the response."""
+    joined = "\n\n".join(source.text for source in case.sources)
+    kinds: dict[str, str] = {}
+    for mention in find_mentions(case.response, known=joined):
+        phrase = mention.span.of(case.response)
+        if any(occurrences(source.text, phrase) for source in case.sources):
+            kinds.setdefault(phrase, mention.kind)
+    return list(kinds.items())
 
-    >>> places_of("Ann, Anna and Ann", "Ann")
+
+def occurrences(text: str, phrase: str, *, ignore_case: bool = False) -> list[Span]:
+    """The occurrences of `phrase` in `text` as whole words.
+
+    >>> occurrences("Ann, Anna and Ann", "Ann")
     [Span(start=0, end=3), Span(start=14, end=17)]
     """
     pattern = rf"(?<![\w]){re.escape(phrase)}(?!\w|[.,]\d)"
     return [Span(*m.span()) for m in re.finditer(pattern, text, re.IGNORECASE if ignore_case else 0)]
 
 
+def replaced(text: str, phrase: str, new: str, *, ignore_case: bool = False) -> tuple[str, list[Span]]:
+    """`text` with `new` for every occurrence of `phrase`, and the spans of `new` in it.
+
+    >>> replaced("Ann and Anna", "Ann", "Bob")
+    ('Bob and Anna', [Span(start=0, end=3)])
+    """
+    changed, at, spans = "", 0, []
+    for span in occurrences(text, phrase, ignore_case=ignore_case):
+        changed += text[at : span.start]
+        spans.append(Span(len(changed), len(changed) + len(new)))
+        changed += new
+        at = span.end
+    return changed + text[at:], spans
+
+
 class Names:
-    """The names in some texts, to draw from: as often as they stand there, like for like.
+    """The names in some texts, to draw from: as often as they occur there, like for like.
 
     Alike are names of as many words, all in capitals or not, and of a place or not: what once follows "in" is one.
     """
@@ -106,6 +133,11 @@ class Names:
         for name in sorted(found):
             self._alike.setdefault(self._form(name), []).append(name)
 
+    @classmethod
+    def in_sources(cls, examples: Iterable[Example]) -> Names:
+        """The names in the sources of `examples`; each source is read once."""
+        return cls(dict.fromkeys(source.text for example in examples for source in example.case.sources))
+
     def _form(self, name: str) -> tuple[object, ...]:
         return len(name.split()), name.isupper(), name in self._of_places
 
@@ -114,11 +146,19 @@ class Names:
         return self._alike.get(self._form(name), ())
 
 
-def rival(phrase: str, kind: str, names: Names, texts: Sequence[str], draw: Random) -> str | None:
-    """Something else of the same kind that stands in none of `texts`; None if there is nothing.
+def substitute_for(phrase: str, kind: str, names: Names, texts: Sequence[str], draw: Random) -> str | None:
+    """Something else of the same kind that is in none of `texts`.
 
-    A name is drawn from `names`; a month, a weekday or a number word from its list; a number has as many digits, and a
-    year is at most thirty years off.
+    Args:
+        phrase: What is to be replaced.
+        kind: The kind of mention that it is: "name", "number" or "time".
+        names: The names to draw from. (A month, a weekday or a number word is drawn from its list; a number has as many
+            digits as `phrase`, and a year is at most thirty years off.)
+        texts: What must not hold it, whatever the case.
+        draw: The source of randomness.
+
+    Returns:
+        The substitute; None if there is none.
     """
     listed = next((words for words in _LISTS if phrase.lower() in (w.lower() for w in words)), None)
     if kind == "name":
@@ -129,7 +169,7 @@ def rival(phrase: str, kind: str, names: Names, texts: Sequence[str], draw: Rand
     else:
         options = _numbers(phrase, draw)
     low = [text.lower() for text in texts]
-    fitting = (o for o in options if not any(o.lower() in text and places_of(text, o.lower()) for text in low))
+    fitting = (o for o in options if not any(o.lower() in text and occurrences(text, o.lower()) for text in low))
     return next(fitting, None)
 
 

@@ -18,20 +18,36 @@ from typing import Protocol, cast
 from veridical.core.errors import DataError, InputError
 from veridical.core.jsonl import OnBad
 from veridical.core.registry import Registry
-from veridical.core.types import Example
+from veridical.core.types import Example, Level
 
 __all__ = ["DATASETS", "Info", "OnBad", "Reader", "load_reader", "read", "table"]
 
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What a data set is. `levels` says what is labelled: "response", "span", "token", "claim", "coverage", "pair"."""
+    """What a data set is.
+
+    Attributes:
+        name: What it is called in "NAME:PATH".
+        title: Its title.
+        licence: Its licence.
+        citation: The paper to cite.
+        levels: What its labels are about.
+        unit: The unit of the labelled spans, where it is fixed: "token", "sentence", "claim".
+        pairs: Whether each case has a counterpart that differs in the error alone.
+        splits: The names of its splits.
+        languages: The languages of its texts.
+        document: What counts as one document.
+        notes: What is special about it.
+    """
 
     name: str
     title: str
     licence: str
     citation: str
-    levels: tuple[str, ...]
+    levels: tuple[Level, ...]
+    unit: str | None = None
+    pairs: bool = False
     splits: tuple[str, ...] = ()
     languages: tuple[str, ...] = ("en",)
     document: str = "the source text"
@@ -107,7 +123,7 @@ def table() -> str:
         cells = (
             f"`{name}`",
             f"{info.title} ({info.citation})" if info.citation else info.title,
-            ", ".join(info.levels) or "none",
+            _labels(info),
             ", ".join(f"`{split}`" for split in info.splits) or "-",
             ", ".join(info.languages) or "any",
             info.document,
@@ -115,3 +131,10 @@ def table() -> str:
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _labels(info: Info) -> str:
+    """What is labelled, such as "response, span (token)"."""
+    unit = f" ({info.unit})" if info.unit else ""
+    labels = [f"{level}{unit}" if level is Level.SPAN else str(level) for level in info.levels]
+    return ", ".join([*labels, "pair"] if info.pairs else labels) or "none"

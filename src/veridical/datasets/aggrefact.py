@@ -8,7 +8,7 @@ from pathlib import Path
 
 from veridical.core.errors import DataError
 from veridical.core.spans import Span
-from veridical.core.types import Case, Claim, Example, Judgement, Source, Verdict
+from veridical.core.types import Case, Claim, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.files import check_split
 from veridical.datasets.reading import Row, csv_rows, group, jsonl_rows, read_rows, text_id
@@ -20,7 +20,7 @@ INFO = Info(
     title="LLM-AggreFact",
     licence="CC BY-ND 4.0 (each part has its own)",
     citation="Tang et al. 2024, MiniCheck: Efficient Fact-Checking of LLMs on Grounding Documents",
-    levels=("response", "claim"),
+    levels=(Level.RESPONSE,),
     splits=("dev", "test"),
     document="the document (by its hash)",
     notes="SPLIT.jsonl or SPLIT.csv with dataset, doc, claim, label (1 = supported). One verdict on the whole claim.",

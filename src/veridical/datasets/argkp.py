@@ -8,7 +8,7 @@ from pathlib import Path
 
 from veridical.core.errors import DataError
 from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Omission, Source
+from veridical.core.types import Case, Example, Judgement, Level, Omission, Source
 from veridical.datasets import Info, OnBad
 from veridical.datasets.files import split_files
 from veridical.datasets.reading import Row, csv_rows, group, read_rows
@@ -20,7 +20,7 @@ INFO = Info(
     title="ArgKP-2021",
     licence="CDLA-Sharing 1.0",
     citation="Friedman et al. 2021, Overview of the 2021 Key Point Analysis Shared Task",
-    levels=("coverage",),
+    levels=(Level.COVERAGE,),
     splits=("train", "dev", "test"),
     document="the debate topic",
     notes=(

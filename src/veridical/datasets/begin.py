@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from veridical.core.errors import DataError
-from veridical.core.types import Case, Example, Judgement, Source, Turn
+from veridical.core.types import Case, Example, Judgement, Level, Source, Turn
 from veridical.datasets import Info, OnBad
 from veridical.datasets.files import check_split
 from veridical.datasets.reading import Row, csv_rows, group, read_rows, text_id
@@ -19,7 +19,7 @@ INFO = Info(
     title="BEGIN",
     licence="CC BY 4.0",
     citation="Dziri et al. 2022, Evaluating Attribution in Dialogue Systems: The BEGIN Benchmark",
-    levels=("response",),
+    levels=(Level.RESPONSE,),
     splits=("dev", "test"),
     document="the knowledge (by its hash)",
     notes="A reply labelled Generic claims nothing: it is kept, with nothing judged and a note.",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from veridical.core.types import Case, Example, Judgement, Source, Verdict
+from veridical.core.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.files import split_files
 from veridical.datasets.marks import diff_spans
@@ -20,7 +20,8 @@ INFO = Info(
     licence="MIT (article text: CNN/DailyMail, for research)",
     citation="Ma et al. 2023, BUMP: A Benchmark of Unfaithful Minimal Pairs for Meta-Evaluation of "
     "Faithfulness Metrics",
-    levels=("response", "span", "pair"),
+    levels=(Level.RESPONSE, Level.SPAN),
+    pairs=True,
     splits=("task1", "task2"),
     document="the news article (article_id)",
     notes=(

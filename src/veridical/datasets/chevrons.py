@@ -7,7 +7,7 @@ from pathlib import Path
 
 from veridical.core.errors import InputError
 from veridical.core.spans import Span, union
-from veridical.core.types import Case, Example, Judgement, Source, Verdict
+from veridical.core.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.consensus import majority
 from veridical.datasets.files import check_split
@@ -20,7 +20,7 @@ INFO = Info(
     title="Chevron annotations",
     licence="yours",
     citation="CH-Wang et al. 2024, Do Androids Know They're Only Dreaming of Electric Sheep? (appendix A)",
-    levels=("response", "span"),
+    levels=(Level.RESPONSE, Level.SPAN),
     document="`document`, else the first source (by its hash)",
     notes=(
         "JSON Lines: id, response, sources (texts), annotations (annotator to marked text); question, task, document "

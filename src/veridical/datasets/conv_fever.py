@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from veridical.core.types import Case, Example, Judgement, Source, Turn
+from veridical.core.types import Case, Example, Judgement, Level, Source, Turn
 from veridical.datasets import Info, OnBad
 from veridical.datasets.files import split_files
 from veridical.datasets.reading import Row, csv_rows, group, read_rows, text_id
@@ -22,7 +22,7 @@ INFO = Info(
     licence="CC BY-SA 4.0",
     citation="Santhanam et al. 2021, Rome was built in 1776: A Case Study on Factual Correctness in Knowledge-Grounded "
     "Response Generation",
-    levels=("response",),
+    levels=(Level.RESPONSE,),
     splits=(*CROWD, "expert"),
     document="the conversation (conv_index; in the expert file its first turn, by its hash)",
     notes=(

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Omission, Source, Verdict
+from veridical.core.types import Case, Example, Judgement, Level, Omission, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.files import split_files
 from veridical.datasets.reading import Row, csv_rows, group, read_rows
@@ -22,7 +22,7 @@ INFO = Info(
     title="E2E NLG, cleaned",
     licence="CC BY-SA 4.0",
     citation="Dušek et al. 2019, Semantic Noise Matters for Neural Natural Language Generation",
-    levels=("response", "coverage"),
+    levels=(Level.RESPONSE, Level.COVERAGE),
     splits=tuple(FILES),
     document="the original attributes (orig_mr)",
     notes=(

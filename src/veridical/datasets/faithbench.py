@@ -8,7 +8,7 @@ from pathlib import Path
 
 from veridical.core.errors import DataError
 from veridical.core.spans import Span, complement, union
-from veridical.core.types import Case, Evidence, Example, Judgement, Source, Verdict
+from veridical.core.types import Case, Evidence, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.consensus import at_least
 from veridical.datasets.files import check_split
@@ -21,7 +21,7 @@ INFO = Info(
     title="FaithBench",
     licence="CC BY-NC-SA",
     citation="Bao et al. 2025, FaithBench: A Diverse Hallucination Benchmark for Summarization by Modern LLMs",
-    levels=("response", "span"),
+    levels=(Level.RESPONSE, Level.SPAN),
     document="the passage (by its hash)",
     notes=(
         "Files batch_*.json. A character is hallucinated where any annotator marks it Unwanted or Questionable (the "

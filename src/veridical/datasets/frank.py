@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Source, Verdict
+from veridical.core.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.consensus import majority
 from veridical.datasets.files import check_split, one_file
@@ -20,7 +20,8 @@ INFO = Info(
     title="FRANK",
     licence="see the publisher's repository",
     citation="Pagnoni et al. 2021, Understanding Factuality in Abstractive Summarization with FRANK",
-    levels=("response", "span"),
+    levels=(Level.RESPONSE, Level.SPAN),
+    unit="sentence",
     splits=("valid", "test"),
     document="the news article (hash)",
     notes=(

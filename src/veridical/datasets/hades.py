@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Verdict
+from veridical.core.types import Case, Example, Judgement, Level, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.files import split_files
 from veridical.datasets.reading import Row, group, jsonl_rows, read_rows, text_id
@@ -20,7 +20,7 @@ INFO = Info(
     licence="MIT",
     citation="Liu et al. 2022, A Token-level Reference-free Hallucination Detection Benchmark for Free-form "
     "Text Generation",
-    levels=("span",),
+    levels=(Level.SPAN,),
     splits=("train", "valid", "test"),
     document="the text (by its hash)",
     notes=(

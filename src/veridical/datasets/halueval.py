@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from veridical.core.types import Case, Example, Judgement, Source, Turn, Verdict
+from veridical.core.types import Case, Example, Judgement, Level, Source, Turn, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.files import split_files
 from veridical.datasets.marks import locate
@@ -19,7 +19,8 @@ INFO = Info(
     title="HaluEval",
     licence="MIT",
     citation="Li et al. 2023, HaluEval: A Large-Scale Hallucination Evaluation Benchmark for Large Language Models",
-    levels=("response", "span", "pair"),
+    levels=(Level.RESPONSE, Level.SPAN),
+    pairs=True,
     splits=("general", "qa", "dialogue", "summarization"),
     document="the knowledge or document (by its hash); in general the query",
     notes=(

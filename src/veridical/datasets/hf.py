@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from veridical.core.errors import DataError, InputError, MissingExtraError, UnknownNameError
 from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Source, Verdict
+from veridical.core.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, read_rows, text_id
 
@@ -24,7 +24,7 @@ INFO = Info(
     title="Hugging Face data sets",
     licence="the set's own",
     citation="",
-    levels=("response", "span"),
+    levels=(Level.RESPONSE, Level.SPAN),
     languages=(),
     document="the `document` column, else the first source (by its hash)",
     notes=(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from veridical.core.errors import DataError, UnknownNameError
 from veridical.core.serialization import TAG, decode
-from veridical.core.types import Example
+from veridical.core.types import Example, Level
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, jsonl_rows, read_rows
 
@@ -18,7 +18,7 @@ INFO = Info(
     title="Your own examples, one JSON document a line",
     licence="yours",
     citation="",
-    levels=("response", "span", "claim", "coverage"),
+    levels=(Level.RESPONSE, Level.SPAN, Level.COVERAGE),
     languages=(),
     document="what each line says",
     notes="A file, or a folder of SPLIT.jsonl files.",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from veridical.core.errors import DataError
 from veridical.core.spans import Span, union
-from veridical.core.types import Case, Example, Judgement, Verdict
+from veridical.core.types import Case, Example, Judgement, Level, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.files import check_split
 from veridical.datasets.reading import Row, group, jsonl_rows, read_rows
@@ -20,7 +20,7 @@ INFO = Info(
     title="Mu-SHROOM",
     licence="CC BY 4.0",
     citation="Vázquez et al. 2025, SemEval-2025 Task 3: Mu-SHROOM",
-    levels=("response", "span"),
+    levels=(Level.RESPONSE, Level.SPAN),
     splits=LANGUAGES,
     languages=LANGUAGES,
     document="the Wikipedia page asked about",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from veridical.core.errors import DataError
 from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Omission, Source
+from veridical.core.types import Case, Example, Judgement, Level, Omission, Source
 from veridical.datasets import Info, OnBad
 from veridical.datasets.files import check_split
 from veridical.datasets.reading import Row, group, json_object, json_rows, read_rows
@@ -20,7 +20,7 @@ INFO = Info(
     title="Perspectrum",
     licence="CC BY-SA 4.0",
     citation="Chen et al. 2019, Seeing Things from a Different Angle: Discovering Diverse Perspectives about Claims",
-    levels=("coverage",),
+    levels=(Level.COVERAGE,),
     splits=("train", "dev", "test"),
     document="the claim (cId)",
     notes=(

@@ -9,7 +9,7 @@ from veridical.core.errors import DataError
 from veridical.core.jsonl import refuse
 from veridical.core.quotes import find_quote
 from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Omission, Source, Verdict
+from veridical.core.types import Case, Example, Judgement, Level, Omission, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.files import check_split
 from veridical.datasets.marks import locate
@@ -23,7 +23,7 @@ INFO = Info(
     licence="yours",
     citation="Chang et al. 2024, Detecting Hallucination and Coverage Errors in Retrieval Augmented Generation for "
     "Controversial Topics",
-    levels=("response", "span", "coverage"),
+    levels=(Level.RESPONSE, Level.SPAN, Level.COVERAGE),
     document="`topic`, else the question",
     notes=(
         "JSON Lines: question and arguments (perspective to texts, such as pro and con); for a labelled response also "

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Source, Verdict
+from veridical.core.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.files import check_split, one_file
 from veridical.datasets.reading import Row, group, jsonl_rows, read_rows
@@ -21,7 +21,7 @@ INFO = Info(
     licence="MIT",
     citation="Niu et al. 2024, RAGTruth: A Hallucination Corpus for Developing Trustworthy Retrieval-Augmented "
     "Language Models",
-    levels=("response", "span"),
+    levels=(Level.RESPONSE, Level.SPAN),
     splits=("train", "test"),
     document="the source (source_id)",
     notes=(

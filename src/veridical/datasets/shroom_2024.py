@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from veridical.core.errors import DataError
-from veridical.core.types import Case, Example, Judgement, Source
+from veridical.core.types import Case, Example, Judgement, Level, Source
 from veridical.datasets import Info, OnBad
 from veridical.datasets.files import check_split
 from veridical.datasets.reading import Row, group, json_rows, read_rows, text_id
@@ -19,7 +19,7 @@ INFO = Info(
     title="SHROOM 2024",
     licence="CC BY 4.0",
     citation="Mickus et al. 2024, SemEval-2024 Task 6: SHROOM",
-    levels=("response",),
+    levels=(Level.RESPONSE,),
     splits=("val", "test", "trial"),
     document="the reference text (by its hash)",
     notes=(

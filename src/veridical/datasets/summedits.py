@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from veridical.core.types import Case, Example, Judgement, Source, Verdict
+from veridical.core.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.files import split_files
 from veridical.datasets.marks import diff_spans
@@ -24,7 +24,7 @@ INFO = Info(
     licence="Apache-2.0",
     citation="Laban et al. 2023, SummEdits: Measuring LLM Ability at Factual Reasoning Through The Lens "
     "of Summarization",
-    levels=("response", "span"),
+    levels=(Level.RESPONSE, Level.SPAN),
     splits=DOMAINS,
     document="the source text (by its hash)",
     notes=(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from veridical.core.errors import DataError
 from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Source, Verdict
+from veridical.core.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.files import check_split
 from veridical.datasets.reading import Row, csv_rows, group, read_rows
@@ -20,7 +20,8 @@ INFO = Info(
     title="TofuEval",
     licence="see the publisher's repository (evaluation only)",
     citation="Tang et al. 2024, TofuEval: Evaluating Hallucinations of LLMs on Topic-Focused Dialogue Summarization",
-    levels=("response", "span"),
+    levels=(Level.RESPONSE, Level.SPAN),
+    unit="sentence",
     splits=("dev", "test"),
     document="the transcript (doc_id)",
     notes=(

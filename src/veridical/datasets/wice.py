@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from veridical.core.spans import Span
-from veridical.core.types import Case, Claim, Example, Judgement, Source, Verdict
+from veridical.core.types import Case, Claim, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.files import split_files
 from veridical.datasets.marks import align, runs
@@ -30,7 +30,8 @@ INFO = Info(
     title="WiCE: Wikipedia citation entailment",
     licence="ODC-BY",
     citation="Kamoi et al. 2023, WiCE: Real-World Entailment for Claims in Wikipedia",
-    levels=("response", "token", "span", "claim"),
+    levels=(Level.RESPONSE, Level.SPAN),
+    unit="token",
     splits=tuple(FILES),
     document="the Wikipedia article (claim_title)",
     notes=(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from veridical.core.errors import DataError
 from veridical.core.files import read_text
-from veridical.core.types import Case, Example, Judgement, Source, Verdict
+from veridical.core.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.files import check_split
 from veridical.datasets.marks import runs, tokens
@@ -20,7 +20,8 @@ INFO = Info(
     title="XSum hallucination annotations by token",
     licence="MIT (article text: BBC, for research)",
     citation="Zhou et al. 2021, Detecting Hallucinated Content in Conditional Neural Sequence Generation",
-    levels=("response", "span", "token"),
+    levels=(Level.RESPONSE, Level.SPAN),
+    unit="token",
     document="the BBC article (docid)",
     notes="One case a system and document. The line-aligned files carry \\' for an apostrophe, which is undone.",
 )

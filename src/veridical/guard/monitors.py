@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from veridical.core.detector import Detector
 from veridical.core.errors import InputError
 from veridical.core.segment import sentences
-from veridical.core.spans import Span
+from veridical.core.spans import Span, trimmed
 from veridical.core.types import Case, Verdict
 from veridical.detectors.local.logprob import Logprob
 from veridical.detectors.local.probe import Probe
-from veridical.detectors.local.word_scores import trimmed
 from veridical.models.artifact import check_base
 from veridical.models.generation import Generation
 from veridical.models.load import LocalModel

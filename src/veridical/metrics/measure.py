@@ -39,11 +39,11 @@ _DRAWN_WEIGHTS = 4_000_000  # weights of rows held at once while a ranking metri
 
 # for each level of a metric: what a detector has to score, and a data set to label; any of a set is enough
 METRIC_LEVELS: dict[str, tuple[set[Level], set[str]]] = {
-    "response": ({Level.RESPONSE, Level.SPAN}, {"response", "span", "token", "claim", "pair"}),
+    "response": ({Level.RESPONSE, Level.SPAN}, {"response", "span", "pair"}),
     "pair": ({Level.RESPONSE, Level.SPAN}, {"pair"}),
-    "token": ({Level.SPAN}, {"span", "token"}),
-    "character": ({Level.SPAN}, {"span", "token"}),
-    "span": ({Level.SPAN}, {"span", "token"}),
+    "token": ({Level.SPAN}, {"span"}),
+    "character": ({Level.SPAN}, {"span"}),
+    "span": ({Level.SPAN}, {"span"}),
     "coverage": ({Level.COVERAGE, Level.SOURCE}, {"coverage"}),
     "source": ({Level.SOURCE}, {"coverage"}),
 }
@@ -167,7 +167,7 @@ class Metric:
         """Whether it can be measured, given the `levels` that a detector scores and those that a data set labels.
 
         >>> from veridical.metrics.registry import METRICS
-        >>> METRICS["f1_sp"].fits(["response"], ["span"]), METRICS["f1"].fits(["span"], ["token"])
+        >>> METRICS["f1_sp"].fits(["response"], ["span"]), METRICS["f1"].fits(["span"], ["span"])
         (False, True)
         """
         scored, labelled = METRIC_LEVELS[self.level]

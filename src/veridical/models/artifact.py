@@ -219,15 +219,16 @@ def description(folder: str | Path, kind: str) -> dict[str, Any]:
         document = parse(read_text(path))
     except WireError as error:
         raise DataError(error.message, path=path) from None
-    name, _, number = str(document.get("veridical")).partition("/")
-    if name != "detector" or not number.isdecimal():
+    tag, _, number = str(document.get("veridical")).partition("/")
+    if tag not in ("detector", "calibrated") or not number.isdecimal():
         raise DataError("not the description of a trained detector", path=path)
     if int(number) > FORMAT:
         raise DataError(
             f"of format {number}; this Veridical reads up to {FORMAT}", path=path, hint="install a newer Veridical"
         )
-    if document.get("kind") != kind:
-        raise DataError(f"a detector of the kind {document.get('kind')!r}, not {kind!r}", path=path)
+    described = document.get("kind") if tag == "detector" else tag
+    if described != kind:
+        raise DataError(f"a detector of the kind {described!r}, not {kind!r}", path=path)
     return document
 
 

@@ -18,7 +18,7 @@ from veridical.models.sublayers import capture_sublayers
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["ProbeHead", "ProbeMonitor"]
+__all__ = ["ProbeHead", "ProbeMonitor", "check_causal"]
 
 Scores = dict[str, NDArray[np.float64]]  # by objective
 
@@ -32,6 +32,15 @@ class ProbeHead(Protocol):
     def calibrated(self, scores: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """Return scores as probabilities."""
         ...
+
+
+def check_causal(model: LocalModel) -> None:
+    """Raise `InputError` unless `model` is a causal language model, which has states while it generates."""
+    if model.kind != "causal":
+        raise InputError(
+            f"{model.name} is an encoder: it reads a text at once, not while it is generated",
+            hint="judge the whole text, or train the probe on a causal language model",
+        )
 
 
 class ProbeMonitor:
@@ -133,11 +142,7 @@ class ProbeMonitor:
         """
         import torch
 
-        if model.kind != "causal":
-            raise InputError(
-                f"{model.name} is an encoder: it reads a text at once, not while it is written",
-                hint="judge the whole text, or train the probe on a causal language model",
-            )
+        check_causal(model)
         captured: dict[int, torch.Tensor] = {}
         skip: int | None = None if pass_start is None else 0  # tokens of a pass; None: all
 

@@ -6,23 +6,27 @@ No pass of the model is needed: the activations are there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from veridical.calibration.thresholding import threshold_for_f1, threshold_for_f1_sp
 from veridical.core.errors import InputError
 from veridical.core.types import Example, Judgement
 from veridical.detectors.local.probe import judgement_of
 from veridical.metrics import UndefinedMetricError
-from veridical.metrics.calibration import threshold_for_f1
-from veridical.metrics.registry import METRICS
+from veridical.metrics.alignment import characters
+from veridical.metrics.arrays import Floats
+from veridical.metrics.measure import Metric, Project
+from veridical.metrics.registry import LABELLED_SCORES, METRICS
 from veridical.metrics.response import f1
+from veridical.metrics.spans import coverage_rows
 from veridical.probes.activations import Ids
 from veridical.probes.fitting import ScoresBySequence
-from veridical.probes.labelled_sequences import EncodedExamples, Labels
+from veridical.probes.labelled_sequences import EncodedExamples, Labels, model_tokens
 
-__all__ = ["Judged", "best_f1_each", "fit_threshold", "judgements_of", "label_score_pairs"]
+__all__ = ["Judged", "best_f1_each", "f1_sp_in_model_tokens", "fit_threshold", "judgements_of", "label_score_pairs"]
 
 Judged = list[tuple[Example, Judgement]]
 
@@ -73,17 +77,47 @@ def judgements_of(
     return judged
 
 
-def label_score_pairs(judged: Sequence[tuple[Example, Judgement]], metric: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Labels and scores, both (items,), of what `metric` ranks: responses ("roc_auc") or words ("word_roc_auc")."""
-    rows = [r for e, j in judged if (r := METRICS[metric].rows(e, j, 0.5)) is not None]
+def label_score_pairs(
+    judged: Sequence[tuple[Example, Judgement]], project: Project
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Labels and scores, both (items,), of all that `project` finds in the judgements."""
+    rows = [found for e, j in judged if (found := project(e, j, 0.5)) is not None]
     table = np.concatenate(rows) if rows else np.zeros((0, 2))
     return table[:, 0] > 0, table[:, 1]
 
 
-def fit_threshold(judged: Sequence[tuple[Example, Judgement]], objective: str) -> float:
-    """The threshold with the best F1 over words, or over responses; `InputError` where none can be fitted."""
-    metric = "roc_auc" if objective == "response" else "word_roc_auc"
+def fit_threshold(judged: Sequence[tuple[Example, Judgement]], level: str) -> float:
+    """Fit the threshold with the best F1 on the units that are measured with it.
+
+    Args:
+        judged: Labelled validation examples, each with its judgement.
+        level: "response": F1 over responses; "token": F1 over white-space tokens; "span": F1-Sp.
+
+    Raises:
+        InputError: If none can be fitted.
+    """
     try:
-        return threshold_for_f1(*label_score_pairs(judged, metric))
+        if level == "span":
+            return threshold_for_f1_sp(judged)
+        return threshold_for_f1(*label_score_pairs(judged, LABELLED_SCORES[level]))
     except UndefinedMetricError as error:
         raise InputError(f"no threshold can be fitted: {error.message}") from None
+
+
+def f1_sp_in_model_tokens(sequences: EncodedExamples) -> Metric:
+    """F1-Sp of these examples with the model's tokens as units, as in CH-Wang et al. 2024, §4.3.
+
+    `METRICS["f1_sp"]` counts white-space tokens, which are the same for every model.
+    """
+    first = dict(zip(reversed(sequences.example_of.tolist()), reversed(sequences.encoded), strict=True))
+    tokens = {sequences.examples[of].case.id: model_tokens(encoded) for of, encoded in first.items()}
+
+    def project(example: Example, judgement: Judgement, threshold: float) -> Floats | None:
+        aligned = characters(example, judgement)
+        if aligned is None or example.case.id not in tokens:
+            return None
+        units = np.array([(t.start, t.end) for t in tokens[example.case.id]], dtype=np.int64).reshape(-1, 2)
+        return coverage_rows(*aligned.spans(threshold), aligned.judged_units(units))
+
+    definition = "F1-Sp: partial credit by the model's tokens; mean over spans"
+    return replace(METRICS["f1_sp"], name="f1_sp_model_tokens", definition=definition, project=project)

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.errors import CannotJudgeError, InputError
-from veridical.core.types import GOLD_THRESHOLD, Example, Judgement, Verdict, judged_spans
+from veridical.core.spans import Span
+from veridical.core.types import GOLD_THRESHOLD, Example, judged_spans
 from veridical.datasets.consensus import majority
-from veridical.detectors.local.word_scores import trimmed
 from veridical.metrics.tokens import any_in, mask
 from veridical.models.encode import Encoded, encode
 from veridical.models.load import LocalModel
 
-__all__ = ["EncodedExamples", "Labels", "encode_examples", "labels_of", "with_token_consensus"]
+__all__ = ["EncodedExamples", "Labels", "encode_examples", "labels_of", "model_tokens", "with_token_consensus"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,24 +94,27 @@ def encode_examples(
     return EncodedExamples(examples, sequences, np.array(example_of, dtype=np.int64), tuple(skipped))
 
 
+def model_tokens(encoded: Encoded) -> list[Span]:
+    """The characters of the response that each token stands for, in order; tokens that share a character are one."""
+    tokens: list[Span] = []
+    for span in sorted(span for span in encoded.spans if span is not None):
+        if tokens and tokens[-1].overlaps(span):
+            tokens[-1] = Span(tokens[-1].start, max(tokens[-1].end, span.end))
+        else:
+            tokens.append(span)
+    return tokens
+
+
 def with_token_consensus(example: Example, encoded: Encoded) -> Example:
     """The example with a gold that is the majority of its annotators token by token (CH-Wang et al. 2024, §3.3).
 
     A token is hallucinated if more than half of the annotators mark any of it: two who mark different halves of a token
-    agree, while `datasets.consensus`, which counts characters, finds no agreement. Examples with fewer than two
-    annotators stay as they are.
+    agree then. Examples with fewer than two annotators stay as they are.
     """
     if len(example.annotations) < 2:
         return example
-    text = example.case.response
-    tokens = [inner for span in encoded.spans if span is not None and (inner := trimmed(span, text))]
-
-    def widened(annotation: Judgement) -> Judgement:
-        marks = [v for v in annotation.verdicts if v.score >= GOLD_THRESHOLD]
-        touched = {token: mark.label for mark in marks for token in tokens if token.overlaps(mark.span)}
-        return replace(annotation, verdicts=tuple(Verdict(span, 1.0, label) for span, label in touched.items()))
-
-    gold = majority([widened(annotation) for annotation in example.annotations], example.case)
+    tokens = [span for span in encoded.spans if span is not None]
+    gold = majority(example.annotations, example.case, tokens=tokens)
     return replace(example, gold=replace(gold, by=f"{gold.by}, by token"))
 
 

@@ -10,9 +10,10 @@ from veridical.core.errors import InputError, UnknownNameError
 from veridical.models.probe_heads import KINDS, OBJECTIVES
 from veridical.models.template import get_template
 
-__all__ = ["SELECTIONS", "ProbeConfig", "ProbeOptions", "TrainingConfig"]
+__all__ = ["SELECTIONS", "THRESHOLD_METRICS", "ProbeConfig", "ProbeOptions", "TrainingConfig"]
 
 SELECTIONS = ("ensemble", "best")
+THRESHOLD_METRICS = ("token_f1", "f1_sp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +112,15 @@ class TrainingConfig(ProbeConfig):
     Attributes:
         objectives: As in `ProbeConfig`; both unless others are named.
         select: "ensemble" of all sublayers, or the "best" single one on validation.
+        threshold_metric: What the threshold of token-level probes is best for on validation: "token_f1" (F1 over
+            white-space tokens) or "f1_sp".
         stream: Whether the model is run again in every epoch instead of holding its activations.
         calibrate: Whether scores are fitted to probabilities on the validation part (needs the `stats` extra).
     """
 
     objectives: tuple[str, ...] = OBJECTIVES
     select: str = "ensemble"
+    threshold_metric: str = "token_f1"
     stream: bool = False
     calibrate: bool = False
 
@@ -124,3 +128,5 @@ class TrainingConfig(ProbeConfig):
         ProbeConfig.__post_init__(self)
         if self.select not in SELECTIONS:
             raise UnknownNameError("selection", self.select, SELECTIONS)
+        if self.threshold_metric not in THRESHOLD_METRICS:
+            raise UnknownNameError("metric for a threshold", self.threshold_metric, THRESHOLD_METRICS)

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridical.calibration.calibrators import fit_platt
 from veridical.core.types import Example
 from veridical.datasets.split import FRACTIONS
 from veridical.detectors.local.probe import Head
 from veridical.detectors.local.probe_settings import HeadSettings, ProbeSettings
 from veridical.metrics import UndefinedMetricError
-from veridical.metrics.calibration import fit_platt
 from veridical.metrics.registry import METRICS
 from veridical.models.artifact import Artifact, base_of, save_artifact, versions
 from veridical.models.load import LocalModel
@@ -70,7 +70,7 @@ def train_probe(
     validation: dict[str, Any] = {}
     for objective in config.objectives:
         fitted[objective], probes, table = _fit_objective(data, objective, config)
-        heads[objective], metrics = _validate(probes, data, calibrate=config.calibrate)
+        heads[objective], metrics = _validate(probes, data, config)
         tensors |= {f"{objective}.{name}": array for name, array in probes.tensors().items()}
         validation[objective] = {**metrics, "sublayers": table}
         shown = ", ".join(f"{k} {v:.3f}" for k, v in metrics.items() if isinstance(v, float))
@@ -85,6 +85,7 @@ def train_probe(
         "seed": config.options.seed,
         "options": options,
         "token_consensus": config.token_consensus,
+        "threshold_metric": config.threshold_metric,
         "store_dtype": config.store_dtype if config.store else None,
         "versions": versions(),
     }
@@ -131,7 +132,7 @@ def _fit_objective(
     return fitted, fit_ensemble(probes, scores, data.labels, data.train, data.valid, options), table
 
 
-def _validate(probes: Probes, data: ProbeDataset, *, calibrate: bool) -> tuple[HeadSettings, dict[str, Any]]:
+def _validate(probes: Probes, data: ProbeDataset, config: TrainingConfig) -> tuple[HeadSettings, dict[str, Any]]:
     """The settings of a head and its metrics on the validation part, both in the units that the detector judges in."""
     objective = probes.objective
     ranking = "roc_auc" if objective == "response" else "word_roc_auc"
@@ -143,10 +144,11 @@ def _validate(probes: Probes, data: ProbeDataset, *, calibrate: bool) -> tuple[H
 
     judgements = judged(Head(probes, 0.5))
     calibration = None
-    if calibrate:
-        calibration = fit_platt(*label_score_pairs(judgements, ranking)).parameters()
+    if config.calibrate:
+        calibration = fit_platt(*label_score_pairs(judgements, METRICS[ranking].project)).parameters()
         judgements = judged(Head(probes, 0.5, calibration))
-    threshold = fit_threshold(judgements, objective)
+    level = METRICS["f1" if objective == "response" else config.threshold_metric].level
+    threshold = fit_threshold(judgements, level)
     settings = HeadSettings(probes.kind, list(probes.sublayers), float(probes.mix_bias), threshold, calibration)
     metrics: dict[str, Any] = {"threshold": threshold, "n": len(judgements)}
     for name in ("f1", "roc_auc") if objective == "response" else ("f1", "roc_auc", "f1_sp", "token_f1", ranking):

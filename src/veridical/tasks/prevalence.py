@@ -16,10 +16,11 @@ from veridical.core.segment import has_words, sentences
 from veridical.core.types import DEFAULT_THRESHOLD, Case, Judgement
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
+from veridical.metrics.measure import Measured
 from veridical.metrics.significance import bootstrap
 from veridical.revise.statements import statements_of
 
-__all__ = ["Audit", "Estimate", "JudgedSummaries", "Prevalence", "mean_prevalence", "prevalence"]
+__all__ = ["Audit", "JudgedSummaries", "Prevalence", "mean_prevalence", "prevalence"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +63,6 @@ class Audit:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
-    """A value with the bounds of its 95 % interval, None where there is only one summary."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class JudgedSummaries:
     """Summaries with one judgement each, by one judge, and the audit of that judge."""
 
@@ -96,10 +88,10 @@ class Prevalence:
 
     summaries: int
     claims: int
-    per_summary: Estimate | None
-    share: Estimate | None
-    per_summary_adjusted: Estimate | None = None
-    share_adjusted: Estimate | None = None
+    per_summary: Measured | None
+    share: Measured | None
+    per_summary_adjusted: Measured | None = None
+    share_adjusted: Measured | None = None
     unjudged: int = 0
     skipped: int = 0
 
@@ -164,10 +156,10 @@ def mean_prevalence(
     return Prevalence(
         len(counts),
         n_claims,
-        _estimate(lambda _: k, *settings),
-        _estimate(lambda _: np.where(np.isnan(k), np.nan, k > 0), *settings),
-        _estimate(lambda again: k * drawn.rate(again), *settings) if drawn else None,
-        _estimate(lambda again: 1 - (1 - drawn.precision(again)) ** k, *settings) if drawn else None,
+        _measure(lambda _: k, *settings),
+        _measure(lambda _: np.where(np.isnan(k), np.nan, k > 0), *settings),
+        _measure(lambda again: k * drawn.rate(again), *settings) if drawn else None,
+        _measure(lambda again: 1 - (1 - drawn.precision(again)) ** k, *settings) if drawn else None,
         n_unjudged,
         n_skipped,
     )
@@ -202,7 +194,7 @@ class _DrawnAudits:
         return np.array([[drawn[id(audit)]] for audit in self.audits])
 
 
-def _estimate(values: Callable[[bool], Floats], resamples: int, seed: int) -> Estimate:
+def _measure(values: Callable[[bool], Floats], resamples: int, seed: int) -> Measured:
     """The mean over groups of their means over questions; `values` has the *shape* (groups, questions), NaN = none."""
 
     def mean(table: Floats, weight: Floats) -> float:
@@ -217,6 +209,6 @@ def _estimate(values: Callable[[bool], Floats], resamples: int, seed: int) -> Es
         low, high = bootstrap(
             lambda weight: mean(values(True), weight), range(table.shape[1]), resamples=resamples, seed=seed
         )
-    except UndefinedMetricError:  # an interval cannot be told from one summary
-        return Estimate(point)
-    return Estimate(point, low, high)
+    except UndefinedMetricError as error:
+        return Measured(point, n=table.shape[1], note=f"no interval: {error.message}")
+    return Measured(point, low, high, table.shape[1])

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridical.calibration.calibrators import calibrator
 from veridical.core.detector import DetectorContext, DetectorInfo
 from veridical.core.errors import DataError, InputError, UnknownNameError
 from veridical.core.segment import words
@@ -28,7 +29,6 @@ from veridical.detectors.local.forced_decoding import NO_WORDS, DecodedCase, dec
 from veridical.detectors.local.probe_settings import ProbeSettings
 from veridical.detectors.local.probe_streaming import ProbeSession
 from veridical.detectors.local.word_scores import UNITS, word_verdicts
-from veridical.metrics.calibration import calibrator
 from veridical.models.artifact import DETECTOR, Artifact, check_base, load_artifact
 from veridical.models.load import READERS, LocalModel, load
 from veridical.models.monitor import ProbeMonitor

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from veridical.calibration.calibrators import calibrator
 from veridical.core.errors import DataError, InputError
-from veridical.metrics.calibration import calibrator
 from veridical.models.probe_heads import KINDS, OBJECTIVES
 from veridical.models.template import TEMPLATES
 

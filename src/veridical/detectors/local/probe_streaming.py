@@ -16,7 +16,7 @@ from veridical.detectors.local.word_scores import word_verdicts
 from veridical.models.encode import encode
 from veridical.models.generation import CachedForward, IncrementalDecoder
 from veridical.models.load import LocalModel
-from veridical.models.monitor import ProbeHead, ProbeMonitor
+from veridical.models.monitor import ProbeHead, ProbeMonitor, check_causal
 
 __all__ = ["ProbeSession"]
 
@@ -53,6 +53,7 @@ class ProbeSession:
         unit: str = "token",
         prompt_ids: Sequence[int] | None = None,
     ) -> None:
+        check_causal(model)
         self.text = ""
         self.notes: tuple[str, ...] = ()
         self.scores: dict[str, list[float]] = {objective: [] for objective in heads}

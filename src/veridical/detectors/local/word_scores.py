@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from veridical.core.segment import words
-from veridical.core.spans import Span, complement
+from veridical.core.spans import Span, complement, trimmed
 from veridical.core.types import Verdict
 
-__all__ = ["UNITS", "trimmed", "word_verdicts"]
+__all__ = ["UNITS", "word_verdicts"]
 
 UNITS = ("word", "token")
 
@@ -67,14 +67,3 @@ def _token_groups(spans: Sequence[Span]) -> list[Span]:
         else:
             groups.append(span)
     return groups
-
-
-def trimmed(span: Span, text: str) -> Span | None:
-    """`span` without the white space around it; None if there is nothing else.
-
-    >>> trimmed(Span(1, 5), "a bc d")
-    Span(start=2, end=4)
-    """
-    inner = span.of(text)
-    start = span.start + len(inner) - len(inner.lstrip())
-    return Span(start, start + len(inner.strip())) if inner.strip() else None

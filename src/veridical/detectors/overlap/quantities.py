@@ -15,6 +15,7 @@ from functools import cache, lru_cache
 from itertools import pairwise
 
 from veridical.core.stopwords import STOP_WORDS
+from veridical.core.vocabulary import MONTHS
 from veridical.detectors.overlap.stemmer import stem
 
 __all__ = ["PATTERN", "adjacent_words", "implies", "is_value", "keys", "split_compound"]
@@ -40,8 +41,6 @@ _MAGNITUDE = {
     **dict.fromkeys(("b", "bn", "billion"), 10**9),
     **dict.fromkeys(("tn", "trillion"), 10**12),
 }
-_MONTH_NAMES = "january february march april may june july august september october november december"
-_MONTHS = _MONTH_NAMES.split()
 _MONEY = {"$": "usd", "£": "gbp", "€": "eur", "¥": "jpy", "a": "aud", "c": "cad", "nz": "nzd", "hk": "hkd", "s": "sgd"}
 
 # Spellings of a unit, then what it measures and how many of the base unit it is, as exact fractions.
@@ -119,7 +118,7 @@ _WORDED = (
 _SIGN = r"""(?:(?<![^\s(\["'“‘])[-−](?=\.?[0-9]))"""
 _NUMBER = rf"(?:{_SIGN}?{_NUMERAL}|{_WORDED})"
 _UNIT = rf"(?:{_any(name.replace(' ', chr(0)) for name in _UNITS)})".replace(re.escape(chr(0)), _SP) + _END
-_MONTH = rf"(?:{_any([*_MONTHS, *(m[:3] for m in _MONTHS), 'sept'])}{_END}\.?)"
+_MONTH = rf"(?:{_any([*MONTHS, *(m[:3] for m in MONTHS), 'sept'])}{_END}\.?)"
 _YEAR = r"[12][0-9]{3}(?![0-9]|[.,:/][0-9])" + _END
 _DAY = r"(?:3[01]|[12][0-9]|0?[1-9])(?:st|nd|rd|th)?(?![0-9]|[.:/][0-9])" + _END
 _MODAL = rf"(?!(?<=may){_SP}(?:be|have|not|also|well|still|yet){_END})"  # "3 may have died" is no date
@@ -145,7 +144,7 @@ _FORMS = {
 }
 
 
-_OPENING = _any([*_CARDINAL, *_ORDINAL, *(m[:3] for m in _MONTHS), "a ", "an ", "us$", "nz$", "hk$", "a$", "c$", "s$"])
+_OPENING = _any([*_CARDINAL, *_ORDINAL, *(m[:3] for m in MONTHS), "a ", "an ", "us$", "nz$", "hk$", "a$", "c$", "s$"])
 _NAMELESS = re.sub(r"\?P<\w+>", "?:", "|".join(_FORMS.values()))
 PATTERN = rf"(?=[0-9$£€¥.−-]|{_OPENING}|[a-z]\.[a-z])(?:{_NAMELESS})"
 
@@ -255,10 +254,10 @@ def _one(key: str, *implied: str) -> Value:
 
 def _date(match: re.Match[str]) -> Value:
     named = match.groupdict()
-    month = int(named["m"]) if named["m"].isdigit() else 1 + [m[:3] for m in _MONTHS].index(named["m"][:3])
+    month = int(named["m"]) if named["m"].isdigit() else 1 + [m[:3] for m in MONTHS].index(named["m"][:3])
     day = int(re.match("[0-9]+", named["d"])[0]) if named.get("d") else None  # type: ignore[index]
     year = named.get("y")
-    less = [stem(_MONTHS[month - 1])]
+    less = [stem(MONTHS[month - 1])]
     if year:
         less += [f"n:{year}", f"d:{year}-{month}"]
     if day:

@@ -16,7 +16,7 @@ from veridical.datasets.split import content_hash
 from veridical.models.load import LocalModel
 from veridical.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
 from veridical.probes.analysis.model_size import add_best_and_ensemble
-from veridical.probes.analysis.results import Analysis, At
+from veridical.probes.analysis.results import Analysis, At, Recorder
 
 __all__ = ["analyse_context_length", "truncate_sources"]
 
@@ -54,7 +54,7 @@ def analyse_context_length(
         mean = float(tokens[np.unique(encoded.example_of)].mean())
         where: At = {"tokens": "all" if count is None else count, "tokens_read": round(mean, 1)}
         for objective in objectives_of(dataset, config):
-            add_best_and_ensemble(analysis, model, dataset, objective, where, config)
+            add_best_and_ensemble(Recorder(analysis, model, dataset, config), objective, where)
     return analysis
 
 

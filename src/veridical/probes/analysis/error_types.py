@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from veridical.bench.evaluation import Evaluation
 from veridical.core.errors import InputError
 from veridical.core.spans import subtract
 from veridical.core.types import GOLD_THRESHOLD, Example, judged_spans
 from veridical.models.load import LocalModel
 from veridical.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
 from veridical.probes.analysis.peaks import peaks_of
-from veridical.probes.analysis.results import Analysis, At, finding_of, place_of
-from veridical.probes.analysis.sublayer_probes import Evaluation, all_positive, fit_sublayers
+from veridical.probes.analysis.results import Analysis, At, Recorder, place_of
+from veridical.probes.analysis.sublayer_probes import all_positive, fit_sublayers
 
 __all__ = ["analyse_error_types", "error_types_of", "with_errors_of"]
 
@@ -46,21 +47,21 @@ def analyse_error_types(
     everything = [e for part in dataset.parts.values() for e in part]
     types = error_types_of(everything, merge or {}, by)
     analysis = Analysis("labels")
+    record = Recorder(analysis, model, dataset, config)
     for objective in objectives_of(dataset, config):
         fitted = fit_sublayers(dataset, objective, config)
         evaluations = fitted.evaluate_all()
         for name, labels in types.items():
             baseline = _restricted(all_positive(dataset, objective), labels, by)
-            if not baseline.examples:
+            if not baseline.data.examples:
                 continue
             of_type = [(subset, _restricted(evaluation, labels, by)) for subset, evaluation in evaluations]
-            errors = sum((e.gold.hallucination or 0.0) >= GOLD_THRESHOLD for e in baseline.examples)
+            errors = sum((e.gold.hallucination or 0.0) >= GOLD_THRESHOLD for e in baseline.data.examples)
             where: At = {"kind": name, "errors": errors}
             group = f"{by or 'label'}={name}"
             for subset, evaluation in (*of_type, (None, baseline)):
                 at = {**place_of(subset, objective), **where}
-                training = {} if subset is None else fitted.training
-                analysis.findings.append(finding_of("labels", at, model, training, evaluation, config, group=group))
+                record.add(at, evaluation, None if subset is None else fitted.training, group=group)
             analysis.peaks.extend(peaks_of("labels", fitted, of_type, baseline, {"kind": name}))
     return analysis
 
@@ -68,14 +69,15 @@ def analyse_error_types(
 def _restricted(evaluation: Evaluation, labels: set[str], by: str | None) -> Evaluation:
     """The evaluation on the examples of one type alone."""
     pairs = []
-    for example, judgement in zip(evaluation.examples, evaluation.judgements, strict=True):
+    for example, judgement in zip(evaluation.data.examples, evaluation.judgements, strict=True):
         if by is None:
             of_type = with_errors_of(example, labels)
         else:
             of_type = example if dict(example.group).get(by) in labels else None
         if of_type is not None:
             pairs.append((of_type, judgement))
-    return replace(evaluation, examples=[e for e, _ in pairs], judgements=[j for _, j in pairs])
+    data = replace(evaluation.data, examples=[e for e, _ in pairs])
+    return replace(evaluation, data=data, judgements=[j for _, j in pairs])
 
 
 def error_types_of(examples: Sequence[Example], merge: Mapping[str, str], by: str | None = None) -> dict[str, set[str]]:

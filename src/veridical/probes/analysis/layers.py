@@ -10,7 +10,7 @@ from dataclasses import replace
 from veridical.models.load import LocalModel
 from veridical.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
 from veridical.probes.analysis.peaks import peaks_of
-from veridical.probes.analysis.results import COMPARED, Analysis, compare, finding_of, place_of
+from veridical.probes.analysis.results import COMPARED, Analysis, Recorder, compare, place_of
 from veridical.probes.analysis.sublayer_probes import SUBLAYER_TYPES, all_positive, fit_sublayers
 
 __all__ = ["analyse_layers"]
@@ -33,18 +33,17 @@ def analyse_layers(model: LocalModel, data: str, config: AnalysisConfig) -> Anal
     """
     dataset = dataset_of(model, read_data(data, config), config)
     analysis = Analysis("layers")
+    record = Recorder(analysis, model, dataset, config)
     for objective in objectives_of(dataset, config):
         fitted = fit_sublayers(dataset, objective, config)
         evaluations = fitted.evaluate_all()
         baseline = all_positive(dataset, objective)
         for subset, evaluation in evaluations:
-            analysis.findings.append(
-                finding_of("layers", place_of(subset, objective), model, fitted.training, evaluation, config)
-            )
-        analysis.findings.append(finding_of("layers", place_of(None, objective), model, {}, baseline, config))
+            record.add(place_of(subset, objective), evaluation, fitted.training)
+        record.add(place_of(None, objective), baseline)
         analysis.peaks.extend(peaks_of("layers", fitted, evaluations, baseline, {}))
         by_type = [
-            replace(evaluation, detector=f"{subset.name}, {objective}")
+            replace(evaluation, name=f"{subset.name}, {objective}")
             for subset, evaluation in evaluations
             if subset.sublayer is None and subset.sublayer_type in SUBLAYER_TYPES
         ]

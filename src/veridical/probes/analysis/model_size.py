@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from veridical.bench.evaluation import Evaluation
 from veridical.core.errors import InputError
 from veridical.models.load import LocalModel
 from veridical.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
 from veridical.probes.analysis.peaks import peaks_of
-from veridical.probes.analysis.results import COMPARED, Analysis, At, compare, finding_of, name_of, weights_of
-from veridical.probes.analysis.sublayer_probes import ALL_POSITIVE, Evaluation, all_positive, fit_sublayers
-from veridical.probes.dataset import ProbeDataset
+from veridical.probes.analysis.results import COMPARED, Analysis, At, Recorder, compare, name_of, weights_of
+from veridical.probes.analysis.sublayer_probes import ALL_POSITIVE, all_positive, fit_sublayers
 
 __all__ = ["add_best_and_ensemble", "analyse_model_size"]
 
@@ -38,8 +38,8 @@ def analyse_model_size(models: Iterable[LocalModel], data: str, config: Analysis
         dataset = dataset_of(model, examples, config)
         where: At = {"model": name_of(model), "parameters": weights_of(model)}
         for objective in objectives_of(dataset, config):
-            ensemble = add_best_and_ensemble(analysis, model, dataset, objective, where, config)
-            ensembles.setdefault(objective, []).append(replace(ensemble, detector=f"ensemble on {name_of(model)}"))
+            ensemble = add_best_and_ensemble(Recorder(analysis, model, dataset, config), objective, where)
+            ensembles.setdefault(objective, []).append(replace(ensemble, name=f"ensemble on {name_of(model)}"))
         del model  # or two would be in memory while the next one is loaded
     if len({str(f.model["weights"]) + str(f.at["model"]) for f in analysis.findings}) < 2:
         raise InputError("one model is named", hint="size takes two or more: --model A --model B")
@@ -49,20 +49,18 @@ def analyse_model_size(models: Iterable[LocalModel], data: str, config: Analysis
     return analysis
 
 
-def add_best_and_ensemble(
-    analysis: Analysis, model: LocalModel, dataset: ProbeDataset, objective: str, where: At, config: AnalysisConfig
-) -> Evaluation:
+def add_best_and_ensemble(record: Recorder, objective: str, where: At) -> Evaluation:
     """Add what the best sublayer (by validation), the ensemble and the baseline achieve; the ensemble's evaluation."""
-    fitted = fit_sublayers(dataset, objective, config)
+    fitted = fit_sublayers(record.dataset, objective, record.config)
     evaluations = fitted.evaluate_all(by_type=False)
-    baseline, ensemble = all_positive(dataset, objective), evaluations[-1][1]
+    baseline, ensemble = all_positive(record.dataset, objective), evaluations[-1][1]
     best = fitted.best
     for name, sublayer, evaluation, training in (
         ("best sublayer", fitted.probes.sublayers[best], evaluations[best][1], fitted.training),
         ("ensemble of all", None, ensemble, fitted.training),
-        (ALL_POSITIVE, None, baseline, {}),
+        (ALL_POSITIVE, None, baseline, None),
     ):
-        at: At = {"objective": objective, **where, "view": name, "sublayer": sublayer}
-        analysis.findings.append(finding_of(analysis.name, at, model, training, evaluation, config))
+        record.add({"objective": objective, **where, "view": name, "sublayer": sublayer}, evaluation, training)
+    analysis = record.analysis
     analysis.peaks.extend(peaks_of(analysis.name, fitted, evaluations, baseline, where, types=("all",)))
     return ensemble

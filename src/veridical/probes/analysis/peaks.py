@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from veridical.bench.evaluation import Evaluation
 from veridical.datasets.split import document_of
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
@@ -20,7 +21,6 @@ from veridical.probes.analysis.results import At, Peak
 from veridical.probes.analysis.sublayer_probes import (
     METRIC_NAMES,
     SUBLAYER_TYPES,
-    Evaluation,
     ProbeSubset,
     SublayerProbes,
 )
@@ -81,14 +81,14 @@ class _Curve:
 
     def __init__(self, name: str, evaluations: Sequence[Evaluation]) -> None:
         self.metric = METRICS[name]
-        documents = [document_of(example) for example in evaluations[0].examples]
+        documents = [document_of(example) for example in evaluations[0].data.examples]
         index = {document: i for i, document in enumerate(dict.fromkeys(documents))}
         self.documents = list(index)
         self.tables: list[tuple[Floats, np.ndarray]] = []  # rows, and the document of each
         self.n = 0
         for evaluation in evaluations:
-            pairs = zip(evaluation.examples, evaluation.judgements, strict=True)
-            rows = [self.metric.rows(e, j, evaluation.threshold) for e, j in pairs]
+            pairs = zip(evaluation.data.examples, evaluation.judgements, strict=True)
+            rows = [self.metric.rows(e, j, evaluation.threshold_for(self.metric)) for e, j in pairs]
             counted = [(r, index[d]) for r, d in zip(rows, documents, strict=True) if r is not None]
             if not counted:
                 raise UndefinedMetricError(f"{name} is not defined: no case counts")
@@ -133,8 +133,8 @@ def _peak(
     above = None if floor is None or max(values) <= floor else sublayers[first_to_reach(values, floor)]
     return Peak(
         analysis="",
-        data=baseline.dataset.name,
-        data_hash=baseline.dataset.hash,
+        data=baseline.data.name,
+        data_hash=baseline.data.hash,
         objective=fitted.probes.objective,
         metric=metric,
         half="all",

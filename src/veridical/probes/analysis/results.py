@@ -10,24 +10,22 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from veridical.bench import evaluation as bench
 from veridical.bench.compare import Comparison, compare_pair, correct
+from veridical.bench.evaluation import Evaluation
 from veridical.bench.results import ResultRow
-from veridical.bench.run import row_of
-from veridical.bench.settings import Loaded
+from veridical.bench.run import result_rows
 from veridical.core.serialization import encode, read_documents
-from veridical.core.types import Level
 from veridical.metrics.registry import METRICS
 from veridical.models.artifact import base_of
 from veridical.models.load import LocalModel
 from veridical.probes.analysis.dataset import AnalysisConfig
 from veridical.probes.analysis.sublayer_probes import (
     ALL_POSITIVE,
-    LEVELS,
     METRIC_NAMES,
-    Evaluation,
     ProbeSubset,
 )
+from veridical.probes.dataset import ProbeDataset
+from veridical.probes.evaluation import f1_sp_in_model_tokens
 
 __all__ = [
     "COMPARED",
@@ -35,9 +33,9 @@ __all__ = [
     "At",
     "Finding",
     "Peak",
+    "Recorder",
     "compare",
     "encode_records",
-    "finding_of",
     "name_of",
     "place_of",
     "read_records",
@@ -126,54 +124,48 @@ def place_of(subset: ProbeSubset | None, objective: str) -> At:
     return at | {"layer": layer, "sublayer": sublayer}
 
 
-def finding_of(
-    analysis: str,
-    at: At,
-    model: LocalModel,
-    training: dict[str, Any],
-    evaluation: Evaluation,
-    config: AnalysisConfig,
-    *,
-    group: str = "",
-) -> Finding:
-    """Measure an evaluation.
+@dataclass(frozen=True, slots=True)
+class Recorder:
+    """Measures evaluations for an analysis and adds the findings to it.
 
-    Args:
-        analysis: The name of the analysis.
-        at: The finding's place in it.
+    Attributes:
+        analysis: What is added to.
         model: The base model.
-        training: How the probes were trained.
-        evaluation: The judgements.
+        dataset: The data set whose test part is evaluated.
         config: The options.
-        group: The group of examples that was judged; "" for all.
     """
-    base = {**asdict(base_of(model)), "name": name_of(model), "parameters": weights_of(model)}
-    judged = _for_bench(evaluation)
-    parts: list[Any] = [analysis, at, {k: v for k, v in base.items() if k != "name"}]
-    parts += [evaluation.dataset.hash, judged.data.split, group]
-    parts += [{k: v for k, v in training.items() if k != "seconds"}, config.resamples, config.level]
-    run_id = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
-    metrics = {name: METRICS[name] for name in METRIC_NAMES[evaluation.objective]}
-    row = row_of(run_id, judged, config.settings, metrics, group=group)
-    return Finding(analysis, at, base, training, row)
+
+    analysis: Analysis
+    model: LocalModel
+    dataset: ProbeDataset
+    config: AnalysisConfig
+
+    def add(self, at: At, evaluation: Evaluation, training: dict[str, Any] | None = None, *, group: str = "") -> None:
+        """Add a finding.
+
+        Args:
+            at: Its place in the analysis; `at["objective"]` decides what is measured.
+            evaluation: The judgements.
+            training: How the probes were trained; None for a baseline.
+            group: The group of examples that was judged; "" for all.
+        """
+        config, data, trained = self.config, evaluation.data, training or {}
+        base = {**asdict(base_of(self.model)), "name": name_of(self.model), "parameters": weights_of(self.model)}
+        parts: list[Any] = [self.analysis.name, at, {k: v for k, v in base.items() if k != "name"}]
+        parts += [data.hash, data.split, group, {k: v for k, v in trained.items() if k != "seconds"}]
+        parts += [config.resamples, config.level]
+        run_id = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+        metrics = {name: METRICS[name] for name in METRIC_NAMES[str(at["objective"])]}
+        if at["objective"] == "token":
+            metrics["f1_sp_model_tokens"] = f1_sp_in_model_tokens(self.dataset.sequences)
+        everything = range(len(data.examples))
+        (row,) = result_rows(run_id, evaluation, config.settings, metrics, [(group or None, everything)])
+        self.analysis.findings.append(Finding(self.analysis.name, at, base, trained, row))
 
 
 def compare(evaluations: Sequence[Evaluation], metric: str, config: AnalysisConfig) -> list[Comparison]:
     """The exact tests of every two evaluations, with Bonferroni's correction for their number."""
-    judged = [_for_bench(evaluation) for evaluation in evaluations]
-    return correct([compare_pair(a, b, metric, config.command) for a, b in combinations(judged, 2)])
-
-
-def _for_bench(evaluation: Evaluation) -> bench.Evaluation:
-    """An evaluation in the form that `bench` measures."""
-    dataset = evaluation.dataset
-    split = "test part" if dataset.split == "all" else f"{dataset.split}, test part"
-    data = Loaded(dataset.name, split, evaluation.examples, [], dataset.hash, (), 0)
-    level = Level(LEVELS[evaluation.objective])
-    source = "f1 on the validation part of what was trained on"
-    return bench.Evaluation(
-        evaluation.detector, (level,), data, evaluation.judgements, {level.value: evaluation.threshold}, source
-    )
+    return correct([compare_pair(a, b, metric, config.command) for a, b in combinations(evaluations, 2)])
 
 
 def encode_records(analysis: Analysis) -> str:

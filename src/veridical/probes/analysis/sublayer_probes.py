@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridical.bench.evaluation import Evaluation
+from veridical.bench.settings import Loaded
 from veridical.core.spans import Span
-from veridical.core.types import Example, Judgement, Verdict
+from veridical.core.types import Judgement, Level, Verdict
 from veridical.models.probe_heads import Probes, from_tensors
 from veridical.probes.analysis.dataset import AnalysisConfig
 from veridical.probes.dataset import ProbeDataset
@@ -20,10 +22,8 @@ from veridical.probes.fitting import ScoresBySequence, fit, fit_ensemble, scores
 
 __all__ = [
     "ALL_POSITIVE",
-    "LEVELS",
     "METRIC_NAMES",
     "SUBLAYER_TYPES",
-    "Evaluation",
     "ProbeSubset",
     "SublayerProbes",
     "all_positive",
@@ -33,7 +33,7 @@ __all__ = [
 
 SUBLAYER_TYPES = ("attention", "feed-forward")
 METRIC_NAMES = {"response": ("f1", "recall", "roc_auc"), "token": ("f1_sp", "token_f1", "word_roc_auc")}
-LEVELS = {"response": "response", "token": "span"}  # what the probes of an objective score
+METRIC_LEVELS = {"response": ("response",), "token": ("token", "span")}  # of metrics that need a threshold
 ALL_POSITIVE = "flag all"
 
 
@@ -42,35 +42,22 @@ def type_of(sublayer: int) -> str:
     return SUBLAYER_TYPES[sublayer % 2]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Evaluation:
-    """The judgements of one detector of a test part.
-
-    Attributes:
-        detector: Its name.
-        dataset: Whose test part it is.
-        objective: "token" or "response": what the detector scores.
-        examples: Those judged; all of the test part unless some were selected.
-        judgements: One per example.
-        threshold: From which score on is flagged.
-    """
-
-    detector: str
-    dataset: ProbeDataset
-    objective: str
-    examples: list[Example]
-    judgements: list[Judgement]
-    threshold: float
-
-
 def _evaluation(
-    detector: str, dataset: ProbeDataset, objective: str, judgements: Mapping[str, Judgement], threshold: float
+    detector: str,
+    dataset: ProbeDataset,
+    objective: str,
+    judgements: Mapping[str, Judgement],
+    thresholds: Mapping[str, float],
 ) -> Evaluation:
     """The evaluation on the whole test part; what has no judgement, by case id, could not be encoded."""
     examples = dataset.parts["test"]
     unread = ("it could not be read",)
     found = [judgements.get(e.case.id) or Judgement(e.case.id, detector, judged=(), notes=unread) for e in examples]
-    return Evaluation(detector, dataset, objective, examples, found, threshold)
+    split = "test part" if dataset.split == "all" else f"{dataset.split}, test part"
+    data = Loaded(dataset.name, split, examples, [], dataset.hash, (), 0)
+    level = Level.RESPONSE if objective == "response" else Level.SPAN
+    source = "f1 on the validation part of what was trained on"
+    return Evaluation(detector, (level,), data, found, thresholds, source)
 
 
 def all_positive(dataset: ProbeDataset, objective: str) -> Evaluation:
@@ -80,7 +67,7 @@ def all_positive(dataset: ProbeDataset, objective: str) -> Evaluation:
         case = example.case
         verdicts = (Verdict(Span(0, len(case.response)), 1.0),) if case.response else ()
         judgements[case.id] = Judgement(case.id, ALL_POSITIVE, 1.0, verdicts=verdicts)
-    return _evaluation(ALL_POSITIVE, dataset, objective, judgements, 0.5)
+    return _evaluation(ALL_POSITIVE, dataset, objective, judgements, dict.fromkeys(METRIC_LEVELS[objective], 0.5))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,27 +145,30 @@ class SublayerProbes:
         ensembles = [self.ensemble(t) for t in (*(SUBLAYER_TYPES if by_type else ()), "all")]
         return [*(self.single(i) for i in range(len(self.f1))), *(e for e in ensembles if e is not None)]
 
-    def threshold_of(self, subset: ProbeSubset) -> float:
-        """The threshold with the best F1 on the validation part of what the probes were fitted on."""
+    def thresholds_of(self, subset: ProbeSubset) -> dict[str, float]:
+        """The thresholds on the validation part of what the probes were fitted on, by level of a metric.
+
+        Each is the best for its metrics: F1 over responses, F1 over white-space tokens, and F1-Sp.
+        """
         scores = {i: subset.scores(self.scores[i]) for i in self.dataset.valid.tolist()}
-        objective = self.probes.objective
-        return fit_threshold(judgements_of(self.dataset.sequences, scores, objective), objective)
+        judged = judgements_of(self.dataset.sequences, scores, self.probes.objective)
+        return {level: fit_threshold(judged, level) for level in METRIC_LEVELS[self.probes.objective]}
 
     def evaluate(
-        self, subset: ProbeSubset, dataset: ProbeDataset, scores: ScoresBySequence, threshold: float
+        self, subset: ProbeSubset, dataset: ProbeDataset, scores: ScoresBySequence, thresholds: Mapping[str, float]
     ) -> Evaluation:
         """The evaluation of a subset on the test part of `dataset`, given all probes' scores of that part."""
         objective = self.probes.objective
         name = f"{self.probes.kind} {objective} probe of {self.dataset.name}, {subset.name}"
         of_subset = {i: subset.scores(scores[i]) for i in dataset.test.tolist()}
         judged = judgements_of(dataset.sequences, of_subset, objective, by=name)
-        return _evaluation(name, dataset, objective, {e.case.id: j for e, j in judged}, threshold)
+        return _evaluation(name, dataset, objective, {e.case.id: j for e, j in judged}, thresholds)
 
     def evaluate_all(self, *, by_type: bool = True) -> list[tuple[ProbeSubset, Evaluation]]:
         """The evaluations of all `subsets` on the test part of what the probes were fitted on."""
         scores = scores_of(self.dataset.states, self.dataset.test, self.probes)
         subsets = self.subsets(by_type=by_type)
-        return [(s, self.evaluate(s, self.dataset, scores, self.threshold_of(s))) for s in subsets]
+        return [(s, self.evaluate(s, self.dataset, scores, self.thresholds_of(s))) for s in subsets]
 
 
 def fit_sublayers(dataset: ProbeDataset, objective: str, config: AnalysisConfig, **about: Any) -> SublayerProbes:

@@ -17,8 +17,8 @@ from veridical.datasets.split import document_of
 from veridical.models.load import LocalModel
 from veridical.probes.activations import Ids, States
 from veridical.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
-from veridical.probes.analysis.results import Analysis, At, finding_of
-from veridical.probes.analysis.sublayer_probes import ALL_POSITIVE, all_positive, fit_sublayers
+from veridical.probes.analysis.results import Analysis, At, Recorder
+from veridical.probes.analysis.sublayer_probes import ALL_POSITIVE, SublayerProbes, all_positive, fit_sublayers
 from veridical.probes.dataset import ProbeDataset
 from veridical.probes.fitting import scores_of
 from veridical.probes.labelled_sequences import EncodedExamples, Labels
@@ -58,6 +58,7 @@ def analyse_transfer(
     datasets = {name: dataset_of(model, read_data(spec, config, name), config) for name, spec in data.items()}
     objectives = {name: objectives_of(dataset, config) for name, dataset in datasets.items()}
     analysis = Analysis("transfer")
+    records = {name: Recorder(analysis, model, dataset, config) for name, dataset in datasets.items()}
     for objective in ("response", "token"):
         usable = {name: datasets[name] for name in data if objective in objectives[name]}
         if len(usable) < 2:
@@ -69,38 +70,27 @@ def analyse_transfer(
         for name in (*usable, *(m for m in mixtures if set(m.split("+")) <= set(usable))):
             trained = training_mixture(name, usable, objective, count, config.options.seed)
             config.progress(f"{objective}: training on {len(trained.train)} responses of {name}")
-            _test_on_all(analysis, model, trained, usable, objective, config, equal=equal)
+            fitted = fit_sublayers(trained, objective, config, equal=equal)
+            _test_on_all(fitted, {test: records[test] for test in usable})
         for test, dataset in usable.items():
             at: At = {"objective": objective, "train": ALL_POSITIVE, "test": test}
             at |= {"view": ALL_POSITIVE, "sublayer": None}
-            baseline = all_positive(dataset, objective)
-            analysis.findings.append(finding_of("transfer", at, model, {}, baseline, config))
+            records[test].add(at, all_positive(dataset, objective))
     if not analysis.findings:
         raise InputError("fewer than two of the data sets have the same kind of labels", hint="responses, or spans")
     return analysis
 
 
-def _test_on_all(
-    analysis: Analysis,
-    model: LocalModel,
-    trained: ProbeDataset,
-    tests: Mapping[str, ProbeDataset],
-    objective: str,
-    config: AnalysisConfig,
-    *,
-    equal: bool,
-) -> None:
-    """Add the findings of one training set on all test parts: its best sublayer and its ensemble."""
-    fitted = fit_sublayers(trained, objective, config, equal=equal)
+def _test_on_all(fitted: SublayerProbes, records: Mapping[str, Recorder]) -> None:
+    """Add what the best sublayer and the ensemble of one training set achieve on all test parts."""
     subsets = [fitted.single(fitted.best, "best sublayer"), fitted.ensemble() or fitted.single(0, "ensemble of all")]
-    thresholds = [fitted.threshold_of(subset) for subset in subsets]
-    for name, dataset in tests.items():
-        scores = scores_of(dataset.states, dataset.test, fitted.probes)
-        for subset, threshold in zip(subsets, thresholds, strict=True):
-            at: At = {"objective": objective, "train": trained.name, "test": name}
+    with_thresholds = [(subset, fitted.thresholds_of(subset)) for subset in subsets]
+    for name, record in records.items():
+        scores = scores_of(record.dataset.states, record.dataset.test, fitted.probes)
+        for subset, thresholds in with_thresholds:
+            at: At = {"objective": fitted.probes.objective, "train": fitted.dataset.name, "test": name}
             at |= {"view": subset.name, "sublayer": subset.sublayer}
-            evaluation = fitted.evaluate(subset, dataset, scores, threshold)
-            analysis.findings.append(finding_of("transfer", at, model, fitted.training, evaluation, config))
+            record.add(at, fitted.evaluate(subset, record.dataset, scores, thresholds), fitted.training)
 
 
 def sample_documents(dataset: ProbeDataset, sequences: Ids, count: int, seed: int) -> Ids:
