@@ -94,9 +94,10 @@ class DetectorChecker:
         unsupported: dict[int, list[Span]] = {}
         for i, question in enumerate(questions):
             missing = [verdict.span for verdict in judgements[i].verdicts if verdict.score == 1.0]
-            spans = [span for span in missing if question.strict_values and _is_value_or_name(question.claim, span)]
-            if spans:
-                unsupported[i] = spans
+            for span in missing if question.strict_values else ():
+                word = span.of(question.claim).lower()
+                if word not in _NOT_VALUES if is_value(word) else is_name(question.claim, span):
+                    unsupported.setdefault(i, []).append(span)
         # "1.2 thousand" backs "1,200", and the author and year by which a source is cited count as its words
         cited = [[replace(s, text=f"{s.text}\n{s.citation or ''}") for s in cases[i].sources] for i in unsupported]
         doubtful = [replace(cases[i], sources=tuple(own)) for i, own in zip(unsupported, cited, strict=True)]
@@ -108,12 +109,6 @@ class DetectorChecker:
 
 
 _NOT_VALUES = frozenset({"one", "first", "second"})  # mostly pronouns and adverbs: "one of them", "he first went"
-
-
-def _is_value_or_name(claim: str, span: Span) -> bool:
-    """Whether the word at `span` is a number, a date or a name."""
-    word = span.of(claim).lower()
-    return word not in _NOT_VALUES if is_value(word) else is_name(claim, span)
 
 
 _MAX_QUOTED = 5  # spans quoted in one reason

@@ -1,6 +1,6 @@
 """Single-prompt judges: one question about the whole response. Baselines for `verify`.
 
-After Chwang et al. 2024, appendix C.1, and George and Stuhlmüller 2023, §2.4. No windows: a response may be backed by
+After CH-Wang et al. 2024, appendix C.1, and George and Stuhlmüller 2023, §2.4. No windows: a response may be backed by
 two windows together and by none alone, so a source that does not fit leaves the response unjudged.
 """
 

@@ -199,6 +199,16 @@ class Verify:
         citations = self._citation_verdicts(plan, claim_results, results[n_claims : n_claims + n_single])
         judgement = aggregate_claims(plan.case, self.name, claim_results, plan.split, other_verdicts=citations)
         dangling = any(verdict.label == DANGLING for verdict in citations)
+        check_usage = Usage.total(result.usage for result in results)
+        prompts = [prompt("split_claims")] if plan.split.usage else []
+        if isinstance(self.checker, LLMChecker) and check_usage:
+            prompts += self.checker.prompts
+        provenance = sorted({(f"prompt {p.name}", p.hash) for p in prompts})
+        for stage, u in (("check", check_usage), ("split", plan.split.usage)):
+            if prompts and u:
+                provenance.append(
+                    (f"stage {stage}", f"{u.calls} calls, {u.prompt_tokens} + {u.completion_tokens} tokens")
+                )
         return replace(
             judgement,
             hallucination=1.0 if dangling else judgement.hallucination,
@@ -207,7 +217,7 @@ class Verify:
             judged_sources=coverage.judged_sources,
             notes=(*judgement.notes, *coverage.notes),
             usage=Usage.total([plan.split.usage, *(result.usage for result in results)]),
-            provenance=self._provenance(plan.split, results),
+            provenance=tuple(provenance),
         )
 
     def _citation_verdicts(
@@ -231,21 +241,6 @@ class Verify:
                 reason = "the cited source does not back the claim" if result.score == 1.0 else None
                 verdicts.append(Verdict(citation, result.score, WRONG, claim, result.evidence, reason))
         return verdicts
-
-    def _provenance(self, split: Claims, results: Sequence[ClaimResult]) -> tuple[tuple[str, str], ...]:
-        """The hash of each prompt that a model was asked with, and what each stage cost."""
-        stages = {"check": Usage.total(result.usage for result in results), "split": split.usage}
-        prompts = [prompt("split_claims")] if split.usage else []
-        if isinstance(self.checker, LLMChecker) and any(result.usage for result in results):
-            prompts += self.checker.prompts
-        if not prompts:
-            return ()
-        costs = [
-            (f"stage {stage}", f"{u.calls} calls, {u.prompt_tokens} + {u.completion_tokens} tokens")
-            for stage, u in stages.items()
-            if u
-        ]
-        return (*sorted({(f"prompt {p.name}", p.hash) for p in prompts}), *costs)
 
 
 @dataclass(frozen=True, slots=True)

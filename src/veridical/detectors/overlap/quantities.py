@@ -182,7 +182,12 @@ def _read(word: str) -> Value:
         if form in ("iso", "day_month", "month_day", "month_year"):
             return _date(match)
         if form in ("clock", "hour"):
-            return _time(match)
+            hour, minute, half = int(match["h"]), int(match["min"] or 0), match["half"]
+            as_written = f"t:{hour}:{minute}"
+            if not half:
+                return _one(as_written)
+            key = f"t:{hour % 12 + (12 if half[0] == 'p' else 0)}:{minute}"
+            return _one(key) if key == as_written else _one(key, as_written)
         if form == "digits":
             return _one(word.replace("–", "-"))
         if form == "acronym":
@@ -265,16 +270,6 @@ def _date(match: re.Match[str]) -> Value:
         if year:
             less.append(f"d:{year}-{month}-{day}")
     return (less[-1],), tuple(less)
-
-
-def _time(match: re.Match[str]) -> Value:
-    hour, minute, half = int(match["h"]), int(match["min"] or 0), match["half"]
-    as_written = f"t:{hour}:{minute}"
-    if not half:
-        return _one(as_written)
-    hour = hour % 12 + (12 if half[0] == "p" else 0)
-    key = f"t:{hour}:{minute}"
-    return _one(key) if key == as_written else _one(key, as_written)
 
 
 # -------------------------------------------------------------------------------------------- other spellings
