@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from veridical.bench.journal import Journal
 from veridical.bench.settings import Loaded, Settings
-from veridical.calibration.thresholding import RULES, fit_metric_thresholds, rule
+from veridical.calibration.thresholding import fit_metric_thresholds
 from veridical.core.detector import Detector, Fittable, digest_of, fingerprint_of, info_of, thresholds_of
 from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.judging import judge, thresholds_in_force
@@ -16,7 +16,7 @@ from veridical.core.types import Example, Judgement, Level
 from veridical.detectors import load_detector
 from veridical.metrics.measure import Metric
 
-__all__ = ["RULES", "Evaluation", "evaluate", "identity", "load_all", "rule"]
+__all__ = ["Evaluation", "evaluate", "identity", "load_all"]
 
 BATCH = 64
 

@@ -150,35 +150,31 @@ def threshold_command(
     [bold]veridical train threshold verify:overlap wice:data/wice --out fitted --criterion precision@0.8[/bold]
     [bold]veridical check answer.json --detector calibrated:fitted[/bold]
     """
-    from veridical.calibration.fitting import Plan, fit_thresholds
+    from veridical.calibration.fitting import CalibrationOptions, fit_thresholds
     from veridical.cli.progress import progress_bar
+    from veridical.core.serialization import encode
     from veridical.datasets import read
     from veridical.detectors import load_detector
 
-    plan = Plan(
-        rule=options.criterion,
+    wanted = CalibrationOptions(
+        criterion=options.criterion,
         calibration=options.calibration,
         levels=tuple(parse_names(options.levels)) or None,
-        whole=options.all_data,
+        all_data=options.all_data,
         seed=options.seed,
     )
     examples = [example for spec in data for example in read(spec, options.split)]
     with progress_bar() as progress:
         loaded = load_detector(detector)
-        fitted = fit_thresholds(loaded, examples, plan, spec=detector, out=out, data=" ".join(data), progress=progress)
+        fitted = fit_thresholds(
+            loaded, examples, wanted, spec=detector, out=out, data=" ".join(data), progress=progress
+        )
     if json:
-        print_json(fitted.document())
+        sys.stdout.write(encode(fitted) + "\n")
     else:
         _print_fitted(fitted.validation)
     write_line(f"wrote {out}; use it as calibrated:{out}")
     return 0
-
-
-def print_json(document: Any) -> None:
-    """Print `document` on one line."""
-    import json
-
-    sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
 
 
 def _print_fitted(validation: dict[str, Any]) -> None:

@@ -56,7 +56,7 @@ accused acquired adopted appointed arrested assassinated attacked beat blamed bo
 conquered convinced created criticised criticized defeated defended described designed directed discovered educated
 employed established executed followed founded funded hired influenced inherited injured inspired invaded invited
 killed led left mentored murdered named nominated overthrew owned paid painted persuaded praised preceded produced
-promoted protected published purchased received recruited rejected released replaced rescued saved sent served shot
+promoted protected published purchased received recruited rejected released replaced rescued saved sent served
 signed sold succeeded sued supported taught threatened told took trained visited wrote
 """
 TRANSITIVE = tuple(_TRANSITIVE.split())
