@@ -48,7 +48,14 @@ def run(settings: Settings, known: Mapping[str, list[ResultRow]] | None = None) 
             if known and run_id in known:
                 yield known[run_id]
                 continue
-            metrics = _metrics(detector, data, settings)
+            levels = info_of(detector).levels
+            fitting = {name: metric for name, metric in METRICS.items() if metric.fits(levels, data.levels)}
+            metrics = {name: fitting[name] for name in settings.metrics or fitting if name in fitting}
+            if settings.metrics and not metrics:
+                raise InputError(
+                    f"none of the metrics {', '.join(settings.metrics)} fits {detector.name} on {data.name}",
+                    hint=f"these do: {', '.join(fitting) or 'none'}",
+                )
             groups: list[Group] = [(None, range(len(data.examples)))]
             groups += [group for key in settings.group_by for group in _groups(data.examples, key)]
             yield result_rows(run_id, evaluate(detector, data, settings), settings, metrics, groups)
@@ -108,20 +115,6 @@ def _groups(examples: Sequence[Example], key: str) -> list[Group]:
     if not groups:
         raise UnknownNameError("group", key, {name for example in examples for name, _ in example.group})
     return [(name, groups[name]) for name in sorted(groups)]
-
-
-def _metrics(detector: Detector, data: Loaded, settings: Settings) -> dict[str, Metric]:
-    levels = info_of(detector).levels
-    fits = {name: metric for name, metric in METRICS.items() if metric.fits(levels, data.levels)}
-    if settings.metrics is None:
-        return fits
-    wanted = {name: METRICS[name] for name in settings.metrics if name in fits}
-    if not wanted:
-        raise InputError(
-            f"none of the metrics {', '.join(settings.metrics)} fits {detector.name} on {data.name}",
-            hint=f"these do: {', '.join(fits) or 'none'}",
-        )
-    return wanted
 
 
 def result_rows(

@@ -142,10 +142,7 @@ def fit_thresholds(
         "examples": len(used),
         "documents": len({document_of(example) for example in used}),
         "part": "all" if options.all_data else "validation part",
-        "criterion": options.criterion,
-        "calibration": options.calibration,
-        "seed": options.seed,
-        "resamples": options.resamples,
+        **{name: getattr(options, name) for name in ("criterion", "calibration", "seed", "resamples")},
         "date": datetime.now(UTC).date().isoformat(),
         "versions": versions(),
     }
