@@ -64,6 +64,7 @@ KINDS: dict[str, Kind] = {
     "prevalence": Kind("veridical.tasks.papers:StudyRow"),
     "row": Kind("veridical.bench.results:ResultRow"),
     "comparison": Kind("veridical.bench.compare:Comparison"),
+    "statistics": Kind("veridical.datasets.stats:DataStatistics"),
     "calibrated": Kind("veridical.calibration.calibrated:FittedCalibration"),
     "finding": Kind("veridical.probes.analysis.results:Finding"),
     "peak": Kind("veridical.probes.analysis.results:Peak"),
