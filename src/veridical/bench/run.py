@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from veridical.bench.curves import curves
 from veridical.bench.evaluation import BATCH, Evaluation, evaluate, identity, load_all
@@ -134,6 +135,8 @@ def result_rows(
         groups: The name of each group (None = all examples) and the indices of its examples; default: all in one.
     """
     data = evaluation.data
+    documents = [document_of(example) for example in data.examples]
+    bootstrap: dict[str, Any] = {"resamples": settings.resamples, "seed": settings.seed, "level": settings.level}
     pairs = list(zip(data.examples, evaluation.judgements, strict=True))
     rows = {
         name: [metric.rows(example, judgement, evaluation.threshold_for(metric)) for example, judgement in pairs]
@@ -147,7 +150,7 @@ def result_rows(
             split=data.split,
             group=group,
             n=len(picked),
-            documents=len({document_of(data.examples[i]) for i in picked}),
+            documents=len({documents[i] for i in picked}),
             not_judged=sum(j.judged == () or bool(unjudged(e.case, j)) for e, j in (pairs[i] for i in picked)),
             skipped=data.skipped,
             data_hash=data.hash,
@@ -157,18 +160,14 @@ def result_rows(
                 name: measure_rows(
                     metric,
                     [rows[name][i] for i in picked],
-                    [document_of(data.examples[i]) for i in picked],
-                    resamples=settings.resamples,
-                    seed=settings.seed,
-                    level=settings.level,
+                    [documents[i] for i in picked],
+                    **bootstrap,
                 )
                 for name, metric in metrics.items()
             },
             seconds=round(evaluation.seconds * len(picked) / len(pairs), 4),
             peak_mb=_peak_mb(),
-            level=settings.level,
-            resamples=settings.resamples,
-            seed=settings.seed,
+            **bootstrap,
             command=settings.command,
             date=datetime.now(UTC).date().isoformat(),
             machine=f"{os.cpu_count()} x {platform.machine()} {sys.platform}",

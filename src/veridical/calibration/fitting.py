@@ -136,7 +136,18 @@ def fit_thresholds(
         )
     scales = {sample.level: _fit(sample, options) for sample in samples}
     validation = {sample.level.value: _figures(sample, scales[sample.level], options) for sample in samples}
-    training = {
+    fitted = FittedCalibration(
+        spec, fingerprint_of(detector), scales, _training(examples, used, options, data), validation
+    )
+    if out is not None:
+        save_calibration(fitted, out)
+    return fitted
+
+
+def _training(
+    examples: Sequence[Example], used: Sequence[Example], options: CalibrationOptions, data: str
+) -> dict[str, Any]:
+    return {
         "data": data,
         "hash": content_hash(examples),
         "examples": len(used),
@@ -146,10 +157,6 @@ def fit_thresholds(
         "date": datetime.now(UTC).date().isoformat(),
         "versions": versions(),
     }
-    fitted = FittedCalibration(spec, fingerprint_of(detector), scales, training, validation)
-    if out is not None:
-        save_calibration(fitted, out)
-    return fitted
 
 
 def _labelled_scores(
