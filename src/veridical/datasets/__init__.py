@@ -1,4 +1,4 @@
-"""Readers of labelled data in its publishers' own formats: one file a data set.
+"""Readers of labelled data in its publishers' own formats: one file per data set.
 
 An entry is a module with `INFO` and `read(path, split=None, *, on_bad=None) -> Iterator[Example]`. A row that cannot
 be read raises `DataError` with file and line; where `on_bad` is given it is called with that error instead and the

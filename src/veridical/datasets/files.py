@@ -29,13 +29,13 @@ def split_files(info: Info, path: Path, split: str | None, names: Mapping[str, s
         return [(split or (like[0] if len(like) == 1 else path.stem), path)]
     if not path.exists():
         raise DataError("no such file or folder", path=path, hint="check the path")
-    wanted = [split] if split is not None else list(names)
-    found = [(s, path / names[s]) for s in wanted if (path / names[s]).is_file()]
-    if not found:
-        hint = f"{info.name} expects {', '.join(names[s] for s in wanted[:6])} in it"
+    splits = [split] if split is not None else list(names)
+    files = [(s, path / names[s]) for s in splits if (path / names[s]).is_file()]
+    if not files:
+        hint = f"{info.name} expects {', '.join(names[s] for s in splits[:6])} in it"
         what = "any file" if split is None else f"the split {split!r}"
         raise DataError(f"a folder without {what} of {info.name}", path=path, hint=hint)
-    return found
+    return files
 
 
 def one_file(info: Info, path: Path, split: str | None, name: str) -> Path:

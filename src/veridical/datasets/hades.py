@@ -25,8 +25,8 @@ INFO = Info(
     document="the text (by its hash)",
     notes=(
         "Reference-free. Only the marked phrase is judged (1 = hallucinated). The text is as published: lower case, "
-        "tokens parted by spaces; the === marks are taken out. The published test lines have no label (-1): they are "
-        "kept, with nothing judged and a note that says where the phrase is."
+        "tokens separated by spaces; the === marks are taken out. The published test lines have no label (-1): they "
+        "are kept, with nothing judged and a note that says where the phrase is."
     ),
 )
 MARK = "==="
@@ -42,7 +42,7 @@ def _example(part: str, row: Row) -> list[Example]:
     words = row.text("replaced").split(" ")
     first, last = _ids(row, len(words))
     if not (words[first].startswith(MARK) and words[last].endswith(MARK)) or row.text("replaced").count(MARK) != 2:
-        raise row.bad(f"words {first} to {last} are not what stands between the {MARK} marks")
+        raise row.bad(f"words {first} to {last} are not what is between the {MARK} marks")
     words[first] = words[first].removeprefix(MARK)
     words[last] = words[last].removesuffix(MARK)
     response = " ".join(words)

@@ -24,8 +24,8 @@ INFO = Info(
     splits=("general", "qa", "dialogue", "summarization"),
     document="the knowledge or document (by its hash); in general the query",
     notes=(
-        "general: reference-free; where a span text does not stand in the reply word for word (annotators' remarks), "
-        "no span is marked and a note says so. The others: two examples a row, NUMBER/right and NUMBER/hallucinated, "
+        "general: reference-free; where a span text is not in the reply word for word (annotators' remarks), "
+        "no span is marked and a note says so. The others: two examples per row, NUMBER/right and NUMBER/hallucinated, "
         "labelled as a whole."
     ),
 )
@@ -70,7 +70,7 @@ def _qa(row: Row) -> list[Example]:
 
 def _dialogue(row: Row) -> list[Example]:
     pieces = re.split(r"\[(Human|Assistant)\]:", row.text("dialogue_history"))
-    turns = tuple(Turn(who, said.strip()) for who, said in zip(pieces[1::2], pieces[2::2], strict=True))
+    turns = tuple(Turn(speaker, text.strip()) for speaker, text in zip(pieces[1::2], pieces[2::2], strict=True))
     answers = {"right": row.text("right_response"), "hallucinated": row.text("hallucinated_response")}
     return _pair("dialogue", row, answers, row.text("knowledge"), history=turns)
 
@@ -90,9 +90,9 @@ def _pair(
     history: tuple[Turn, ...] = (),
 ) -> list[Example]:
     source = Source("knowledge", knowledge)
-    made: list[Example] = []
+    examples: list[Example] = []
     for version, text in answers.items():
         case = Case(f"{task}/{row.number}/{version}", text, (source,), question, history)
         gold = Judgement(case.id, "human:halueval", float(version == "hallucinated"))
-        made.append(Example(case, gold, text_id(knowledge), group(task=task, version=version)))
-    return made
+        examples.append(Example(case, gold, text_id(knowledge), group(task=task, version=version)))
+    return examples

@@ -17,7 +17,7 @@ from veridical.datasets.reading import Row, read_rows, text_id
 
 __all__ = ["COLUMNS", "INFO", "REMOTE", "read", "read_columns"]
 
-REMOTE = True  # what stands behind "hf:" need not be a path
+REMOTE = True  # what comes after "hf:" need not be a path
 COLUMNS = ("id", "response", "sources", "question", "label", "spans", "document")
 INFO = Info(
     name="hf",
@@ -39,9 +39,9 @@ INFO = Info(
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
     """The rows of "NAME_OR_FOLDER?response=…&label=…"; without `split`, of all splits in turn."""
     name, _, query = str(path).partition("?")
-    asked = dict(parse_qsl(query, keep_blank_values=True))
-    hallucinated = asked.pop("hallucinated", "1")
-    yield from read_columns(name, split, columns=asked, hallucinated=hallucinated, on_bad=on_bad)
+    columns = dict(parse_qsl(query, keep_blank_values=True))
+    hallucinated = columns.pop("hallucinated", "1")
+    yield from read_columns(name, split, columns=columns, hallucinated=hallucinated, on_bad=on_bad)
 
 
 def read_columns(
@@ -52,10 +52,18 @@ def read_columns(
     hallucinated: str = "1",
     on_bad: OnBad = None,
 ) -> Iterator[Example]:
-    """The rows of a set as examples; `columns` maps our names to the set's, one left out is called as ours.
+    """Read the rows of a set as examples.
 
-    A row whose label reads as `hallucinated` (as text) is hallucinated. Raises `MissingExtraError` without the
-    `datasets` library and `UnknownNameError` for a name of ours or a split that there is not.
+    Args:
+        name: A data set's name, or a folder.
+        split: One split; None reads all in turn.
+        columns: For any of `COLUMNS` the set's own name of it; one left out has the same name there.
+        hallucinated: The label, as text, of a hallucinated response.
+        on_bad: Gets the error of a bad row, which is then skipped; None raises it.
+
+    Raises:
+        MissingExtraError: Without the `datasets` library.
+        UnknownNameError: For a column that is not in `COLUMNS`, or a split that does not exist.
     """
     for ours in columns:
         if ours not in COLUMNS:

@@ -58,12 +58,12 @@ def _example(sources: dict[str, Row], row: Row) -> list[Example]:
 
 def _source(info: Row) -> tuple[str | None, str]:
     """The question, if there is one, and the source's text."""
-    told = info.get("source_info")
-    if isinstance(told, str):
-        return None, told
-    if isinstance(told, dict) and isinstance(told.get("passages"), str):
-        return str(told["question"]) if told.get("question") else None, told["passages"]
-    return None, json.dumps(told, ensure_ascii=False)
+    content = info.get("source_info")
+    if isinstance(content, str):
+        return None, content
+    if isinstance(content, dict) and isinstance(content.get("passages"), str):
+        return str(content["question"]) if content.get("question") else None, content["passages"]
+    return None, json.dumps(content, ensure_ascii=False)
 
 
 def _verdict(label: Row, response: str) -> Verdict:

@@ -1,4 +1,4 @@
-"""Examples divided by document, and the fingerprint of a set of examples."""
+"""Examples split by document, and the fingerprint of a set of examples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from veridical.core.types import Example
 
 __all__ = ["FRACTIONS", "content_hash", "document_of", "split_by_document"]
 
-FRACTIONS: Mapping[str, float] = {"train": 0.7, "valid": 0.1, "test": 0.2}  # D §5.1
+FRACTIONS: Mapping[str, float] = {"train": 0.7, "valid": 0.1, "test": 0.2}  # CH-Wang et al. 2024, §5.1
 
 
 def document_of(example: Example) -> str:
@@ -23,15 +23,15 @@ def document_of(example: Example) -> str:
 def split_by_document(
     examples: Iterable[Example], fractions: Mapping[str, float] = FRACTIONS, *, seed: int = 0
 ) -> dict[str, list[Example]]:
-    """The examples by split, in their order; all of a document lie in one split.
+    """The examples by split, in their order; all of a document are in one split.
 
     A document's split depends on `seed` and its name alone (SHA-256), so it stays where it is when others are added
     or the order changes. Shares are of documents and hold in the long run only. Raises `InputError` unless the
-    fractions lie in [0, 1] and sum to 1.
+    fractions are in [0, 1] and sum to 1.
     """
     if not all(0.0 <= share <= 1.0 for share in fractions.values()) or not math.isclose(sum(fractions.values()), 1.0):
         shown = ", ".join(f"{name} {share:g}" for name, share in fractions.items())
-        raise InputError(f"the fractions are {shown or 'none'}", hint="each lies in [0, 1] and they sum to 1")
+        raise InputError(f"the fractions are {shown or 'none'}", hint="each is in [0, 1] and they sum to 1")
     parts: dict[str, list[Example]] = {name: [] for name in fractions}
     for example in examples:
         parts[_part(document_of(example), fractions, seed)].append(example)

@@ -12,8 +12,10 @@ from typing import Protocol
 
 from veridical.core.decide import merge, unjudged
 from veridical.core.detector import Detector
+from veridical.core.judging import judge
 from veridical.core.spans import Span
 from veridical.core.types import Case, Evidence, Judgement, Source, Usage
+from veridical.detectors.claims.names import is_name
 from veridical.detectors.overlap.detector import Overlap
 from veridical.detectors.overlap.quantities import is_value
 
@@ -85,7 +87,7 @@ class DetectorChecker:
     def check(self, questions: Sequence[Question]) -> list[ClaimResult]:
         """One result per claim."""
         cases = [Case(f"{q.case_id}#{i}", q.claim, q.sources) for i, q in enumerate(questions)]
-        judgements = self.detector.judge(cases) if cases else []
+        judgements = judge(self.detector, cases)
         results = [_result(case, judgement) for case, judgement in zip(cases, judgements, strict=True)]
         if isinstance(self.detector, Overlap):
             strict = [i for i, question in enumerate(questions) if question.strict_values]
@@ -123,20 +125,12 @@ def _has_unsupported_value(cases: Sequence[Case], judgements: Sequence[Judgement
 
 
 _NOT_VALUES = frozenset({"one", "first", "second"})  # mostly pronouns and adverbs: "one of them", "he first went"
-_BEFORE_A_CAPITAL = frozenset('.!?…:;\n•*"“”„«»‘—–')  # what a capital letter may stand after without making a name
 
 
 def _is_value_or_name(claim: str, span: Span) -> bool:
-    """Whether the word at `span` is a number or date, or a name: in capitals, but not because it opens a sentence."""
-    word = span.of(claim)
-    if is_value(word.lower()):
-        return word.lower() not in _NOT_VALUES
-    if claim.isupper():
-        return False
-    if any(char.isupper() for char in word[1:]):  # an acronym, or "iPhone"
-        return True
-    before = claim[max(0, span.start - 8) : span.start].rstrip(" \t")
-    return word[:1].isupper() and before != "" and before[-1] not in _BEFORE_A_CAPITAL
+    """Whether the word at `span` is a number, a date or a name."""
+    word = span.of(claim).lower()
+    return word not in _NOT_VALUES if is_value(word) else is_name(claim, span)
 
 
 _MAX_QUOTED = 5  # spans quoted in one reason

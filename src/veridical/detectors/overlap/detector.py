@@ -32,7 +32,7 @@ class Overlap:
     rouge-score package with and without its stemmer, stop words kept).
 
     `hallucination` is 1 - precision over all sources together; `omission` is 1 - the least recall of a perspective
-    among the sources with `must_cover` (one without a perspective stands for itself). Each content word of the
+    among the sources with `must_cover` (one without a perspective is one of its own). Each content word of the
     response gets a verdict, 0 where a source has it and 1 otherwise; each run of left-out words gets an omission of 1.
     """
 

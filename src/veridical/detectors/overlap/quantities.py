@@ -124,7 +124,7 @@ _DAY = r"(?:3[01]|[12][0-9]|0?[1-9])(?:st|nd|rd|th)?(?![0-9]|[.:/][0-9])" + _END
 _MODAL = rf"(?!(?<=may){_SP}(?:be|have|not|also|well|still|yet){_END})"  # "3 may have died" is no date
 _AMPM = rf"(?:[ap]m{_END}|[ap]\.{_SP}?m\.?{_END})"
 
-# In the order in which they are tried; the first that fits a place is the value there.
+# In the order in which they are tried; the first that matches is the value.
 _FORMS = {
     "iso": r"(?P<y>[12][0-9]{3})[-/](?P<m>0[1-9]|1[0-2])[-/](?P<d>3[01]|[12][0-9]|0[1-9])(?![0-9])",
     "day_month": rf"(?P<d>{_DAY}){_SP}(?:of{_SP})?(?P<m>{_MONTH}){_MODAL}(?:,?{_SP}(?P<y>{_YEAR}))?",
@@ -139,7 +139,7 @@ _FORMS = {
     "ordinal_word": rf"(?:(?P<tens>{_TY})-)?(?P<word>{_any(_ORDINAL)}){_END}",
     "quantity": rf"(?P<n>{_NUMBER})(?:{_SP}|-)?(?P<unit>{_UNIT})",
     "number": rf"(?P<n>{_NUMBER}){_END}",
-    "digits": r"[0-9]+(?:[.,:/'’–-][0-9]+)*[a-z0-9]*",  # what no form above reads is compared as it stands
+    "digits": r"[0-9]+(?:[.,:/'’–-][0-9]+)*[a-z0-9]*",  # what no form above matches is compared as it is written
     "acronym": rf"[a-z]\.(?:[a-z]\.)+(?:[a-z]{_END})?|[a-z](?:\.[a-z])+{_END}",
 }
 
@@ -231,10 +231,10 @@ def _number(match: re.Match[str]) -> Value:
 def _quantity(match: re.Match[str]) -> Value:
     amount = _fraction(match["n"])
     meanings = _UNITS[re.sub(r"\s", " ", match["unit"])]
-    found = tuple(f"q:{kind}:{amount * size}" for kind, size in meanings)
+    values = tuple(f"q:{kind}:{amount * size}" for kind, size in meanings)
     if re.search("[0-9]m$", match[0]):  # "5m": five metres, or five million
-        return (either := (f"n:{amount * 10**6}", *found)), either
-    return found, (*found, f"n:{amount}")
+        return (either := (f"n:{amount * 10**6}", *values)), either
+    return values, (*values, f"n:{amount}")
 
 
 def _money(match: re.Match[str]) -> Value:
@@ -246,7 +246,7 @@ def _money(match: re.Match[str]) -> Value:
 
 def _age(match: re.Match[str]) -> Value:
     years = _fraction(match["n"])  # "a man, 23," says the same as "a 23-year-old man"
-    return (found := (f"q:month:{12 * years}", f"n:{years}")), found
+    return (either := (f"q:month:{12 * years}", f"n:{years}")), either
 
 
 def _range(match: re.Match[str]) -> Value:
@@ -282,12 +282,12 @@ def _date(match: re.Match[str]) -> Value:
 
 def _time(match: re.Match[str]) -> Value:
     hour, minute, half = int(match["h"]), int(match["min"] or 0), match["half"]
-    said = f"t:{hour}:{minute}"
+    written = f"t:{hour}:{minute}"
     if not half:
-        return _one(said)
+        return _one(written)
     hour = hour % 12 + (12 if half[0] == "p" else 0)
     key = f"t:{hour}:{minute}"
-    return _one(key) if key == said else _one(key, said)
+    return _one(key) if key == written else _one(key, written)
 
 
 def _as_it_stands(match: re.Match[str]) -> Value:

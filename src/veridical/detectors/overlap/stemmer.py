@@ -91,7 +91,7 @@ def stem(word: str) -> str:
 
 
 def _shape(word: str) -> str:
-    """`word` with every vowel as "v" and everything else as "c"; a "y" is a vowel behind a consonant."""
+    """`word` with every vowel as "v" and everything else as "c"; a "y" is a vowel after a consonant."""
     shape = ""
     for letter in word:
         vowel = letter in "aeiou" or (letter == "y" and shape[-1:] == "c")
