@@ -132,8 +132,9 @@ def _heat_map(response_map: ResponseMap, tokens: int) -> Any:
             axes.get_xticklabels()[i].set(color=COLOURS[1], fontweight="bold")
             if i == 0 or not marked[i - 1]:
                 last = next((j for j in range(i, width) if not marked[j]), width)
-                frame = {"edgecolor": "#ffffff", "facecolor": "none", "linewidth": 1.8}
-                axes.add_patch(Rectangle((i - 0.5, -0.5), last - i, height, **frame))
+                corner = (i - 0.5, -0.5)
+                frame = Rectangle(corner, last - i, height, edgecolor="#ffffff", facecolor="none", linewidth=1.8)
+                axes.add_patch(frame)
     if width < len(response_map.spans):
         axes.set_title(f"the first {width} of {len(response_map.spans)} tokens", fontsize=8, color=INK)
     axes.set_xlabel("token", color=INK)
