@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from veridical.core.detector import Detector
+from veridical.core.detector import Detector, Streaming
 from veridical.core.errors import InputError
 from veridical.core.segment import sentences
 from veridical.core.spans import Span, trimmed
@@ -55,7 +55,7 @@ def monitor_for(detector: Detector, case: Case, model: LocalModel) -> Monitor:
             return HiddenStateMonitor(detector.heads)
     if isinstance(detector, Logprob) and _place(detector.model) == _place(model.name):
         return LikelihoodMonitor(detector.score)
-    streams = hasattr(detector, "stream") and not (isinstance(detector, Probe) and detector.base().kind != "causal")
+    streams = isinstance(detector, Streaming) and not (isinstance(detector, Probe) and detector.base().kind != "causal")
     return StreamMonitor(detector, case) if streams else SentenceMonitor(detector, case)
 
 

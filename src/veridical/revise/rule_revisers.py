@@ -68,8 +68,8 @@ class Delete:
         proposed: dict[Span, tuple[str, list[str]]] = {}
         n_mixed = 0
         for statement in task.unsupported:
-            whole = overlapping_sentences(text, statement.span) or [statement.span]
-            span, replacement = Span(whole[0].start, whole[-1].end), ""
+            around = overlapping_sentences(text, statement.span) or [statement.span]
+            span, replacement = Span(around[0].start, around[-1].end), ""
             if statement.correction is not None and statement.correction.strip():
                 span, replacement = statement.span, statement.correction
             elif any(span.overlaps(supported.span) for supported in task.supported):
@@ -83,8 +83,8 @@ class Delete:
             span: ("", []) for span in union(span for span, (replacement, _) in proposed.items() if not replacement)
         }
         for span, (replacement, reasons) in sorted(proposed.items()):
-            around = next((other for other in merged if other.overlaps(span) or other.contains(span)), None)
-            merged.setdefault(around or span, (replacement, []))[1].extend(reasons)
+            deleted = next((other for other in merged if other.overlaps(span) or other.contains(span)), None)
+            merged.setdefault(deleted or span, (replacement, []))[1].extend(reasons)
         edits = tuple(
             Edit(span, new, "; ".join(dict.fromkeys(reasons))) for span, (new, reasons) in sorted(merged.items())
         )

@@ -1,4 +1,6 @@
-"""Grounded generation (summaries, dialogue, data to text; CH-Wang et al. 2024, §3): inputs, prompts, responses.
+"""Grounded generation (summaries, dialogue, data to text): inputs, prompts, a model's responses.
+
+The tasks of CH-Wang et al. 2024, §3.
 
 The prompt is a template by name (`models/template.py`), so that detectors can read a response in the very prompt that
 made it. What a model writes here is unlabelled until somebody labels it: people, or a detector under its own name.
@@ -72,27 +74,27 @@ def inputs_of(examples: Iterable[Example], template: str, *, sample: int | None 
     """The different inputs of `examples`: their cases without a response, with the prompt of `template`.
 
     Of several examples with the same prompt (E2E has some eight references to a set of attributes) the first stands for
-    all. Of the inputs `sample` are drawn by `seed`, in their order. What a group said of the old response is gone.
+    all. Of the inputs `sample` are drawn by `seed`, in their order. Groups and annotations, which belong to the old
+    response, are dropped.
     Raises `InputError` for a sample below 1, for "chat" and "raw", and if no example has a source.
     """
     if sample is not None and sample < 1:
         raise InputError(f"the sample is {sample}", hint="1 or more")
     if template in ("chat", "raw"):
         raise InputError(f"no prompt can be made with the template {template!r}", hint="a template of this program")
-    inputs: dict[str, Example] = {}
+    by_prompt: dict[str, Example] = {}
     for example in examples:
         case = replace(example.case, response="")
         prompt = render(case, template).text
-        if case.sources and prompt not in inputs:
+        if case.sources and prompt not in by_prompt:
             gold = _unlabelled(case, "not written yet")
-            inputs[prompt] = replace(example, case=replace(case, prompt=prompt), gold=gold, group=(), annotations=())
-    if not inputs:
+            by_prompt[prompt] = replace(example, case=replace(case, prompt=prompt), gold=gold, group=(), annotations=())
+    if not by_prompt:
         raise InputError("no example has a source", hint="there is nothing to write from")
-    distinct = list(inputs.values())
-    if sample is None or sample >= len(distinct):
-        return distinct
-    chosen = random.Random(f"{seed}\0sample").sample(range(len(distinct)), sample)
-    return [distinct[i] for i in sorted(chosen)]
+    inputs = list(by_prompt.values())
+    if sample is None or sample >= len(inputs):
+        return inputs
+    return [inputs[i] for i in sorted(random.Random(f"{seed}\0sample").sample(range(len(inputs)), sample))]
 
 
 def _unlabelled(case: Case, note: str) -> Judgement:
@@ -101,7 +103,7 @@ def _unlabelled(case: Case, note: str) -> Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How responses are written; by default as in CH-Wang et al. 2024, §3.1 (top-k 2, temperature 1).
+    """How responses are written: CH-Wang et al. 2024, §3.1, draw from the two likeliest tokens at temperature 1.
 
     `template` and `max_tokens` of None are the task's. A prompt has at most `max_prompt` tokens (None: what the model
     has room for). `shorten` cuts sources that do not fit at their end, in the case too; without it such an input is
@@ -142,15 +144,15 @@ def write(model: LocalModel, given: Sequence[Example], writing: Writing, *, name
 
     They are one batch. A case keeps the prompt that made its response; the gold judges nothing.
     """
-    results: list[Example | str] = []
+    outcomes: list[Example | str] = []
     ready: list[tuple[int, Example, list[int]]] = []
     for i, example in enumerate(given):
         try:
             shown, ids = _read(model, example, writing)
             ready.append((i, shown, ids))
-            results.append("not written")
+            outcomes.append("not written")
         except CannotJudgeError as error:
-            results.append(error.message)
+            outcomes.append(error.message)
     sampler = Sampler(
         [f"{writing.seed}\0{given[i].case.id}" for i, _, _ in ready],
         temperature=writing.temperature,
@@ -167,13 +169,13 @@ def write(model: LocalModel, given: Sequence[Example], writing: Writing, *, name
     for (i, shown, _), text in zip(ready, continued, strict=True):
         response = writing.task.cut(text.text.lstrip(" "))
         if not response:
-            results[i] = "the response is empty"
+            outcomes[i] = "the response is empty"
             continue
         case = replace(shown.case, id=writing.id_of(shown, name), response=response)
         cut = "" if text.finish == "stop" else f"; it breaks off after {writing.tokens} tokens"
         gold = _unlabelled(case, f"written by {name}, not labelled{cut}")
-        results[i] = replace(shown, case=case, gold=gold, group=tuple(sorted(writing.groups(name).items())))
-    return results
+        outcomes[i] = replace(shown, case=case, gold=gold, group=tuple(sorted(writing.groups(name).items())))
+    return outcomes
 
 
 def _read(model: LocalModel, example: Example, writing: Writing) -> tuple[Example, list[int]]:
@@ -209,12 +211,12 @@ def labelled(examples: Sequence[Example], detector: Detector, thresholds: Thresh
     for example, judgement in zip(examples, judgements, strict=True):
         marks = tuple(replace(v, score=1.0) for v in flagged(judgement, decide(example.case, judgement, thresholds)))
         score = judgement.hallucination
-        hallucinated = bool(marks) if judgement.verdicts or score is None else score >= thresholds.response
-        scored = judgement.verdicts or score is not None
+        wrong = bool(marks) if judgement.verdicts or score is None else score >= thresholds.response
+        is_scored = judgement.verdicts or score is not None
         notes = (*judgement.notes, f"labelled by a detector at {thresholds.span:g}, not by people")
         gold = replace(
             judgement,
-            hallucination=float(hallucinated) if scored else None,
+            hallucination=float(wrong) if is_scored else None,
             verdicts=marks,
             notes=notes,
             omission=None,
