@@ -25,7 +25,7 @@ class Settings:
     """What to run. `data` are NAME:PATH specs; `metrics` None takes all that fit the detector and the data.
 
     `sample` takes that many documents of each data set, the same ones every time for a seed. With `fit` (one of
-    `veridical.calibration.thresholding.CRITERIA`) each data set is divided by document: thresholds and detectors that
+    `veridical.calibration.thresholding.CRITERIA`) each data set is split by document: thresholds and detectors that
     learn are fitted on its validation part, and its test part alone is measured; with `fit` "none" it is, and nothing
     is fitted.
     `connection` says how detectors that ask a chat model reach it; where its budget is spent, the run stops.

@@ -109,7 +109,7 @@ def prevalence(
 
     Adjusted, a report counts as precision / recall of a hallucination, and a summary with k reports has any with the
     chance 1 - (1 - precision)^k (missed ones are not added there). The interval of an adjusted value also holds the
-    chance of the audit: its counts are resampled anew.
+    chance of the audit: its counts are resampled.
 
     Args:
         cases: The summaries.
@@ -130,7 +130,7 @@ def mean_prevalence(
 
     The bootstrap resamples questions (by the id of the case), in all groups alike. `summaries` is the number of
     questions; `claims`, `unjudged` and `skipped` are summed over the groups. Adjusted values need an audit in every
-    group; the counts of one `Audit` object are resampled once for all groups that share it.
+    group; the counts of one `Audit` object are drawn once for all groups that share it.
     """
     counts: dict[tuple[str, int], dict[int, int]] = {}  # by question, then by group
     n_claims = n_unjudged = n_skipped = 0
@@ -151,21 +151,21 @@ def mean_prevalence(
         return Prevalence(0, 0, None, None, unjudged=n_unjudged)
     k = np.array([[by_group.get(g, np.nan) for by_group in counts.values()] for g in range(len(groups))])
     audits = [group.audit for group in groups if group.audit is not None]
-    resampled = _ResampledAudits(audits, seed) if len(audits) == len(groups) else None
+    drawn = _DrawnAudits(audits, seed) if len(audits) == len(groups) else None
     settings = (resamples, seed)
     return Prevalence(
         len(counts),
         n_claims,
         _measure(lambda _: k, *settings),
         _measure(lambda _: np.where(np.isnan(k), np.nan, k > 0), *settings),
-        _measure(lambda again: k * resampled.rate(again), *settings) if resampled else None,
-        _measure(lambda again: 1 - (1 - resampled.precision(again)) ** k, *settings) if resampled else None,
+        _measure(lambda again: k * drawn.rate(again), *settings) if drawn else None,
+        _measure(lambda again: 1 - (1 - drawn.precision(again)) ** k, *settings) if drawn else None,
         n_unjudged,
         n_skipped,
     )
 
 
-class _ResampledAudits:
+class _DrawnAudits:
     """The audits' rates, as measured or as new audits of the same size might have given them; *shape* (groups, 1)."""
 
     def __init__(self, audits: Sequence[Audit], seed: int) -> None:
@@ -173,7 +173,7 @@ class _ResampledAudits:
         self.random = np.random.default_rng(seed + 1)
 
     def precision(self, again: bool) -> Floats:
-        """The precision of each group's judge; resampled `again`, or as measured."""
+        """The precision of each group's judge; drawn `again`, or as measured."""
         return self._each(
             lambda a: float(self.random.binomial(a.flagged, a.precision) if again else a.right) / a.flagged
         )
@@ -190,8 +190,8 @@ class _ResampledAudits:
         return self.precision(again) / recalls
 
     def _each(self, value: Callable[[Audit], float]) -> Floats:
-        resampled = {id(audit): value(audit) for audit in {id(audit): audit for audit in self.audits}.values()}
-        return np.array([[resampled[id(audit)]] for audit in self.audits])
+        drawn = {id(audit): value(audit) for audit in {id(audit): audit for audit in self.audits}.values()}
+        return np.array([[drawn[id(audit)]] for audit in self.audits])
 
 
 def _measure(values: Callable[[bool], Floats], resamples: int, seed: int) -> Measured:
