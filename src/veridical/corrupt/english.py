@@ -57,7 +57,7 @@ conquered convinced created criticised criticized defeated defended described de
 employed established executed followed founded funded hired influenced inherited injured inspired invaded invited
 killed led left mentored murdered named nominated overthrew owned paid painted persuaded praised preceded produced
 promoted protected published purchased received recruited rejected released replaced rescued saved sent served
-signed sold succeeded sued supported taught threatened told took trained visited wrote
+signed sold succeeded sued supported taught threatened took trained visited wrote
 """
 TRANSITIVE = tuple(_TRANSITIVE.split())
 
