@@ -202,9 +202,16 @@ class DecodingLoop:
     def _intervene(self, verdict: Verdict, *, may_retry: bool) -> Literal["changed", "stopped"] | None:
         """Act on what is flagged; None where the text goes on."""
         self._passed = verdict.span.end  # unless it is discarded
-        count = self._start_of(verdict.span)
-        if count is None:
-            return None
+        for unit in ("sentence", "word", "token") if self.unit == "sentence" else (self.unit,):
+            segments = _SEGMENT[unit](self.generation.text) if unit in _SEGMENT else []
+            start = next((s.start for s in segments if s.start <= verdict.span.start < s.end), verdict.span.start)
+            count = self.generation.token_at(start)  # the token to go back to
+            count -= unit != "token" and self.generation.is_space(count - 1)
+            accepted = count in self._positions and self._positions[count].accepted
+            if count < len(self.generation.ids) and not accepted:
+                break
+        else:
+            return None  # every candidate was accepted already
         allowed = self.usage.interventions < self.usage.budget.interventions
         self.exhausted |= not allowed
         if self.action == "stopped":
@@ -229,18 +236,6 @@ class DecodingLoop:
         if len(position.attempts) > 1:
             self._record(count, verdict, "accepted")
         return "changed" if self._accept_best(count) else None
-
-    def _start_of(self, span: Span) -> int | None:
-        """The token to go back to; None where every candidate was accepted already."""
-        for unit in ("sentence", "word", "token") if self.unit == "sentence" else (self.unit,):
-            segments = _SEGMENT[unit](self.generation.text) if unit in _SEGMENT else []
-            start = next((s.start for s in segments if s.start <= span.start < s.end), span.start)
-            count = self.generation.token_at(start)
-            count -= unit != "token" and self.generation.is_space(count - 1)
-            position = self._positions.get(count)
-            if count < len(self.generation.ids) and not (position and position.accepted):
-                return count
-        return None
 
     def _accept_best(self, count: int) -> bool:
         """Accept the best attempt at token `count`; return whether that changed the text."""

@@ -302,14 +302,12 @@ def _llama2c_tokenizer(path: Path, vocab: int) -> Any:
     for i in sorted(range(259, vocab), key=lambda i: -scores[i]):
         piece = pieces[i]
         halves = [(piece[:k], piece[k:]) for k in range(1, len(piece))]
-        merges += sorted(
-            ((a, b) for a, b in halves if a in ids and b in ids), key=lambda pair: (ids[pair[0]], ids[pair[1]])
-        )
+        pairs = [(a, b) for a, b in halves if a in ids and b in ids]
+        merges += sorted(pairs, key=lambda pair: (ids[pair[0]], ids[pair[1]]))
     built = Tokenizer(models.BPE(ids, merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     built.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    built.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-    )
+    steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    built.decoder = decoders.Sequence(steps)
     built.add_special_tokens(["<unk>", "<s>", "</s>"])
     return PreTrainedTokenizerFast(
         tokenizer_object=built, bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="</s>"

@@ -83,9 +83,9 @@ class Factored:
                 suggestion = f" It could say: {critique.suggestion}" if critique.suggestion and self.suggest else ""
                 points.append(f"- On “{' '.join(critique.statement.text.split())}”: {critique.text}{suggestion}")
             feedback.append("\n".join(points))
-        asked = [i for i, text in enumerate(feedback) if text]
-        replies = _ask_for_revisions(self.model, [tasks[i].case for i in asked], [feedback[i] for i in asked])
-        answers = dict(zip(asked, replies, strict=True))
+        to_revise = [i for i, text in enumerate(feedback) if text]
+        replies = _ask_for_revisions(self.model, [tasks[i].case for i in to_revise], [feedback[i] for i in to_revise])
+        answers = dict(zip(to_revise, replies, strict=True))
         drafts = []
         for i, task in enumerate(tasks):
             n = len(critiques[i])

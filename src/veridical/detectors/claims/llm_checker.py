@@ -60,13 +60,14 @@ def chat_messages(
         answered: (document, claim, answer) of each few-shot example.
         text: What fills the second prompt, by the name of its placeholder.
     """
-    head, tail = prompts
+    document_prompt, question_prompt = prompts
     (placeholder,) = text
     messages = []
     for example, claim, answer in answered:
-        asked = f"{fill(head, document=example)}\n\n{fill(tail, **{placeholder: claim})}"
-        messages += [Message("user", asked), Message("assistant", answer)]
-    return (*messages, Message("user", f"{fill(head, document=document)}\n\n{fill(tail, **text)}"))
+        question = f"{fill(document_prompt, document=example)}\n\n{fill(question_prompt, **{placeholder: claim})}"
+        messages += [Message("user", question), Message("assistant", answer)]
+    question = f"{fill(document_prompt, document=document)}\n\n{fill(question_prompt, **text)}"
+    return (*messages, Message("user", question))
 
 
 class LLMChecker:

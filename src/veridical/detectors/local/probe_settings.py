@@ -79,9 +79,9 @@ class ProbeSettings:
         require(loaded.template in TEMPLATES, "template", loaded.template, ", ".join(sorted(TEMPLATES)))
         for name, count in (("max_tokens", loaded.max_tokens), ("max_windows", loaded.max_windows)):
             require(count is None or count > 0, name, count, "whole numbers from 1, or null")
-        known = bool(loaded.heads) and set(loaded.heads) <= set(OBJECTIVES)
-        require(known, "heads", list(loaded.heads), " and ".join(OBJECTIVES))
-        for objective, head in loaded.heads.items():
+        heads = loaded.heads
+        require(bool(heads) and set(heads) <= set(OBJECTIVES), "heads", list(heads), " and ".join(OBJECTIVES))
+        for objective, head in heads.items():
             field, sublayers = f"heads.{objective}", head.sublayers
             require(head.kind in KINDS, f"{field}.kind", head.kind, ", ".join(KINDS))
             ascending = sublayers == sorted(set(sublayers)) and all(s >= 0 for s in sublayers)
