@@ -169,7 +169,7 @@ class Fixed:
 
 
 def test_labels_are_the_detectors_and_say_so() -> None:
-    (made,) = labelled([example(1)], Fixed(), Thresholds())  # type: ignore[arg-type]
+    (made,) = labelled([example(1)], Fixed(), Thresholds.same(0.5))  # type: ignore[arg-type]
     assert (made.gold.by, made.gold.hallucination) == ("fixed", 1.0)
     assert [(v.span, v.score) for v in made.gold.verdicts] == [(Span(0, 2), 1.0)]
     assert made.gold.notes == ("n", "labelled by a detector at 0.5, not by people")

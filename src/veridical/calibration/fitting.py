@@ -136,23 +136,27 @@ def fit_thresholds(
         )
     scales = {sample.level: _fit(sample, options) for sample in samples}
     validation = {sample.level.value: _figures(sample, scales[sample.level], options) for sample in samples}
-    training = {
+    fitted = FittedCalibration(
+        spec, fingerprint_of(detector), scales, _training(examples, used, options, data), validation
+    )
+    if out is not None:
+        save_calibration(fitted, out)
+    return fitted
+
+
+def _training(
+    examples: Sequence[Example], used: Sequence[Example], options: CalibrationOptions, data: str
+) -> dict[str, Any]:
+    return {
         "data": data,
         "hash": content_hash(examples),
         "examples": len(used),
         "documents": len({document_of(example) for example in used}),
         "part": "all" if options.all_data else "validation part",
-        "criterion": options.criterion,
-        "calibration": options.calibration,
-        "seed": options.seed,
-        "resamples": options.resamples,
+        **{name: getattr(options, name) for name in ("criterion", "calibration", "seed", "resamples")},
         "date": datetime.now(UTC).date().isoformat(),
         "versions": versions(),
     }
-    fitted = FittedCalibration(spec, fingerprint_of(detector), scales, training, validation)
-    if out is not None:
-        save_calibration(fitted, out)
-    return fitted
 
 
 def _labelled_scores(

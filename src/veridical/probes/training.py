@@ -1,6 +1,6 @@
 """Probes trained on a model's hidden states and labelled cases, as an artifact that the detector `probe` loads.
 
-CH-Wang et al. 2024, §4 and §5.1: forced decoding, a probe for each sublayer, the best one or a logistic regression over
+CH-Wang et al. 2024, §4 and §5.1: teacher forcing, a probe for each sublayer, the best one or a logistic regression over
 all of them once they are frozen, thresholds by F1 on the validation part.
 """
 

@@ -18,9 +18,9 @@ from veridical.core.detector import Detector
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.judging import judge
 from veridical.core.segment import sentences
-from veridical.core.types import Case, Example, Judgement, Source, Thresholds
+from veridical.core.types import Case, Example, Judgement, Thresholds
 from veridical.models.encode import Encoded, encode
-from veridical.models.generation import Generated, generate
+from veridical.models.generation import generate
 from veridical.models.load import LocalModel
 from veridical.models.sampling import Sampler
 from veridical.models.template import Template, get_template, render
@@ -167,50 +167,42 @@ def write(model: LocalModel, given: Sequence[Example], writing: Writing, *, name
         is_complete=lambda text: writing.task.ends(text.lstrip(" ")),
     )
     for (i, shown, _), text in zip(ready, continued, strict=True):
-        outcomes[i] = _written(shown, text, writing, name)
+        response = writing.task.cut(text.text.lstrip(" "))
+        if not response:
+            outcomes[i] = "the response is empty"
+            continue
+        case = replace(shown.case, id=writing.id_of(shown, name), response=response)
+        cut = "" if text.finish == "stop" else f"; it breaks off after {writing.tokens} tokens"
+        gold = _unlabelled(case, f"written by {name}, not labelled{cut}")
+        outcomes[i] = replace(shown, case=case, gold=gold, group=tuple(sorted(writing.groups(name).items())))
     return outcomes
 
 
 def _read(model: LocalModel, example: Example, writing: Writing) -> tuple[Example, list[int]]:
     """The input as the model is shown it, and its tokens."""
-    room = model.max_positions - writing.tokens
-    room = room if writing.max_prompt is None else min(room, writing.max_prompt)
+    limit = model.max_positions - writing.tokens
+    limit = limit if writing.max_prompt is None else min(limit, writing.max_prompt)
     template = get_template(writing.prompt)
     # a token holds a space and the word behind it: the space before the response is the response's to write
     open_ended = replace(template, text=re.sub(r" +\{response\}$", "{response}", template.text))
-    windows = _encoded(model, example.case, open_ended, room)
+    windows = _encoded(model, example.case, open_ended, limit)
     if (len(windows) > 1 or windows[0].notes) and writing.shorten:
-        example = replace(example, case=_shortened(example.case, windows[0]))
-        example = replace(example, case=replace(example.case, prompt=render(example.case, template).text))
-        windows = _encoded(model, example.case, open_ended, room)
+        ends: dict[str, int] = {}  # of each source, as far as the window shows it; others are left out
+        for _, source_id, span in windows[0].source_spans:
+            ends[source_id] = max(ends.get(source_id, 0), span.end)
+        sources = tuple(replace(s, text=s.text[: ends[s.id]]) for s in example.case.sources if s.id in ends)
+        case = replace(example.case, sources=sources)
+        example = replace(example, case=replace(case, prompt=render(case, template).text))
+        windows = _encoded(model, example.case, open_ended, limit)
     if len(windows) > 1 or windows[0].notes:
         raise CannotJudgeError("the prompt does not fit into the model")
     return example, list(windows[0].ids[: windows[0].response_start])
 
 
-def _encoded(model: LocalModel, case: Case, template: Template, room: int) -> list[Encoded]:
-    if room < 1:
+def _encoded(model: LocalModel, case: Case, template: Template, limit: int) -> list[Encoded]:
+    if limit < 1:
         raise InputError(f"{model.name} reads {model.max_positions} tokens at once", hint="a smaller --max-tokens")
-    return encode(model, case, template, max_tokens=room, max_windows=1)
-
-
-def _shortened(case: Case, window: Encoded) -> Case:
-    """`case` with of each source only what the window shows; sources it does not show are left out."""
-    ends: dict[str, int] = {}
-    for _, id, span in window.source_spans:
-        ends[id] = max(ends.get(id, 0), span.end)
-    sources: list[Source] = [replace(s, text=s.text[: ends[s.id]]) for s in case.sources if s.id in ends]
-    return replace(case, sources=tuple(sources))
-
-
-def _written(shown: Example, text: Generated, writing: Writing, name: str) -> Example | str:
-    response = writing.task.cut(text.text.lstrip(" "))
-    if not response:
-        return "the response is empty"
-    case = replace(shown.case, id=writing.id_of(shown, name), response=response)
-    short = "" if text.finish == "stop" else f"; it breaks off after {writing.tokens} tokens"
-    gold = _unlabelled(case, f"written by {name}, not labelled{short}")
-    return replace(shown, case=case, gold=gold, group=tuple(sorted(writing.groups(name).items())))
+    return encode(model, case, template, max_tokens=limit, max_windows=1)
 
 
 def labelled(examples: Sequence[Example], detector: Detector, thresholds: Thresholds) -> Iterator[Example]:

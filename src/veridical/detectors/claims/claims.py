@@ -68,7 +68,7 @@ def split_by_model(
             if aligned.claims:
                 splits.append(replace(aligned, usage=reply.usage))
                 continue
-            problem = "no claim of its list is about the response" if items else "the reply is no list"
+            problem = "no claim of its list is about the response" if items else "the reply is not a list"
         note = f"not split into claims ({problem}): each sentence is one"
         splits.append(replace(sentence_claims(case.response, cited=cited), notes=(note,), usage=reply.usage))
     return splits

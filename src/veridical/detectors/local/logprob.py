@@ -1,7 +1,7 @@
 """How likely a local language model finds the response, given its sources: the length-normalised log-probability.
 
 After Seq-Logprob, the model-uncertainty baseline of CH-Wang et al. 2024, §5.2. The response is not generated but scored
-by forced decoding. It works without sources, too; then it says how likely the text is in itself. With an
+by teacher forcing. It works without sources, too; then it says how likely the text is in itself. With an
 encoder-decoder that was trained to summarise it is what Yuan et al. 2021 call BARTScore.
 """
 

@@ -1,6 +1,6 @@
 """Probes on a local language model's hidden states, offline and while the model is still writing.
 
-CH-Wang et al. 2024. The artifact comes from `veridical train probe`. A response is read by forced decoding, whoever
+CH-Wang et al. 2024. The artifact comes from `veridical train probe`. A response is scored by teacher forcing, whoever
 wrote it; where the base model itself writes it, `attach` monitors its forward passes and `stream` runs them.
 """
 

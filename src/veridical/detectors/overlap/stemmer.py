@@ -2,7 +2,7 @@
 
 Porter, "An algorithm for suffix stripping", Program 14(3), 1980; the extensions (irregular forms, "-ies" and "-ied" of
 four letters, "-y" after a consonant only, "-alli", "-fulli", "-logi") are those of NLTK's NLTK_EXTENSIONS mode. It is
-written anew, because the base install holds no NLTK; the tests compare the two word by word.
+written here, because the base install holds no NLTK; the tests compare the two word by word.
 """
 
 from __future__ import annotations
