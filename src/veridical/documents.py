@@ -124,11 +124,21 @@ def read_cases(path: Path, *, max_bytes: int = MAX_BYTES) -> Iterator[Case]:
 def _numbered_cases(path: Path, max_bytes: int) -> Iterator[tuple[int, Case]]:
     lines = read_lines(path, max_bytes=max_bytes)
     first = next(lines, None)
-    if first is not None and _spans_lines(first.text):
-        yield from _whole("\n".join(line.text for line in chain([first], lines)), path)
+    if first is None or not _spans_lines(first.text):
+        for line in chain([first] if first else [], lines):
+            yield line.number, _case(line.text, path, line.number)
         return
-    for line in chain([first] if first else [], lines):
-        yield line.number, _case(line.text, path, line.number)
+    try:
+        value = json.loads("\n".join(line.text for line in chain([first], lines)))
+    except ValueError as error:
+        at = getattr(error, "lineno", None)
+        raise DataError(f"not JSON: {getattr(error, 'msg', error)}", path=path, line=at) from None
+    except RecursionError:
+        raise DataError("the JSON is nested too deeply", path=path) from None
+    for number, item in enumerate(value if isinstance(value, list) else [value], 1):
+        if not isinstance(item, dict):
+            raise DataError(f"item {number} is not a JSON object", path=path, hint="a case is an object")
+        yield number, _case(item, path, number)
 
 
 def _spans_lines(line: str) -> bool:
@@ -142,20 +152,6 @@ def _spans_lines(line: str) -> bool:
     except RecursionError:
         return False
     return False
-
-
-def _whole(text: str, path: Path) -> Iterator[tuple[int, Case]]:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        line = getattr(error, "lineno", None)
-        raise DataError(f"not JSON: {getattr(error, 'msg', error)}", path=path, line=line) from None
-    except RecursionError:
-        raise DataError("the JSON is nested too deeply", path=path) from None
-    for number, item in enumerate(value if isinstance(value, list) else [value], 1):
-        if not isinstance(item, dict):
-            raise DataError(f"item {number} is not a JSON object", path=path, hint="a case is an object")
-        yield number, _case(item, path, number)
 
 
 def _case(document: Any, path: Path, number: int) -> Case:

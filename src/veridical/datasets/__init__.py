@@ -120,10 +120,12 @@ def table() -> str:
     ]
     for name in DATASETS:
         info = load_reader(name).INFO
+        unit = f" ({info.unit})" if info.unit else ""
+        labels = [f"{level}{unit}" if level is Level.SPAN else str(level) for level in info.levels]
         cells = (
             f"`{name}`",
             f"{info.title} ({info.citation})" if info.citation else info.title,
-            _labels(info),
+            ", ".join([*labels, "pair"] if info.pairs else labels) or "none",
             ", ".join(f"`{split}`" for split in info.splits) or "-",
             ", ".join(info.languages) or "any",
             info.document,
@@ -131,10 +133,3 @@ def table() -> str:
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def _labels(info: Info) -> str:
-    """What is labelled, such as "response, span (token)"."""
-    unit = f" ({info.unit})" if info.unit else ""
-    labels = [f"{level}{unit}" if level is Level.SPAN else str(level) for level in info.levels]
-    return ", ".join([*labels, "pair"] if info.pairs else labels) or "none"

@@ -43,20 +43,19 @@ def _example(row: Row) -> list[Example]:
     marked = row.row("annotations")
     if not marked.values:
         raise row.bad("'annotations' is empty", hint="an object of annotator to marked text")
-    people = tuple(_annotator(marked, name, case) for name in marked.values)
+    people: list[Judgement] = []
+    for name in marked.values:
+        try:
+            spans, end = parse_chevrons(case.response, marked.text(name))
+        except InputError as error:
+            raise marked.bad(f"{name}: {error.message}") from None
+        verdicts = tuple(Verdict(span, 1.0) for span in spans)
+        judged = (Span(0, end),) if case.response[end:].strip() else None
+        notes = () if judged is None else (f"only the first {end} characters were annotated",)
+        person = f"human:{name}"
+        people.append(Judgement(case.id, person, float(bool(spans)), verdicts=verdicts, judged=judged, notes=notes))
     document = row.optional("document") or (text_id(sources[0].text) if sources else None)
-    return [Example(case, majority(people, case), document, group(task=row.optional("task")), people)]
-
-
-def _annotator(marked: Row, name: str, case: Case) -> Judgement:
-    try:
-        spans, end = parse_chevrons(case.response, marked.text(name))
-    except InputError as error:
-        raise marked.bad(f"{name}: {error.message}") from None
-    verdicts = tuple(Verdict(span, 1.0) for span in spans)
-    judged = (Span(0, end),) if case.response[end:].strip() else None
-    notes = () if judged is None else (f"only the first {end} characters were annotated",)
-    return Judgement(case.id, f"human:{name}", float(bool(spans)), verdicts=verdicts, judged=judged, notes=notes)
+    return [Example(case, majority(people, case), document, group(task=row.optional("task")), tuple(people))]
 
 
 def parse_chevrons(response: str, marked: str) -> tuple[list[Span], int]:

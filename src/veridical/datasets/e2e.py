@@ -65,18 +65,15 @@ def _example(part: str, row: Row) -> list[Example]:
         for source, slot in zip(sources, original, strict=True)
     )
     added = [slot for slot in corrected if slot not in original]
-    verdicts, notes = _marked(response, added)
-    left_out = float(any(o.score for o in omissions))
-    gold = Judgement(case.id, "human:e2e", float(bool(added)), left_out, verdicts, omissions, notes=notes)
-    return [Example(case, gold, row.text("orig_mr"), group(fixed=row.text("fixed"), part=part))]
-
-
-def _marked(response: str, added: list[tuple[str, str]]) -> tuple[tuple[Verdict, ...], tuple[str, ...]]:
-    """A verdict on the first occurrence of each added value; none, and a note, if one is not there verbatim."""
     verdicts: list[Verdict] = []
+    notes: tuple[str, ...] = ()
     for name, value in added:
         match = re.search(rf"(?<!\w){re.escape(value)}(?!\w)", response, re.IGNORECASE)
-        if match is None:
-            return (), (f"the value of the added slot {name}[{value}] does not stand in the text",)
+        if match is None:  # then no value is marked
+            verdicts = []
+            notes = (f"the value of the added slot {name}[{value}] does not stand in the text",)
+            break
         verdicts.append(Verdict(Span(*match.span()), 1.0, f"{name}[{value}]"))
-    return tuple(verdicts), ()
+    left_out = float(any(o.score for o in omissions))
+    gold = Judgement(case.id, "human:e2e", float(bool(added)), left_out, tuple(verdicts), omissions, notes=notes)
+    return [Example(case, gold, row.text("orig_mr"), group(fixed=row.text("fixed"), part=part))]

@@ -47,29 +47,23 @@ def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None
 
 def _case(row: Row) -> Case:
     papers = row.rows("papers")
-    keys = [_citation_key(paper) for paper in papers]
+    keys: list[tuple[str, object]] = []  # the first author's last name and the year; the id where one is missing
+    for paper in papers:
+        authors, year = _authors(paper), _year(paper)
+        keys.append((authors[0].split()[-1].casefold(), year) if authors and year else (paper.name("id"), None))
     sources = []
     for i, paper in enumerate(papers):
         letter = chr(ord("a") + keys[:i].count(keys[i])) if keys.count(keys[i]) > 1 else ""
-        parts = (" ".join(paper.text("title").split()), paper.text("summary", blank=True))
+        title = " ".join(paper.text("title").split())
+        parts = (title, paper.text("summary", blank=True))
         text = "\n\n".join(part for part in parts if part.strip())
-        sources.append(Source(paper.name("id"), text, citation=_citation(paper, letter)))
+        authors, year = _authors(paper), _year(paper)
+        cited = title
+        if authors:
+            cited = " and ".join(authors) if len(authors) < 3 else f"{authors[0]} et al."
+        citation = f"{cited}, {year}{letter}" if year else cited
+        sources.append(Source(paper.name("id"), text, citation=citation))
     return Case(f"fave/{row.number}", "", tuple(sources), question=row.text("query"))
-
-
-def _citation(paper: Row, letter: str) -> str:
-    authors, year = _authors(paper), _year(paper)
-    if not authors:
-        who = " ".join(paper.text("title").split())
-    else:
-        who = " and ".join(authors) if len(authors) < 3 else f"{authors[0]} et al."
-    return f"{who}, {year}{letter}" if year else who
-
-
-def _citation_key(paper: Row) -> tuple[str, object]:
-    """What a citation tells of a paper: the first author's last name and the year; its id where that tells nothing."""
-    authors, year = _authors(paper), _year(paper)
-    return (authors[0].split()[-1].casefold(), year) if authors and year else (paper.name("id"), None)
 
 
 def _authors(paper: Row) -> list[str]:

@@ -50,21 +50,19 @@ def _example(row: Row) -> list[Example]:
     people = sorted({name for sentence in labels for name in sentence.values})
     if not people:
         raise row.bad("no annotator labels any sentence")
-    annotations = tuple(_annotator(case, name, spans, labels) for name in people)
+    annotations: list[Judgement] = []
+    for name in people:
+        verdicts: list[Verdict] = []
+        judged: list[Span] = []  # sentences that the annotator gave no label are not judged
+        for span, sentence in zip(spans, labels, strict=True):
+            types = sentence.texts(name) if name in sentence.values else []
+            if types:
+                judged.append(span)
+            errors = sorted(set(types) - {"NoE"})
+            if errors:
+                verdicts.append(Verdict(span, 1.0, "+".join(errors)))
+        partly = tuple(judged) if len(judged) < len(spans) else None
+        score = float(bool(verdicts))
+        annotations.append(Judgement(case.id, f"human:{name}", score, verdicts=tuple(verdicts), judged=partly))
     groups = group(system=model, part=row.optional("split"))
-    return [Example(case, majority(annotations, case), document, groups, annotations)]
-
-
-def _annotator(case: Case, name: str, spans: list[Span], labels: list[Row]) -> Judgement:
-    """One annotator's sentences; those that they gave no label are not judged."""
-    verdicts: list[Verdict] = []
-    judged: list[Span] = []
-    for span, sentence in zip(spans, labels, strict=True):
-        types = sentence.texts(name) if name in sentence.values else []
-        if types:
-            judged.append(span)
-        errors = sorted(set(types) - {"NoE"})
-        if errors:
-            verdicts.append(Verdict(span, 1.0, "+".join(errors)))
-    partly = tuple(judged) if len(judged) < len(spans) else None
-    return Judgement(case.id, f"human:{name}", float(bool(verdicts)), verdicts=tuple(verdicts), judged=partly)
+    return [Example(case, majority(annotations, case), document, groups, tuple(annotations))]

@@ -68,18 +68,16 @@ def _example(row: Row) -> list[Example]:
     spans = row.values.get("annotations") or {}
     if not isinstance(spans, dict):
         raise row.bad("'annotations' is not an object of annotators")
-    people = tuple(_annotator(row, case, name, pairs) for name, pairs in spans.items())
+    people: list[Judgement] = []
+    for name, pairs in spans.items():
+        if not isinstance(pairs, list):
+            raise row.bad(f"the spans of {name!r} are not a list")
+        marked = union(_span(row, pair, response, clip=True) for pair in pairs)
+        verdicts = tuple(Verdict(span, 1.0) for span in marked)
+        people.append(Judgement(case.id, f"human:{name}", float(bool(marked)), verdicts=verdicts))
     document = row.optional("wikipedia_url") or case.question
     groups = group(language=row.text("lang").lower(), model=row.text("model_id"))
-    return [Example(case, gold, document, groups, people)]
-
-
-def _annotator(row: Row, case: Case, name: str, pairs: object) -> Judgement:
-    if not isinstance(pairs, list):
-        raise row.bad(f"the spans of {name!r} are not a list")
-    marked = union(_span(row, pair, case.response, clip=True) for pair in pairs)
-    verdicts = tuple(Verdict(span, 1.0) for span in marked)
-    return Judgement(case.id, f"human:{name}", float(bool(marked)), verdicts=verdicts)
+    return [Example(case, gold, document, groups, tuple(people))]
 
 
 def _span(row: Row, pair: object, text: str, *, clip: bool = False) -> Span:

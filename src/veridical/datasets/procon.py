@@ -70,20 +70,18 @@ def _example(row: Row) -> list[Example]:
     spans = locate(case.response, row.texts("hallucinated"))
     if spans is None:
         raise row.bad("a quote in 'hallucinated' is not in the response")
-    omissions = tuple(_omission(item, case) for item in row.rows("omitted"))
+    omissions: list[Omission] = []
+    for item in row.rows("omitted"):
+        source = next((s for s in case.sources if s.id == item.text("source")), None)
+        if source is None:
+            raise item.bad(f"there is no argument {item.text('source')!r}", hint=", ".join(s.id for s in case.sources))
+        quote = item.text("quote") if "quote" in item.values else source.text
+        span = Span(0, len(source.text)) if quote == source.text else find_quote(source.text, quote)
+        if span is None:
+            raise item.bad(f"the quote {quote[:40]!r} is not in argument {source.id!r}")
+        omissions.append(Omission(source.id, span, 1.0))
     verdicts = tuple(Verdict(span, 1.0) for span in spans)
     scores = float(bool(spans)), float(bool(omissions))
-    gold = Judgement(case.id, "human:annotator", *scores, verdicts, omissions)
+    gold = Judgement(case.id, "human:annotator", *scores, verdicts, tuple(omissions))
     document = row.optional("topic") or case.question
     return [Example(case, gold, document, group(kind=row.optional("kind")))]
-
-
-def _omission(item: Row, case: Case) -> Omission:
-    source = next((s for s in case.sources if s.id == item.text("source")), None)
-    if source is None:
-        raise item.bad(f"there is no argument {item.text('source')!r}", hint=", ".join(s.id for s in case.sources))
-    quote = item.text("quote") if "quote" in item.values else source.text
-    span = Span(0, len(source.text)) if quote == source.text else find_quote(source.text, quote)
-    if span is None:
-        raise item.bad(f"the quote {quote[:40]!r} is not in argument {source.id!r}")
-    return Omission(source.id, span, 1.0)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 
 from veridical.core.errors import InputError
 from veridical.core.serialization import encode
@@ -33,21 +35,13 @@ def split_by_document(
         shown = ", ".join(f"{name} {share:g}" for name, share in fractions.items())
         raise InputError(f"the fractions are {shown or 'none'}", hint="each is in [0, 1] and they sum to 1")
     parts: dict[str, list[Example]] = {name: [] for name in fractions}
-    for example in examples:
-        parts[_part(document_of(example), fractions, seed)].append(example)
-    return parts
-
-
-def _part(document: str, fractions: Mapping[str, float], seed: int) -> str:
-    digest = hashlib.sha256(f"{seed}\0{document}".encode("utf-8", "surrogatepass")).digest()
-    at = int.from_bytes(digest[:8], "big") / 2**64
-    bound = 0.0
     usable = [name for name, share in fractions.items() if share > 0.0]
-    for name in usable:
-        bound += fractions[name]
-        if at < bound:
-            return name
-    return usable[-1]  # rounding of the sum
+    bounds = list(accumulate(fractions[name] for name in usable))
+    for example in examples:
+        digest = hashlib.sha256(f"{seed}\0{document_of(example)}".encode("utf-8", "surrogatepass")).digest()
+        at = bisect_right(bounds, int.from_bytes(digest[:8], "big") / 2**64)
+        parts[usable[min(at, len(usable) - 1)]].append(example)  # the sum of the fractions may be rounded down
+    return parts
 
 
 def content_hash(examples: Iterable[Example]) -> str:

@@ -93,7 +93,14 @@ def base_of(model: LocalModel) -> Base:
     state = [(weight.data_ptr(), weight._version) for weight in model.model.parameters()]
     known = _weight_hashes.get(model.model)
     if known is None or known[0] != state:
-        known = _weight_hashes[model.model] = state, _weights_hash(model)
+        digest = hashlib.sha256()
+        comparable = str(model.dtype) != "torch.float16"
+        for name, weight in sorted(model.model.named_parameters()) if comparable else ():
+            if weight.ndim > 1:
+                flat = weight.detach().reshape(-1)
+                sample = flat[:: max(1, flat.numel() // _SAMPLED)].bfloat16().float().cpu().numpy()
+                digest.update(name.encode() + sample.tobytes())
+        known = _weight_hashes[model.model] = state, digest.hexdigest()[:16] if comparable else None
     return Base(
         name=model.name,
         revision=model.revision,
@@ -106,18 +113,6 @@ def base_of(model: LocalModel) -> Base:
         weights=known[1],
         dtype=str(model.dtype).removeprefix("torch."),
     )
-
-
-def _weights_hash(model: LocalModel) -> str | None:
-    if str(model.dtype) == "torch.float16":
-        return None
-    digest = hashlib.sha256()
-    for name, weight in sorted(model.model.named_parameters()):
-        if weight.ndim > 1:
-            flat = weight.detach().reshape(-1)
-            sample = flat[:: max(1, flat.numel() // _SAMPLED)].bfloat16().float().cpu().numpy()
-            digest.update(name.encode() + sample.tobytes())
-    return digest.hexdigest()[:16]
 
 
 _COMPARED = {
