@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from random import Random
 
@@ -116,18 +116,6 @@ _CLAUSE = re.compile(
 # ------------------------------------------------------------------------------------ numbers, dates and units
 
 
-def _numbers(passage: Passage, draw: Random) -> Iterator[tuple[Edit, ...]]:
-    return _values(passage, draw, "number")
-
-
-def _dates(passage: Passage, draw: Random) -> Iterator[tuple[Edit, ...]]:
-    return _values(passage, draw, "date")
-
-
-def _units(passage: Passage, draw: Random) -> Iterator[tuple[Edit, ...]]:
-    return _values(passage, draw, "unit")
-
-
 def _values(passage: Passage, draw: Random, kind: str) -> Iterator[tuple[Edit, ...]]:
     """One part of one value ("7" for "3" in "3 May 2021") so that its value is of the same kind and in no source."""
     sentence = passage.sentence
@@ -137,7 +125,7 @@ def _values(passage: Passage, draw: Random, kind: str) -> Iterator[tuple[Edit, .
         form = _form(match[0])
         parts = list(_COMPONENT.finditer(value))
         for part in draw.sample(parts, len(parts)):
-            options = _unit_options(part[0]) if kind == "unit" else _value_options(part[0], draw)
+            options = _value_options(part[0], kind, draw)
             for new in draw.sample(options, len(options)):
                 changed = quantities.fold(value[: part.start()] + new + value[part.end() :])
                 keys = quantities.keys(changed)
@@ -168,8 +156,10 @@ def _has_kind(sentence: str, match: re.Match[str], kind: str) -> bool:
     return kind == "number" and form in ("n", "q", "o", "r") and value not in ("one", "1")
 
 
-def _value_options(part: str, draw: Random) -> list[str]:
-    """Numbers, number words, months or weekdays of the same form; final zeros of whole numbers stay."""
+def _value_options(part: str, kind: str, draw: Random) -> list[str]:
+    """Units; or numbers, number words, months or weekdays of the same form; final zeros of whole numbers stay."""
+    if kind == "unit":
+        return [_cased_like(part, word) for word in UNITS.get(part.lower(), ())]
     if not part[0].isdigit():
         return [_cased_like(part, word) for word in VALUE_WORDS.get(part.lower(), ())]
     digits = re.sub(r"\D", "", part)
@@ -185,10 +175,6 @@ def _value_options(part: str, draw: Random) -> list[str]:
 
 def _ordinal_suffix(number: int) -> str:
     return "th" if number // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-
-
-def _unit_options(part: str) -> list[str]:
-    return [_cased_like(part, word) for word in UNITS.get(part.lower(), ())]
 
 
 def _cased_like(old: str, new: str) -> str:
@@ -208,15 +194,13 @@ def _names(passage: Passage, draw: Random) -> Iterator[tuple[Edit, ...]]:
         of_sources = sorted({other for source in passage.sources for other in _names_of(source.text).like(name)})
         elsewhere = passage.other_names.like(name)
         drawn = [draw.choice(elsewhere) for _ in range(_DRAWS if elsewhere else 0)]
-        options = draw.sample(of_sources, len(of_sources)) + [o for o in drawn if not _mentioned(passage.sources, o)]
+        options = draw.sample(of_sources, len(of_sources)) + [
+            o for o in drawn if not any(occurrences(s.text, o, ignore_case=True) for s in passage.sources)
+        ]
         for new in options:
             if _is_other_name(passage, name, new):
                 yield (Edit(span, new, "name"),)
                 break
-
-
-def _mentioned(sources: Sequence[SourceText], name: str) -> bool:
-    return any(occurrences(source.text, name, ignore_case=True) for source in sources)
 
 
 def _is_other_name(passage: Passage, old: str, new: str) -> bool:
@@ -262,17 +246,15 @@ def _negations(passage: Passage, draw: Random) -> Iterator[tuple[Edit, ...]]:
     sentence = passage.sentence
     if _OPEN.search(sentence):
         return
-    changes = [(m, _cased_like(m[0], CONTRACTIONS[_plain(m[0]).lower()])) for m in _CONTRACTED.finditer(sentence)]
+    changes = [
+        (m, _cased_like(m[0], CONTRACTIONS[m[0].replace("’", "'").lower()])) for m in _CONTRACTED.finditer(sentence)
+    ]
     changes += [(m, m[1]) for m in _NEGATED.finditer(sentence)]
     if not changes and not _NEGATION.search(sentence):
         changes = [(m, f"{m[0]} not") for m in _AFFIRMED.finditer(sentence)]
         changes += [(m, f"never {m[0]}") for m in _PAST_OF_PRONOUN.finditer(sentence)]
     for match, new in draw.sample(changes, len(changes)):
         yield (passage.edit(match.start(), match.end(), new, "negation"),)
-
-
-def _plain(word: str) -> str:
-    return word.replace("’", "'")
 
 
 _OPEN = re.compile(r"\b(?:whether|if|unless|not (?:only|necessarily|just|merely|simply|until))\b|\?", re.IGNORECASE)
@@ -328,9 +310,9 @@ _TAIL = re.compile(r"\s*[.!]*$")
 
 
 ERROR_TYPES: dict[str, Callable[[Passage, Random], Iterator[tuple[Edit, ...]]]] = {
-    "number": _numbers,
-    "date": _dates,
-    "unit": _units,
+    "number": partial(_values, kind="number"),
+    "date": partial(_values, kind="date"),
+    "unit": partial(_values, kind="unit"),
     "name": _names,
     "negation": _negations,
     "antonym": _antonym_swaps,
