@@ -36,7 +36,7 @@ check: $(VENV)/.dev  ## lint and types only (seconds)
 	$(BIN)/mypy
 
 test: check      ## lint, types, all tests (architecture and docs among them), coverage
-	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered
 
 fmt: $(VENV)/.dev  ## format and fix what can be fixed
 	$(BIN)/ruff check --fix src tests benchmarks

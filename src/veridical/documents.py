@@ -94,10 +94,10 @@ def _markdown(text: str) -> str:
         if token.type == "list_item_open":
             item = "- " if token.markup in "-*+" else f"{token.info}{token.markup} "
         elif token.type == "inline":
-            said = "".join(
+            text_of_item = "".join(
                 "\n" if child.type in ("softbreak", "hardbreak") else child.content for child in token.children or ()
             )
-            lines.append(item + said)
+            lines.append(item + text_of_item)
             item = ""
         elif token.type in ("fence", "code_block"):
             lines.append(token.content.rstrip("\n"))
@@ -108,7 +108,7 @@ def read_cases(path: Path, *, max_bytes: int = MAX_BYTES) -> Iterator[Case]:
     """The cases in a file ("-" is standard input): JSON Lines, or one JSON object, or an array of them.
 
     JSON Lines are read one by one, so that the file may be of any size (`max_bytes` then bounds a line).
-    A case without an id is called by its line or place. Raises `DataError` with file and line for what is not a
+    A case without an id is named by its line or position. Raises `DataError` with file and line for what is not a
     case, for an id that was there before, and for a file without cases.
     """
     first: dict[str, int] = {}
@@ -118,21 +118,31 @@ def read_cases(path: Path, *, max_bytes: int = MAX_BYTES) -> Iterator[Case]:
         first[case.id] = number
         yield case
     if not first:
-        raise DataError("no cases in it", path=path, hint='one a line, such as {"response": "…", "sources": ["…"]}')
+        raise DataError("no cases in it", path=path, hint='one per line, such as {"response": "…", "sources": ["…"]}')
 
 
 def _numbered_cases(path: Path, max_bytes: int) -> Iterator[tuple[int, Case]]:
     lines = read_lines(path, max_bytes=max_bytes)
     first = next(lines, None)
-    if first is not None and _spans_lines(first.text):
-        yield from _whole("\n".join(line.text for line in chain([first], lines)), path)
+    if first is None or not _spans_lines(first.text):
+        for line in chain([first] if first else [], lines):
+            yield line.number, _case(line.text, path, line.number)
         return
-    for line in chain([first] if first else [], lines):
-        yield line.number, _case(line.text, path, line.number)
+    try:
+        value = json.loads("\n".join(line.text for line in chain([first], lines)))
+    except ValueError as error:
+        at = getattr(error, "lineno", None)
+        raise DataError(f"not JSON: {getattr(error, 'msg', error)}", path=path, line=at) from None
+    except RecursionError:
+        raise DataError("the JSON is nested too deeply", path=path) from None
+    for number, item in enumerate(value if isinstance(value, list) else [value], 1):
+        if not isinstance(item, dict):
+            raise DataError(f"item {number} is not a JSON object", path=path, hint="a case is an object")
+        yield number, _case(item, path, number)
 
 
 def _spans_lines(line: str) -> bool:
-    """Whether a file that begins with this line is one JSON value rather than one a line."""
+    """Whether a file that begins with this line is one JSON value rather than one per line."""
     if line.lstrip().startswith("["):
         return True
     try:
@@ -142,20 +152,6 @@ def _spans_lines(line: str) -> bool:
     except RecursionError:
         return False
     return False
-
-
-def _whole(text: str, path: Path) -> Iterator[tuple[int, Case]]:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        place = getattr(error, "lineno", None)
-        raise DataError(f"not JSON: {getattr(error, 'msg', error)}", path=path, line=place) from None
-    except RecursionError:
-        raise DataError("the JSON is nested too deeply", path=path) from None
-    for number, item in enumerate(value if isinstance(value, list) else [value], 1):
-        if not isinstance(item, dict):
-            raise DataError(f"item {number} is not a JSON object", path=path, hint="a case is an object")
-        yield number, _case(item, path, number)
 
 
 def _case(document: Any, path: Path, number: int) -> Case:

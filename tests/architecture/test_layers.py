@@ -1,10 +1,11 @@
-"""The house of docs/ARCHITECTURE.md as a test: imports point down, the root is light, names are what they say."""
+"""The layers of docs/ARCHITECTURE.md as a test: imports point down, the root is light, public names exist."""
 
 from __future__ import annotations
 
 import ast
 import importlib
 import pkgutil
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import veridical
 from tests.processes import python
 
 SRC = Path(veridical.__file__).parent
+ARCHITECTURE = Path(__file__).parents[2] / "docs" / "ARCHITECTURE.md"
 LAYERS = [
     {"core"},
     {"datasets", "metrics", "documents"},
@@ -22,14 +24,13 @@ LAYERS = [
     {"detectors", "corrupt"},
     {"revise", "guard"},
     {"tasks", "checking"},
-    {"bench", "batch", "train"},
+    {"bench"},
     {"probes"},
     {"report"},
-    {"annotate", "server"},
     {"cli"},
     {"__main__"},
 ]
-LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
+LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
 HEAVY = [
     "torch",
     "transformers",
@@ -49,13 +50,13 @@ def modules() -> list[Path]:
     return sorted(SRC.rglob("*.py"))
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     return path.relative_to(SRC).with_suffix("").parts[0]
 
 
 def imported(path: Path) -> set[str]:
-    """The rooms of ours that a module imports, anywhere in it."""
-    found: set[str] = set()
+    """The packages of Veridical that a module imports, anywhere in it."""
+    packages: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -63,19 +64,24 @@ def imported(path: Path) -> set[str]:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
             continue
-        found |= {name.split(".")[1] for name in names if name.startswith("veridical.")}
-    return found
+        packages |= {name.split(".")[1] for name in names if name.startswith("veridical.")}
+    return packages
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SRC)))
 def test_imports_point_down(path: Path) -> None:
-    room = room_of(path)
-    if room == "__init__":
+    package = package_of(path)
+    if package == "__init__":
         assert imported(path) <= {"core", "checking"}
         return
-    assert room in LEVEL, f"{room} has no layer: give it one in docs/ARCHITECTURE.md and here"
-    wrong = {r for r in imported(path) & LEVEL.keys() if r != room and LEVEL[r] >= LEVEL[room]}
-    assert not wrong, f"{room} (layer {LEVEL[room]}) imports {wrong}"
+    assert package in LAYER, f"{package} has no layer: give it one in docs/ARCHITECTURE.md and here"
+    wrong = {p for p in imported(path) & LAYER.keys() if p != package and LAYER[p] >= LAYER[package]}
+    assert not wrong, f"{package} (layer {LAYER[package]}) imports {wrong}"
+
+
+def test_the_documented_table_is_this_one() -> None:
+    rows = re.findall(r"^\| \d+ \| ([`\w ]+) \|", ARCHITECTURE.read_text("utf-8"), re.MULTILINE)
+    assert [set(re.findall(r"`(\w+)`", row)) for row in rows] == LAYERS
 
 
 def loaded_by(code: str) -> set[str]:
@@ -87,7 +93,7 @@ def test_the_root_is_light() -> None:
     assert not loaded_by("import veridical") & set(HEAVY)
 
 
-def test_core_needs_only_the_standard_library_except_wire() -> None:
+def test_core_loads_no_heavy_library_except_for_json() -> None:
     names = [m.name for m in pkgutil.iter_modules([str(SRC / "core")]) if m.name != "serialization"]
     code = "\n".join(f"import veridical.core.{name}" for name in names)
     assert not loaded_by(code) & set(HEAVY)
@@ -110,13 +116,15 @@ def test_public_names_exist(path: Path) -> None:
     assert len(public) == len(set(public))
 
 
-def test_every_library_module_says_what_is_public() -> None:
-    bare = [
+def test_every_library_module_declares_what_is_public() -> None:
+    undeclared = [
         str(p.relative_to(SRC))
         for p in modules()
-        if room_of(p) not in ("cli", "__main__") and p.name != "__init__.py" and "__all__" not in p.read_text("utf-8")
+        if package_of(p) not in ("cli", "__main__")
+        and p.name != "__init__.py"
+        and "__all__" not in p.read_text("utf-8")
     ]
-    assert not bare
+    assert not undeclared
 
 
 def test_no_module_is_a_drawer_for_odds_and_ends() -> None:

@@ -13,10 +13,10 @@ import pytest
 
 from tests.processes import python
 from veridical.bench.compare import compare, read_comparisons
-from veridical.bench.evaluation import rule
 from veridical.bench.results import ResultRow, read_rows
 from veridical.bench.run import run
 from veridical.bench.settings import Settings, load
+from veridical.calibration.thresholding import threshold_fitter
 from veridical.cli import main
 from veridical.core.errors import DataError, InputError, UnknownNameError
 from veridical.core.serialization import decode, encode
@@ -168,10 +168,10 @@ def test_a_sample_falls_into_all_parts(data: str) -> None:
 
 def test_rules() -> None:
     for name in ("f1", "balanced_accuracy", "means", "precision@0.9"):
-        assert callable(rule(name))
+        assert callable(threshold_fitter(name))
     for name in ("f2", "precision", "precision@x", "precision@2"):
         with pytest.raises(UnknownNameError):
-            rule(name)
+            threshold_fitter(name)
 
 
 def test_too_few_documents_to_fit(tmp_path: Path) -> None:
@@ -365,7 +365,7 @@ def test_the_command_and_its_tables(data: str, tmp_path: Path, capsys: pytest.Ca
         (["overlpa", "--data", "jsonl:x"], "did you mean overlap"),
         (["overlap", "overlap", "--data", "jsonl:x"], "named twice"),
         (["overlap", "--data", "DATA", "--metrics", "f2"], "unknown metric 'f2'"),
-        (["overlap", "--data", "DATA", "--fit", "f2"], "unknown rule"),
+        (["overlap", "--data", "DATA", "--fit", "f2"], "unknown criterion"),
         (["overlap", "--data", "DATA", "--out", "none/rows.jsonl"], "cannot"),
         (["table", "none.jsonl"], "no such file"),
         (["overlap"], "--data"),

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from veridical import check
-from veridical.calibration.calibrated import Calibrated, Fitted, Scale, load_fitted, save_fitted
+from veridical.calibration.calibrated import Calibrated, FittedCalibration, Scale, load_calibration, save_calibration
+from veridical.calibration.calibrators import Isotonic, Platt
 from veridical.core.detector import DetectorInfo, fingerprint_of
 from veridical.core.errors import CannotJudgeError, DataError, InputError
 from veridical.core.spans import Span
 from veridical.core.types import Case, Evidence, Judgement, Level, Omission, Source, Thresholds, Verdict
 from veridical.detectors import load_detector
-from veridical.metrics.calibration import Isotonic, Platt
 
 CASE = Case("1", "Cats bark.", (Source("a", "Cats doze."), Source("b", "Dogs bark.", must_cover=True)))
 RAW = Judgement(
@@ -32,10 +32,10 @@ RAW = Judgement(
 HALF = Isotonic((0.0, 1.0), (0.0, 0.5))
 TENTH = Isotonic((0.0, 1.0), (0.0, 0.1))
 SCALES = {
-    "response": Scale(0.3, HALF),
-    "span": Scale(0.07, TENTH),
-    "coverage": Scale(0.2, HALF),
-    "source": Scale(0.05, TENTH),
+    Level.RESPONSE: Scale(0.3, HALF),
+    Level.SPAN: Scale(0.07, TENTH),
+    Level.COVERAGE: Scale(0.2, HALF),
+    Level.SOURCE: Scale(0.05, TENTH),
 }
 
 
@@ -56,9 +56,9 @@ class Fixed:
         return [replace(self.said, case_id=case.id) for case in cases] if self.said else []
 
 
-def calibrated(folder: Path, scales: dict[str, Scale], detector: Fixed | None = None) -> Calibrated:
+def calibrated(folder: Path, scales: dict[Level, Scale], detector: Fixed | None = None) -> Calibrated:
     used = detector or Fixed()
-    save_fitted(Fitted("fixed", fingerprint_of(used), scales), folder)
+    save_calibration(FittedCalibration("fixed", fingerprint_of(used), scales), folder)
     return Calibrated(folder, detector=used)
 
 
@@ -77,18 +77,18 @@ def test_thresholds_go_where_they_belong(tmp_path: Path) -> None:
     detector = calibrated(tmp_path, SCALES)
     assert detector.thresholds == {"response": 0.3, "span": 0.07, "coverage": 0.2, "source": 0.05}
     assert detector.info.levels == tuple(Level)
-    assert calibrated(tmp_path, {"response": Scale(0.3)}).thresholds == {"response": 0.3}
+    assert calibrated(tmp_path, {Level.RESPONSE: Scale(0.3)}).thresholds == {"response": 0.3}
 
 
 def test_check_flags_by_the_fitted_threshold(tmp_path: Path) -> None:
-    detector = calibrated(tmp_path, {"response": Scale(0.3, HALF), "span": Scale(0.07, TENTH)})
+    detector = calibrated(tmp_path, {Level.RESPONSE: Scale(0.3, HALF), Level.SPAN: Scale(0.07, TENTH)})
     result = check("Cats bark.", CASE.sources, detectors=[detector])
     assert result.decisions[0].thresholds == Thresholds(response=0.3, span=0.07)
     assert result.flagged == (Span(5, 9),)
 
 
 def test_what_was_not_fitted_is_left_out_and_said(tmp_path: Path) -> None:
-    (found,) = calibrated(tmp_path, {"response": SCALES["response"]}).judge([CASE])
+    (found,) = calibrated(tmp_path, {Level.RESPONSE: SCALES[Level.RESPONSE]}).judge([CASE])
     assert (found.hallucination, found.omission) == (0.25, None)
     assert not found.verdicts
     assert not found.omissions
@@ -100,20 +100,20 @@ def test_what_was_not_fitted_is_left_out_and_said(tmp_path: Path) -> None:
 
 def test_without_a_score_for_the_response_words_without_a_verdict_are_still_judged(tmp_path: Path) -> None:
     quiet = replace(RAW, verdicts=(), hallucination=0.0, omission=None, omissions=())
-    (found,) = calibrated(tmp_path, {"span": SCALES["span"]}, Fixed(quiet)).judge([CASE])
+    (found,) = calibrated(tmp_path, {Level.SPAN: SCALES[Level.SPAN]}, Fixed(quiet)).judge([CASE])
     assert (found.hallucination, found.verdicts) == (None, ())
     assert found.judged == (Span(0, 10),)
 
 
 def test_could_not_judge_stays_so(tmp_path: Path) -> None:
     nothing = Judgement("1", "raw", judged=(), notes=("too long",))
-    for scales in (SCALES, {"span": SCALES["span"]}, {"coverage": SCALES["coverage"]}):
+    for scales in (SCALES, {Level.SPAN: SCALES[Level.SPAN]}, {Level.COVERAGE: SCALES[Level.COVERAGE]}):
         (found,) = calibrated(tmp_path, scales, Fixed(nothing)).judge([CASE])
         assert (found.hallucination, found.judged, found.notes) == (None, (), ("too long",))
 
 
 def test_coverage_alone_says_nothing_of_the_response(tmp_path: Path) -> None:
-    (found,) = calibrated(tmp_path, {k: SCALES[k] for k in ("coverage", "source")}).judge([CASE])
+    (found,) = calibrated(tmp_path, {k: SCALES[k] for k in (Level.COVERAGE, Level.SOURCE)}).judge([CASE])
     assert (found.hallucination, found.verdicts, found.judged) == (None, (), None)
     assert found.omission == pytest.approx(0.2)
 
@@ -139,7 +139,7 @@ def test_another_detector_is_refused_with_the_difference_named(tmp_path: Path) -
 
 def test_another_spec_is_refused(tmp_path: Path) -> None:
     detector = load_detector("overlap")
-    save_fitted(Fitted("overlap", fingerprint_of(detector), SCALES), tmp_path)
+    save_calibration(FittedCalibration("overlap", fingerprint_of(detector), SCALES), tmp_path)
     assert load_detector(f"calibrated:{tmp_path}").judge([CASE])
     for other in ("overlap:values", "length"):
         with pytest.raises(InputError, match=f"does not fit '{other}': the detector differs"):
@@ -152,31 +152,64 @@ def test_nothing_to_judge_loads_nothing(tmp_path: Path) -> None:
 
 
 def test_it_comes_back_as_it_was_saved(tmp_path: Path) -> None:
-    fitted = Fitted("fixed", {}, {"response": Scale(0.5, Platt(2.0, -1.0)), "span": Scale(0.25)})
-    save_fitted(fitted, tmp_path / "a" / "b")
-    again = load_fitted(tmp_path / "a" / "b")
-    assert (again.scales, again.spec, again.fingerprint) == (fitted.scales, "fixed", {})
+    fitted = FittedCalibration("fixed", {}, {Level.RESPONSE: Scale(0.5, Platt(2.0, -1.0)), Level.SPAN: Scale(0.25)})
+    save_calibration(fitted, tmp_path / "a" / "b")
+    again = load_calibration(tmp_path / "a" / "b")
+    assert (again.scales, again.detector, again.fingerprint) == (fitted.scales, "fixed", {})
 
 
 @pytest.mark.parametrize(
     "change, error",
     [
-        ({"kind": "probe"}, "of the kind 'probe', not 'calibrated'"),
+        ({"veridical": "detector/1", "kind": "probe"}, "of the kind 'probe', not 'calibrated'"),
         ({"veridical": "detector/9"}, "of format 9"),
+        ({"veridical": "calibrated/9"}, "of format 9"),
+        ({"veridical": "case/1"}, "not the description of a trained detector"),
         ({"scales": {}}, "nothing is fitted"),
-        ({"scales": {"words": {"threshold": 0.5, "calibration": None}}}, "a field is missing or of another type"),
+        ({"scales": {"words": {"threshold": 0.5}}}, "scales.words.* should be 'response'"),
         ({"scales": {"span": {"threshold": -1.0, "calibration": None}}}, "the threshold is -1.0"),
-        ({"scales": {"span": {"threshold": "x", "calibration": None}}}, "a field is missing or of another type"),
-        ({"scales": {"span": {"threshold": 0.5, "calibration": {"kind": "magic"}}}}, "not a calibrator"),
-        ({"detector": None}, "for the detector None"),
+        ({"scales": {"span": {"threshold": "x"}}}, "scales.span.threshold: should be a valid number"),
+        (
+            {"scales": {"span": {"threshold": 0.5, "calibration": {"kind": "magic"}}}},
+            "calibration.Platt.slope: field required",
+        ),
+        ({"scales": {"span": {}}}, "scales.span.threshold: field required"),
+        ({"detector": None}, "calibrated.detector: should be a valid string"),
     ],
 )
 def test_a_damaged_folder_is_refused(tmp_path: Path, change: dict[str, Any], error: str) -> None:
-    save_fitted(Fitted("overlap", {}, SCALES), tmp_path)
+    save_calibration(FittedCalibration("overlap", {}, SCALES), tmp_path)
     path = tmp_path / "detector.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(DataError, match=error):
         load_detector(f"calibrated:{tmp_path}")
+
+
+def test_a_folder_of_the_first_version_is_read(tmp_path: Path) -> None:
+    document = {
+        "veridical": "detector/1",
+        "kind": "calibrated",
+        "detector": "fixed",
+        "fingerprint": {"x": 1, "method": "fixed"},
+        "scales": {
+            "response": {"threshold": 0.5, "calibration": {"kind": "platt", "slope": 2.0, "intercept": -1.0}},
+            "span": {
+                "threshold": 0.07,
+                "calibration": {"kind": "isotonic", "scores": [0.0, 1.0], "probabilities": [0.0, 0.1]},
+            },
+            "coverage": {"threshold": 0.25, "calibration": None},
+        },
+        "training": {"rule": "f1"},
+        "validation": {},
+    }
+    (tmp_path / "detector.json").write_text(json.dumps(document))
+    fitted = load_calibration(tmp_path)
+    assert (fitted.detector, fitted.fingerprint, fitted.training) == ("fixed", {"x": 1}, {"rule": "f1"})
+    assert fitted.scales == {
+        Level.RESPONSE: Scale(0.5, Platt(2.0, -1.0)),
+        Level.SPAN: Scale(0.07, TENTH),
+        Level.COVERAGE: Scale(0.25),
+    }
 
 
 def test_a_folder_without_it_and_wrong_options_are_refused(tmp_path: Path) -> None:
@@ -199,7 +232,7 @@ def test_a_detector_that_drops_a_case_is_caught(tmp_path: Path) -> None:
 def test_another_fit_under_the_same_name_is_another_detector(tmp_path: Path) -> None:
     first = calibrated(tmp_path, SCALES).fingerprint()
     assert calibrated(tmp_path, SCALES).fingerprint() == first
-    assert calibrated(tmp_path, {**SCALES, "span": Scale(0.08, TENTH)}).fingerprint() != first
+    assert calibrated(tmp_path, {**SCALES, Level.SPAN: Scale(0.08, TENTH)}).fingerprint() != first
 
 
 def test_models_are_told_apart_and_may_move(tmp_path: Path) -> None:
@@ -216,7 +249,7 @@ def test_models_are_told_apart_and_may_move(tmp_path: Path) -> None:
     fitted = tmp_path / "fitted"
     for method in ("logprob", "salience", "verify:salience"):
         spec = f"{method}:{here},template=tldr,dtype=fp32"
-        save_fitted(Fitted(spec, fingerprint_of(load_detector(spec)), SCALES), fitted)
+        save_calibration(FittedCalibration(spec, fingerprint_of(load_detector(spec)), SCALES), fitted)
         (found,) = load_detector(f"calibrated:{fitted}").judge([CASE])
         moved = load_detector(f"calibrated:{fitted},detector={method}:{there},template=tldr,dtype=fp32")
         assert moved.judge([CASE])[0].hallucination == found.hallucination
@@ -231,7 +264,7 @@ def test_maps_come_along(tmp_path: Path) -> None:
     from veridical.models.testing import tiny
 
     spec = f"salience:{tiny('llama', tmp_path / 'model')},dtype=fp32"
-    save_fitted(Fitted(spec, fingerprint_of(load_detector(spec)), SCALES), tmp_path / "fitted")
+    save_calibration(FittedCalibration(spec, fingerprint_of(load_detector(spec)), SCALES), tmp_path / "fitted")
     detector = load_detector(f"calibrated:{tmp_path / 'fitted'}")
     (judgement, found), (nothing, none) = detector.judge_with_maps([CASE, Case("2", "Cats.")])
     assert judgement == detector.judge([CASE])[0]
@@ -253,7 +286,7 @@ def test_maps_come_along(tmp_path: Path) -> None:
     ],
 )
 def test_an_artifact_may_not_say_how_a_chat_model_is_reached(tmp_path: Path, spec: str) -> None:
-    save_fitted(Fitted(spec, {}, SCALES), tmp_path)
+    save_calibration(FittedCalibration(spec, {}, SCALES), tmp_path)
     with pytest.raises(InputError, match="an artifact may not say how a chat model is reached, nor name files"):
         load_detector(f"calibrated:{tmp_path}")
     with pytest.raises(InputError, match="an artifact may not"):
@@ -268,7 +301,7 @@ def test_the_user_says_how_the_model_of_an_artifact_is_reached(tmp_path: Path) -
     script.write_text('{"": "Yes"}', "utf-8")
     connection = Connection(model=f"scripted:{script}")
     spec = "judge:yes_no"
-    save_fitted(Fitted(spec, fingerprint_of(load_detector(spec, connection)), SCALES), tmp_path)
+    save_calibration(FittedCalibration(spec, fingerprint_of(load_detector(spec, connection)), SCALES), tmp_path)
     (found,) = load_detector(f"calibrated:{tmp_path}", connection).judge([CASE])
     assert found.hallucination == pytest.approx(0.0)
     with pytest.raises(InputError, match="no language model is named"):

@@ -12,7 +12,8 @@ import pytest
 
 from veridical import cli
 from veridical.calibration import fitting as threshold
-from veridical.calibration.fitting import Plan, fit_thresholds
+from veridical.calibration.fitting import CalibrationOptions as Options
+from veridical.calibration.fitting import fit_thresholds
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.serialization import encode
 from veridical.core.spans import Span
@@ -52,15 +53,15 @@ VALID = split_by_document(EXAMPLES)["valid"]
 
 def test_it_is_fitted_on_the_validation_part_alone() -> None:
     whole = fit_thresholds(OVERLAP, EXAMPLES)
-    alone = fit_thresholds(OVERLAP, VALID, Plan(whole=True))
+    alone = fit_thresholds(OVERLAP, VALID, Options(all_data=True))
     assert whole.scales == alone.scales
     assert whole.training["examples"] == len(VALID)
     assert (whole.training["part"], alone.training["part"]) == ("validation part", "all")
-    assert fit_thresholds(OVERLAP, EXAMPLES, Plan(seed=1)).scales != whole.scales
+    assert fit_thresholds(OVERLAP, EXAMPLES, Options(seed=1)).scales != whole.scales
 
 
 def test_every_scale_that_is_labelled_is_fitted_and_means_what_it_says() -> None:
-    fitted = fit_thresholds(OVERLAP, EXAMPLES, Plan(whole=True))
+    fitted = fit_thresholds(OVERLAP, EXAMPLES, Options(all_data=True))
     assert set(fitted.scales) == {"response", "span", "coverage", "source"}
     about = fitted.validation["span"]
     assert about["calibration"] == "isotonic"  # 600 x 8 words
@@ -77,7 +78,10 @@ def test_every_scale_that_is_labelled_is_fitted_and_means_what_it_says() -> None
 def test_the_artifact_gives_the_figures_on_validation(tmp_path: Path) -> None:
     """What `calibrated` says of the validation part is flagged as the artifact says it is."""
     fitted = fit_thresholds(
-        load_detector("overlap"), EXAMPLES, Plan(rule="balanced_accuracy", calibration="platt"), out=tmp_path
+        load_detector("overlap"),
+        EXAMPLES,
+        Options(criterion="balanced_accuracy", calibration="platt"),
+        out=tmp_path,
     )
     detector = load_detector(f"calibrated:{tmp_path}")
     judged = detector.judge([e.case for e in VALID])
@@ -89,18 +93,22 @@ def test_the_artifact_gives_the_figures_on_validation(tmp_path: Path) -> None:
 
 def test_rules_do_what_they_are_called() -> None:
     precise = fit_thresholds(
-        load_detector("overlap"), EXAMPLES, Plan(rule="precision@0.65", whole=True, levels=("span",))
+        load_detector("overlap"),
+        EXAMPLES,
+        Options(criterion="precision@0.65", all_data=True, levels=("span",)),
     )
     greedy = fit_thresholds(
-        load_detector("overlap"), EXAMPLES, Plan(rule="precision@0.1", whole=True, levels=("span",))
+        load_detector("overlap"),
+        EXAMPLES,
+        Options(criterion="precision@0.1", all_data=True, levels=("span",)),
     )
     assert precise.validation["span"]["share_flagged"] < greedy.validation["span"]["share_flagged"]
     with pytest.raises(InputError, match=r"span: no threshold has a precision of 0\.99; the best is"):
-        fit_thresholds(OVERLAP, EXAMPLES, Plan(rule="precision@0.99", whole=True, levels=("span",)))
+        fit_thresholds(OVERLAP, EXAMPLES, Options(criterion="precision@0.99", all_data=True, levels=("span",)))
 
 
 def test_without_a_calibration_scores_stay_as_they_are(tmp_path: Path) -> None:
-    fitted = fit_thresholds(OVERLAP, EXAMPLES, Plan(calibration="none"), out=tmp_path)
+    fitted = fit_thresholds(OVERLAP, EXAMPLES, Options(calibration="none"), out=tmp_path)
     case = VALID[0].case
     (raw,), (kept,) = (d.judge([case]) for d in (load_detector("overlap"), load_detector(f"calibrated:{tmp_path}")))
     assert kept.hallucination == raw.hallucination
@@ -109,16 +117,16 @@ def test_without_a_calibration_scores_stay_as_they_are(tmp_path: Path) -> None:
 
 
 def test_a_level_can_be_chosen_and_must_be_there() -> None:
-    assert set(fit_thresholds(OVERLAP, EXAMPLES, Plan(levels=("coverage",))).scales) == {
+    assert set(fit_thresholds(OVERLAP, EXAMPLES, Options(levels=("coverage",))).scales) == {
         "coverage",
         "source",
     }
     unlabelled = [replace(e, gold=replace(e.gold, omission=None, omissions=())) for e in EXAMPLES]
     assert set(fit_thresholds(OVERLAP, unlabelled).scales) == {"response", "span"}
     with pytest.raises(InputError, match="nothing labels the level 'coverage'"):
-        fit_thresholds(OVERLAP, unlabelled, Plan(levels=("coverage",)))
+        fit_thresholds(OVERLAP, unlabelled, Options(levels=("coverage",)))
     with pytest.raises(InputError, match="length does not score 'span'"):
-        fit_thresholds(load_detector("length"), EXAMPLES, Plan(levels=("span",)))
+        fit_thresholds(load_detector("length"), EXAMPLES, Options(levels=("span",)))
     mute = [replace(e, gold=Judgement(e.case.id, "human:a", judged=())) for e in EXAMPLES]
     with pytest.raises(InputError, match="the data say nothing about what overlap scores"):
         fit_thresholds(OVERLAP, mute)
@@ -128,32 +136,34 @@ def test_one_class_is_refused() -> None:
     for flagged in (False, True):
         one = [e for e in EXAMPLES if bool(e.gold.verdicts) == flagged]
         with pytest.raises(InputError, match=f"response: fitting needs both classes; all .* are {flagged}"):
-            fit_thresholds(OVERLAP, one, Plan(levels=("response",)))
+            fit_thresholds(OVERLAP, one, Options(levels=("response",)))
 
 
 def test_scores_that_say_nothing_are_refused() -> None:
     with pytest.raises(InputError, match=r"higher scores do not go with the labels \(ROC AUC 0\.500\)"):
-        fit_thresholds(load_detector("majority"), EXAMPLES, Plan(whole=True, levels=("response",)))
+        fit_thresholds(load_detector("majority"), EXAMPLES, Options(all_data=True, levels=("response",)))
     turned = [replace(e, gold=replace(e.gold, hallucination=1 - e.gold.hallucination, verdicts=())) for e in EXAMPLES]  # type: ignore[operator]
     for calibration in ("platt", "isotonic"):
         with pytest.raises(InputError, match="higher scores do not go with the labels"):
             fit_thresholds(
-                load_detector("overlap"), turned, Plan(whole=True, levels=("response",), calibration=calibration)
+                load_detector("overlap"),
+                turned,
+                Options(all_data=True, levels=("response",), calibration=calibration),
             )
 
 
 def test_a_gold_of_one_phrase_says_nothing_of_the_whole_response() -> None:
     phrases = [replace(e, gold=replace(e.gold, judged=(Span(0, 3),), verdicts=())) for e in EXAMPLES]
     with pytest.raises(InputError, match="nothing labels the level 'response'"):
-        fit_thresholds(OVERLAP, phrases, Plan(levels=("response",)))
+        fit_thresholds(OVERLAP, phrases, Options(levels=("response",)))
 
 
 def test_too_few_documents_and_wrong_names_are_refused() -> None:
     with pytest.raises(InputError, match="none of 1 examples lies in the validation part"):
         fit_thresholds(OVERLAP, [next(e for e in EXAMPLES if e not in VALID)])
-    for wrong in ({"rule": "f2"}, {"calibration": "magic"}, {"levels": ("word",)}):
+    for wrong in ({"criterion": "f2"}, {"calibration": "magic"}, {"levels": ("word",)}):
         with pytest.raises(UnknownNameError):
-            Plan(**wrong)  # type: ignore[arg-type]
+            Options(**wrong)  # type: ignore[arg-type]
 
 
 def test_cross_fitted_figures_come_from_other_documents(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +172,7 @@ def test_cross_fitted_figures_come_from_other_documents(monkeypatch: pytest.Monk
     monkeypatch.setattr(
         threshold, "_fit_on", lambda labels, *a, **k: (sizes.append(len(labels)), real(labels, *a, **k))[1]
     )
-    fit_thresholds(OVERLAP, EXAMPLES, Plan(whole=True, levels=("response",)))
+    fit_thresholds(OVERLAP, EXAMPLES, Options(all_data=True, levels=("response",)))
     assert sizes[0] == 600
     assert len(sizes) == 6
     assert sum(sizes[1:]) == 4 * 600
@@ -170,7 +180,7 @@ def test_cross_fitted_figures_come_from_other_documents(monkeypatch: pytest.Monk
 
 def test_few_documents_have_no_cross_fitted_figures() -> None:
     few = [replace(e, document=str(i % 4)) for i, e in enumerate(EXAMPLES)]
-    fitted = fit_thresholds(OVERLAP, few, Plan(whole=True, levels=("span",)))
+    fitted = fit_thresholds(OVERLAP, few, Options(all_data=True, levels=("span",)))
     assert fitted.validation["span"]["cross_fitted"] is None
 
 
@@ -234,7 +244,7 @@ def test_bench_measures_with_the_fitted_thresholds(data: str, tmp_path: Path) ->
     from veridical.bench.run import run as bench
     from veridical.bench.settings import Settings, load
 
-    fitted = fit_thresholds(OVERLAP, EXAMPLES, Plan(rule="balanced_accuracy"), out=tmp_path / "fitted")
+    fitted = fit_thresholds(OVERLAP, EXAMPLES, Options(criterion="balanced_accuracy"), out=tmp_path / "fitted")
     names = ["ece", "brier", "f1", "token_f1"]
     settings = Settings(["overlap", f"calibrated:{tmp_path}/fitted"], [data], names, fit="none", resamples=20)
     loaded = load(data, settings)

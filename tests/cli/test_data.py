@@ -46,6 +46,9 @@ def test_stats(data: str, capsys: pytest.CaptureFixture[str]) -> None:
         line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line.split()[0] in "cases hash"
     )
     assert lines == {"cases": "40", "hash": content_hash(example(i) for i in range(40))}
+    assert main(["data", "stats", data, "--json"]) == 0
+    statistics = decode(capsys.readouterr().out, "statistics")
+    assert (statistics.cases, statistics.groups, statistics.hash) == (40, {"kind": 3}, lines["hash"])
 
 
 def test_convert_and_read_back(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

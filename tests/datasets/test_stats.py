@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from veridical.core.types import Case, Example, Judgement, Span, Verdict
 from veridical.datasets.stats import count_examples
+from veridical.report.data_statistics import statistics_text
 
 
 def example(i: int, group: tuple[tuple[str, str], ...]) -> Example:
@@ -16,12 +17,14 @@ def example(i: int, group: tuple[tuple[str, str], ...]) -> Example:
 def test_counts() -> None:
     examples = [example(i, (("kind", str(i % 3)), ("system", "a"))) for i in range(9)]
     counts = count_examples(examples)
-    assert counts["cases"] == "9"
-    assert counts["of them hallucinated"] == "4 (44.4%)"
-    assert counts["marked spans"] == "4"
-    assert counts["marked characters"] == "8 of 81 (9.9%)"
-    assert counts["groups"] == "kind (3 values), system (1 values)"
-    assert count_examples([])["groups"] == "none"
+    assert (counts.cases, counts.labelled_responses, counts.hallucinated_responses) == (9, 9, 4)
+    assert (counts.marked_spans, counts.marked_characters, counts.characters) == (4, 8, 81)
+    assert counts.groups == {"kind": 3, "system": 1}
+    lines = dict(line.split("  ", 1) for line in statistics_text(counts).splitlines() if "  " in line)
+    assert lines["of them hallucinated"].strip() == "4 (44.4%)"
+    assert lines["marked characters"].strip() == "8 of 81 (9.9%)"
+    assert lines["groups"].strip() == "kind (3 values), system (1 values)"
+    assert "groups                  none" in statistics_text(count_examples([]))
 
 
 def test_counting_is_linear() -> None:

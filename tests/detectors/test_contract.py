@@ -116,12 +116,12 @@ def detector(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         script.write_text('{"": "It says so.\\nSupported: Yes"}', encoding="utf-8")
         spec = spec.replace("SCRIPT", str(script))
     if "FITTED" in spec:
-        from veridical.calibration.calibrated import Fitted, Scale, save_fitted
-        from veridical.metrics.calibration import Platt
+        from veridical.calibration.calibrated import FittedCalibration, Scale, save_calibration
+        from veridical.calibration.calibrators import Platt
 
         folder = tmp_path_factory.getbasetemp() / "fitted"
         scales = {name: Scale(0.5, Platt(2.0, -1.0)) for name in Level}
-        save_fitted(Fitted("overlap", fingerprint_of(load_detector("overlap")), scales), folder)
+        save_calibration(FittedCalibration("overlap", fingerprint_of(load_detector("overlap")), scales), folder)
         spec = spec.replace("FITTED", str(folder))
     return load_detector(spec)
 
@@ -305,6 +305,9 @@ def test_a_plain_object_works_wherever_a_detector_is_named(
     assert main(["detectors"]) == 0
     assert "plain " in capsys.readouterr().out
     assert main(["check", str(response), str(source), "-d", plain]) == 1
+    assert main(["check", str(response), str(source), "-d", f"verify:{plain}"]) == 1
+    assert main(["verify", str(response), str(source), "--checker", plain]) == 1
+    assert main(["revise", str(response), str(source), "--checker", plain]) == 1
     assert main(["bench", plain, "--data", f"jsonl:{cases}", "--fit", "f1"]) == 0
     assert load_detector("plain").name == "plain"
     with pytest.raises(InputError, match="plain does not take 'x'"):

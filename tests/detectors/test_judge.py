@@ -127,6 +127,13 @@ def test_failures_and_cases_that_cannot_be_asked(method: str) -> None:
     assert len(model.requests) == 1
 
 
+def test_sources_without_text_and_no_sources_are_different_notes() -> None:
+    model = Scripted(["Yes"])
+    assert one(model, "yes_no", Case("1", "It is red.")).notes == ("no sources to check against",)
+    assert one(model, "yes_no", Case("1", "It is red.", (Source("a", " "),))).notes == ("the sources hold no text",)
+    assert model.requests == []
+
+
 @pytest.mark.parametrize(
     "attack",
     [

@@ -54,8 +54,9 @@ def test_it_is_loaded_once_for_all_that_can_work_with_it(tmp_path: Path) -> None
 
 def test_dtype_auto_is_bf16_only_where_the_processor_computes_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for there, expected in ((True, torch.bfloat16), (False, torch.float32)):
-        monkeypatch.setattr(module, "_cpu_has_bf16", lambda there=there: there)
-        assert module._dtype("auto", torch.device("cpu")) == expected
+        for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"):
+            monkeypatch.setattr(torch.cpu, name, lambda there=there: there, raising=False)
+        assert module._placement("cpu", "auto") == (torch.device("cpu"), expected)
 
 
 def test_a_model_is_loaded_once_however_its_device_is_named(folder: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.types import Case, Example, Judgement, Source, Span, Turn, Verdict
+from veridical.core.types import Case, Example, Judgement, Source, Span, Thresholds, Turn, Verdict
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")
@@ -169,11 +169,11 @@ class Fixed:
 
 
 def test_labels_are_the_detectors_and_say_so() -> None:
-    (made,) = labelled([example(1)], Fixed(), 0.5)  # type: ignore[arg-type]
+    (made,) = labelled([example(1)], Fixed(), Thresholds.same(0.5))  # type: ignore[arg-type]
     assert (made.gold.by, made.gold.hallucination) == ("fixed", 1.0)
     assert [(v.span, v.score) for v in made.gold.verdicts] == [(Span(0, 2), 1.0)]
     assert made.gold.notes == ("n", "labelled by a detector at 0.5, not by people")
-    (clean,) = labelled([example(1)], Fixed(), 0.7)  # type: ignore[arg-type]
+    (clean,) = labelled([example(1)], Fixed(), Thresholds.same(0.7))  # type: ignore[arg-type]
     assert (clean.gold.hallucination, clean.gold.verdicts) == (0.0, ())
 
 

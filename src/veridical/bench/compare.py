@@ -223,8 +223,8 @@ def _restricted(case: Case, a: Judgement, b: Judgement) -> tuple[Judgement, Judg
         a, b = replace(a, judged=shared), replace(b, judged=shared)
     if a.judged_sources is not None or b.judged_sources is not None:
         one, two = judged_source_spans(case, a), judged_source_spans(case, b)
-        places = tuple(SourceSpan(id, span) for id in one for span in intersection(one[id], two[id]))
-        a, b = replace(a, judged_sources=places), replace(b, judged_sources=places)
+        shared_sources = tuple(SourceSpan(id, span) for id in one for span in intersection(one[id], two[id]))
+        a, b = replace(a, judged_sources=shared_sources), replace(b, judged_sources=shared_sources)
     return a, b
 
 

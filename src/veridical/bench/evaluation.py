@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 from veridical.bench.journal import Journal
 from veridical.bench.settings import Loaded, Settings
-from veridical.calibration.thresholding import RULES, fit_metric_thresholds, rule
+from veridical.calibration.thresholding import fit_metric_thresholds
 from veridical.core.detector import Detector, Fittable, digest_of, fingerprint_of, info_of, thresholds_of
 from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.judging import judge, thresholds_in_force
-from veridical.core.types import Example, Judgement, Level
+from veridical.core.types import Judgement, Level
 from veridical.detectors import load_detector
 from veridical.metrics.measure import Metric
 
-__all__ = ["RULES", "Evaluation", "evaluate", "identity", "load_all", "rule"]
+__all__ = ["Evaluation", "evaluate", "identity", "load_all"]
 
 BATCH = 64
 
@@ -70,7 +70,17 @@ def evaluate(detector: Detector, data: Loaded, settings: Settings) -> Evaluation
         detector = detector.fit(data.fitting)
     judgements, seconds = _judge(detector, data, settings)
     count = len(data.fitting)
-    thresholds, source = _thresholds(detector, data.fitting, judgements[:count], settings)
+    in_force = thresholds_in_force(detector, settings.threshold)
+    thresholds = {level.value: in_force[level] for level in Level}
+    if settings.fits:
+        pairs = list(zip(data.fitting, judgements[:count], strict=True))
+        fitted, notes = fit_metric_thresholds(pairs, settings.fit or "", info_of(detector).levels)
+        thresholds |= fitted
+        source = "; ".join([f"{settings.fit} on {count} validation examples", *notes])
+    elif settings.threshold is not None:
+        source = "command"
+    else:
+        source = "detector" if thresholds_of(detector) else "default"
     return Evaluation(
         name=detector.name,
         levels=info_of(detector).levels,
@@ -108,18 +118,3 @@ def _judge(detector: Detector, data: Loaded, settings: Settings) -> tuple[list[J
         seconds += elapsed
     settings.progress(label, len(cases), len(cases))
     return judgements, seconds
-
-
-def _thresholds(
-    detector: Detector, fitting: Sequence[Example], judgements: Sequence[Judgement], settings: Settings
-) -> tuple[dict[str, float], str]:
-    """The thresholds that apply and where they come from."""
-    in_force = thresholds_in_force(detector, settings.threshold)
-    thresholds = {level.value: in_force[level] for level in Level}
-    if not settings.fits:
-        if settings.threshold is not None:
-            return thresholds, "command"
-        return thresholds, "detector" if thresholds_of(detector) else "default"
-    pairs = list(zip(fitting, judgements, strict=True))
-    fitted, notes = fit_metric_thresholds(pairs, settings.fit or "", info_of(detector).levels)
-    return thresholds | fitted, "; ".join([f"{settings.fit} on {len(fitting)} validation examples", *notes])

@@ -35,7 +35,15 @@ class Journal:
             folder.mkdir(exist_ok=True)
         except OSError as error:
             raise OutputError(f"cannot use {folder}: {error.strerror or error}", hint="choose another --out") from None
-        batches = recover(folder / f"{name}.jsonl", _batch)
+
+        def batch_in(line: Line) -> tuple[list[Judgement], float] | None:
+            try:
+                body = json.loads(line.text)
+                return [decode(document, "judgement") for document in body["judgements"]], float(body["seconds"])
+            except (ValueError, KeyError, TypeError, WireError):
+                return None
+
+        batches = recover(folder / f"{name}.jsonl", batch_in)
         judgements = [judgement for batch, _ in batches for judgement in batch]
         return cls(folder / f"{name}.jsonl", judgements, sum((seconds for _, seconds in batches), 0.0))
 
@@ -49,11 +57,3 @@ class Journal:
     def close(self) -> None:
         """Remove the file: the result that it served is kept elsewhere now."""
         self.path.unlink(missing_ok=True)
-
-
-def _batch(line: Line) -> tuple[list[Judgement], float] | None:
-    try:
-        body = json.loads(line.text)
-        return [decode(document, "judgement") for document in body["judgements"]], float(body["seconds"])
-    except (ValueError, KeyError, TypeError, WireError):
-        return None

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from veridical.bench.curves import curves
 from veridical.bench.evaluation import BATCH, Evaluation, evaluate, identity, load_all
@@ -48,7 +49,14 @@ def run(settings: Settings, known: Mapping[str, list[ResultRow]] | None = None) 
             if known and run_id in known:
                 yield known[run_id]
                 continue
-            metrics = _metrics(detector, data, settings)
+            levels = info_of(detector).levels
+            fitting = {name: metric for name, metric in METRICS.items() if metric.fits(levels, data.levels)}
+            metrics = {name: fitting[name] for name in settings.metrics or fitting if name in fitting}
+            if settings.metrics and not metrics:
+                raise InputError(
+                    f"none of the metrics {', '.join(settings.metrics)} fits {detector.name} on {data.name}",
+                    hint=f"these do: {', '.join(fitting) or 'none'}",
+                )
             groups: list[Group] = [(None, range(len(data.examples)))]
             groups += [group for key in settings.group_by for group in _groups(data.examples, key)]
             yield result_rows(run_id, evaluate(detector, data, settings), settings, metrics, groups)
@@ -110,20 +118,6 @@ def _groups(examples: Sequence[Example], key: str) -> list[Group]:
     return [(name, groups[name]) for name in sorted(groups)]
 
 
-def _metrics(detector: Detector, data: Loaded, settings: Settings) -> dict[str, Metric]:
-    levels = info_of(detector).levels
-    fits = {name: metric for name, metric in METRICS.items() if metric.fits(levels, data.levels)}
-    if settings.metrics is None:
-        return fits
-    wanted = {name: METRICS[name] for name in settings.metrics if name in fits}
-    if not wanted:
-        raise InputError(
-            f"none of the metrics {', '.join(settings.metrics)} fits {detector.name} on {data.name}",
-            hint=f"these do: {', '.join(fits) or 'none'}",
-        )
-    return wanted
-
-
 def result_rows(
     run_id: str,
     evaluation: Evaluation,
@@ -141,6 +135,8 @@ def result_rows(
         groups: The name of each group (None = all examples) and the indices of its examples; default: all in one.
     """
     data = evaluation.data
+    documents = [document_of(example) for example in data.examples]
+    bootstrap: dict[str, Any] = {"resamples": settings.resamples, "seed": settings.seed, "level": settings.level}
     pairs = list(zip(data.examples, evaluation.judgements, strict=True))
     rows = {
         name: [metric.rows(example, judgement, evaluation.threshold_for(metric)) for example, judgement in pairs]
@@ -154,7 +150,7 @@ def result_rows(
             split=data.split,
             group=group,
             n=len(picked),
-            documents=len({document_of(data.examples[i]) for i in picked}),
+            documents=len({documents[i] for i in picked}),
             not_judged=sum(j.judged == () or bool(unjudged(e.case, j)) for e, j in (pairs[i] for i in picked)),
             skipped=data.skipped,
             data_hash=data.hash,
@@ -164,18 +160,14 @@ def result_rows(
                 name: measure_rows(
                     metric,
                     [rows[name][i] for i in picked],
-                    [document_of(data.examples[i]) for i in picked],
-                    resamples=settings.resamples,
-                    seed=settings.seed,
-                    level=settings.level,
+                    [documents[i] for i in picked],
+                    **bootstrap,
                 )
                 for name, metric in metrics.items()
             },
             seconds=round(evaluation.seconds * len(picked) / len(pairs), 4),
             peak_mb=_peak_mb(),
-            level=settings.level,
-            resamples=settings.resamples,
-            seed=settings.seed,
+            **bootstrap,
             command=settings.command,
             date=datetime.now(UTC).date().isoformat(),
             machine=f"{os.cpu_count()} x {platform.machine()} {sys.platform}",

@@ -24,9 +24,10 @@ __all__ = ["Loaded", "Settings", "load"]
 class Settings:
     """What to run. `data` are NAME:PATH specs; `metrics` None takes all that fit the detector and the data.
 
-    `sample` takes that many documents of each data set, the same ones every time for a seed. With `fit` (a rule of
-    `veridical.bench.evaluation.RULES`) each data set is divided by document: thresholds and detectors that learn are
-    fitted on its validation part, and its test part alone is measured; with `fit` "none" it is, and nothing is fitted.
+    `sample` takes that many documents of each data set, the same ones every time for a seed. With `fit` (one of
+    `veridical.calibration.thresholding.CRITERIA`) each data set is split by document: thresholds and detectors that
+    learn are fitted on its validation part, and its test part alone is measured; with `fit` "none" it is, and nothing
+    is fitted.
     `connection` says how detectors that ask a chat model reach it; where its budget is spent, the run stops.
     """
 
@@ -81,7 +82,13 @@ def load(spec: str, settings: Settings) -> Loaded:
         twice = next(id for id, count in Counter(ids).items() if count > 1)
         raise DataError(f"two cases have the id {twice!r}", path=path)
     if settings.sample is not None:
-        examples = _sampled(examples, settings.sample, settings.seed)
+        # by another hash than that of the division into parts, or all of a small sample would fall into one part;
+        # a larger sample only adds documents to a smaller one
+        def sample_key(document: str) -> bytes:
+            return hashlib.sha256(f"sample\0{settings.seed}\0{document}".encode("utf-8", "surrogatepass")).digest()
+
+        chosen = set(sorted({document_of(example) for example in examples}, key=sample_key)[: settings.sample])
+        examples = [example for example in examples if document_of(example) in chosen]
     parts = split_by_document(examples, seed=settings.seed) if settings.fit else {"test": examples, "valid": []}
     fitting = parts["valid"] if settings.fits else []
     if not parts["test"] or (settings.fits and not fitting):
@@ -93,17 +100,3 @@ def load(spec: str, settings: Settings) -> Loaded:
     if name in ("hf", "jsonl"):  # the name of a format, which says nothing of the data
         name = f"{name}:{Path(path).name if name == 'jsonl' else path}"
     return Loaded(name, split, parts["test"], fitting, content_hash(examples), levels, len(bad))
-
-
-def _sampled(examples: list[Example], documents: int, seed: int) -> list[Example]:
-    """The examples of `documents` documents, chosen by a hash of seed and name: more documents only add to fewer.
-
-    The hash is another than that of the division into parts, or all of a small sample would fall into one part.
-    """
-    names = {document_of(example) for example in examples}
-
-    def key(name: str) -> bytes:
-        return hashlib.sha256(f"sample\0{seed}\0{name}".encode("utf-8", "surrogatepass")).digest()
-
-    chosen = set(sorted(names, key=key)[:documents])
-    return [example for example in examples if document_of(example) in chosen]

@@ -7,13 +7,13 @@ is left out of the judgements: a raw score beside a probability would be read as
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from veridical.calibration.thresholding import completed
+from veridical.calibration.calibrators import Isotonic, Platt
+from veridical.calibration.thresholding import with_response_scores
 from veridical.core.detector import (
     Detector,
     DetectorContext,
@@ -22,26 +22,27 @@ from veridical.core.detector import (
     fingerprint_of,
     info_of,
 )
-from veridical.core.errors import DataError, InputError, OutputError
+from veridical.core.errors import DataError, InputError, OutputError, WireError
 from veridical.core.files import write_whole
 from veridical.core.judging import judge_with_maps
+from veridical.core.serialization import TAG, decode, encode, parse, tag_of
 from veridical.core.spans import Span
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level, Omission, Verdict, check_threshold
-from veridical.metrics.calibration import Isotonic, Platt, calibrator
-from veridical.models.artifact import DETECTOR, FORMAT, description
+from veridical.models.artifact import DETECTOR, description
 
 if TYPE_CHECKING:
     from veridical.core.salience_map import SalienceMap
 
-__all__ = ["KIND", "Calibrated", "Fitted", "Scale", "load_fitted", "save_fitted"]
+__all__ = ["KIND", "Calibrated", "FittedCalibration", "Scale", "load_calibration", "save_calibration"]
 
 KIND = "calibrated"
+Scored = TypeVar("Scored", Verdict, Omission)
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What was fitted for one scale: the score from which it flags, in (0, 1], and how scores become probabilities.
+    """What was fitted for one level: the score from which it flags, in [0, 1], and how scores become probabilities.
 
     `threshold` is on the scale of what comes out (with `calibration` None, the scores as they are).
     """
@@ -49,45 +50,42 @@ class Scale:
     threshold: float
     calibration: Platt | Isotonic | None = None
 
+    def __post_init__(self) -> None:
+        check_threshold(self.threshold)
+
     def apply(self, scores: Sequence[float]) -> list[float]:
         """The probability of each score, in [0, 1]."""
         if self.calibration is None:
             return list(scores)
         return [min(max(score, 0.0), 1.0) for score in self.calibration.apply(list(scores)).tolist()]
 
+    def calibrate(self, items: Sequence[Scored]) -> tuple[Scored, ...]:
+        """`items` with probabilities as their scores."""
+        probabilities = self.apply([item.score for item in items])
+        return tuple(replace(item, score=score) for item, score in zip(items, probabilities, strict=True))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fitted:
-    """What was fitted for the detector that `spec` names, by level, and on what.
+class FittedCalibration:
+    """What was fitted for a detector, by level, and on what; `detector.json` of the folder holds it.
 
-    `fingerprint` says what the detector was then (`core.detector.fingerprint_of`). `training` and `validation` are JSON
-    for people to read.
+    Attributes:
+        detector: The spec of the detector.
+        fingerprint: On what its scores depended then (`core.detector.fingerprint_of`).
+        scales: What was fitted for each level.
+        training: On which data, with which options, when; for people to read.
+        validation: Figures by level; for people to read.
     """
 
-    spec: str
+    detector: str
     fingerprint: dict[str, Any]
     scales: dict[Level, Scale]
     training: dict[str, Any] = field(default_factory=dict)
     validation: dict[str, Any] = field(default_factory=dict)
 
-    def document(self) -> dict[str, Any]:
-        """The object that `detector.json` holds."""
-        scales = {
-            Level(level).value: {
-                "threshold": scale.threshold,
-                "calibration": None if scale.calibration is None else scale.calibration.parameters(),
-            }
-            for level, scale in self.scales.items()
-        }
-        return {
-            "veridical": f"detector/{FORMAT}",
-            "kind": KIND,
-            "detector": self.spec,
-            "fingerprint": self.fingerprint,
-            "scales": scales,
-            "training": self.training,
-            "validation": self.validation,
-        }
+    def __post_init__(self) -> None:
+        if not self.scales:
+            raise InputError(f"nothing is fitted for the detector {self.detector!r}")
 
 
 class Calibrated:
@@ -107,7 +105,7 @@ class Calibrated:
     def __init__(self, path: str | Path, detector: Detector, *, name: str | None = None) -> None:
         self.path = Path(path)
         self.name = name or f"{KIND}:{path}"
-        self.fitted = load_fitted(path)
+        self.fitted = load_calibration(path)
         self.detector = detector
         self.info = replace(info_of(detector), levels=tuple(self.fitted.scales))
         self._compared = False
@@ -127,7 +125,7 @@ class Calibrated:
             detector = context.load(replace(inner, values=(own.options["detector"], *spec.values[1:])).nested(""))
         else:
             spec.accept(["detector"], values=1)
-            detector = replace(context, artifact=folder).load(load_fitted(folder).spec)
+            detector = replace(context, artifact=folder).load(load_calibration(folder).detector)
         return cls(folder, detector, name=str(spec))
 
     @property
@@ -137,7 +135,7 @@ class Calibrated:
 
     def fingerprint(self) -> dict[str, Any]:
         """What its scores depend on: all that was fitted, and the detector."""
-        return {"fitted": digest_of(self.fitted.document()["scales"]), "detector": fingerprint_of(self.detector)}
+        return {"fitted": digest_of(parse(encode(self.fitted))["scales"]), "detector": fingerprint_of(self.detector)}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """The detector's judgements with fitted scores; `InputError` if it is not the detector that was fitted."""
@@ -145,127 +143,91 @@ class Calibrated:
 
     def judge_with_maps(self, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
         """The same, each with the salience map that it was made from (None where the detector makes none)."""
-        self._compare(cases)
+        if cases and not self._compared:  # not before there is something to judge: a fingerprint may load a model
+            fitted, current = _facts(self.fitted.fingerprint), _facts(fingerprint_of(self.detector))
+            for name in {**fitted, **current}:
+                left, right = fitted.get(name), current.get(name)
+                if left != right and not (name == "weights" and None in (left, right)):
+                    raise InputError(
+                        f"what is in {self.path} was fitted for {self.fitted.detector!r} and does not fit "
+                        f"{self.detector.name!r}: the {_TITLES.get(name, name)} differs ({left}, here {right})",
+                        hint="give the detector that it was fitted for (,detector=SPEC), or fit again: "
+                        "veridical train threshold",
+                    )
+            self._compared = True
         pairs = judge_with_maps(self.detector, cases)
         return [
-            (self._judgement(case, judgement), salience_map)
+            (self.calibrate(case, judgement), salience_map)
             for case, (judgement, salience_map) in zip(cases, pairs, strict=True)
         ]
 
-    def _compare(self, cases: Sequence[Case]) -> None:
-        """Compare the detector with the one that was fitted, once, and not before there is something to judge."""
-        if self._compared or not cases:
-            return
-        fitted, current = _flat(self.fitted.fingerprint), _flat(fingerprint_of(self.detector))
-        for name in {**fitted, **current}:
-            left, right = fitted.get(name), current.get(name)
-            if left != right and not (name == "weights" and None in (left, right)):
-                raise InputError(
-                    f"what is in {self.path} was fitted for {self.fitted.spec!r} and does not fit "
-                    f"{self.detector.name!r}: the {_TITLES.get(name, name)} differs ({left}, here {right})",
-                    hint="give the detector that it was fitted for (,detector=SPEC), or fit again: "
-                    "veridical train threshold",
-                )
-        self._compared = True
-
-    def _judgement(self, case: Case, raw: Judgement) -> Judgement:
-        scales, whole = self.fitted.scales, completed(raw)
-        response = _one(scales.get(Level.RESPONSE), whole.hallucination)
-        verdicts = _verdicts(scales.get(Level.SPAN), raw.verdicts)
-        omission = _one(scales.get(Level.COVERAGE), whole.omission)
-        omissions = _omissions(scales.get(Level.SOURCE), raw.omissions)
-        lost = {
-            "the score of the whole response": response is None and whole.hallucination is not None,
-            "the scores of words": not verdicts and bool(raw.verdicts),
-            "coverage": omission is None and not omissions and whole.omission is not None,
+    def calibrate(self, case: Case, raw: Judgement) -> Judgement:
+        """The judgement `raw` of `case` with fitted scores; what has no fit is left out, with a note."""
+        scales, scored = self.fitted.scales, with_response_scores(raw)
+        response, coverage = scales.get(Level.RESPONSE), scales.get(Level.COVERAGE)
+        span, source = scales.get(Level.SPAN), scales.get(Level.SOURCE)
+        hallucination = scored.hallucination if response else None
+        omission = scored.omission if coverage else None
+        omissions = source.calibrate(raw.omissions) if source else ()
+        left_out = {
+            "the score of the whole response": not response and scored.hallucination is not None,
+            "the scores of words": not span and bool(raw.verdicts),
+            "coverage": omission is None and not omissions and scored.omission is not None,
             "the scores of source words": omission is not None and not omissions and bool(raw.omissions),
         }
-        left_out = tuple(
-            f"{what}: left out, for nothing was fitted for it" for what, is_lost in lost.items() if is_lost
-        )
+        notes = [f"{what}: left out, for nothing was fitted for it" for what, applies in left_out.items() if applies]
+        judged = raw.judged
+        if judged != () and not (response or span):
+            judged = None  # the judgement is about coverage alone
+        elif judged is None and not response and (raw.hallucination is not None or raw.verdicts):
+            judged = (Span(0, len(case.response)),)  # without a score of the response, words without a verdict need it
         return replace(
             raw,
             by=self.name,
-            hallucination=response,
-            omission=omission,
-            verdicts=verdicts,
+            hallucination=response.apply([hallucination])[0] if response and hallucination is not None else None,
+            omission=coverage.apply([omission])[0] if coverage and omission is not None else None,
+            verdicts=span.calibrate(raw.verdicts) if span else (),
             omissions=omissions,
-            judged=self._judged(case, raw),
-            notes=(*raw.notes, *left_out),
+            judged=judged,
+            notes=(*raw.notes, *notes),
         )
-
-    def _judged(self, case: Case, raw: Judgement) -> tuple[Span, ...] | None:
-        """What of the response is judged: where its own score is left out, that has to be said of words without any."""
-        if raw.judged == ():
-            return ()
-        if not {Level.RESPONSE, Level.SPAN} & self.fitted.scales.keys():
-            return None  # it speaks of coverage alone
-        said = raw.hallucination is not None or raw.verdicts
-        if Level.RESPONSE not in self.fitted.scales and raw.judged is None and said:
-            return (Span(0, len(case.response)),)
-        return raw.judged
 
 
 _TITLES = {"layers": "number of layers", "config": "configuration", "name": "detector"}
 
 
-def _flat(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
+def _facts(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
     """All facts, those of a detector within the detector too; a chat model may be reached under another address."""
     facts: dict[str, Any] = {}
     for name, value in fingerprint.items():
-        facts |= _flat(value) if isinstance(value, Mapping) else {name: value}
+        facts |= _facts(value) if isinstance(value, Mapping) else {name: value}
     return {name: value for name, value in facts.items() if name != "server"}
 
 
-def _one(scale: Scale | None, score: float | None) -> float | None:
-    return None if scale is None or score is None else scale.apply([score])[0]
-
-
-def _verdicts(scale: Scale | None, verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
-    if scale is None:
-        return ()
-    scores = scale.apply([verdict.score for verdict in verdicts])
-    return tuple(replace(verdict, score=score) for verdict, score in zip(verdicts, scores, strict=True))
-
-
-def _omissions(scale: Scale | None, omissions: Sequence[Omission]) -> tuple[Omission, ...]:
-    if scale is None:
-        return ()
-    scores = scale.apply([omission.score for omission in omissions])
-    return tuple(replace(omission, score=score) for omission, score in zip(omissions, scores, strict=True))
-
-
-def save_fitted(fitted: Fitted, folder: str | Path) -> Path:
-    """`folder`, which now holds what was fitted, as `detector.json`, written whole or not at all."""
+def save_calibration(fitted: FittedCalibration, folder: str | Path) -> Path:
+    """Write `detector.json`, whole or not at all, to `folder`, and return the folder."""
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror or error}", hint="choose another place") from None
-    document = json.dumps(fitted.document(), indent=1, ensure_ascii=False, allow_nan=False)
-    write_whole(folder / DETECTOR, document + "\n")
+    write_whole(folder / DETECTOR, encode(fitted, indent=1) + "\n")
     return folder
 
 
-def load_fitted(folder: str | Path) -> Fitted:
+def load_calibration(folder: str | Path) -> FittedCalibration:
     """What was fitted, from `folder`.
 
     Raises `DataError` for a folder that holds no such thing, a trained detector of another kind, or a damaged one.
     """
     document = description(folder, KIND)
-    path = Path(folder) / DETECTOR
+    if document.pop("kind", None) is not None:  # written before there was a document of this kind
+        document[TAG] = tag_of(KIND)
+        if isinstance(document.get("fingerprint"), dict):
+            document["fingerprint"].pop("method", None)
     try:
-        spec, scales = document["detector"], {Level(name): _scale(each) for name, each in document["scales"].items()}
-        parts = {name: dict(document[name]) for name in ("fingerprint", "training", "validation")}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        why = error.message if isinstance(error, InputError) else "a field is missing or of another type"
-        raise DataError(why, path=path, hint="detector, fingerprint, scales, training, validation") from None
-    parts["fingerprint"].pop("method", None)  # written before 0.2
-    if not isinstance(spec, str) or not scales:
-        raise DataError(f"nothing is fitted for the detector {spec!r}", path=path, hint=f"scales: {', '.join(Level)}")
-    return Fitted(spec, scales=scales, **parts)
-
-
-def _scale(about: Mapping[str, Any]) -> Scale:
-    calibration = about["calibration"]
-    return Scale(check_threshold(about["threshold"]), None if calibration is None else calibrator(calibration))
+        fitted: FittedCalibration = decode(document, KIND)
+    except WireError as error:
+        hint = error.hint or "copy the folder again, or fit again: veridical train threshold"
+        raise DataError(error.message, path=Path(folder) / DETECTOR, hint=hint) from None
+    return fitted

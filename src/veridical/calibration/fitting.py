@@ -1,13 +1,13 @@
 """Thresholds and calibrations of any detector, fitted on the validation part of labelled data.
 
-What comes out is a folder that the detector `calibrated` reads. Its figures on validation are cross-fitted: every
-document is scored by what was fitted on the others. They say what fitting gains; what the detector is worth is
-measured on other documents (`veridical bench --fit none`).
+The result is a folder that the detector `calibrated` reads. Its figures on validation are cross-fitted: every document
+is scored by what was fitted on the others. They show what fitting gains; what the detector is worth is measured on
+other documents (`veridical bench --fit none`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from veridical.calibration.calibrated import Fitted, Scale, save_fitted
-from veridical.calibration.thresholding import pairs, rule
+from veridical.calibration.calibrated import FittedCalibration, Scale, save_calibration
+from veridical.calibration.calibrators import Isotonic, Platt, fit_isotonic, fit_platt
+from veridical.calibration.thresholding import pairs, threshold_fitter
 from veridical.core.detector import Detector, fingerprint_of, info_of
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.judging import judge
@@ -26,74 +27,88 @@ from veridical.datasets.split import content_hash, document_of, split_by_documen
 from veridical.llm.connection import REMOTE_OPTIONS
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
-from veridical.metrics.calibration import Isotonic, Platt, fit_isotonic, fit_platt
 from veridical.metrics.measure import measure_rows
 from veridical.metrics.registry import METRICS
 from veridical.models.artifact import versions
 
-__all__ = ["CALIBRATIONS", "Plan", "fit_thresholds"]
+__all__ = ["CALIBRATIONS", "CalibrationOptions", "fit_thresholds"]
 
 CALIBRATIONS = ("auto", "isotonic", "platt", "none")
-_WITH = {Level.SOURCE: Level.COVERAGE}  # the scores of source words are fitted along with coverage
-_ENOUGH = 1000  # items from which `auto` takes the isotonic one (Niculescu-Mizil & Caruana 2005)
+_ISOTONIC_FROM = 1000  # items from which `auto` chooses isotonic regression (Niculescu-Mizil & Caruana 2005)
 _FOLDS = 5
 _BATCH = 64
-_BEFORE = ("roc_auc", "ece", "brier")
-_DECIDED = ("f1", "precision", "recall", "balanced_accuracy")
+_SCORE_METRICS = ("roc_auc", "ece", "brier")
+_DECISION_METRICS = ("f1", "precision", "recall", "balanced_accuracy")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What to fit: a threshold by `rule` ("f1", "balanced_accuracy", "means", "precision@P") and a `calibration`.
+class CalibrationOptions:
+    """What to fit, and on which of the examples.
 
-    "auto" is isotonic for a thousand items or more, and Platt's curve below. `levels` are "response", "span",
-    "coverage" (None: all that both the data label and the detector scores). With `whole` all examples are used, not
-    only the validation part of a division by document (`seed`).
+    Attributes:
+        criterion: What the thresholds optimise: "f1", "balanced_accuracy", "means" (halfway) or "precision@P".
+        calibration: "isotonic", "platt", "none", or "auto": Platt's curve for fewer than 1000 items, else isotonic.
+        levels: Any of "response", "span", "coverage"; None = all that the data label and the detector scores.
+        all_data: Fit on all examples, not only on the validation part of the split by document.
+        seed: Random seed of the split, the folds and the bootstrap.
+        resamples: Bootstrap samples of the intervals.
     """
 
-    rule: str = "f1"
+    criterion: str = "f1"
     calibration: str = "auto"
     levels: tuple[str, ...] | None = None
-    whole: bool = False
+    all_data: bool = False
     seed: int = 0
     resamples: int = 1000
 
     def __post_init__(self) -> None:
-        rule(self.rule)
+        threshold_fitter(self.criterion)
         if self.calibration not in CALIBRATIONS:
             raise UnknownNameError("calibration", self.calibration, CALIBRATIONS)
         for level in self.levels or ():
             if level not in set(Level):
                 raise UnknownNameError("level", level, [known.value for known in Level])
 
+    def levels_for(self, detector: Detector) -> list[Level]:
+        """The levels to fit for `detector`, in the order of `Level`; sources go with coverage.
+
+        Raises `InputError` for a level that was asked for and that the detector does not score.
+        """
+        scored = info_of(detector).levels
+        for level in self.levels or ():
+            if level not in scored and not (level == Level.RESPONSE and Level.SPAN in scored):
+                raise InputError(f"{detector.name} does not score {level!r}", hint=f"it scores {', '.join(scored)}")
+        wanted = set(self.levels or scored)
+        return [level for level in Level if level in wanted or (level is Level.SOURCE and Level.COVERAGE in wanted)]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Items:
-    """The labelled items of one scale. *Shape:* `labels`, `scores`, `documents` (items,)."""
+class _Sample:
+    """The labelled scores of one level. *Shape:* `labels`, `scores`, `documents` (items,)."""
 
-    scale: Level
+    level: Level
     labels: np.ndarray
     scores: Floats
     documents: np.ndarray
-    examples: int
+    responses: int
 
 
 def fit_thresholds(
     detector: Detector,
     examples: Sequence[Example],
-    plan: Plan | None = None,
+    options: CalibrationOptions | None = None,
     *,
     spec: str | None = None,
     out: str | Path | None = None,
     data: str = "",
     progress: Callable[[str, int, int], None] = lambda label, done, total: None,
-) -> Fitted:
-    """What is fitted for the detector on `examples`, saved in `out` where it is given.
+) -> FittedCalibration:
+    """Fit thresholds and calibrations for `detector`, and save them in `out` where it is given.
 
     Args:
         detector: The detector whose scores are fitted.
-        examples: Labelled data; without `plan.whole` only its validation part is used.
-        plan: What to fit, and how.
+        examples: Labelled data; without `options.all_data` only its validation part is used.
+        options: What to fit, and how.
         spec: How the detector is named in the artifact. Default: its name.
         out: The folder to write.
         data: What the examples are called in the artifact.
@@ -103,180 +118,151 @@ def fit_thresholds(
         InputError: Too few documents, a level whose labels are of one class, scores that do not rise with the labels,
             or a precision that no threshold has.
     """
-    plan = plan or Plan()
+    options = options or CalibrationOptions()
     spec = spec or detector.name
     if info_of(detector).needs_chat_model:  # how the model is reached is the user's to say, each time
         spec = str(parse_spec(spec).split(REMOTE_OPTIONS)[1])
-    used = list(examples) if plan.whole else split_by_document(examples, seed=plan.seed)["valid"]
+    used = list(examples) if options.all_data else split_by_document(examples, seed=options.seed)["valid"]
     if not used:
         raise InputError(
             f"none of {len(examples)} examples lies in the validation part",
-            hint="give more documents, another seed, or use all of them (--whole) and measure on other data",
+            hint="give more documents, another seed, or use all of them (--all-data) and measure on other data",
         )
-    judged = list(_judged(detector, used, progress))
-    scales: dict[Level, Scale] = {}
-    validation: dict[str, Any] = {}
-    for name in _wanted(plan, detector):
-        items = _items(name, used, judged)
-        if items is None:
-            _insist(plan, name)
-            continue
-        scales[name] = _fit(items, plan)
-        validation[name.value] = _figures(items, scales[name], plan)
-    if not scales:
+    samples = _labelled_scores(detector, used, options, progress)
+    if not samples:
         raise InputError(
             f"the data say nothing about what {spec} scores ({', '.join(info_of(detector).levels)})",
             hint="give data that label it; see: veridical data list",
         )
-    fitted = Fitted(spec, fingerprint_of(detector), scales, _training(examples, used, plan, data), validation)
+    scales = {sample.level: _fit(sample, options) for sample in samples}
+    validation = {sample.level.value: _figures(sample, scales[sample.level], options) for sample in samples}
+    fitted = FittedCalibration(
+        spec, fingerprint_of(detector), scales, _training(examples, used, options, data), validation
+    )
     if out is not None:
-        save_fitted(fitted, out)
+        save_calibration(fitted, out)
     return fitted
 
 
-def _judged(
-    detector: Detector, examples: Sequence[Example], progress: Callable[[str, int, int], None]
-) -> Iterator[Judgement]:
-    for at in range(0, len(examples), _BATCH):
-        progress(detector.name, at, len(examples))
-        cases = [example.case for example in examples[at : at + _BATCH]]
-        yield from judge(detector, cases)
-    progress(detector.name, len(examples), len(examples))
-
-
-def _wanted(plan: Plan, detector: Detector) -> list[Level]:
-    """The levels to fit, in the order of `Level`."""
-    scored = info_of(detector).levels
-    for level in plan.levels or ():
-        if level not in scored and not (level == Level.RESPONSE and Level.SPAN in scored):
-            raise InputError(f"{detector.name} does not score {level!r}", hint=f"it scores {', '.join(scored)}")
-    wanted = set(plan.levels or scored)
-    return [level for level in Level if level in wanted or _WITH.get(level) in wanted]
-
-
-def _insist(plan: Plan, scale: Level) -> None:
-    """Raise if a level was asked for by name that the data do not label."""
-    if plan.levels and scale in plan.levels:
-        raise InputError(
-            f"nothing labels the level {scale.value!r} among the judged cases", hint="give data that label it"
-        )
-
-
-def _items(scale: Level, examples: Sequence[Example], judgements: Sequence[Judgement]) -> _Items | None:
-    tables, documents = [], []
-    for example, judgement in zip(examples, judgements, strict=True):
-        rows = pairs(scale, example, judgement)
-        if rows is not None and len(rows):
-            tables.append(rows)
-            documents += [document_of(example)] * len(rows)
-    if not tables:
-        return None
-    table = np.concatenate(tables)
-    return _Items(scale, table[:, 0] > 0, table[:, 1], np.array(documents), len(tables))
-
-
-# --- fitting --------------------------------------------------------------------------------------------------------
-
-
-def _fit(items: _Items, plan: Plan) -> Scale:
-    """The scale fitted on all items; `InputError`, naming it, where that cannot be done."""
-    try:
-        return _fit_on(items.labels, items.scores, plan)
-    except UndefinedMetricError as error:
-        raise InputError(
-            f"{items.scale.value}: {error.message} ({len(items.labels)} items of {items.examples} responses)",
-            hint="give data with both classes, another rule, or leave the level out (--levels)",
-        ) from None
-
-
-def _fit_on(labels: np.ndarray, scores: Floats, plan: Plan, *, must_rise: bool = True) -> Scale:
-    calibration = _calibration(labels, scores, plan.calibration)
-    if must_rise and not _rises(calibration):
-        auc = METRICS["roc_auc"].value(np.column_stack([labels, scores]))
-        raise UndefinedMetricError(f"higher scores do not go with the labels (ROC AUC {auc:.3f})")
-    outcome = scores if calibration is None else np.clip(calibration.apply(scores), 0.0, 1.0)
-    return Scale(float(rule(plan.rule)(labels, outcome)), calibration)
-
-
-def _calibration(labels: np.ndarray, scores: Floats, kind: str) -> Platt | Isotonic | None:
-    if kind == "none":
-        return None
-    isotonic = kind == "isotonic" or (kind == "auto" and len(labels) >= _ENOUGH)
-    return fit_isotonic(labels, scores) if isotonic else fit_platt(labels, scores)
-
-
-def _rises(calibration: Platt | Isotonic | None) -> bool:
-    if isinstance(calibration, Isotonic):
-        return calibration.probabilities[0] < calibration.probabilities[-1]
-    return calibration is None or calibration.slope > 0
-
-
-# --- figures on validation --------------------------------------------------------------------------------------------
-
-
-def _figures(items: _Items, scale: Scale, plan: Plan) -> dict[str, Any]:
-    """How the scale fares: scores as they were, and cross-fitted; each figure with its 95 % interval."""
-    raw = np.column_stack([items.labels, items.scores, items.scores >= DEFAULT_THRESHOLD])
-    crossed = _crossed(items, plan)
-    return {
-        "items": len(items.labels),
-        "responses": items.examples,
-        "documents": len(set(items.documents.tolist())),
-        "share_of_positives": round(float(items.labels.mean()), 6),
-        "calibration": "none" if scale.calibration is None else scale.calibration.parameters()["kind"],
-        "threshold": scale.threshold,
-        "share_flagged": round(float(np.mean(np.array(scale.apply(items.scores.tolist())) >= scale.threshold)), 6),
-        "before": {"threshold": DEFAULT_THRESHOLD, **_measured(raw, items, plan)},
-        "cross_fitted": crossed if crossed is None else {"folds": _FOLDS, **_measured(crossed, items, plan)},
-    }
-
-
-def _crossed(items: _Items, plan: Plan) -> Floats | None:
-    """(label, score, decision) of each item by what the other folds of documents gave; None where that cannot be."""
-    names = np.unique(items.documents)
-    if len(names) < _FOLDS:
-        return None
-    fold_of = dict(
-        zip(np.random.default_rng(plan.seed).permutation(names), np.arange(len(names)) % _FOLDS, strict=True)
-    )
-    folds = np.array([fold_of[name] for name in items.documents])
-    table = np.column_stack([items.labels, items.scores, items.scores]).astype(np.float64)
-    for fold in range(_FOLDS):
-        inside = folds == fold
-        try:
-            scale = _fit_on(items.labels[~inside], items.scores[~inside], plan, must_rise=False)
-        except UndefinedMetricError:
-            return None
-        table[inside, 1] = scale.apply(items.scores[inside].tolist())
-        table[inside, 2] = table[inside, 1] >= scale.threshold
-    return table
-
-
-def _measured(table: Floats, items: _Items, plan: Plan) -> dict[str, dict[str, Any]]:
-    """Each metric over (label, score, decision) rows as the fields of `Measured`, rounded to 6 places."""
-    documents = items.documents.tolist()
-    figures = {}
-    for name in (*_BEFORE, *_DECIDED):
-        rows = table[:, [0, 2]] if name in _DECIDED else table[:, :2]
-        measured = measure_rows(
-            METRICS[name], list(rows[:, None, :]), documents, resamples=plan.resamples, seed=plan.seed
-        )
-        fields = asdict(measured).items()
-        figures[name] = {key: round(value, 6) if isinstance(value, float) else value for key, value in fields}
-    return figures
-
-
-def _training(examples: Sequence[Example], used: Sequence[Example], plan: Plan, data: str) -> dict[str, Any]:
+def _training(
+    examples: Sequence[Example], used: Sequence[Example], options: CalibrationOptions, data: str
+) -> dict[str, Any]:
     return {
         "data": data,
         "hash": content_hash(examples),
         "examples": len(used),
         "documents": len({document_of(example) for example in used}),
-        "part": "all" if plan.whole else "validation part",
-        "rule": plan.rule,
-        "calibration": plan.calibration,
-        "seed": plan.seed,
-        "resamples": plan.resamples,
+        "part": "all" if options.all_data else "validation part",
+        **{name: getattr(options, name) for name in ("criterion", "calibration", "seed", "resamples")},
         "date": datetime.now(UTC).date().isoformat(),
         "versions": versions(),
     }
+
+
+def _labelled_scores(
+    detector: Detector,
+    examples: Sequence[Example],
+    options: CalibrationOptions,
+    progress: Callable[[str, int, int], None],
+) -> list[_Sample]:
+    """Judge `examples`; a sample for each level to fit that they label."""
+    judgements: list[Judgement] = []
+    for at in range(0, len(examples), _BATCH):
+        progress(detector.name, at, len(examples))
+        judgements += judge(detector, [example.case for example in examples[at : at + _BATCH]])
+    progress(detector.name, len(examples), len(examples))
+    samples = []
+    for level in options.levels_for(detector):
+        tables, documents = [], []
+        for example, judgement in zip(examples, judgements, strict=True):
+            rows = pairs(level, example, judgement)
+            if rows is not None and len(rows):
+                tables.append(rows)
+                documents += [document_of(example)] * len(rows)
+        if tables:
+            table = np.concatenate(tables)
+            samples.append(_Sample(level, table[:, 0] > 0, table[:, 1], np.array(documents), len(tables)))
+        elif options.levels and level in options.levels:
+            raise InputError(
+                f"nothing labels the level {level.value!r} among the judged cases", hint="give data that label it"
+            )
+    return samples
+
+
+def _fit(sample: _Sample, options: CalibrationOptions) -> Scale:
+    """The scale fitted on all items; `InputError`, naming the level, where that cannot be done."""
+    try:
+        return _fit_on(sample.labels, sample.scores, options)
+    except UndefinedMetricError as error:
+        raise InputError(
+            f"{sample.level.value}: {error.message} ({len(sample.labels)} items of {sample.responses} responses)",
+            hint="give data with both classes, another criterion, or leave the level out (--levels)",
+        ) from None
+
+
+def _fit_on(labels: np.ndarray, scores: Floats, options: CalibrationOptions, *, must_rise: bool = True) -> Scale:
+    calibration: Platt | Isotonic | None = None
+    rises = True
+    if options.calibration == "isotonic" or (options.calibration == "auto" and len(labels) >= _ISOTONIC_FROM):
+        calibration = fit_isotonic(labels, scores)
+        rises = calibration.probabilities[0] < calibration.probabilities[-1]
+    elif options.calibration != "none":
+        calibration = fit_platt(labels, scores)
+        rises = calibration.slope > 0
+    if must_rise and not rises:
+        auc = METRICS["roc_auc"].value(np.column_stack([labels, scores]))
+        raise UndefinedMetricError(f"higher scores do not go with the labels (ROC AUC {auc:.3f})")
+    probabilities = scores if calibration is None else np.clip(calibration.apply(scores), 0.0, 1.0)
+    return Scale(float(threshold_fitter(options.criterion)(labels, probabilities)), calibration)
+
+
+def _figures(sample: _Sample, scale: Scale, options: CalibrationOptions) -> dict[str, Any]:
+    """How the scale fares: scores as they were, and cross-fitted; each figure with its 95 % interval."""
+    raw = np.column_stack([sample.labels, sample.scores, sample.scores >= DEFAULT_THRESHOLD])
+    cross_fitted = _cross_fitted(sample, options)
+    flagged = np.array(scale.apply(sample.scores.tolist())) >= scale.threshold
+    return {
+        "items": len(sample.labels),
+        "responses": sample.responses,
+        "documents": len(set(sample.documents.tolist())),
+        "share_of_positives": round(float(sample.labels.mean()), 6),
+        "calibration": "none" if scale.calibration is None else scale.calibration.kind,
+        "threshold": scale.threshold,
+        "share_flagged": round(float(np.mean(flagged)), 6),
+        "before": {"threshold": DEFAULT_THRESHOLD, **_measured(raw, sample, options)},
+        "cross_fitted": None if cross_fitted is None else {"folds": _FOLDS, **_measured(cross_fitted, sample, options)},
+    }
+
+
+def _cross_fitted(sample: _Sample, options: CalibrationOptions) -> Floats | None:
+    """(label, score, decision) of each item by what the other folds of documents gave; None where that cannot be."""
+    names = np.unique(sample.documents)
+    if len(names) < _FOLDS:
+        return None
+    shuffled = np.random.default_rng(options.seed).permutation(names)
+    fold_of = dict(zip(shuffled, np.arange(len(names)) % _FOLDS, strict=True))
+    folds = np.array([fold_of[name] for name in sample.documents])
+    table = np.column_stack([sample.labels, sample.scores, sample.scores]).astype(np.float64)
+    for fold in range(_FOLDS):
+        inside = folds == fold
+        try:
+            scale = _fit_on(sample.labels[~inside], sample.scores[~inside], options, must_rise=False)
+        except UndefinedMetricError:
+            return None
+        table[inside, 1] = scale.apply(sample.scores[inside].tolist())
+        table[inside, 2] = table[inside, 1] >= scale.threshold
+    return table
+
+
+def _measured(table: Floats, sample: _Sample, options: CalibrationOptions) -> dict[str, dict[str, Any]]:
+    """Each metric over (label, score, decision) rows as the fields of `Measured`, rounded to 6 places."""
+    documents = sample.documents.tolist()
+    figures = {}
+    for name in (*_SCORE_METRICS, *_DECISION_METRICS):
+        rows = table[:, [0, 2]] if name in _DECISION_METRICS else table[:, :2]
+        measured = measure_rows(
+            METRICS[name], list(rows[:, None, :]), documents, resamples=options.resamples, seed=options.seed
+        )
+        fields = asdict(measured).items()
+        figures[name] = {key: round(value, 6) if isinstance(value, float) else value for key, value in fields}
+    return figures

@@ -1,5 +1,6 @@
-"""What a threshold or a calibration is fitted on: (label, score) pairs of one `Level`, and the rules for a threshold.
+"""Where to put a threshold: the criteria, and the (label, score) pairs of one `Level` that they are fitted on.
 
+Fit on validation data only. A score is flagged where score >= threshold, so that a threshold of 0 flags everything.
 The levels are fitted apart; verdicts count by content word, and so do omissions, of the sources that must be covered.
 """
 
@@ -10,29 +11,37 @@ from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from veridical.calibration.calibrators import two_class_sample
 from veridical.core.decide import unjudged
-from veridical.core.errors import UnknownNameError
+from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.types import Example, Judgement, Level
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.alignment import characters
-from veridical.metrics.arrays import Bools, Floats
-from veridical.metrics.calibration import (
-    threshold_between_means,
-    threshold_for_balanced_accuracy,
-    threshold_for_f1,
-    threshold_for_precision,
-)
+from veridical.metrics.arrays import Bools, Floats, as_probabilities
 from veridical.metrics.measure import METRIC_LEVELS
 from veridical.metrics.registry import LABELLED_SCORES, METRICS
 from veridical.metrics.spans import coverage_rows, coverage_terms, f1_of_coverage_sums
 from veridical.metrics.tokens import white_space_tokens
 
-__all__ = ["RULES", "Rule", "completed", "fit_metric_thresholds", "pairs", "rule", "threshold_for_f1_sp"]
+__all__ = [
+    "CRITERIA",
+    "ThresholdFitter",
+    "fit_metric_thresholds",
+    "pairs",
+    "threshold_between_means",
+    "threshold_fitter",
+    "threshold_for_balanced_accuracy",
+    "threshold_for_f1",
+    "threshold_for_f1_sp",
+    "threshold_for_precision",
+    "with_response_scores",
+]
 
-Rule: TypeAlias = Callable[[Bools, Floats], float]
+ThresholdFitter: TypeAlias = Callable[[Bools, Floats], float]
 
-RULES = ("f1", "balanced_accuracy", "means", "precision@P")
+CRITERIA = ("f1", "balanced_accuracy", "means", "precision@P")
 # a level -> the metric whose rows are (label, score) pairs of it
 _ROWS = {
     Level.RESPONSE: "roc_auc",
@@ -42,43 +51,117 @@ _ROWS = {
 }
 
 
-def rule(name: str) -> Rule:
-    """The way to fit a threshold that `name` says; `UnknownNameError` for any other than `RULES`.
+def threshold_fitter(criterion: str) -> ThresholdFitter:
+    """The function that fits a threshold by `criterion`; `UnknownNameError` for any other than `CRITERIA`.
 
     >>> import numpy as np
-    >>> rule("precision@0.6")(np.array([False, True, False, True]), np.array([0.1, 0.3, 0.6, 0.8]))
+    >>> threshold_fitter("precision@0.6")(np.array([False, True, False, True]), np.array([0.1, 0.3, 0.6, 0.8]))
     0.3
     """
-    fits: dict[str, Rule] = {
+    fits: dict[str, ThresholdFitter] = {
         "f1": threshold_for_f1,
         "balanced_accuracy": threshold_for_balanced_accuracy,
         "means": threshold_between_means,
     }
-    if name in fits:
-        return fits[name]
-    kind, _, wanted = name.partition("@")
+    if criterion in fits:
+        return fits[criterion]
+    kind, _, wanted = criterion.partition("@")
     try:
         precision = float(wanted) if kind == "precision" else -1.0
     except ValueError:
         precision = -1.0
     if not 0.0 < precision <= 1.0:
-        raise UnknownNameError("rule to fit by", name, RULES)
+        raise UnknownNameError("criterion", criterion, CRITERIA)
     return lambda labels, scores: threshold_for_precision(labels, scores, precision)
 
 
-def completed(judgement: Judgement) -> Judgement:
+def threshold_for_f1(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
+    """The observed score from which flagging gives the highest F1; the highest such score on a tie.
+
+    CH-Wang et al. 2024, §5.2. It is 0, which flags everything, where some scores are 0 and nothing does better.
+
+    >>> threshold_for_f1([0, 1, 0, 1], [0.1, 0.3, 0.6, 0.8])
+    0.3
+    """
+    cuts, tp, fp, p, _ = _cuts(labels, scores, weight)
+    return _best(cuts, 2 * tp / (tp + fp + p))
+
+
+def threshold_for_balanced_accuracy(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
+    """The observed score with the highest balanced accuracy (Youden's J); the highest such score on a tie.
+
+    >>> threshold_for_balanced_accuracy([0, 1, 0, 1], [0.1, 0.3, 0.6, 0.8])
+    0.8
+    """
+    cuts, tp, fp, p, n = _cuts(labels, scores, weight)
+    return _best(cuts, tp / p - fp / n)
+
+
+def threshold_for_precision(
+    labels: ArrayLike, scores: ArrayLike, wanted: float, weight: ArrayLike | None = None
+) -> float:
+    """The lowest observed score from which precision is at least `wanted`: the threshold with the most recall then.
+
+    Raises `UndefinedMetricError`, with the best there is, where no threshold reaches it.
+
+    >>> threshold_for_precision([0, 1, 0, 1], [0.1, 0.3, 0.6, 0.8], 0.6)
+    0.3
+    """
+    if not 0.0 < wanted <= 1.0:
+        raise InputError(f"a precision of {wanted} is wanted", hint="it lies above 0 and at most at 1")
+    cuts, tp, fp, _, _ = _cuts(labels, scores, weight)
+    reached = tp / (tp + fp)
+    enough = np.flatnonzero(reached >= wanted)
+    if not enough.size:
+        raise UndefinedMetricError(f"no threshold has a precision of {wanted:g}; the best is {reached.max():.4g}")
+    return float(cuts[enough[-1]])
+
+
+def threshold_between_means(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
+    """The middle between the mean score of each class, in [0, 1] for scores in [0, 1].
+
+    George and Stuhlmüller 2023, §2.3, average the probability that a summary is right; a score is one minus it, and the
+    middle the same.
+
+    >>> threshold_between_means([0, 0, 1], [0.0, 0.5, 0.75])
+    0.5
+    """
+    gold, score, w = two_class_sample(labels, scores, weight)
+    negative, positive = (float(w[side] @ score[side] / w[side].sum()) for side in (~gold, gold))
+    return (negative + positive) / 2
+
+
+def _best(cuts: Floats, values: Floats) -> float:
+    """The first of `cuts` with the highest value; rounding does not break a tie."""
+    return float(cuts[np.argmax(values >= values.max() - 1e-12)])
+
+
+def _cuts(
+    labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None
+) -> tuple[Floats, Floats, Floats, float, float]:
+    """Distinct scores, descending; true and false positives from each on; both classes' totals."""
+    gold, score, w = two_class_sample(labels, as_probabilities(scores), weight)
+    cuts, place = np.unique(score[w > 0], return_inverse=True)
+    tp, fp = (np.cumsum(np.bincount(place, each[w > 0])[::-1], dtype=np.float64) for each in (w * gold, w * ~gold))
+    cuts = cuts[::-1]
+    if cuts[0] == 0:
+        raise UndefinedMetricError("all scores are 0: no threshold separates them")
+    return cuts, tp, fp, float(w @ gold), float(w @ ~gold)
+
+
+def with_response_scores(judgement: Judgement) -> Judgement:
     """The judgement with its response-level scores: where it gives none, its highest verdict and omission stand for it.
 
     >>> from veridical.core.types import Span, Verdict
-    >>> completed(Judgement("1", "me", verdicts=(Verdict(Span(0, 2), 0.4),))).hallucination
+    >>> with_response_scores(Judgement("1", "me", verdicts=(Verdict(Span(0, 2), 0.4),))).hallucination
     0.4
     """
-    whole, omission = judgement.hallucination, judgement.omission
-    if whole is None:
-        whole = max((verdict.score for verdict in judgement.verdicts), default=None)
-    if omission is None:
-        omission = max((found.score for found in judgement.omissions), default=None)
-    return replace(judgement, hallucination=whole, omission=omission)
+    hallucination, coverage = judgement.hallucination, judgement.omission
+    if hallucination is None:
+        hallucination = max((verdict.score for verdict in judgement.verdicts), default=None)
+    if coverage is None:
+        coverage = max((omission.score for omission in judgement.omissions), default=None)
+    return replace(judgement, hallucination=hallucination, omission=coverage)
 
 
 def pairs(level: Level, example: Example, judgement: Judgement) -> Floats | None:
@@ -93,37 +176,39 @@ def pairs(level: Level, example: Example, judgement: Judgement) -> Floats | None
     """
     if level is Level.RESPONSE and unjudged(example.case, example.gold):
         return None
-    return METRICS[_ROWS[level]].rows(example, completed(judgement) if level is Level.RESPONSE else judgement)
+    return METRICS[_ROWS[level]].rows(
+        example, with_response_scores(judgement) if level is Level.RESPONSE else judgement
+    )
 
 
 def fit_metric_thresholds(
-    judged: Sequence[tuple[Example, Judgement]], rule_name: str, levels: Collection[Level]
+    judged: Sequence[tuple[Example, Judgement]], criterion: str, levels: Collection[Level]
 ) -> tuple[dict[str, float], list[str]]:
     """Fit a threshold for each level of a metric (`Metric.level`) on the units that its metrics count.
 
-    Responses, white-space tokens, characters and sources are fitted by the rule. Span metrics have the threshold with
-    the highest F1-Sp under the rule "f1", and the one fitted on tokens under any other.
+    Responses, white-space tokens, characters and sources are fitted by the criterion. Span metrics have the threshold
+    with the highest F1-Sp under "f1", and the one fitted on tokens under any other criterion.
 
     Args:
         judged: Labelled (validation) examples, each with its judgement.
-        rule_name: One of `RULES`.
+        criterion: One of `CRITERIA`.
         levels: What the detector scores.
 
     Returns:
         The threshold of each level that could be fitted, and a note on each that could not.
     """
-    fit = rule(rule_name)
+    fit = threshold_fitter(criterion)
     thresholds: dict[str, float] = {}
     notes = []
     for level, project in LABELLED_SCORES.items():
         if METRIC_LEVELS[level][0].isdisjoint(levels):
             continue
-        rows = [found for e, j in judged if (found := project(e, j, 0.0)) is not None and len(found)]
+        rows = [table for e, j in judged if (table := project(e, j, 0.0)) is not None and len(table)]
         if not rows:
             continue
         table = np.concatenate(rows)
         try:
-            if level == "span" and rule_name == "f1":
+            if level == "span" and criterion == "f1":
                 thresholds[level] = threshold_for_f1_sp(judged)
             else:
                 thresholds[level] = fit(table[:, 0] > 0, table[:, 1])
@@ -144,7 +229,7 @@ def threshold_for_f1_sp(judged: Sequence[tuple[Example, Judgement]], *, candidat
     >>> threshold_for_f1_sp([(Example(Case("1", "In Rome"), gold), scored)])
     0.6
     """
-    texts = [found for example, judgement in judged if (found := characters(example, judgement)) is not None]
+    texts = [text for example, judgement in judged if (text := characters(example, judgement)) is not None]
     scores = np.unique(np.concatenate([text.score[text.judged] for text in texts]) if texts else np.zeros(0))
     if not scores.any():
         raise UndefinedMetricError("all scores are 0: no threshold separates them")

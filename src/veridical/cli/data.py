@@ -87,17 +87,24 @@ def show_command(
 
 @data_app.command("stats")
 @option_groups
-def stats_command(data: LabelledData, options: DataOptions) -> None:
+def stats_command(
+    data: LabelledData,
+    options: DataOptions,
+    as_json: Annotated[
+        bool, Option("--json", help="Print one JSON document instead of text.", rich_help_panel=OUTPUT)
+    ] = False,
+) -> None:
     """Count cases, documents, labels and marked text, and print the hash that results refer to.
 
     [bold]veridical data stats xsum_token:data/xsum_token[/bold]
     """
+    from veridical.core.serialization import encode
     from veridical.datasets.stats import count_examples
+    from veridical.report.data_statistics import statistics_text
 
     with options.read(data) as examples:
-        counts = count_examples(examples)
-    for name, count in counts.items():
-        sys.stdout.write(f"{name:<24}{count}\n")
+        statistics = count_examples(examples)
+    sys.stdout.write(encode(statistics) + "\n" if as_json else statistics_text(statistics))
 
 
 @data_app.command("convert")

@@ -17,8 +17,7 @@ from veridical.cli.options import OutputOptions, ServerOptions, write_line
 
 if TYPE_CHECKING:
     from veridical.llm.connection import Connection
-    from veridical.metrics.measure import Measured
-    from veridical.tasks.papers import Judge, Study
+    from veridical.tasks.papers import Judge
     from veridical.tasks.prevalence import Audit
 
 
@@ -122,14 +121,18 @@ def papers_command(
 
     All models share one budget. Exit codes: 0 done, 2 usage or input error, 3 could not be judged.
     """
+    from veridical.core.serialization import encode
+    from veridical.core.text import visible
     from veridical.datasets.fave import read_questions
+    from veridical.report.prevalence_table import prevalence_table
     from veridical.report.revision import render_revisions
+    from veridical.report.terminal_tables import print_tables
     from veridical.tasks.papers import StudyOptions, study
 
     connection = server.connection()
     generators = [connection.chat(name) for name in roles.model]
     judges = {name: _judge(name, connection) for name in (*roles.critic, *roles.judge)}
-    found = study(
+    results = study(
         list(islice(read_questions(data), counting.limit)),
         generators,
         critics=[judges[name] for name in roles.critic],
@@ -145,11 +148,17 @@ def papers_command(
     )
     if server.dry_run:
         return print_dry_run(connection)
-    _print(found, as_json=output.json)
+    for note in results.notes:
+        write_line(visible(note))
+    if output.json:
+        for row in (*results.rows, *results.means):
+            sys.stdout.write(encode(row) + "\n")
+    else:
+        print_tables([prevalence_table(results)], plain_console())
     if output.html is not None:
-        revisions = [result for several in found.revisions.values() for result in several]
+        revisions = [result for several in results.revisions.values() for result in several]
         write_page(output.html, render_revisions(revisions, title="Revised summaries of papers"))
-    return 0 if any(row.prevalence.summaries for row in found.rows) else 3
+    return 0 if any(row.prevalence.summaries for row in results.rows) else 3
 
 
 def _is_detector(name: str) -> bool:
@@ -178,42 +187,3 @@ def _audit(counts: str) -> Audit:
     if len(numbers) not in (2, 4):
         raise InputError(f"--audit {counts!r} is not RIGHT/FLAGGED", hint="such as 66/100, or 66/100,40/50")
     return Audit(*numbers)
-
-
-def _print(found: Study, *, as_json: bool) -> None:
-    """Print one line or table row per generator, critic and judge; notes go to standard error."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from veridical.core.serialization import encode
-    from veridical.core.text import visible
-
-    for note in found.notes:
-        write_line(visible(note))
-    if as_json:
-        for row in (*found.rows, *found.means):
-            sys.stdout.write(encode(row) + "\n")
-        return
-    table = Table(
-        "Summary", "Critique", "Judge", "Summaries", "Hallucinations each", "adjusted", "With any", "adjusted"
-    )
-    for row in (*found.rows, *found.means):
-        p = row.prevalence
-        cells = [row.generator, row.critic or "–", row.judge, str(p.summaries)]
-        cells += [_interval(p.per_summary), _interval(p.per_summary_adjusted)]
-        cells += [_interval(p.share, percent=True), _interval(p.share_adjusted, percent=True)]
-        table.add_row(*(Text(visible(cell)) for cell in cells))
-    plain_console().print(table)
-    unjudged = max((row.prevalence.unjudged for row in found.rows), default=0)
-    if unjudged:
-        write_line(f"up to {unjudged} summaries could not be judged and do not count")
-
-
-def _interval(measured: Measured | None, *, percent: bool = False) -> str:
-    if measured is None or measured.value is None:
-        return "–"
-    scale, digits, unit = (100, 1, " %") if percent else (1, 2, "")
-    value = f"{scale * measured.value:.{digits}f}{unit}"
-    if measured.low is None or measured.high is None:
-        return value
-    return f"{value} ({scale * measured.low:.{digits}f}–{scale * measured.high:.{digits}f})"

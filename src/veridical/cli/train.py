@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
@@ -14,8 +14,6 @@ from veridical.cli.comma_lists import parse_counts, parse_names
 from veridical.cli.delivery import plain_console
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, LabelledSets, ModelFolder, ProbeTrainingOptions, write_line
-
-_NEARLY_ALL = 0.9
 
 train_app = typer.Typer(no_args_is_help=True, help="Train detectors, and fit thresholds, on labelled data.")
 
@@ -136,7 +134,7 @@ def threshold_command(
     data: LabelledSets,
     out: OutFolder,
     options: ThresholdOptions,
-    json: Annotated[
+    as_json: Annotated[
         bool, Option("--json", help="Print what was written as JSON instead of a table.", rich_help_panel=OUTPUT)
     ] = False,
 ) -> int:
@@ -150,64 +148,32 @@ def threshold_command(
     [bold]veridical train threshold verify:overlap wice:data/wice --out fitted --criterion precision@0.8[/bold]
     [bold]veridical check answer.json --detector calibrated:fitted[/bold]
     """
-    from veridical.calibration.fitting import Plan, fit_thresholds
+    from veridical.calibration.fitting import CalibrationOptions, fit_thresholds
     from veridical.cli.progress import progress_bar
+    from veridical.core.serialization import encode
     from veridical.datasets import read
     from veridical.detectors import load_detector
+    from veridical.report.calibration_tables import calibration_notes, calibration_tables
+    from veridical.report.terminal_tables import print_tables
 
-    plan = Plan(
-        rule=options.criterion,
+    wanted = CalibrationOptions(
+        criterion=options.criterion,
         calibration=options.calibration,
         levels=tuple(parse_names(options.levels)) or None,
-        whole=options.all_data,
+        all_data=options.all_data,
         seed=options.seed,
     )
     examples = [example for spec in data for example in read(spec, options.split)]
     with progress_bar() as progress:
         loaded = load_detector(detector)
-        fitted = fit_thresholds(loaded, examples, plan, spec=detector, out=out, data=" ".join(data), progress=progress)
-    if json:
-        print_json(fitted.document())
+        fitted = fit_thresholds(
+            loaded, examples, wanted, spec=detector, out=out, data=" ".join(data), progress=progress
+        )
+    if as_json:
+        sys.stdout.write(encode(fitted) + "\n")
     else:
-        _print_fitted(fitted.validation)
+        print_tables(calibration_tables(fitted), plain_console())
+        for note in calibration_notes(fitted):
+            write_line(note)
     write_line(f"wrote {out}; use it as calibrated:{out}")
     return 0
-
-
-def print_json(document: Any) -> None:
-    """Print `document` on one line."""
-    import json
-
-    sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
-
-
-def _print_fitted(validation: dict[str, Any]) -> None:
-    """Print one table per level: figures on validation with the scores as they were, and cross-fitted."""
-    from rich.table import Table
-
-    console = plain_console()
-    for name, fit in validation.items():
-        table = Table("on validation", "before", "cross-fitted", title=name, title_justify="left")
-        for metric in ("roc_auc", "ece", "brier", "f1", "precision", "recall"):
-            cells = [(fit[when] or {}).get(metric) for when in ("before", "cross_fitted")]
-            table.add_row(metric, *map(_interval, cells))
-        table.caption, table.caption_justify = _caption(fit), "left"
-        console.print(table)
-        if fit["share_flagged"] > _NEARLY_ALL:
-            share = f"{fit['share_flagged']:.0%}"
-            write_line(f"{name}: the threshold flags {share} of all; --criterion balanced_accuracy flags fewer")
-
-
-def _caption(fit: dict[str, Any]) -> str:
-    return (
-        f"{fit['items']} items, {fit['share_of_positives']:.0%} positive, of {fit['responses']} responses and "
-        f"{fit['documents']} documents; calibration: {fit['calibration']}; the threshold {fit['threshold']:.4g} "
-        f"flags {fit['share_flagged']:.0%}; before, {fit['before']['threshold']:g} did"
-    )
-
-
-def _interval(measured: dict[str, Any] | None) -> str:
-    if measured is None or measured["value"] is None:
-        return "undefined"
-    value, low, high = measured["value"], measured["low"], measured["high"]
-    return f"{value:.3f}" if low is None or high is None else f"{value:.3f} [{low:.3f}, {high:.3f}]"

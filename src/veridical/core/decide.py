@@ -66,19 +66,16 @@ def merge(text: str, spans: Iterable[Span]) -> list[Span]:
     joined: list[Span] = []
     for span in union(spans):
         span.check(text)
-        if joined and _is_gap(text[joined[-1].end : span.start]):
-            joined[-1] = Span(joined[-1].start, span.end)
-        else:
+        gap = text[joined[-1].end : span.start] if joined else None
+        if gap is None or len(gap) > _GAP or any(c.isalnum() or c in _SEPARATORS for c in gap):
             joined.append(span)
+        else:
+            joined[-1] = Span(joined[-1].start, span.end)
     return joined
 
 
 _GAP = 3  # characters
 _SEPARATORS = frozenset("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029.!?;:…。！？；：｡؟۔।॥")
-
-
-def _is_gap(between: str) -> bool:
-    return len(between) <= _GAP and not any(c.isalnum() or c in _SEPARATORS for c in between)
 
 
 def unjudged(case: Case, judgement: Judgement) -> list[Span]:
@@ -124,19 +121,17 @@ def overall(
         elif any(s is not None and s > fail_over for s in (judgement.hallucination, judgement.omission)):
             return Outcome.FLAGGED
     spans_count = fail_over is None
-    response = [_covers_response(case, judgement, spans_count) for judgement in judgements]
-    coverage = [_covers_sources(case, judgement, spans_count) for judgement in judgements]
-    for judgement, of_response, of_sources in zip(judgements, response, coverage, strict=True):
+    response_judged = sources_judged = False
+    for judgement in judgements:
+        scored = judgement.hallucination is not None or (spans_count and bool(judgement.verdicts or judgement.judged))
+        complete = scored and bool(case.response.strip()) and judgement.judged != () and not unjudged(case, judgement)
+        covered = _covers_sources(case, judgement, spans_count)
         scores_response = judgement.hallucination is not None or judgement.verdicts or judgement.judged is not None
-        if (scores_response and not of_response) or not (of_response or of_sources):
+        if (scores_response and not complete) or not (complete or covered):
             return Outcome.UNJUDGED
-    return Outcome.CLEAR if any(response) and any(coverage) else Outcome.UNJUDGED
-
-
-def _covers_response(case: Case, judgement: Judgement, spans_count: bool) -> bool:
-    """Whether all of the response was judged and there is a score for it."""
-    scored = judgement.hallucination is not None or (spans_count and bool(judgement.verdicts or judgement.judged))
-    return scored and bool(case.response.strip()) and judgement.judged != () and not unjudged(case, judgement)
+        response_judged |= complete
+        sources_judged |= covered
+    return Outcome.CLEAR if response_judged and sources_judged else Outcome.UNJUDGED
 
 
 def _covers_sources(case: Case, judgement: Judgement, spans_count: bool) -> bool:

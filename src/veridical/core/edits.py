@@ -79,21 +79,21 @@ def compose(text: str, first: Sequence[Edit], second: Sequence[Edit]) -> tuple[E
     """
     between = apply(text, first)
     check_edits(between, second)
-    made: list[Edit] = []
+    composed: list[Edit] = []
     shift = 0  # from a place in `text` to the same place in `between`
-    done: list[tuple[Span, Edit]] = []
+    placed: list[tuple[Span, Edit]] = []
     for edit in first:
         start = edit.span.start + shift
-        done.append((Span(start, start + len(edit.replacement)), edit))
+        placed.append((Span(start, start + len(edit.replacement)), edit))
         shift += len(edit.replacement) - len(edit.span)
     shift = 0
-    for place, old, new in _clusters(done, [(edit.span, edit) for edit in second]):
+    for place, old, new in _clusters(placed, [(edit.span, edit) for edit in second]):
         start = place.start - shift
         shift += sum(len(edit.replacement) - len(edit.span) for edit in old)
         here = [Edit(e.span.shift(-place.start), e.replacement, e.because) for e in new]
-        said = dict.fromkeys(edit.because for edit in (*old, *new))
-        made.append(Edit(Span(start, place.end - shift), apply(place.of(between), here), "; ".join(said)))
-    return tuple(edit for edit in made if edit.replacement != edit.span.of(text))
+        reasons = dict.fromkeys(edit.because for edit in (*old, *new))
+        composed.append(Edit(Span(start, place.end - shift), apply(place.of(between), here), "; ".join(reasons)))
+    return tuple(edit for edit in composed if edit.replacement != edit.span.of(text))
 
 
 def _clusters(

@@ -43,8 +43,13 @@ def find_quote(text: str, quote: str, *, used: Iterable[Span] = (), min_similari
     start = next(_occurrences(text, quote, taken), None) if quote else None
     if start is not None:
         return Span(start, start + len(quote))
-    wanted = "" if min_similarity == 1.0 else _core(_folded(quote)[0])
-    return _find_tolerant(_FoldedText.of(text), wanted, taken, min_similarity) if wanted else None
+    if min_similarity == 1.0:
+        return None
+    folded, _ = _folded(quote)
+    solid = [i for i, character in enumerate(folded) if unicodedata.category(character)[0] in "LNM"]
+    if not solid:
+        return None
+    return _FoldedText.of(text).find(folded[solid[0] : solid[-1] + 1], taken, min_similarity)
 
 
 def _occurrences(text: str, quote: str, taken: Sequence[Span]) -> Iterator[int]:
@@ -82,12 +87,6 @@ def _folded(text: str) -> tuple[str, list[int]]:
         characters.append(folded)
         offsets.extend([offset] * len(folded))
     return "".join(characters), offsets
-
-
-def _core(folded: str) -> str:
-    """`folded` from its first to its last letter, digit or mark."""
-    solid = [i for i, character in enumerate(folded) if unicodedata.category(character)[0] in "LNM"]
-    return folded[solid[0] : solid[-1] + 1] if solid else ""
 
 
 class _FoldedText:
@@ -137,19 +136,19 @@ class _FoldedText:
         firsts, lasts = self.starts[max(0, i - 2) : i + 3], self.ends[max(0, j - 3) : j + 2]
         return (Span(a, b) for a, b in product(firsts, lasts) if a < b)
 
-
-def _find_tolerant(text: _FoldedText, wanted: str, taken: Sequence[Span], min_similarity: float) -> Span | None:
-    blanked = text.blanked(taken)
-    for at in _occurrences(blanked, wanted, []):
-        span = text.at_words(at, at + len(wanted))
-        if span is not None and not any(span.overlaps(other) for other in taken):
-            return span
-    window = fuzz.partial_ratio_alignment(wanted, blanked) if blanked else None
-    if window is None or window.dest_start >= window.dest_end:
-        return None
-    best, highest = None, 0.0
-    for span in text.near(window.dest_start, window.dest_end):
-        similarity = Indel.normalized_similarity(wanted, text.folded_at(span))
-        if similarity > highest and not any(span.overlaps(other) for other in taken):
-            best, highest = span, similarity
-    return best if highest >= min_similarity else None
+    def find(self, wanted: str, taken: Sequence[Span], min_similarity: float) -> Span | None:
+        """The first occurrence of the folded `wanted` that overlaps none of `taken`, else the most similar one."""
+        blanked = self.blanked(taken)
+        for at in _occurrences(blanked, wanted, []):
+            span = self.at_words(at, at + len(wanted))
+            if span is not None and not any(span.overlaps(other) for other in taken):
+                return span
+        window = fuzz.partial_ratio_alignment(wanted, blanked) if blanked else None
+        if window is None or window.dest_start >= window.dest_end:
+            return None
+        best, highest = None, 0.0
+        for span in self.near(window.dest_start, window.dest_end):
+            similarity = Indel.normalized_similarity(wanted, self.folded_at(span))
+            if similarity > highest and not any(span.overlaps(other) for other in taken):
+                best, highest = span, similarity
+        return best if highest >= min_similarity else None

@@ -49,12 +49,12 @@ class SalienceMap:
 
         values = self.values[:, :columns]
         peaks = values.max(axis=1, initial=0.0)
-        kept = np.sort(np.argsort(-peaks, kind="stable")[:rows])
+        chosen = np.sort(np.argsort(-peaks, kind="stable")[:rows])
         return SalienceMap(
-            tuple(self.source_words[i] for i in kept),
+            tuple(self.source_words[i] for i in chosen),
             self.response_words[:columns],
-            values[kept],
-            self.contribution[kept],
+            values[chosen],
+            self.contribution[chosen],
             self.attribution[:columns],
         )
 

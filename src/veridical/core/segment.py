@@ -1,10 +1,10 @@
 """Words and sentences of any text as character spans. Rules, not models; linear; never fails or changes the text.
 
-Scripts written without spaces (Han, kana, Thai, Lao, Khmer, Myanmar) give one word a character, with its combining
-marks. Sentences end at final punctuation; at blank lines, page breaks and paragraph separators; after a heading line
-(Markdown's `#`, a line all in bold, a rule, a line that ends in a colon); and before a list item or table row. Any
-other single line break is soft: it is white space, and a list item goes on over it until the next item or blank line.
-Thai, Lao and others that mark no sentence end are cut at breaks only.
+Scripts written without spaces (Han, kana, Thai, Lao, Khmer, Myanmar) are split into one word per character, with its
+combining marks. Sentences end at final punctuation; at blank lines, page breaks and paragraph separators; after a
+heading line (Markdown's `#`, a line all in bold, a rule, a line that ends in a colon); and before a list item or table
+row. Any other single line break is soft: it is white space, and a list item goes on over it until the next item or
+blank line. Thai, Lao and others that mark no sentence end are cut at breaks only.
 """
 
 from __future__ import annotations
@@ -143,18 +143,18 @@ def sentences(text: str) -> list[Span]:
     ['Dr. Smith paid approx. 3.5 million.', 'Did it help?', 'Yes']
     """
     cased = text != text.lower()
-    found: list[Span] = []
+    spans: list[Span] = []
     for first, last in _blocks(text):
         start = first
         for match in _END.finditer(text, first, last):
             if _ends_sentence(text, start, match, last, cased):
-                found.append(Span(start, match.end()))
+                spans.append(Span(start, match.end()))
                 start = match.end()
                 while start < last and text[start].isspace():
                     start += 1
         if start < last:
-            found.append(Span(start, last))
-    return found
+            spans.append(Span(start, last))
+    return spans
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
@@ -168,13 +168,9 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
             if at > start and (hard or _ITEM.match(line)):
                 yield from _trimmed(text, start, at)
                 start = at
-            hard = line.endswith(_HARD_ENDS) or _is_heading(line)
+            hard = line.endswith(_HARD_ENDS) or line.rstrip().endswith((":", "：")) or _HEADING.match(line) is not None
         at += len(line)
     yield from _trimmed(text, start, at)
-
-
-def _is_heading(line: str) -> bool:
-    return line.rstrip().endswith((":", "：")) or _HEADING.match(line) is not None
 
 
 def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -191,7 +187,13 @@ def _ends_sentence(text: str, start: int, match: re.Match[str], last: int, cased
     `cased` is whether the text has capitals at all: without any, a small letter may open a sentence.
     """
     if match["wide"] is not None:
-        return _wide_ends(text, match)
+        after = text[match.end() : match.end() + 1]
+        if after and after in "，、,；：":
+            return False
+        if match["wide"] == "\uff0e":  # the wide full stop is a decimal point, too
+            return not after.isdigit()
+        # 「はい。」と言った。 goes on: the quotation is followed by its particle
+        return not (match["shut"].endswith(("」", "』")) and "\u3041" <= after <= "\u309f")
     following = _NEXT_WORD.match(text, match.end(), last)
     sign, word = (following["sign"], following["word"]) if following else ("", "")
     stop = match["stop"]
@@ -205,16 +207,6 @@ def _ends_sentence(text: str, start: int, match: re.Match[str], last: int, cased
     return _full_stop_ends(text, start, match.start(), word, cased)
 
 
-def _wide_ends(text: str, match: re.Match[str]) -> bool:
-    after = text[match.end() : match.end() + 1]
-    if after and after in "，、,；：":
-        return False
-    if match["wide"] == "\uff0e":  # the wide full stop is a decimal point, too
-        return not after.isdigit()
-    # 「はい。」と言った。 goes on: the quotation is followed by its particle
-    return not (match["shut"].endswith(("」", "』")) and "\u3041" <= after <= "\u309f")
-
-
 def _full_stop_ends(text: str, start: int, at: int, word: str, cased: bool) -> bool:
     """Whether the full stop at `at`, before `word`, ends a sentence and no abbreviation or list number."""
     if at - start <= 8 and _MARK.fullmatch(text, start, at):
@@ -222,10 +214,10 @@ def _full_stop_ends(text: str, start: int, at: int, word: str, cased: bool) -> b
     near = max(start, at - 24)
     if _INLINE_MARK.search(text, near, at):
         return False
-    found = _LAST_WORD.search(text, near, at)
-    if found is None:
+    last_word = _LAST_WORD.search(text, near, at)
+    if last_word is None:
         return True
-    before, opens = found[0], word.lower() in _OPENERS and (word[0].isupper() or not cased)
+    before, opens = last_word[0], word.lower() in _OPENERS and (word[0].isupper() or not cased)
     small = before.lower()
     forms = {before, small} if cased else {small, small.capitalize()}
     if forms & _NEVER:

@@ -64,6 +64,8 @@ KINDS: dict[str, Kind] = {
     "prevalence": Kind("veridical.tasks.papers:StudyRow"),
     "row": Kind("veridical.bench.results:ResultRow"),
     "comparison": Kind("veridical.bench.compare:Comparison"),
+    "statistics": Kind("veridical.datasets.stats:DataStatistics"),
+    "calibrated": Kind("veridical.calibration.calibrated:FittedCalibration"),
     "finding": Kind("veridical.probes.analysis.results:Finding"),
     "peak": Kind("veridical.probes.analysis.results:Peak"),
 }
@@ -254,16 +256,12 @@ def _case_by_hand(document: Mapping[str, Any], default_id: str | None) -> dict[s
     if isinstance(sources, str):
         sources = [sources]
     if isinstance(sources, list):
-        body["sources"] = [_source_by_hand(source, str(i)) for i, source in enumerate(sources, 1)]
+        complete = []
+        for i, source in enumerate(sources, 1):
+            given = {"text": source} if isinstance(source, str) else source
+            complete.append({"id": str(i), **given} if isinstance(given, dict) else source)
+        body["sources"] = complete
     return body
-
-
-def _source_by_hand(source: object, default_id: str) -> object:
-    if isinstance(source, str):
-        return {"id": default_id, "text": source}
-    if isinstance(source, dict) and "id" not in source:
-        return {"id": default_id, **source}
-    return source
 
 
 def _validate(body: Mapping[str, Any], kind: str) -> Any:
@@ -271,20 +269,24 @@ def _validate(body: Mapping[str, Any], kind: str) -> Any:
         # through JSON once more: only so does pydantic take an array for a tuple and still nothing for a string
         return _adapter(kind).validate_json(to_json(body, inf_nan_mode="constants"))
     except ValidationError as error:
-        raise WireError(_first(error, kind)) from None
+        raise WireError(_first_problem(error, kind)) from None
     except (PydanticSerializationError, UnicodeError) as error:
         message = _HALF if "surrogates" in str(error) else f"this is not a JSON document: {error}"
         raise WireError(f"{kind}: {message}") from None
 
 
-def _first(error: ValidationError, kind: str) -> str:
+def _first_problem(error: ValidationError, kind: str) -> str:
     """One line on one problem: where, what; an unknown field comes first, for it explains a missing one."""
     problems = error.errors(include_url=False, include_context=False, include_input=False)
     stray = (p for p in problems if p["type"] == "unexpected_keyword_argument")
     problem = next(stray, problems[0])
     *outer, last = problem["loc"] or ("",)
     if problem["type"] == "unexpected_keyword_argument":
-        known = [f.name for f in fields(_record_at(KINDS[kind].load(), outer))]
+        cls = KINDS[kind].load()
+        for name in outer:
+            if hint := get_type_hints(cls).get(str(name)):  # the key of a mapping names no field
+                cls = next(iter(_records_in(hint)), cls)
+        known = [f.name for f in fields(cls)]
         return _place(kind, outer) + ": " + str(UnknownNameError("field", str(last), known))
     message = problem["msg"].removeprefix("Value error, ").replace("Input should", "should")
     return f"{_place(kind, problem['loc'])}: {message[:1].lower()}{message[1:]}"
@@ -292,14 +294,6 @@ def _first(error: ValidationError, kind: str) -> str:
 
 def _place(kind: str, path: Sequence[int | str]) -> str:
     return kind + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)
-
-
-def _record_at(cls: type[Any], path: Sequence[int | str]) -> type[Any]:
-    """The class of the record at `path` in a record of class `cls`."""
-    for name in path:
-        if hint := get_type_hints(cls).get(str(name)):  # the key of a mapping names no field
-            cls = next(iter(_records_in(hint)), cls)
-    return cls
 
 
 def _records_in(hint: Any) -> list[type[Any]]:

@@ -65,7 +65,7 @@ def corrupt(
     given = list(examples)
     way: Corruptor = WAYS.load(how)(given)
     skipped: Counter[str] = Counter()
-    made: list[Example] = []
+    results: list[Example] = []
     changed = 0
     for example in given:
         draw = random.Random(f"{seed}\0{how}\0{example.case.id}")
@@ -73,18 +73,18 @@ def corrupt(
             skipped["not labelled as grounded"] += 1
             continue
         if draw.random() >= share:
-            made += [] if pairs else [_unchanged(example)]
+            results += [] if pairs else [_unchanged(example)]
             continue
         result = way.change(example, draw)
         if isinstance(result, str):
             skipped[result] += 1
             continue
         changed += 1
-        made += [_unchanged(example), result] if pairs else [result]
+        results += [_unchanged(example), result] if pairs else [result]
     if not changed:
         why = ", ".join(f"{reason} ({n})" for reason, n in skipped.most_common(3)) or "no example was drawn"
         raise InputError(f"none of {len(given)} examples could be corrupted by {how!r}", hint=why)
-    return Corrupted(tuple(made), changed, dict(skipped.most_common()))
+    return Corrupted(tuple(results), changed, dict(skipped.most_common()))
 
 
 def is_grounded(example: Example) -> bool:

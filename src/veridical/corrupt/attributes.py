@@ -49,15 +49,15 @@ class Attributes:
         slots = [slot_of(source) for source in said]
         chosen = sorted(draw.sample(range(len(said)), draw.randint(1, len(said) - 1)))
         perturb = draw.random() < 0.5
-        places: dict[str, tuple[Span, ...]] = {}
-        for i, found in enumerate(place_slots(response, slots)):
-            if i in chosen and isinstance(found, Unplaced):
-                return f"{slots[i][0]}: {found.why}"
-            if not isinstance(found, Unplaced):
-                places[said[i].id] = found
+        spans_of: dict[str, tuple[Span, ...]] = {}
+        for i, spans in enumerate(place_slots(response, slots)):
+            if i in chosen and isinstance(spans, Unplaced):
+                return f"{slots[i][0]}: {spans.why}"
+            if not isinstance(spans, Unplaced):
+                spans_of[said[i].id] = spans
         ids = [said[i].id for i in chosen]
-        kept = [span for id, spans in places.items() if id not in ids for span in spans]
-        if any(span.overlaps(other) for id in ids for span in places[id] for other in kept):
+        unchanged = [span for id, spans in spans_of.items() if id not in ids for span in spans]
+        if any(span.overlaps(other) for id in ids for span in spans_of[id] for other in unchanged):
             return "one phrase says two attributes"
         new: dict[str, str | None] = dict.fromkeys(ids)
         for i in chosen if perturb else ():
@@ -65,7 +65,7 @@ class Attributes:
             if value is None:
                 return f"{slots[i][0]}: no other value"
             new[said[i].id] = value
-        return _changed(example, {id: places[id] for id in ids}, new)
+        return _changed(example, {id: spans_of[id] for id in ids}, new)
 
     def _other(self, slot: Slot, response: str, slots: Sequence[Slot], draw: random.Random) -> str | None:
         """A value with another meaning that the response does not say; None if there is none."""
@@ -87,17 +87,17 @@ def slot_of(source: Source) -> Slot:
     return match[1].strip(), match[2]
 
 
-def _changed(example: Example, places: dict[str, tuple[Span, ...]], new: dict[str, str | None]) -> Example:
-    """`example` with the values `new` (None: taken out) of the attributes that stand at `places`."""
+def _changed(example: Example, spans_of: dict[str, tuple[Span, ...]], new: dict[str, str | None]) -> Example:
+    """`example` with the values `new` (None: taken out) of the attributes, whose mentions are at `spans_of`."""
     case = example.case
     sources = tuple(_renewed(case.sources, new))
-    made = Case(f"{case.id}/attributes", case.response, sources, case.question, case.history)
+    changed = Case(f"{case.id}/attributes", case.response, sources, case.question, case.history)
     verdicts = []
-    for id, spans in places.items():
+    for id, spans in spans_of.items():
         value = new[id]
         before = case.source(id).text
         after = f"was changed to {slot_of(case.source(id))[0]}[{value}]" if value is not None else "was taken out"
-        evidence = (Evidence(id, Span(0, len(made.source(id).text))),) if value is not None else ()
+        evidence = (Evidence(id, Span(0, len(changed.source(id).text))),) if value is not None else ()
         verdicts += [Verdict(s, 1.0, before, evidence=evidence, reason=f"{before} {after}") for s in spans]
     old = {o.source_id: o for o in example.gold.omissions}
     omissions = tuple(
@@ -105,14 +105,14 @@ def _changed(example: Example, places: dict[str, tuple[Span, ...]], new: dict[st
     )
     omission = max((o.score for o in omissions), default=None)
     verdicts.sort(key=lambda v: v.span)
-    gold = Judgement(made.id, "corrupt:attributes", 1.0, omission, tuple(verdicts), omissions)
+    gold = Judgement(changed.id, "corrupt:attributes", 1.0, omission, tuple(verdicts), omissions)
     perturbed = any(value is not None for value in new.values())
     groups = {
         **dict(example.group),
         "corrupted": "perturbed" if perturbed else "removed",
         "kind": "intrinsic" if perturbed else "extrinsic",
     }
-    return replace(example, case=made, gold=gold, group=tuple(sorted(groups.items())), annotations=())
+    return replace(example, case=changed, gold=gold, group=tuple(sorted(groups.items())), annotations=())
 
 
 def _renewed(sources: Iterable[Source], new: dict[str, str | None]) -> Iterator[Source]:

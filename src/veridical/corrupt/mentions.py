@@ -1,4 +1,4 @@
-"""Names, numbers and times that a text mentions, and others to put in their place. Rules for cased English text."""
+"""Names, numbers and times that a text mentions, and substitutes for them. Rules for cased English text."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def find_mentions(text: str, *, known: str = "") -> list[Mention]:
     """The mentions in `text`, in order, none inside another.
 
     A single capitalised word is a name only if `text` and `known` never write it small, and one that opens a sentence
-    only if it also stands inside one there.
+    only if it also occurs inside one there.
 
     >>> text = "In 1998 Ann Berg saw three owls in May."
     >>> [mention.span.of(text) for mention in find_mentions(text)]
     ['1998', 'Ann Berg', 'three', 'May']
     """
-    found = [Mention(Span(*m.span()), "number") for p in (_NUMBER, _COUNT) for m in p.finditer(text)]
-    found += [Mention(Span(*m.span()), "time") for m in _TIME.finditer(text)]
-    taken = {m.span.start for m in found}
+    mentions = [Mention(Span(*m.span()), "number") for p in (_NUMBER, _COUNT) for m in p.finditer(text)]
+    mentions += [Mention(Span(*m.span()), "time") for m in _TIME.finditer(text)]
+    taken = {mention.span.start for mention in mentions}
     openers = {sentence.start for sentence in sentences(text)}
     inside = _inside_sentences(text) | _inside_sentences(known)
     small = {m[0] for t in (text, known) for m in _SMALL.finditer(t)}
@@ -57,12 +57,12 @@ def find_mentions(text: str, *, known: str = "") -> list[Mention]:
         span = _without_opener(Span(*match.span()), text, openers, inside)
         if span is None or span.of(text).lower() in small or any(span.start <= start < span.end for start in taken):
             continue
-        found.append(Mention(span, "name"))
-    return sorted(found)
+        mentions.append(Mention(span, "name"))
+    return sorted(mentions)
 
 
 def _inside_sentences(text: str) -> set[str]:
-    """Capitalised words that stand elsewhere than at the start of a sentence."""
+    """Capitalised words that occur elsewhere than at the start of a sentence."""
     openers = {sentence.start for sentence in sentences(text)}
     return {m[0] for m in re.finditer(rf"(?<!\w){_WORD}", text) if m.start() not in openers and len(m[0]) > 1}
 
@@ -121,16 +121,16 @@ class Names:
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        found: list[str] = []
+        names: list[str] = []
         self._of_places: set[str] = set()
         for text in texts:
             for mention in find_mentions(text):
                 if mention.kind == "name":
-                    found.append(mention.span.of(text))
+                    names.append(mention.span.of(text))
                     if text[: mention.span.start].endswith((" in ", " near ", " across ")):
-                        self._of_places.add(found[-1])
+                        self._of_places.add(names[-1])
         self._alike: dict[tuple[object, ...], list[str]] = {}
-        for name in sorted(found):
+        for name in sorted(names):
             self._alike.setdefault(self._form(name), []).append(name)
 
     @classmethod
@@ -176,7 +176,7 @@ def substitute_for(phrase: str, kind: str, names: Names, texts: Sequence[str], d
 def _numbers(phrase: str, draw: Random) -> list[str]:
     """Some numbers written like `phrase`, in the order drawn."""
     digits = re.sub(r"\D", "", phrase)
-    found: list[str] = []
+    numbers: list[str] = []
     for _ in range(_TRIES):
         if len(phrase) == 4 and 1000 <= int(digits) <= 2100:
             new = str(max(1000, int(digits) + draw.choice([-1, 1]) * draw.randint(1, 30)))
@@ -184,8 +184,8 @@ def _numbers(phrase: str, draw: Random) -> list[str]:
             low = 10 ** (len(digits) - 1) if len(digits) > 1 and digits[0] != "0" else 2
             new = str(draw.randint(low, 10 ** len(digits) - 1)).zfill(len(digits))
         if new != digits:
-            found.append(_written_like(phrase, new))
-    return list(dict.fromkeys(found))
+            numbers.append(_written_like(phrase, new))
+    return list(dict.fromkeys(numbers))
 
 
 def _written_like(phrase: str, digits: str) -> str:

@@ -1,4 +1,4 @@
-"""Readers of labelled data in its publishers' own formats: one file a data set, or a family of sets of one form.
+"""Readers of labelled data in its publishers' own formats: one file per data set, or per family of similar sets.
 
 An entry is a module or object with `INFO` and `read(path, split=None, *, on_bad=None) -> Iterator[Example]`. A row that
 cannot be read raises `DataError` with file and line; where `on_bad` is given it is called with that error instead and
@@ -145,10 +145,12 @@ def table() -> str:
     ]
     for name in DATASETS:
         info = load_reader(name).INFO
+        unit = f" ({info.unit})" if info.unit else ""
+        labels = [f"{level}{unit}" if level is Level.SPAN else str(level) for level in info.levels]
         cells = (
             f"`{name}`",
             f"{info.title} ({info.citation})" if info.citation else info.title,
-            _labels(info),
+            ", ".join([*labels, "pair"] if info.pairs else labels) or "none",
             ", ".join(f"`{split}`" for split in info.splits) or "-",
             ", ".join(info.languages) or "any",
             info.document,
@@ -156,10 +158,3 @@ def table() -> str:
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def _labels(info: Info) -> str:
-    """What is labelled, such as "response, span (token)"."""
-    unit = f" ({info.unit})" if info.unit else ""
-    labels = [f"{level}{unit}" if level is Level.SPAN else str(level) for level in info.levels]
-    return ", ".join([*labels, "pair"] if info.pairs else labels) or "none"

@@ -30,10 +30,8 @@ INFO = Info(
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
     """The claims of the splits that are there, or of one."""
     check_split(INFO, split)
-    wanted = (split,) if split else INFO.splits
-    pairs = [(path / f"{part}.jsonl", path / f"{part}.csv") for part in wanted]
-    files = [path] if path.is_file() else [next((f for f in pair if f.is_file()), None) for pair in pairs]
-    files = [file for file in files if file is not None]
+    pairs = [(path / f"{part}.jsonl", path / f"{part}.csv") for part in ((split,) if split else INFO.splits)]
+    files = [path] if path.is_file() else [file for pair in pairs for file in [f for f in pair if f.is_file()][:1]]
     if not files:
         raise DataError("no dev or test file in it", path=path, hint=INFO.notes)
     for file in files:

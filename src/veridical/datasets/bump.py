@@ -25,8 +25,8 @@ INFO = Info(
     splits=("task1", "task2"),
     document="the news article (article_id)",
     notes=(
-        "Two examples a pair: ID/reference, held to be clean, and ID/edited. The span is the word-level difference; "
-        "words only left out are marked by the word behind the gap. The splits are the set's two tasks (errors of a "
+        "Two examples per pair: ID/reference, held to be clean, and ID/edited. The span is the word-level difference; "
+        "words only left out are marked by the word after the gap. The splits are the set's two tasks (errors of a "
         "given type; of a type the editor chose). error_type is the corrected one."
     ),
 )

@@ -1,4 +1,4 @@
-"""Responses in which annotators put < and > around what is not backed by the source (D, appendix A)."""
+"""Responses in which annotators put < and > around what is not backed by the source (CH-Wang et al. 2024, App. A)."""
 
 from __future__ import annotations
 
@@ -40,53 +40,53 @@ def _example(row: Row) -> list[Example]:
     sources = tuple(Source(str(i), text) for i, text in enumerate(row.texts("sources"), 1))
     question = row.text("question") if row.optional("question") else None
     case = Case(row.name("id"), row.text("response"), sources, question)
-    told = row.get("annotations")
-    if not isinstance(told, dict) or not told:
-        raise row.bad("'annotations' is not an object of annotator to marked text")
-    marked = Row(row.path, row.line, told)
-    people = tuple(_annotator(marked, who, case) for who in told)
+    marked = row.row("annotations")
+    if not marked.values:
+        raise row.bad("'annotations' is empty", hint="an object of annotator to marked text")
+    people: list[Judgement] = []
+    for name in marked.values:
+        try:
+            spans, end = parse_chevrons(case.response, marked.text(name))
+        except InputError as error:
+            raise marked.bad(f"{name}: {error.message}") from None
+        verdicts = tuple(Verdict(span, 1.0) for span in spans)
+        judged = (Span(0, end),) if case.response[end:].strip() else None
+        notes = () if judged is None else (f"only the first {end} characters were annotated",)
+        person = f"human:{name}"
+        people.append(Judgement(case.id, person, float(bool(spans)), verdicts=verdicts, judged=judged, notes=notes))
     document = row.optional("document") or (text_id(sources[0].text) if sources else None)
-    return [Example(case, majority(people, case), document, group(task=row.optional("task")), people)]
-
-
-def _annotator(row: Row, who: str, case: Case) -> Judgement:
-    try:
-        spans, end = parse_chevrons(case.response, row.text(who))
-    except InputError as error:
-        raise row.bad(f"{who}: {error.message}") from None
-    verdicts = tuple(Verdict(span, 1.0) for span in spans)
-    judged = (Span(0, end),) if case.response[end:].strip() else None
-    notes = () if judged is None else (f"only the first {end} characters were annotated",)
-    return Judgement(case.id, f"human:{who}", float(bool(spans)), verdicts=verdicts, judged=judged, notes=notes)
+    return [Example(case, majority(people, case), document, group(task=row.optional("task")), tuple(people))]
 
 
 def parse_chevrons(response: str, marked: str) -> tuple[list[Span], int]:
     """The spans of `response` that `marked`, a copy of its beginning, puts between < and >, and where the copy ends.
 
-    White space may differ; a < or > of the response itself is copied as it is. Spans that touch or are parted by
-    white space alone are one, without white space at their ends. Raises `InputError` where the copy departs
-    from the response or a mark is left open.
+    White space may differ; a < or > of the response itself is copied as it is. Spans that touch or have only white
+    space between them are one, without white space at their ends. Raises `InputError` where the copy differs from the
+    response or a mark is left open.
 
     >>> parse_chevrons("He won more than twice.", "He won <more than>twice.")
     ([Span(start=7, end=16)], 23)
     """
     spans: list[Span] = []
-    at, begun = 0, -1
+    at, open_start = 0, -1
     for i, character in enumerate(marked):
         if character.isspace():
             continue
-        place = _next_visible(response, at)
-        if place < len(response) and response[place] == character:
-            at = place + 1
-        elif character == "<" and begun < 0:
-            begun = place
-        elif character == ">" and begun >= 0:
-            if begun < at:
-                spans.append(Span(begun, at))
-            begun = -1
+        following = at
+        while following < len(response) and response[following].isspace():
+            following += 1
+        if response[following : following + 1] == character:
+            at = following + 1
+        elif character == "<" and open_start < 0:
+            open_start = following
+        elif character == ">" and open_start >= 0:
+            if open_start < at:
+                spans.append(Span(open_start, at))
+            open_start = -1
         else:
-            raise InputError(f"the marked text departs from the response at its character {i} ({character!r})")
-    if begun >= 0:
+            raise InputError(f"the marked text differs from the response at its character {i} ({character!r})")
+    if open_start >= 0:
         raise InputError("a < is never closed")
     joined: list[Span] = []
     for span in union(spans):
@@ -95,9 +95,3 @@ def parse_chevrons(response: str, marked: str) -> tuple[list[Span], int]:
         else:
             joined.append(span)
     return joined, at
-
-
-def _next_visible(text: str, at: int) -> int:
-    while at < len(text) and text[at].isspace():
-        at += 1
-    return at

@@ -64,7 +64,11 @@ def at_least(k: int, judgements: Sequence[Judgement], case: Case, *, tokens: Seq
     if tokens is not None:
         for token in tokens:
             token.check(case.response, "response")
-        marked = [_whole_tokens(marks, tokens, case.response) for marks in marked]
+        trimmed_tokens = [span for token in tokens if (span := trimmed(token, case.response))]
+        marked = [
+            [(token, label) for token in trimmed_tokens for span, label in marks if token.overlaps(span)]
+            for marks in marked
+        ]
     verdicts = tuple(Verdict(span, 1.0, label) for span, label in _agreed(k, marked))
     omissions: list[Omission] = []
     for source in case.sources:
@@ -85,16 +89,6 @@ def at_least(k: int, judgements: Sequence[Judgement], case: Case, *, tokens: Seq
         tuple(omissions),
         None if whole else tuple(union(span for span, _ in _agreed(k, judged))),
     )
-
-
-def _whole_tokens(marks: Sequence[_Mark], tokens: Sequence[Span], text: str) -> list[_Mark]:
-    """The tokens that any of `marks` touches, without white space around them, each with its marks' labels."""
-    return [
-        (token, label)
-        for token in (trimmed(token, text) for token in tokens)
-        for span, label in marks
-        if token is not None and token.overlaps(span)
-    ]
 
 
 def _response_score(k: int, votes: Sequence[tuple[float | None, bool]], remains: bool) -> float | None:

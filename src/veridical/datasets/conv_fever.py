@@ -44,8 +44,15 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
 def _example(part: str, row: Row) -> list[Example]:
     source = Source("knowledge", row.text("knowledge", blank=True))
     notes = () if source.text.strip() else ("the knowledge is empty in the published file",)
-    history = _turns(row.text("context"))
-    case = Case(f"{part}/{row.number}", row.text("response"), (source,), history=history)
+    history: list[Turn] = []
+    for piece in re.split(r"\s*<br\s*/?>\s*", row.text("context")):  # "A: … <br>B: … <br>"
+        match = re.match(r"([AB]):\s*(.*)", piece, re.DOTALL)
+        if match:
+            history.append(Turn(match[1], match[2]))
+        elif piece.strip():  # a piece without a speaker belongs to the turn before it
+            last = history.pop() if history else Turn("", "")
+            history.append(Turn(last.speaker, f"{last.text} {piece}".strip()))
+    case = Case(f"{part}/{row.number}", row.text("response"), (source,), history=tuple(history))
     annotator = "human:expert" if part == "expert" else "human:crowd"
     score = row.choice("Hallucination", {"Yes": 1.0, "No": 0.0, "": -1.0})
     if score < 0 or not row.choice("Verifiable", {"y": 1.0, "n": 0.0}):
@@ -55,16 +62,3 @@ def _example(part: str, row: Row) -> list[Example]:
     groups = group(knowledge=part, model=row.text("model_type"), decoding=row.text("decoding"))
     document = row.text("conv_index") if part in CROWD else text_id(history[0].text if history else "")
     return [Example(case, gold, document, groups)]
-
-
-def _turns(context: str) -> tuple[Turn, ...]:
-    """The turns of "A: … <br>B: … <br>"; a piece without a speaker belongs to the turn before it."""
-    turns: list[Turn] = []
-    for piece in re.split(r"\s*<br\s*/?>\s*", context):
-        match = re.match(r"([AB]):\s*(.*)", piece, re.DOTALL)
-        if match:
-            turns.append(Turn(match[1], match[2]))
-        elif piece.strip():
-            last = turns.pop() if turns else Turn("", "")
-            turns.append(Turn(last.speaker, f"{last.text} {piece}".strip()))
-    return tuple(turns)

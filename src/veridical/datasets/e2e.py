@@ -28,7 +28,7 @@ INFO = Info(
     notes=(
         "Every slot of orig_mr, what the writer was asked to say, is a source that must be covered, with an omission "
         "of score 0 or 1; a slot that the corrected mr has beside them is hallucinated. Labels come from the "
-        "publisher's slot-matching script. Spans are marked where the value of every such slot stands in the text; "
+        "publisher's slot-matching script. Spans are marked where the value of every such slot is in the text; "
         "otherwise the response counts as hallucinated without saying where, with a note."
     ),
 )
@@ -44,39 +44,36 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
 def _slots(row: Row, key: str) -> list[tuple[str, str]]:
     """The (name, value) pairs of a field like "name[Alimentum], area[riverside]"."""
     text = row.text(key)
-    found = [(match[1].strip(), match[2]) for match in _SLOT.finditer(text)]
-    if ", ".join(f"{name}[{value}]" for name, value in found) != text.strip():
+    slots = [(match[1].strip(), match[2]) for match in _SLOT.finditer(text)]
+    if ", ".join(f"{name}[{value}]" for name, value in slots) != text.strip():
         raise row.bad(f"{key!r} is not a list of name[value] slots")
-    return found
+    return slots
 
 
 def _example(part: str, row: Row) -> list[Example]:
     response = row.text("ref")
-    asked, said = _slots(row, "orig_mr"), _slots(row, "mr")
+    original, corrected = _slots(row, "orig_mr"), _slots(row, "mr")
     times: Counter[str] = Counter()
     sources: list[Source] = []
-    for name, value in asked:
+    for name, value in original:
         times[name] += 1
         id = name if times[name] == 1 else f"{name}#{times[name]}"
         sources.append(Source(id, f"{name}[{value}]", must_cover=True))
     case = Case(f"{part}/{row.number}", response, tuple(sources))
     omissions = tuple(
-        Omission(source.id, Span(0, len(source.text)), float(slot not in said))
-        for source, slot in zip(sources, asked, strict=True)
+        Omission(source.id, Span(0, len(source.text)), float(slot not in corrected))
+        for source, slot in zip(sources, original, strict=True)
     )
-    added = [slot for slot in said if slot not in asked]
-    verdicts, notes = _marked(response, added)
-    left_out = float(any(o.score for o in omissions))
-    gold = Judgement(case.id, "human:e2e", float(bool(added)), left_out, verdicts, omissions, notes=notes)
-    return [Example(case, gold, row.text("orig_mr"), group(fixed=row.text("fixed"), part=part))]
-
-
-def _marked(response: str, added: list[tuple[str, str]]) -> tuple[tuple[Verdict, ...], tuple[str, ...]]:
-    """A verdict on the first place of each added value, or none and a note if one of them stands nowhere verbatim."""
+    added = [slot for slot in corrected if slot not in original]
     verdicts: list[Verdict] = []
+    notes: tuple[str, ...] = ()
     for name, value in added:
         match = re.search(rf"(?<!\w){re.escape(value)}(?!\w)", response, re.IGNORECASE)
-        if match is None:
-            return (), (f"the value of the added slot {name}[{value}] does not stand in the text",)
+        if match is None:  # then no value is marked
+            verdicts = []
+            notes = (f"the value of the added slot {name}[{value}] does not stand in the text",)
+            break
         verdicts.append(Verdict(Span(*match.span()), 1.0, f"{name}[{value}]"))
-    return tuple(verdicts), ()
+    left_out = float(any(o.score for o in omissions))
+    gold = Judgement(case.id, "human:e2e", float(bool(added)), left_out, tuple(verdicts), omissions, notes=notes)
+    return [Example(case, gold, row.text("orig_mr"), group(fixed=row.text("fixed"), part=part))]

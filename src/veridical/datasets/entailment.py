@@ -321,7 +321,7 @@ _MNLI = (
     "Williams et al. 2018, A Broad-Coverage Challenge Corpus for Sentence Understanding through Inference",
 )
 MNLI_DEV = PairSet(
-    _info("mnli_dev", "MultiNLI, matched development pairs", *_MNLI, "Three hypotheses a premise; five genres."),
+    _info("mnli_dev", "MultiNLI, matched development pairs", *_MNLI, "Three hypotheses per premise; five genres."),
     {"all": "data/mnli/dev.jsonl"},
     jsonl_rows,
     Columns(),
@@ -489,7 +489,7 @@ WOW_Q2 = PairSet(
     _info(
         *("wow_q2", "Wizard of Wikipedia replies of Q²", "MIT"),
         "Honovich et al. 2021, Q²: Evaluating Factual Consistency in Knowledge-Grounded Dialogues",
-        "cross_annotation.csv, whose replies the four other files repeat; two models' replies a row.",
+        "cross_annotation.csv, whose replies the four other files repeat; two models' replies per row.",
         document="the knowledge (by its hash)",
     ),
     {"all": "cross_annotation.csv"},

@@ -59,27 +59,29 @@ def _example(row: Row) -> list[Example]:
 
 def _annotator(who: str, marks: Sequence[Row], case: Case) -> Judgement:
     """What one annotator marked; a span that they gave no label is not judged, and then neither is the response."""
-    verdicts = tuple(_verdict(mark, case) for mark in marks if mark.texts("label"))
+    verdicts: list[Verdict] = []
+    for mark in marks:
+        labels = mark.texts("label")
+        if not labels:
+            continue
+        hallucinated = float(any(label.startswith(("Unwanted", "Questionable")) for label in labels))
+        if not hallucinated and "Benign" not in labels:
+            raise mark.bad(f"the label of a span is {labels}", hint="known: Unwanted…, Questionable, Benign")
+        span = _place(mark, "summary", case.response)
+        evidence: tuple[Evidence, ...] = ()
+        if mark.values.get("source_start") is not None and mark.values.get("source_span"):
+            evidence = (Evidence("source", _place(mark, "source", case.sources[0].text)),)
+        verdicts.append(
+            Verdict(span, hallucinated, max(labels, key=len), evidence=evidence, reason=mark.optional("note"))
+        )
     unlabelled = [_place(mark, "summary", case.response) for mark in marks if not mark.items("label")]
     score = float(any(verdict.score for verdict in verdicts))
     if not unlabelled:
-        return Judgement(case.id, f"human:{who}", score, verdicts=verdicts)
+        return Judgement(case.id, f"human:{who}", score, verdicts=tuple(verdicts))
     rest = complement(unlabelled, len(case.response))
     judged = tuple(union([*rest, *(verdict.span for verdict in verdicts)]))
     notes = ("an annotator marked a span without saying what it is",)
-    return Judgement(case.id, f"human:{who}", score or None, verdicts=verdicts, judged=judged, notes=notes)
-
-
-def _verdict(mark: Row, case: Case) -> Verdict:
-    labels = mark.texts("label")
-    score = float(any(label.startswith(("Unwanted", "Questionable")) for label in labels))
-    if not score and "Benign" not in labels:
-        raise mark.bad(f"the label of a span is {labels}", hint="known: Unwanted…, Questionable, Benign")
-    span = _place(mark, "summary", case.response)
-    evidence: tuple[Evidence, ...] = ()
-    if mark.values.get("source_start") is not None and mark.values.get("source_span"):
-        evidence = (Evidence("source", _place(mark, "source", case.sources[0].text)),)
-    return Verdict(span, score, max(labels, key=len), evidence=evidence, reason=mark.optional("note"))
+    return Judgement(case.id, f"human:{who}", score or None, verdicts=tuple(verdicts), judged=judged, notes=notes)
 
 
 def _place(mark: Row, side: str, text: str) -> Span:

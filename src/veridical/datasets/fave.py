@@ -34,9 +34,9 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
 def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Case]:
     """A case without a response for each question: its papers as sources, each cited by author and year.
 
-    A source's text is the title, a blank line, the abstract (C A.3.1 shows both); one abstract is blank in the
-    published file, and its source is the title alone. Papers of one question that would be cited alike have a letter
-    behind the year. A paper without authors is cited by its title.
+    A source's text is the title, a blank line, the abstract (George and Stuhlmüller 2023, App. A.3.1 shows both); one
+    abstract is blank in the published file, and its source is the title alone. Papers of one question that would be
+    cited alike have a letter after the year. A paper without authors is cited by its title.
     """
     for row in json_rows(one_file(INFO, path, split, "paper_dataset.json"), on_bad):
         try:
@@ -47,29 +47,23 @@ def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None
 
 def _case(row: Row) -> Case:
     papers = row.rows("papers")
-    alike = [_alike(paper) for paper in papers]
+    keys: list[tuple[str, object]] = []  # the first author's last name and the year; the id where one is missing
+    for paper in papers:
+        authors, year = _authors(paper), _year(paper)
+        keys.append((authors[0].split()[-1].casefold(), year) if authors and year else (paper.name("id"), None))
     sources = []
     for i, paper in enumerate(papers):
-        letter = chr(ord("a") + alike[:i].count(alike[i])) if alike.count(alike[i]) > 1 else ""
-        parts = (" ".join(paper.text("title").split()), paper.text("summary", blank=True))
+        letter = chr(ord("a") + keys[:i].count(keys[i])) if keys.count(keys[i]) > 1 else ""
+        title = " ".join(paper.text("title").split())
+        parts = (title, paper.text("summary", blank=True))
         text = "\n\n".join(part for part in parts if part.strip())
-        sources.append(Source(paper.name("id"), text, citation=_citation(paper, letter)))
+        authors, year = _authors(paper), _year(paper)
+        cited = title
+        if authors:
+            cited = " and ".join(authors) if len(authors) < 3 else f"{authors[0]} et al."
+        citation = f"{cited}, {year}{letter}" if year else cited
+        sources.append(Source(paper.name("id"), text, citation=citation))
     return Case(f"fave/{row.number}", "", tuple(sources), question=row.text("query"))
-
-
-def _citation(paper: Row, letter: str) -> str:
-    authors, year = _authors(paper), _year(paper)
-    if not authors:
-        who = " ".join(paper.text("title").split())
-    else:
-        who = " and ".join(authors) if len(authors) < 3 else f"{authors[0]} et al."
-    return f"{who}, {year}{letter}" if year else who
-
-
-def _alike(paper: Row) -> tuple[str, object]:
-    """What a citation says of a paper: the first author's last name and the year; its id where that says nothing."""
-    authors, year = _authors(paper), _year(paper)
-    return (authors[0].split()[-1].casefold(), year) if authors and year else (paper.name("id"), None)
 
 
 def _authors(paper: Row) -> list[str]:
@@ -78,5 +72,5 @@ def _authors(paper: Row) -> list[str]:
 
 
 def _year(paper: Row) -> object:
-    told = paper.values.get("metadata")
-    return told.get("year") if isinstance(told, dict) else None
+    metadata = paper.values.get("metadata")
+    return metadata.get("year") if isinstance(metadata, dict) else None

@@ -29,14 +29,13 @@ def split_files(info: Info, path: Path, split: str | None, names: Mapping[str, s
         return [(split or (like[0] if len(like) == 1 else path.stem), path)]
     if not path.exists():
         raise DataError("no such file or folder", path=path, hint="check the path")
-    wanted = [split] if split is not None else list(names)
-    files = [(s, found_file(path / names[s])) for s in wanted]
-    found = [(s, file) for s, file in files if file is not None]
-    if not found:
-        hint = f"{info.name} expects {', '.join(names[s] for s in wanted[:6])} in it"
+    splits = [split] if split is not None else list(names)
+    files = [(s, file) for s in splits if (file := found_file(path / names[s]))]
+    if not files:
+        hint = f"{info.name} expects {', '.join(names[s] for s in splits[:6])} in it"
         what = "any file" if split is None else f"the split {split!r}"
         raise DataError(f"a folder without {what} of {info.name}", path=path, hint=hint)
-    return found
+    return files
 
 
 def found_file(path: Path) -> Path | None:

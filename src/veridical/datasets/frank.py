@@ -42,30 +42,27 @@ def _example(row: Row) -> list[Example]:
     document, model = row.name("hash"), row.text("model_name")
     case = Case(f"{document}/{model}", row.text("summary"), (Source(document, row.text("article")),))
     sentences, labels = row.texts("summary_sentences"), row.rows("summary_sentences_annotations")
-    places = align(case.response, sentences)
-    if places is None:
+    spans = align(case.response, sentences)
+    if spans is None:
         raise row.bad("the sentences do not join to the summary")
     if len(labels) != len(sentences):
         raise row.bad(f"annotations of {len(labels)} sentences for a summary of {len(sentences)}")
     people = sorted({name for sentence in labels for name in sentence.values})
     if not people:
         raise row.bad("no annotator labels any sentence")
-    said = tuple(_annotator(case, name, places, labels) for name in people)
+    annotations: list[Judgement] = []
+    for name in people:
+        verdicts: list[Verdict] = []
+        judged: list[Span] = []  # sentences that the annotator gave no label are not judged
+        for span, sentence in zip(spans, labels, strict=True):
+            types = sentence.texts(name) if name in sentence.values else []
+            if types:
+                judged.append(span)
+            errors = sorted(set(types) - {"NoE"})
+            if errors:
+                verdicts.append(Verdict(span, 1.0, "+".join(errors)))
+        partly = tuple(judged) if len(judged) < len(spans) else None
+        score = float(bool(verdicts))
+        annotations.append(Judgement(case.id, f"human:{name}", score, verdicts=tuple(verdicts), judged=partly))
     groups = group(system=model, part=row.optional("split"))
-    return [Example(case, majority(said, case), document, groups, said)]
-
-
-def _annotator(case: Case, name: str, places: list[Span], labels: list[Row]) -> Judgement:
-    """One annotator's sentences; those that they gave no label are not judged."""
-    verdicts: list[Verdict] = []
-    judged: list[Span] = []
-    for place, sentence in zip(places, labels, strict=True):
-        given = sentence.texts(name) if name in sentence.values else []
-        if given:
-            judged.append(place)
-        errors = sorted(set(given) - {"NoE"})
-        if errors:
-            verdicts.append(Verdict(place, 1.0, "+".join(errors)))
-    whole = len(judged) == len(places)
-    score = float(bool(verdicts))
-    return Judgement(case.id, f"human:{name}", score, verdicts=tuple(verdicts), judged=None if whole else tuple(judged))
+    return [Example(case, majority(annotations, case), document, groups, tuple(annotations))]

@@ -25,8 +25,8 @@ INFO = Info(
     document="the text (by its hash)",
     notes=(
         "Reference-free. Only the marked phrase is judged (1 = hallucinated). The text is as published: lower case, "
-        "tokens parted by spaces; the === marks are taken out. The published test lines have no label (-1): they are "
-        "kept, with nothing judged and a note that says where the phrase is."
+        "tokens separated by spaces; the === marks are taken out. The published test lines have no label (-1): they "
+        "are kept, with nothing judged and a note that says where the phrase is."
     ),
 )
 MARK = "==="
@@ -40,9 +40,12 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
 
 def _example(part: str, row: Row) -> list[Example]:
     words = row.text("replaced").split(" ")
-    first, last = _ids(row, len(words))
+    ids = row.items("replaced_ids")
+    if len(ids) != 2 or not all(isinstance(i, int) for i in ids) or not 0 <= ids[0] <= ids[1] < len(words):
+        raise row.bad(f"'replaced_ids' is {ids}", hint=f"first and last word of the phrase, from 0 to {len(words) - 1}")
+    first, last = ids
     if not (words[first].startswith(MARK) and words[last].endswith(MARK)) or row.text("replaced").count(MARK) != 2:
-        raise row.bad(f"words {first} to {last} are not what stands between the {MARK} marks")
+        raise row.bad(f"words {first} to {last} are not what is between the {MARK} marks")
     words[first] = words[first].removeprefix(MARK)
     words[last] = words[last].removesuffix(MARK)
     response = " ".join(words)
@@ -58,10 +61,3 @@ def _example(part: str, row: Row) -> list[Example]:
         verdicts = (Verdict(phrase, 1.0),) if label else ()
         gold = Judgement(case.id, "human:hades", label, verdicts=verdicts, judged=(phrase,))
     return [Example(case, gold, text_id(response), group(part=part))]
-
-
-def _ids(row: Row, size: int) -> tuple[int, int]:
-    ids = row.items("replaced_ids")
-    if len(ids) != 2 or not all(isinstance(i, int) for i in ids) or not 0 <= ids[0] <= ids[1] < size:
-        raise row.bad(f"'replaced_ids' is {ids}", hint=f"first and last word of the phrase, from 0 to {size - 1}")
-    return ids[0], ids[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from veridical.core.types import Case, Example, Judgement, Level, Source, Turn, Verdict
@@ -24,8 +24,8 @@ INFO = Info(
     splits=("general", "qa", "dialogue", "summarization"),
     document="the knowledge or document (by its hash); in general the query",
     notes=(
-        "general: reference-free; where a span text does not stand in the reply word for word (annotators' remarks), "
-        "no span is marked and a note says so. The others: two examples a row, NUMBER/right and NUMBER/hallucinated, "
+        "general: reference-free; where a span text is not in the reply word for word (annotators' remarks), "
+        "no span is marked and a note says so. The others: two examples per row, NUMBER/right and NUMBER/hallucinated, "
         "labelled as a whole."
     ),
 )
@@ -34,50 +34,35 @@ INFO = Info(
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
     """The rows of every SPLIT_data.json that is there, or of one."""
     for _, file in split_files(INFO, path, split, {name: f"{name}_data.json" for name in INFO.splits}):
-        yield from read_rows(jsonl_rows(file, on_bad), _make, on_bad)
+        yield from read_rows(jsonl_rows(file, on_bad), _examples, on_bad)
 
 
-def _make(row: Row) -> list[Example]:
+def _examples(row: Row) -> list[Example]:
     """The examples of a row, by the fields that it has."""
-    kinds: dict[str, Callable[[Row], list[Example]]] = {
-        "chatgpt_response": _general,
-        "right_answer": _qa,
-        "right_response": _dialogue,
-        "right_summary": _summarization,
-    }
-    for field, make in kinds.items():
-        if field in row.values:
-            return make(row)
-    raise row.bad("none of the four kinds of HaluEval row", hint=f"a row has one of the fields {', '.join(kinds)}")
-
-
-def _general(row: Row) -> list[Example]:
-    question = row.text("user_query")
-    case = Case(f"general/{row.number}", row.text("chatgpt_response"), question=question)
-    score = row.choice("hallucination", {"yes": 1.0, "no": 0.0})
-    quotes = row.texts("hallucination_spans") if score else []
-    spans = locate(case.response, quotes)
-    notes = () if spans is not None else ("a span text does not stand in the reply; no span is marked",)
-    verdicts = tuple(Verdict(span, 1.0) for span in spans or ())
-    gold = Judgement(case.id, "human:halueval", score, verdicts=verdicts, notes=notes)
-    return [Example(case, gold, text_id(question), group(task="general"))]
-
-
-def _qa(row: Row) -> list[Example]:
-    answers = {"right": row.text("right_answer"), "hallucinated": row.text("hallucinated_answer")}
-    return _pair("qa", row, answers, row.text("knowledge"), question=row.text("question"))
-
-
-def _dialogue(row: Row) -> list[Example]:
-    pieces = re.split(r"\[(Human|Assistant)\]:", row.text("dialogue_history"))
-    turns = tuple(Turn(who, said.strip()) for who, said in zip(pieces[1::2], pieces[2::2], strict=True))
-    answers = {"right": row.text("right_response"), "hallucinated": row.text("hallucinated_response")}
-    return _pair("dialogue", row, answers, row.text("knowledge"), history=turns)
-
-
-def _summarization(row: Row) -> list[Example]:
-    answers = {"right": row.text("right_summary"), "hallucinated": row.text("hallucinated_summary")}
-    return _pair("summarization", row, answers, row.text("document"))
+    if "chatgpt_response" in row.values:
+        question = row.text("user_query")
+        case = Case(f"general/{row.number}", row.text("chatgpt_response"), question=question)
+        score = row.choice("hallucination", {"yes": 1.0, "no": 0.0})
+        spans = locate(case.response, row.texts("hallucination_spans") if score else [])
+        notes = () if spans is not None else ("a span text does not stand in the reply; no span is marked",)
+        verdicts = tuple(Verdict(span, 1.0) for span in spans or ())
+        gold = Judgement(case.id, "human:halueval", score, verdicts=verdicts, notes=notes)
+        return [Example(case, gold, text_id(question), group(task="general"))]
+    if "right_answer" in row.values:
+        answers = {"right": row.text("right_answer"), "hallucinated": row.text("hallucinated_answer")}
+        return _pair("qa", row, answers, row.text("knowledge"), question=row.text("question"))
+    if "right_response" in row.values:
+        pieces = re.split(r"\[(Human|Assistant)\]:", row.text("dialogue_history"))
+        turns = tuple(Turn(speaker, text.strip()) for speaker, text in zip(pieces[1::2], pieces[2::2], strict=True))
+        answers = {"right": row.text("right_response"), "hallucinated": row.text("hallucinated_response")}
+        return _pair("dialogue", row, answers, row.text("knowledge"), history=turns)
+    if "right_summary" in row.values:
+        answers = {"right": row.text("right_summary"), "hallucinated": row.text("hallucinated_summary")}
+        return _pair("summarization", row, answers, row.text("document"))
+    raise row.bad(
+        "none of the four kinds of HaluEval row",
+        hint="a row has one of the fields chatgpt_response, right_answer, right_response, right_summary",
+    )
 
 
 def _pair(
@@ -90,9 +75,9 @@ def _pair(
     history: tuple[Turn, ...] = (),
 ) -> list[Example]:
     source = Source("knowledge", knowledge)
-    made: list[Example] = []
+    examples: list[Example] = []
     for version, text in answers.items():
         case = Case(f"{task}/{row.number}/{version}", text, (source,), question, history)
         gold = Judgement(case.id, "human:halueval", float(version == "hallucinated"))
-        made.append(Example(case, gold, text_id(knowledge), group(task=task, version=version)))
-    return made
+        examples.append(Example(case, gold, text_id(knowledge), group(task=task, version=version)))
+    return examples

@@ -17,7 +17,7 @@ from veridical.datasets.reading import Row, read_rows, text_id
 
 __all__ = ["COLUMNS", "INFO", "REMOTE", "read", "read_columns"]
 
-REMOTE = True  # what stands behind "hf:" need not be a path
+REMOTE = True  # what comes after "hf:" need not be a path
 COLUMNS = ("id", "response", "sources", "question", "label", "spans", "document")
 INFO = Info(
     name="hf",
@@ -39,9 +39,9 @@ INFO = Info(
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
     """The rows of "NAME_OR_FOLDER?response=…&label=…"; without `split`, of all splits in turn."""
     name, _, query = str(path).partition("?")
-    asked = dict(parse_qsl(query, keep_blank_values=True))
-    hallucinated = asked.pop("hallucinated", "1")
-    yield from read_columns(name, split, columns=asked, hallucinated=hallucinated, on_bad=on_bad)
+    columns = dict(parse_qsl(query, keep_blank_values=True))
+    hallucinated = columns.pop("hallucinated", "1")
+    yield from read_columns(name, split, columns=columns, hallucinated=hallucinated, on_bad=on_bad)
 
 
 def read_columns(
@@ -52,10 +52,18 @@ def read_columns(
     hallucinated: str = "1",
     on_bad: OnBad = None,
 ) -> Iterator[Example]:
-    """The rows of a set as examples; `columns` maps our names to the set's, one left out is called as ours.
+    """Read the rows of a set as examples.
 
-    A row whose label reads as `hallucinated` (as text) is hallucinated. Raises `MissingExtraError` without the
-    `datasets` library and `UnknownNameError` for a name of ours or a split that there is not.
+    Args:
+        name: A data set's name, or a folder.
+        split: One split; None reads all in turn.
+        columns: For any of `COLUMNS` the set's own name of it; one left out has the same name there.
+        hallucinated: The label, as text, of a hallucinated response.
+        on_bad: Gets the error of a bad row, which is then skipped; None raises it.
+
+    Raises:
+        MissingExtraError: Without the `datasets` library.
+        UnknownNameError: For a column that is not in `COLUMNS`, or a split that does not exist.
     """
     for ours in columns:
         if ours not in COLUMNS:
@@ -92,32 +100,27 @@ def _example(part: str, columns: Mapping[str, str], hallucinated: str, row: Row)
 
     for ours in columns:
         row.get(column(ours))  # a column that was named must be there
-    texts = _texts(row, column("sources")) if has("sources") else []
+    texts: list[str] = []
+    if has("sources"):
+        value = row.get(column("sources"))
+        texts = [value] if isinstance(value, str) else row.texts(column("sources"))
     sources = tuple(Source(str(i), text) for i, text in enumerate(texts, 1))
     name = row.name(column("id")) if has("id") else str(row.number)
     question = row.text(column("question")) if has("question") else None
     case = Case(f"{part}/{name}", row.text(column("response")), sources, question)
-    verdicts = tuple(_verdict(item) for item in row.rows(column("spans"))) if has("spans") else ()
+    verdicts: list[Verdict] = []
+    for item in row.rows(column("spans")) if has("spans") else ():
+        start, end = item.numeric("start", low=0), item.numeric("end", low=0)
+        if start > end or start % 1 or end % 1:
+            raise InputError(f"a span from {start:g} to {end:g}")
+        verdicts.append(Verdict(Span(int(start), int(end)), 1.0))
     if not has("label") and not has("spans"):
         raise row.bad("neither a label nor spans", hint="name their columns: label=COLUMN or spans=COLUMN")
-    label = _label(row, column("label"), hallucinated) if has("label") else float(bool(verdicts))
+    label = float(bool(verdicts))
+    if has("label"):
+        value = row.get(column("label"))
+        shown = str(int(value)) if isinstance(value, bool) else str(value)
+        label = float(hallucinated in (shown, str(value)))
     document = row.name(column("document")) if has("document") else text_id(texts[0]) if texts else None
-    return [Example(case, Judgement(case.id, "human:label", label, verdicts=verdicts), document, (("part", part),))]
-
-
-def _label(row: Row, column: str, hallucinated: str) -> float:
-    value = row.get(column)
-    shown = str(int(value)) if isinstance(value, bool) else str(value)
-    return float(hallucinated in (shown, str(value)))
-
-
-def _texts(row: Row, column: str) -> list[str]:
-    value = row.get(column)
-    return [value] if isinstance(value, str) else row.texts(column)
-
-
-def _verdict(item: Row) -> Verdict:
-    start, end = item.numeric("start", low=0), item.numeric("end", low=0)
-    if start > end or start % 1 or end % 1:
-        raise InputError(f"a span from {start:g} to {end:g}")
-    return Verdict(Span(int(start), int(end)), 1.0)
+    gold = Judgement(case.id, "human:label", label, verdicts=tuple(verdicts))
+    return [Example(case, gold, document, (("part", part),))]

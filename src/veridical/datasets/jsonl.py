@@ -1,4 +1,4 @@
-"""Your own data: one `example/1` document of `veridical.core.serialization` a line (docs/datasets.md shows one)."""
+"""Your own data: one `example/1` document of `veridical.core.serialization` per line (docs/datasets.md shows one)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["INFO", "read"]
 
 INFO = Info(
     name="jsonl",
-    title="Your own examples, one JSON document a line",
+    title="Your own examples, one JSON document per line",
     licence="yours",
     citation="",
     levels=(Level.RESPONSE, Level.SPAN, Level.COVERAGE),
@@ -35,8 +35,8 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
         files = {path.stem: path}
     if split is not None and split not in files:
         raise UnknownNameError(f"split in {path}:", split, files)
-    wanted = files.values() if split is None else [files[split]]
-    return read_rows((row for file in wanted for row in jsonl_rows(file, on_bad)), _example, on_bad)
+    chosen = files.values() if split is None else [files[split]]
+    return read_rows((row for file in chosen for row in jsonl_rows(file, on_bad)), _example, on_bad)
 
 
 def _example(row: Row) -> list[Example]:

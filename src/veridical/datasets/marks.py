@@ -33,67 +33,67 @@ def runs(spans: Sequence[Span], flags: Sequence[bool]) -> list[Span]:
     """
     if len(spans) != len(flags):
         raise InputError(f"{len(flags)} labels for {len(spans)} tokens")
-    found: list[Span] = []
+    joined: list[Span] = []
     open_run = False
     for span, flag in zip(spans, flags, strict=True):
         if flag and open_run:
-            found[-1] = Span(found[-1].start, span.end)
+            joined[-1] = Span(joined[-1].start, span.end)
         elif flag:
-            found.append(span)
+            joined.append(span)
         open_run = flag
-    return found
+    return joined
 
 
 def align(text: str, pieces: Sequence[str]) -> list[Span] | None:
-    """Where each of `pieces` stands in `text`, in order and with only white space between them; None if they do not.
+    """The spans of `pieces` in `text`, in order and with only white space between them; None if they do not fit.
 
-    A piece that is white space itself stands where it is next found.
+    A piece that is white space itself is where it occurs next.
 
     >>> align("ex-pats. ", ["ex", "-", "pats", "."])
     [Span(start=0, end=2), Span(start=2, end=3), Span(start=3, end=7), Span(start=7, end=8)]
     """
-    found: list[Span] = []
+    spans: list[Span] = []
     at = 0
     for piece in pieces:
         start = text.find(piece, at)
         if start < 0 or text[at:start].strip():
             return None
         at = start + len(piece)
-        found.append(Span(start, at))
-    return None if text[at:].strip() else found
+        spans.append(Span(start, at))
+    return None if text[at:].strip() else spans
 
 
 def locate(text: str, quotes: Sequence[str]) -> list[Span] | None:
-    """The first unused verbatim place of each quote in `text`, line by line if need be; None if one has none."""
-    found: list[Span] = []
+    """The first unused verbatim occurrence of each quote, line by line if need be; None if one has none."""
+    spans: list[Span] = []
     for quote in quotes:
-        whole = find_quote(text, quote.strip(), used=found)
+        whole = find_quote(text, quote.strip(), used=spans)
         parts = [quote.strip()] if whole else [line.strip() for line in quote.splitlines() if line.strip()]
         for part in parts:
-            place = find_quote(text, part, used=found)
-            if place is None:
+            span = find_quote(text, part, used=spans)
+            if span is None:
                 return None
-            found.append(place)
+            spans.append(span)
         if not parts:
             return None
-    return union(found)
+    return union(spans)
 
 
 _WORD = re.compile(r"\w+(?:[.,'’-]\w+)*|[^\w\s]")
 
 
 def diff_spans(before: str, after: str) -> list[Span]:
-    """What of `after` differs from `before`, by words and punctuation marks; changes parted only by punctuation join.
+    """The spans of `after` that differ from `before`, by words; those with only punctuation between them are one.
 
-    Words that are only left out leave no character behind: where nothing else was changed, the word behind the gap
-    (at the end, the one before it) stands for it. Texts that differ in white space alone give [].
+    Words that are only left out leave no character: where nothing else was changed, the word after the gap (at the end,
+    the one before it) is marked instead. Texts that differ in white space alone give [].
 
     >>> [s.of("born on 3 June 1946.") for s in diff_spans("born on 9 May 1946.", "born on 3 June 1946.")]
     ['3 June']
     """
     old = _WORD.findall(before)
-    places = [Span(*match.span()) for match in _WORD.finditer(after)]
-    new = [place.of(after) for place in places]
+    spans = [Span(*match.span()) for match in _WORD.finditer(after)]
+    new = [span.of(after) for span in spans]
     changed: list[Span] = []
     gaps: list[int] = []
     # what both begin and end with is set aside first: difflib's longest block may else be an accidental repetition
@@ -104,9 +104,9 @@ def diff_spans(before: str, after: str) -> list[Span]:
         if kind == "delete":
             gaps.append(head + start)
         elif kind != "equal":
-            changed.append(Span(places[head + start].start, places[head + end - 1].end))
-    if not changed and places:
-        changed = [places[min(gap, len(places) - 1)] for gap in gaps]
+            changed.append(Span(spans[head + start].start, spans[head + end - 1].end))
+    if not changed and spans:
+        changed = [spans[min(gap, len(spans) - 1)] for gap in gaps]
     return merge(after, changed)
 
 

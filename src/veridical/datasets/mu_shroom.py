@@ -62,33 +62,31 @@ def _rows(path: Path, split: str | None, on_bad: OnBad) -> Iterator[Row]:
 def _example(row: Row) -> list[Example]:
     response = row.text("model_output_text")
     case = Case(row.text("id"), response, question=row.text("model_input"))
-    hard = union(_span(row, place, response) for place in row.items("hard_labels"))
+    hard = union(_span(row, pair, response) for pair in row.items("hard_labels"))
     verdicts = tuple(Verdict(span, 1.0) for span in hard)
     gold = Judgement(case.id, "human:hard-labels", float(bool(hard)), verdicts=verdicts)
     spans = row.values.get("annotations") or {}
     if not isinstance(spans, dict):
         raise row.bad("'annotations' is not an object of annotators")
-    people = tuple(_annotator(row, case, name, places) for name, places in spans.items())
+    people: list[Judgement] = []
+    for name, pairs in spans.items():
+        if not isinstance(pairs, list):
+            raise row.bad(f"the spans of {name!r} are not a list")
+        marked = union(_span(row, pair, response, clip=True) for pair in pairs)
+        verdicts = tuple(Verdict(span, 1.0) for span in marked)
+        people.append(Judgement(case.id, f"human:{name}", float(bool(marked)), verdicts=verdicts))
     document = row.optional("wikipedia_url") or case.question
     groups = group(language=row.text("lang").lower(), model=row.text("model_id"))
-    return [Example(case, gold, document, groups, people)]
+    return [Example(case, gold, document, groups, tuple(people))]
 
 
-def _annotator(row: Row, case: Case, name: str, places: object) -> Judgement:
-    if not isinstance(places, list):
-        raise row.bad(f"the spans of {name!r} are not a list")
-    marked = union(_span(row, place, case.response, clip=True) for place in places)
-    verdicts = tuple(Verdict(span, 1.0) for span in marked)
-    return Judgement(case.id, f"human:{name}", float(bool(marked)), verdicts=verdicts)
-
-
-def _span(row: Row, place: object, text: str, *, clip: bool = False) -> Span:
+def _span(row: Row, pair: object, text: str, *, clip: bool = False) -> Span:
     """The span [start, end); with `clip` one that runs a character past the text ends with it."""
-    if not isinstance(place, list) or len(place) != 2 or not all(isinstance(n, int) for n in place):
-        raise row.bad(f"{place!r} is not a pair of characters")
-    start, end = place
+    if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(n, int) for n in pair):
+        raise row.bad(f"{pair!r} is not a pair of characters")
+    start, end = pair
     if clip and end == len(text) + 1:
         end = len(text)
     if not 0 <= start <= end <= len(text):
-        raise row.bad(f"the label [{start}, {end}) does not lie in the text of {len(text)} characters")
+        raise row.bad(f"the label [{start}, {end}) is not inside the text of {len(text)} characters")
     return Span(start, end)

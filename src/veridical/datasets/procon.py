@@ -1,4 +1,4 @@
-"""Pro and con arguments on a question, and responses that must cover them all and add nothing (A §2.2, §4.1)."""
+"""Pro and con arguments on a question, and responses that must cover all and add nothing (Chang et al. 2024, §4.1)."""
 
 from __future__ import annotations
 
@@ -55,14 +55,13 @@ def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None
 
 
 def _sources(row: Row) -> tuple[Source, ...]:
-    told = row.get("arguments")
-    if not isinstance(told, dict) or not told:
-        raise row.bad("'arguments' is not an object of perspective to texts")
-    sides = Row(row.path, row.line, told)
+    arguments = row.row("arguments")
+    if not arguments.values:
+        raise row.bad("'arguments' is empty", hint="an object of perspective to texts")
     return tuple(
-        Source(f"{side}-{i}", text, side, must_cover=True)
-        for side in told
-        for i, text in enumerate(sides.texts(side), 1)
+        Source(f"{perspective}-{i}", text, perspective, must_cover=True)
+        for perspective in arguments.values
+        for i, text in enumerate(arguments.texts(perspective), 1)
     )
 
 
@@ -70,21 +69,19 @@ def _example(row: Row) -> list[Example]:
     case = Case(row.name("id"), row.text("response"), _sources(row), question=row.text("question"))
     spans = locate(case.response, row.texts("hallucinated"))
     if spans is None:
-        raise row.bad("a quote in 'hallucinated' does not stand in the response")
-    omissions = tuple(_omission(item, case) for item in row.rows("omitted"))
+        raise row.bad("a quote in 'hallucinated' is not in the response")
+    omissions: list[Omission] = []
+    for item in row.rows("omitted"):
+        source = next((s for s in case.sources if s.id == item.text("source")), None)
+        if source is None:
+            raise item.bad(f"there is no argument {item.text('source')!r}", hint=", ".join(s.id for s in case.sources))
+        quote = item.text("quote") if "quote" in item.values else source.text
+        span = Span(0, len(source.text)) if quote == source.text else find_quote(source.text, quote)
+        if span is None:
+            raise item.bad(f"the quote {quote[:40]!r} is not in argument {source.id!r}")
+        omissions.append(Omission(source.id, span, 1.0))
     verdicts = tuple(Verdict(span, 1.0) for span in spans)
     scores = float(bool(spans)), float(bool(omissions))
-    gold = Judgement(case.id, "human:annotator", *scores, verdicts, omissions)
+    gold = Judgement(case.id, "human:annotator", *scores, verdicts, tuple(omissions))
     document = row.optional("topic") or case.question
     return [Example(case, gold, document, group(kind=row.optional("kind")))]
-
-
-def _omission(item: Row, case: Case) -> Omission:
-    source = next((s for s in case.sources if s.id == item.text("source")), None)
-    if source is None:
-        raise item.bad(f"there is no argument {item.text('source')!r}", hint=", ".join(s.id for s in case.sources))
-    quote = item.text("quote") if "quote" in item.values else source.text
-    span = Span(0, len(source.text)) if quote == source.text else find_quote(source.text, quote)
-    if span is None:
-        raise item.bad(f"the quote {quote[:40]!r} does not stand in argument {source.id!r}")
-    return Omission(source.id, span, 1.0)

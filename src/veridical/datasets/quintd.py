@@ -25,7 +25,7 @@ INFO = Info(
     levels=(Level.RESPONSE, Level.SPAN),
     document="the data that the text is about",
     notes=(
-        "annotations_human.jsonl is read (one annotator a text); annotations_gpt-4.jsonl is a model's opinion. The "
+        "annotations_human.jsonl is read (one annotator per text); annotations_gpt-4.jsonl is a model's opinion. The "
         "source is the data as the models got it. A text with a span that is empty or not at its place is left out."
     ),
 )
@@ -52,7 +52,7 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
 def _example(texts: Callable[[str, str], list[str]], inputs: Callable[[str], list[Row]], row: Row) -> Iterator[Example]:
     dataset, model = row.text("dataset"), row.text("model")
     if not all(re.fullmatch(r"[\w.-]+", name) for name in (dataset, model)):
-        raise row.bad(f"the file of {dataset!r} and {model!r} cannot be told")
+        raise row.bad(f"{dataset!r} or {model!r} does not name a file")
     lines, data = texts(dataset, model), inputs(dataset)
     at = int(row.numeric("table_idx", low=0, high=min(len(lines), len(data)) - 1))
     found = re.search(r"```\n(.*?)\n```", data[at].text("in"), re.S)

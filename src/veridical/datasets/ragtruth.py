@@ -45,30 +45,26 @@ def _example(sources: dict[str, Row], row: Row) -> list[Example]:
     if name not in sources:
         raise row.bad(f"source {name!r} is not in source_info.jsonl")
     info = sources[name]
-    question, text = _source(info)
+    content = info.get("source_info")
+    question: str | None = None
+    if isinstance(content, str):
+        text = content
+    elif isinstance(content, dict) and isinstance(content.get("passages"), str):
+        text = content["passages"]
+        question = str(content["question"]) if content.get("question") else None
+    else:
+        text = json.dumps(content, ensure_ascii=False)
     prompt = info.text("prompt") if info.optional("prompt") else None
     case = Case(row.name("id"), row.text("response"), (Source(name, text),), question, prompt=prompt)
-    verdicts = tuple(_verdict(label, case.response) for label in row.rows("labels"))
-    gold = Judgement(case.id, "human:ragtruth", float(bool(verdicts)), verdicts=verdicts)
+    verdicts: list[Verdict] = []
+    for label in row.rows("labels"):
+        start, end = (int(label.numeric(edge, low=0, high=len(case.response))) for edge in ("start", "end"))
+        marked = Span(start, end).of(case.response)
+        if marked != label.text("text"):
+            raise label.bad(f"the label [{start}, {end}) is {marked[:40]!r}, not its 'text'")
+        verdicts.append(Verdict(Span(start, end), 1.0, label.text("label_type"), reason=label.optional("meta")))
+    gold = Judgement(case.id, "human:ragtruth", float(bool(verdicts)), verdicts=tuple(verdicts))
     groups = group(
         task=info.text("task_type"), model=row.text("model"), part=row.text("split"), quality=row.optional("quality")
     )
     return [Example(case, gold, name, groups)]
-
-
-def _source(info: Row) -> tuple[str | None, str]:
-    """The question, if there is one, and the source's text."""
-    told = info.get("source_info")
-    if isinstance(told, str):
-        return None, told
-    if isinstance(told, dict) and isinstance(told.get("passages"), str):
-        return str(told["question"]) if told.get("question") else None, told["passages"]
-    return None, json.dumps(told, ensure_ascii=False)
-
-
-def _verdict(label: Row, response: str) -> Verdict:
-    start, end = label.numeric("start", low=0, high=len(response)), label.numeric("end", low=0, high=len(response))
-    span = Span(int(start), int(end))
-    if span.of(response) != label.text("text"):
-        raise label.bad(f"the label [{span.start}, {span.end}) is {span.of(response)[:40]!r}, not its 'text'")
-    return Verdict(span, 1.0, label.text("label_type"), reason=label.optional("meta"))

@@ -1,7 +1,7 @@
 """Rows of published data files with their line numbers.
 
 What every reader shares: a `Row` that refuses a missing or wrong field with file and line, and `read_rows`, the one
-place where a bad row is raised or handed to `on_bad`, and where ids are held unique.
+place where a bad row is raised or handed to `on_bad`, and where ids are checked to be unique.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class UnfitRow(DataError):
-    """A row that is a known defect of the published set: it is left out, and only `on_bad` is told of it."""
+    """A row that is a known defect of the published set: it is left out, and only `on_bad` gets the error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class Row:
     def get(self, key: str) -> Any:
         """The value of a field; `DataError` naming the fields that there are if it is missing."""
         if key not in self.values:
-            there = ", ".join(list(self.values)[:12]) or "none"
-            raise self.bad(f"no field {key!r}", hint=f"the row's fields: {there}; is the file of this data set?")
+            fields = ", ".join(list(self.values)[:12]) or "none"
+            raise self.bad(f"no field {key!r}", hint=f"the row's fields: {fields}; is the file of this data set?")
         return self.values[key]
 
     def text(self, key: str, *, blank: bool = False) -> str:
@@ -172,8 +172,8 @@ def read_rows(rows: Iterable[Row], make: Callable[[Row], Iterable[Example]], on_
     seen: dict[str, int] = {}
     for row in rows:
         try:
-            made = list(make(row))
-            for example in made:
+            examples = list(make(row))
+            for example in examples:
                 if example.case.id in seen:
                     raise row.bad(f"the id {example.case.id!r} was on line {seen[example.case.id]} already")
         except DataError as error:
@@ -183,8 +183,8 @@ def read_rows(rows: Iterable[Row], make: Callable[[Row], Iterable[Example]], on_
         except InputError as error:
             refuse(row.bad(error.message, hint=error.hint), on_bad)
             continue
-        seen.update((example.case.id, row.line) for example in made)
-        yield from made
+        seen.update((example.case.id, row.line) for example in examples)
+        yield from examples
 
 
 def jsonl_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
@@ -340,16 +340,16 @@ def _cells(text: str, path: Path, delimiter: str, quoted: bool) -> list[tuple[in
         reader = csv.reader(lines, delimiter=delimiter)
     else:
         reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
-    found: list[tuple[int, list[str]]] = []
+    records: list[tuple[int, list[str]]] = []
     line = 1
     limit = csv.field_size_limit(len(text) + 1)  # a setting of the whole process, so put back below
     try:
         for cells in reader:
             if cells:
-                found.append((line, cells))
+                records.append((line, cells))
             line = reader.line_num + 1
     except csv.Error as error:
         raise DataError(f"not a table: {error}", path=path, line=line) from None
     finally:
         csv.field_size_limit(limit)
-    return found
+    return records

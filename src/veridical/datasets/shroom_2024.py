@@ -41,20 +41,18 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
 
 
 def _example(name: str, row: Row) -> list[Example]:
-    wanted = row.text("ref")
-    fields = {"tgt": ["tgt"], "src": ["src"], "either": ["src", "tgt"]}.get(wanted)
+    reference = row.text("ref")
+    fields = {"tgt": ["tgt"], "src": ["src"], "either": ["src", "tgt"]}.get(reference)
     if fields is None:
-        raise row.bad(f"'ref' is {wanted!r}", hint="allowed: tgt, src, either")
+        raise row.bad(f"'ref' is {reference!r}", hint="allowed: tgt, src, either")
     sources = tuple(Source(field, row.text(field)) for field in fields)
-    question = row.text("src") if wanted == "tgt" else None
+    question = row.text("src") if reference == "tgt" else None
     case = Case(f"{name}/{row.number}", row.text("hyp"), sources, question)
     gold = Judgement(case.id, "human:majority", row.choice("label", VOTES))
-    people = tuple(_vote(row, case, i, vote) for i, vote in enumerate(row.texts("labels"), 1))
+    votes = row.texts("labels")
+    for vote in votes:
+        if vote not in VOTES:
+            raise row.bad(f"a vote is {vote!r}", hint=f"allowed: {', '.join(VOTES)}")
+    people = tuple(Judgement(case.id, f"human:{i}", VOTES[vote]) for i, vote in enumerate(votes, 1))
     groups = group(task=row.text("task"), track=name, model=row.optional("model"))
     return [Example(case, gold, text_id(sources[-1].text), groups, people)]
-
-
-def _vote(row: Row, case: Case, number: int, vote: str) -> Judgement:
-    if vote not in VOTES:
-        raise row.bad(f"a vote is {vote!r}", hint=f"allowed: {', '.join(VOTES)}")
-    return Judgement(case.id, f"human:{number}", VOTES[vote])

@@ -1,10 +1,12 @@
-"""Examples divided by document, and the fingerprint of a set of examples."""
+"""Examples split by document, and the fingerprint of a set of examples."""
 
 from __future__ import annotations
 
 import hashlib
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 
 from veridical.core.errors import InputError
 from veridical.core.serialization import encode
@@ -12,7 +14,7 @@ from veridical.core.types import Example
 
 __all__ = ["FRACTIONS", "content_hash", "document_of", "split_by_document"]
 
-FRACTIONS: Mapping[str, float] = {"train": 0.7, "valid": 0.1, "test": 0.2}  # D §5.1
+FRACTIONS: Mapping[str, float] = {"train": 0.7, "valid": 0.1, "test": 0.2}  # CH-Wang et al. 2024, §5.1
 
 
 def document_of(example: Example) -> str:
@@ -23,31 +25,23 @@ def document_of(example: Example) -> str:
 def split_by_document(
     examples: Iterable[Example], fractions: Mapping[str, float] = FRACTIONS, *, seed: int = 0
 ) -> dict[str, list[Example]]:
-    """The examples by split, in their order; all of a document lie in one split.
+    """The examples by split, in their order; all of a document are in one split.
 
     A document's split depends on `seed` and its name alone (SHA-256), so it stays where it is when others are added
     or the order changes. Shares are of documents and hold in the long run only. Raises `InputError` unless the
-    fractions lie in [0, 1] and sum to 1.
+    fractions are in [0, 1] and sum to 1.
     """
     if not all(0.0 <= share <= 1.0 for share in fractions.values()) or not math.isclose(sum(fractions.values()), 1.0):
         shown = ", ".join(f"{name} {share:g}" for name, share in fractions.items())
-        raise InputError(f"the fractions are {shown or 'none'}", hint="each lies in [0, 1] and they sum to 1")
+        raise InputError(f"the fractions are {shown or 'none'}", hint="each is in [0, 1] and they sum to 1")
     parts: dict[str, list[Example]] = {name: [] for name in fractions}
-    for example in examples:
-        parts[_part(document_of(example), fractions, seed)].append(example)
-    return parts
-
-
-def _part(document: str, fractions: Mapping[str, float], seed: int) -> str:
-    digest = hashlib.sha256(f"{seed}\0{document}".encode("utf-8", "surrogatepass")).digest()
-    at = int.from_bytes(digest[:8], "big") / 2**64
-    bound = 0.0
     usable = [name for name, share in fractions.items() if share > 0.0]
-    for name in usable:
-        bound += fractions[name]
-        if at < bound:
-            return name
-    return usable[-1]  # rounding of the sum
+    bounds = list(accumulate(fractions[name] for name in usable))
+    for example in examples:
+        digest = hashlib.sha256(f"{seed}\0{document_of(example)}".encode("utf-8", "surrogatepass")).digest()
+        at = bisect_right(bounds, int.from_bytes(digest[:8], "big") / 2**64)
+        parts[usable[min(at, len(usable) - 1)]].append(example)  # the sum of the fractions may be rounded down
+    return parts
 
 
 def content_hash(examples: Iterable[Example]) -> str:

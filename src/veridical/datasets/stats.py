@@ -3,43 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from veridical.core.spans import length
 from veridical.core.types import GOLD_THRESHOLD, Example
 from veridical.datasets.split import content_hash, document_of
 
-__all__ = ["count_examples"]
+__all__ = ["DataStatistics", "count_examples"]
 
 
-def count_examples(examples: Iterable[Example]) -> dict[str, str]:
-    """Counts of cases, documents, labels, marked text and groups, and the hash that results refer to, by their names.
+@dataclass(frozen=True, slots=True)
+class DataStatistics:
+    """What is in a labelled data set.
+
+    Attributes:
+        cases: The number of examples.
+        documents: The documents that they come from.
+        labelled_responses: Responses that are labelled as a whole.
+        hallucinated_responses: Of these, those labelled as hallucinated.
+        not_judged: Cases whose gold judges nothing.
+        marked_spans: Spans of responses that are labelled as hallucinated.
+        marked_characters: The characters in them.
+        characters: The characters of all responses.
+        omitted_passages: Passages of sources that are labelled as left out.
+        annotations: Judgements of single annotators.
+        groups: The name of each group, and how many values it has.
+        hash: The content hash that results refer to.
+    """
+
+    cases: int
+    documents: int
+    labelled_responses: int
+    hallucinated_responses: int
+    not_judged: int
+    marked_spans: int
+    marked_characters: int
+    characters: int
+    omitted_passages: int
+    annotations: int
+    groups: dict[str, int]
+    hash: str
+
+
+def count_examples(examples: Iterable[Example]) -> DataStatistics:
+    """Count cases, documents, labels, marked text and groups.
 
     >>> from veridical.core.types import Case, Judgement
     >>> example = Example(Case("1", "It rains."), Judgement("1", "human:a", hallucination=1.0))
-    >>> count_examples([example])["of them hallucinated"]
-    '1 (100.0%)'
+    >>> count_examples([example]).hallucinated_responses
+    1
     """
     examples = list(examples)
     golds = [example.gold for example in examples]
     labels = [gold.hallucination >= GOLD_THRESHOLD for gold in golds if gold.hallucination is not None]
     marks = [[v.span for v in gold.verdicts if v.score >= GOLD_THRESHOLD] for gold in golds]
-    marked_characters = sum(map(length, marks))
-    characters = sum(len(example.case.response) for example in examples)
     values: dict[str, set[str]] = {}
     for example in examples:
         for key, value in example.group:
             values.setdefault(key, set()).add(value)
-    counts = {
-        "cases": len(examples),
-        "documents": len({document_of(example) for example in examples}),
-        "labelled responses": len(labels),
-        "of them hallucinated": f"{sum(labels)} ({sum(labels) / len(labels):.1%})" if labels else 0,
-        "not judged": sum(gold.judged == () for gold in golds),
-        "marked spans": sum(map(len, marks)),
-        "marked characters": f"{marked_characters} of {characters} ({marked_characters / max(characters, 1):.1%})",
-        "omitted passages": sum(o.score >= GOLD_THRESHOLD for gold in golds for o in gold.omissions),
-        "annotators' judgements": sum(len(example.annotations) for example in examples),
-        "groups": ", ".join(f"{key} ({len(of_key)} values)" for key, of_key in values.items()) or "none",
-        "hash": content_hash(examples),
-    }
-    return {name: str(count) for name, count in counts.items()}
+    return DataStatistics(
+        cases=len(examples),
+        documents=len({document_of(example) for example in examples}),
+        labelled_responses=len(labels),
+        hallucinated_responses=sum(labels),
+        not_judged=sum(gold.judged == () for gold in golds),
+        marked_spans=sum(map(len, marks)),
+        marked_characters=sum(map(length, marks)),
+        characters=sum(len(example.case.response) for example in examples),
+        omitted_passages=sum(o.score >= GOLD_THRESHOLD for gold in golds for o in gold.omissions),
+        annotations=sum(len(example.annotations) for example in examples),
+        groups={key: len(of_key) for key, of_key in values.items()},
+        hash=content_hash(examples),
+    )

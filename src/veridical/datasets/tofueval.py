@@ -40,27 +40,21 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
         raise DataError("no SET_factual_eval_SPLIT.csv in it", path=path)
     for file in files:
         name, _, part = file.stem.partition("_factual_eval_")
-        documents = _documents(path if path.is_dir() else path.parent, file, f"{name}_{part}_doc.csv", on_bad)
-        yield from read_rows(_summaries(file, on_bad), partial(_example, name, part, documents), on_bad)
-
-
-def _documents(root: Path, file: Path, name: str, on_bad: OnBad) -> dict[str, str]:
-    found = sorted(root.rglob(name))
-    if not found:
-        hint = f"put the transcripts beside it, as {name}: the publisher's readme says how"
-        raise DataError("the labels are there, their transcripts are not", path=file, hint=hint)
-    rows = csv_rows(found[0], on_bad)
-    return {row.name("meeting_id" if "meeting_id" in row.values else "doc_id"): row.text("source") for row in rows}
-
-
-def _summaries(file: Path, on_bad: OnBad) -> list[Row]:
-    """One row a summary, which holds the rows of its sentences."""
-    found: dict[tuple[str, str, str], Row] = {}
-    for row in csv_rows(file, on_bad):
-        key = (row.text("doc_id"), row.text("topic"), row.text("model_name"))
-        first = found.setdefault(key, Row(file, row.line, {**row.values, "sentences": []}, len(found) + 1))
-        first.items("sentences").append(row.values)
-    return list(found.values())
+        documents_name = f"{name}_{part}_doc.csv"
+        documents_file = min((path if path.is_dir() else path.parent).rglob(documents_name), default=None)
+        if documents_file is None:
+            hint = f"put the transcripts beside it, as {documents_name}: the publisher's readme says how"
+            raise DataError("the labels are there, their transcripts are not", path=file, hint=hint)
+        documents = {
+            row.name("meeting_id" if "meeting_id" in row.values else "doc_id"): row.text("source")
+            for row in csv_rows(documents_file, on_bad)
+        }
+        summaries: dict[tuple[str, str, str], Row] = {}  # one row per summary, which holds the rows of its sentences
+        for row in csv_rows(file, on_bad):
+            key = (row.text("doc_id"), row.text("topic"), row.text("model_name"))
+            summary = Row(file, row.line, {**row.values, "sentences": []}, len(summaries) + 1)
+            summaries.setdefault(key, summary).items("sentences").append(row.values)
+        yield from read_rows(summaries.values(), partial(_example, name, part, documents), on_bad)
 
 
 def _example(name: str, part: str, documents: dict[str, str], row: Row) -> list[Example]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from veridical.core.spans import Span
@@ -46,42 +47,33 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
     """The labelled claims of the files that are there."""
     seen: Counter[str] = Counter()
     for part, file in split_files(INFO, path, split, FILES):
-        yield from read_rows(jsonl_rows(file, on_bad), _maker(part, seen), on_bad)
+        yield from read_rows(jsonl_rows(file, on_bad), partial(_example, part, seen), on_bad)
 
 
-def _maker(part: str, seen: Counter[str]) -> Callable[[Row], list[Example]]:
-    def make(row: Row) -> list[Example]:
-        meta = Row(row.path, row.line, row.get("meta"))
-        name = meta.name("id")
-        response, label = row.text("claim"), row.text("label")
-        source = Source("evidence", "\n".join(row.texts("evidence")))
-        score = row.choice("label", LABELS)
-        if "non_supported_spans" in row.values:
-            seen[f"tokens/{name}"] += 1
-            count = seen[f"tokens/{name}"]
-            case = Case(f"tokens/{name}" + (f"#{count}" if count > 1 else ""), response, (source,))
-            gold = _tokens(row, case)
+def _example(part: str, seen: Counter[str], row: Row) -> list[Example]:
+    meta = Row(row.path, row.line, row.get("meta"))
+    name = meta.name("id")
+    response, label = row.text("claim"), row.text("label")
+    source = Source("evidence", "\n".join(row.texts("evidence")))
+    score = row.choice("label", LABELS)
+    verdicts: tuple[Verdict, ...] = ()
+    notes: tuple[str, ...] = ()
+    if "non_supported_spans" in row.values:
+        seen[f"tokens/{name}"] += 1
+        count = seen[f"tokens/{name}"]
+        case = Case(f"tokens/{name}" + (f"#{count}" if count > 1 else ""), response, (source,))
+        places = align(response, row.texts("claim_tokens"))
+        if places is None:
+            raise row.bad("the claim's tokens do not join to the claim")
+        verdicts = tuple(Verdict(span, 1.0) for span in runs(places, row.flags("non_supported_spans")))
+        score = float(bool(verdicts))
+    else:
+        seen[f"claims/{name}"] += 1
+        case = Case(f"claims/{name}#{seen[f'claims/{name}']}", response, (source,))
+        if label == "partially_supported":
+            notes = ("part of the claim is not supported; which part is not labelled",)
         else:
-            seen[f"claims/{name}"] += 1
-            case = Case(f"claims/{name}#{seen[f'claims/{name}']}", response, (source,))
-            gold = _claim(case, label, score)
-        return [Example(case, gold, meta.text("claim_title"), group(label=label, part=part))]
-
-    return make
-
-
-def _tokens(row: Row, case: Case) -> Judgement:
-    places = align(case.response, row.texts("claim_tokens"))
-    if places is None:
-        raise row.bad("the claim's tokens do not join to the claim")
-    spans = runs(places, row.flags("non_supported_spans"))
-    return Judgement(case.id, "human:wice", float(bool(spans)), verdicts=tuple(Verdict(s, 1.0) for s in spans))
-
-
-def _claim(case: Case, label: str, score: float) -> Judgement:
-    if label == "partially_supported":
-        note = "part of the claim is not supported; which part is not labelled"
-        return Judgement(case.id, "human:wice", score, notes=(note,))
-    whole = Span(0, len(case.response))
-    verdict = Verdict(whole, score, label, Claim(case.response, (whole,)))
-    return Judgement(case.id, "human:wice", score, verdicts=(verdict,))
+            whole = Span(0, len(response))
+            verdicts = (Verdict(whole, score, label, Claim(response, (whole,))),)
+    gold = Judgement(case.id, "human:wice", score, verdicts=verdicts, notes=notes)
+    return [Example(case, gold, meta.text("claim_title"), group(label=label, part=part))]

@@ -40,7 +40,12 @@ def _rows(path: Path) -> Iterator[Row]:
         hint = "xsum_token is a folder of system folders, each with NAME.target, NAME.label …"
         raise DataError("no .target file in it", path=path, hint=hint)
     for target in targets:
-        columns = {part: _lines(target.with_suffix(f".{part}")) for part in PARTS}
+        columns: dict[str, list[str]] = {}
+        for part in PARTS:
+            text = read_text(target.with_suffix(f".{part}"))
+            if not text:
+                raise DataError("the file is empty", path=target.with_suffix(f".{part}"))
+            columns[part] = text.removesuffix("\n").split("\n")
         for part, lines in columns.items():
             if len(lines) != len(columns["target"]):
                 message = f"{len(lines)} lines, where {target.name} has {len(columns['target'])}"
@@ -48,13 +53,6 @@ def _rows(path: Path) -> Iterator[Row]:
         for line, values in enumerate(zip(*columns.values(), strict=True), 1):
             row = dict(zip(PARTS, values, strict=True))
             yield Row(target.with_suffix(".label"), line, {**row, "system": target.stem})
-
-
-def _lines(path: Path) -> list[str]:
-    text = read_text(path)
-    if not text:
-        raise DataError("the file is empty", path=path)
-    return text.removesuffix("\n").split("\n")
 
 
 def _example(row: Row) -> Iterator[Example]:

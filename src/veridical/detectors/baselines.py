@@ -35,11 +35,11 @@ class Length:
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One response-level score each."""
-        return [self._one(case) for case in cases]
-
-    def _one(self, case: Case) -> Judgement:
-        n = len(words(case.response))
-        return Judgement(case.id, self.name, n / (n + 1)) if n else _empty(case, self.name)
+        counts = [len(words(case.response)) for case in cases]
+        return [
+            Judgement(case.id, self.name, n / (n + 1)) if n else _empty(case, self.name)
+            for case, n in zip(cases, counts, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +113,12 @@ class Majority:
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """The same score for every response and every word."""
-        return [self._one(case) for case in cases]
-
-    def _one(self, case: Case) -> Judgement:
-        spans = words(case.response)
-        if not spans:
-            return _empty(case, self.name)
-        whole = (Verdict(Span(spans[0].start, spans[-1].end), self.score),) if self.score else ()
-        return Judgement(case.id, self.name, self.score, verdicts=whole)
+        judgements = []
+        for case in cases:
+            spans = words(case.response)
+            if not spans:
+                judgements.append(_empty(case, self.name))
+                continue
+            verdicts = (Verdict(Span(spans[0].start, spans[-1].end), self.score),) if self.score else ()
+            judgements.append(Judgement(case.id, self.name, self.score, verdicts=verdicts))
+        return judgements

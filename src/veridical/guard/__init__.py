@@ -14,13 +14,13 @@ from veridical.core.decide import outcome
 from veridical.core.detector import Detector, info_of
 from veridical.core.errors import InputError
 from veridical.core.judging import thresholds_in_force
-from veridical.core.types import Case, Judgement, Level
+from veridical.core.types import Case, Level
 from veridical.detectors import load_detector
 from veridical.detectors.local.logprob import SCORES, Logprob
 from veridical.detectors.local.probe import Probe
 from veridical.guard.decoding_loop import BudgetUsage, DecodingLoop
 from veridical.guard.monitors import Monitor, monitor_for
-from veridical.guard.rerank import beam_texts, best_of, judge_all, sampled_texts
+from veridical.guard.rerank import judge_all, rerank
 from veridical.guard.types import (
     STRATEGIES,
     UNITS,
@@ -105,7 +105,14 @@ class Guard:
         if isinstance(model, LocalModel):
             self.model = model
         elif model is None:
-            self.model = self._own_model(self._detector)
+            own = self._detector
+            if isinstance(own, Probe) and own.base().kind == "causal":
+                self.model = own.base()
+            elif isinstance(own, Logprob):
+                self.model = load(own.model, revision=own.revision, device=own.device, dtype=own.dtype)
+            else:
+                name = own.name if own else None
+                raise InputError(f"no model is named to generate, and {name!r} has none", hint="name a model")
         elif isinstance(detector, str) and isinstance(self._detector, Probe) and self._detector.model is None:
             self._detector.model = model
             try:
@@ -116,15 +123,6 @@ class Guard:
         else:
             self.model = load(model)
 
-    @staticmethod
-    def _own_model(detector: Detector | None) -> LocalModel:
-        if isinstance(detector, Probe) and detector.base().kind == "causal":
-            return detector.base()
-        if isinstance(detector, Logprob):
-            return load(detector.model, revision=detector.revision, device=detector.device, dtype=detector.dtype)
-        name = detector.name if detector else None
-        raise InputError(f"no model is named to generate, and {name!r} has none", hint="name a model")
-
     def generate(self, case: Case, monitor: Monitor | None = None) -> Guarded:
         """Generate a response to `case`; see `guard`."""
         options = self.options
@@ -134,7 +132,7 @@ class Guard:
         usage = BudgetUsage(options.budget, options.sampling)
         generation, sampler = self._start(prompt)
         if options.strategy == "rerank":
-            text, reason, judgement, interventions = self._rerank(generation, sampler, usage, detector, case)
+            text, reason, judgement, interventions = rerank(generation, sampler, usage, options, detector, case)
         else:
             monitor = monitor or monitor_for(detector, case, self.model)
             limit = thresholds.span if Level.SPAN in info_of(detector).levels else thresholds.response
@@ -158,7 +156,15 @@ class Guard:
             usage.seconds,
             notes=prompt.notes,
         )
-        return replace(result, unguarded=self._unguarded(result, detector, prompt)) if options.compare else result
+        if not options.compare:
+            return result
+        generation, sampler = self._start(prompt)
+        enough = Budget(tokens=options.sampling.max_new_tokens + 1)
+        DecodingLoop(generation, sampler, BudgetUsage(enough, options.sampling), options).run()
+        if generation.text != text:  # else it needs no judgement of its own
+            final = replace(case, response=generation.text)
+            (judgement,) = judge_all(detector, case, [generation.text])
+        return replace(result, unguarded=Unguarded(final, judgement))
 
     def _detector_for(self, case: Case) -> tuple[Detector, str]:
         """The detector, and the name of the prompt's template."""
@@ -184,35 +190,3 @@ class Guard:
             device=self.model.device,
         )
         return Generation(self.model, prompt), sampler
-
-    def _rerank(
-        self,
-        generation: Generation,
-        sampler: Sampler,
-        usage: BudgetUsage,
-        detector: Detector,
-        case: Case,
-    ) -> tuple[str, str, Judgement, tuple[Intervention, ...]]:
-        """The best of several texts, why it ends, how it is judged, and the others."""
-        options = self.options
-        count = min(options.samples, 1 + options.budget.interventions)
-        if options.beams:
-            texts = beam_texts(generation, usage, options.sampling.max_new_tokens, count)
-        else:
-            texts = sampled_texts(generation, sampler, usage, options, count)
-        judgements = judge_all(detector, case, [text for text, _ in texts])
-        best, interventions = best_of(texts, judgements, options.log)
-        text, reason = texts[best]
-        if len(texts) < options.samples:
-            reason += f"; the budget allowed {len(texts)} of {options.samples} texts"
-        return text, reason, judgements[best], interventions
-
-    def _unguarded(self, result: Guarded, detector: Detector, prompt: Prompt) -> Unguarded:
-        """What the model generates by itself, judged anew only where it is another text."""
-        generation, sampler = self._start(prompt)
-        enough = Budget(tokens=self.options.sampling.max_new_tokens + 1)
-        DecodingLoop(generation, sampler, BudgetUsage(enough, self.options.sampling), self.options).run()
-        if generation.text == result.text:
-            return Unguarded(result.case, result.judgement)
-        (judgement,) = judge_all(detector, result.case, [generation.text])
-        return Unguarded(replace(result.case, response=generation.text), judgement)

@@ -27,11 +27,11 @@ _ACTIONS = {"stop": "stopped", "backtrack": "backtracked", "suppress": "suppress
 
 
 class BudgetUsage:
-    """What was used of a budget since this was made.
+    """What was used of a budget since this object was created.
 
     Attributes:
         tokens: Tokens sampled.
-        interventions: Interventions made.
+        interventions: Interventions so far.
     """
 
     def __init__(self, budget: Budget, sampling: Sampling) -> None:
@@ -43,7 +43,7 @@ class BudgetUsage:
 
     @property
     def seconds(self) -> float:
-        """Seconds since it was made."""
+        """Seconds since then."""
         return monotonic() - self._start
 
     def tokens_left(self) -> int:
@@ -95,7 +95,7 @@ class DecodingLoop:
 
     Args:
         generation: The text, empty at first.
-        sampler: Draws its tokens.
+        sampler: Samples its tokens.
         usage: The budget and what was used of it.
         options: What to do about what is flagged.
         monitor: Judges the text while it is generated.
@@ -136,7 +136,13 @@ class DecodingLoop:
                 end = exceeded or self._sample()
                 if end:
                     self.generation.finish()
-                action = self._check(final=bool(end), may_retry=exceeded is None)
+                new = self.monitor.verdicts(self.generation, final=bool(end)) if self.monitor else []
+                action = None
+                for verdict in sorted(new, key=lambda verdict: verdict.span):
+                    if verdict.score >= self.threshold and verdict.span.end > self._passed:
+                        action = self._intervene(verdict, may_retry=exceeded is None)
+                        if action:
+                            break
                 if action == "stopped":
                     return "it was stopped where something was flagged"
                 if end and action != "changed":
@@ -193,25 +199,19 @@ class DecodingLoop:
         if logits is not None:
             position.banned_mass = float(logits.softmax(-1)[list(position.banned_after_space)].sum())
 
-    # --- what was flagged -----------------------------------------------------------------------------------------
-
-    def _check(self, *, final: bool, may_retry: bool) -> Literal["changed", "stopped"] | None:
-        """Ask the monitor and act on the first flag that calls for it; None where the text goes on."""
-        if self.monitor is None:
-            return None
-        verdicts = sorted(self.monitor.verdicts(self.generation, final=final), key=lambda verdict: verdict.span)
-        for verdict in verdicts:
-            if verdict.score >= self.threshold and verdict.span.end > self._passed:
-                action = self._intervene(verdict, may_retry)
-                if action:
-                    return action
-        return None
-
-    def _intervene(self, verdict: Verdict, may_retry: bool) -> Literal["changed", "stopped"] | None:
+    def _intervene(self, verdict: Verdict, *, may_retry: bool) -> Literal["changed", "stopped"] | None:
+        """Act on what is flagged; None where the text goes on."""
         self._passed = verdict.span.end  # unless it is discarded
-        count = self._start_of(verdict.span)
-        if count is None:
-            return None
+        for unit in ("sentence", "word", "token") if self.unit == "sentence" else (self.unit,):
+            segments = _SEGMENT[unit](self.generation.text) if unit in _SEGMENT else []
+            start = next((s.start for s in segments if s.start <= verdict.span.start < s.end), verdict.span.start)
+            count = self.generation.token_at(start)  # the token to go back to
+            count -= unit != "token" and self.generation.is_space(count - 1)
+            accepted = count in self._positions and self._positions[count].accepted
+            if count < len(self.generation.ids) and not accepted:
+                break
+        else:
+            return None  # every candidate was accepted already
         allowed = self.usage.interventions < self.usage.budget.interventions
         self.exhausted |= not allowed
         if self.action == "stopped":
@@ -236,18 +236,6 @@ class DecodingLoop:
         if len(position.attempts) > 1:
             self._record(count, verdict, "accepted")
         return "changed" if self._accept_best(count) else None
-
-    def _start_of(self, span: Span) -> int | None:
-        """The token to go back to; None where every candidate was accepted already."""
-        for unit in ("sentence", "word", "token") if self.unit == "sentence" else (self.unit,):
-            segments = _SEGMENT[unit](self.generation.text) if unit in _SEGMENT else []
-            start = next((s.start for s in segments if s.start <= span.start < s.end), span.start)
-            count = self.generation.token_at(start)
-            count -= unit != "token" and self.generation.is_space(count - 1)
-            position = self._positions.get(count)
-            if count < len(self.generation.ids) and not (position and position.accepted):
-                return count
-        return None
 
     def _accept_best(self, count: int) -> bool:
         """Accept the best attempt at token `count`; return whether that changed the text."""

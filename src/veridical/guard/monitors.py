@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from veridical.core.detector import Detector
+from veridical.core.detector import Detector, Streaming
 from veridical.core.errors import InputError
 from veridical.core.segment import sentences
 from veridical.core.spans import Span, trimmed
@@ -24,9 +24,6 @@ from veridical.models.artifact import check_base
 from veridical.models.generation import Generation
 from veridical.models.load import LocalModel
 from veridical.models.monitor import ProbeHead, ProbeMonitor
-
-if TYPE_CHECKING:
-    import torch
 
 __all__ = ["HiddenStateMonitor", "LikelihoodMonitor", "Monitor", "SentenceMonitor", "StreamMonitor", "monitor_for"]
 
@@ -58,7 +55,7 @@ def monitor_for(detector: Detector, case: Case, model: LocalModel) -> Monitor:
             return HiddenStateMonitor(detector.heads)
     if isinstance(detector, Logprob) and _place(detector.model) == _place(model.name):
         return LikelihoodMonitor(detector.score)
-    streams = hasattr(detector, "stream") and not (isinstance(detector, Probe) and detector.base().kind != "causal")
+    streams = isinstance(detector, Streaming) and not (isinstance(detector, Probe) and detector.base().kind != "causal")
     return StreamMonitor(detector, case) if streams else SentenceMonitor(detector, case)
 
 
@@ -135,21 +132,23 @@ class LikelihoodMonitor(_TokenMonitor):
 
     def verdicts(self, generation: Generation, *, final: bool) -> list[Verdict]:
         """See `Monitor`."""
-        for token_i in range(len(self.scores), len(generation.ids)):
-            logits = generation.logits_before(token_i)
-            self.scores.append(None if logits is None else self._score(logits, generation.ids[token_i]))
-        return self._new_verdicts(generation)
-
-    def _score(self, logits: torch.Tensor, token: int) -> float:
         import torch
 
-        if self.score == "rank":
-            return 1.0 - 1.0 / (1 + int((logits > logits[token]).sum()))
-        logprobs = logits.log_softmax(-1)
-        if self.score == "entropy":
-            share = float(torch.special.entr(logprobs.exp()).sum()) / math.log(max(len(logits), 2))
-            return min(max(share, 0.0), 1.0)
-        return -math.expm1(min(float(logprobs[token]), 0.0))
+        for token_i in range(len(self.scores), len(generation.ids)):
+            logits = generation.logits_before(token_i)
+            if logits is None:
+                self.scores.append(None)
+                continue
+            token = generation.ids[token_i]
+            if self.score == "rank":
+                score = 1.0 - 1.0 / (1 + int((logits > logits[token]).sum()))
+            elif self.score == "entropy":
+                entropy = float(torch.special.entr(logits.log_softmax(-1).exp()).sum())
+                score = min(max(entropy / math.log(max(len(logits), 2)), 0.0), 1.0)
+            else:
+                score = -math.expm1(min(float(logits.log_softmax(-1)[token]), 0.0))
+            self.scores.append(score)
+        return self._new_verdicts(generation)
 
 
 class StreamMonitor:

@@ -14,9 +14,31 @@ from veridical.guard.types import GuardOptions, Intervention, Log
 from veridical.models.generation import Generation
 from veridical.models.sampling import Sampler
 
-__all__ = ["Text", "beam_texts", "best_of", "judge_all", "response_score", "sampled_texts"]
+__all__ = ["Text", "beam_texts", "best_of", "judge_all", "rerank", "response_score", "sampled_texts"]
 
 Text = tuple[str, str]  # a text, and why it ends
+
+
+def rerank(
+    generation: Generation,
+    sampler: Sampler,
+    usage: BudgetUsage,
+    options: GuardOptions,
+    detector: Detector,
+    case: Case,
+) -> tuple[str, str, Judgement, tuple[Intervention, ...]]:
+    """Return the best of several texts, why it ends, its judgement, and the other texts as interventions."""
+    count = min(options.samples, 1 + options.budget.interventions)
+    if options.beams:
+        texts = beam_texts(generation, usage, options.sampling.max_new_tokens, count)
+    else:
+        texts = sampled_texts(generation, sampler, usage, options, count)
+    judgements = judge_all(detector, case, [text for text, _ in texts])
+    best, interventions = best_of(texts, judgements, options.log)
+    text, reason = texts[best]
+    if len(texts) < options.samples:
+        reason += f"; the budget allowed {len(texts)} of {options.samples} texts"
+    return text, reason, judgements[best], interventions
 
 
 def sampled_texts(
@@ -95,10 +117,10 @@ def best_of(
     """
     scores = [response_score(judgement) for judgement in judgements]
     best = min(range(len(texts)), key=lambda i: (scores[i] is None, scores[i] or 0.0, i))
-    whole = Span(0, len(texts[best][0]))
+    full_span = Span(0, len(texts[best][0]))
     if log:
         for i, score in enumerate(scores):
             shown = "not judged" if score is None else f"{score:.2f}"
             log(f"text {i + 1} of {len(scores)}: {shown}{', chosen' if i == best else ''}")
     others = (i for i in range(len(texts)) if i != best)
-    return best, tuple(Intervention(whole, texts[i][0], scores[i], "not chosen") for i in others)
+    return best, tuple(Intervention(full_span, texts[i][0], scores[i], "not chosen") for i in others)

@@ -146,7 +146,7 @@ class Intervention:
             discarded later.
         rejected: What was there: after the text before `span` it is the draft of that time, up to the end of what was
             flagged.
-        score: That of what was flagged (rerank: of the whole sample; None where it could not be judged).
+        score: That of what was flagged (rerank: of the sample; None where it could not be judged).
         action: "stopped": the text ends there. "backtracked", "suppressed": it was sampled again. "accepted": no retry
             was left, and the best of all attempts was accepted (`rejected` may be that itself). "not chosen": another
             sample was better.
@@ -181,7 +181,7 @@ class Guarded:
         tokens_drawn: Tokens sampled in total.
         forward_passes: Those of the generating model; what the detector runs by itself only counts in `seconds`.
         seconds: What the text took.
-        notes: What is to be said about the prompt.
+        notes: What to report about the prompt.
         unguarded: The text without a guard, if asked for; its cost counts nowhere.
     """
 

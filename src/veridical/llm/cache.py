@@ -101,7 +101,7 @@ class Cached:
         outcomes: dict[str, Reply | Failure] = {}
         with self._open() as file:
             while missing:
-                outcomes.update(self._kept(file, missing))
+                outcomes.update(self._stored(file, missing))
                 missing = {key: request for key, request in missing.items() if key not in outcomes}
                 if missing:
                     self._ask(file, missing, outcomes)
@@ -135,9 +135,9 @@ class Cached:
         path = self.path.resolve()
         claimed = _IN_FLIGHT.claim(path, missing)
         try:
-            kept = self._kept(file, claimed)  # another thread may have got it just before the claim
-            outcomes.update(kept)
-            unknown = {key: missing[key] for key in claimed if key not in kept}
+            stored = self._stored(file, claimed)  # another thread may have got it just before the claim
+            outcomes.update(stored)
+            unknown = {key: missing[key] for key in claimed if key not in stored}
             keys, requests = list(unknown), list(unknown.values())
             if isinstance(self.model, Incremental):
                 answers = self.model.each(requests) if requests else iter(())
@@ -153,7 +153,7 @@ class Cached:
         finally:
             _IN_FLIGHT.release(path, claimed)
 
-    def _kept(self, file: sqlite3.Connection, keys: Iterable[str]) -> dict[str, Reply]:
+    def _stored(self, file: sqlite3.Connection, keys: Iterable[str]) -> dict[str, Reply]:
         replies = {}
         for key in keys:
             row = file.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()

@@ -6,14 +6,12 @@ The command line's options become a `Connection`, and so do the options in a det
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from veridical.core.errors import DataError, InputError
-from veridical.core.files import read_text
+from veridical.core.errors import InputError
 from veridical.llm.budget import Budget, Prices
 from veridical.llm.cache import Cached
 from veridical.llm.dry_run import DryRun
@@ -89,22 +87,21 @@ class Connection:
         Raises:
             InputError: No model is named, or an option does not apply to this kind of model.
         """
+        from veridical.llm.openai import OpenAIChat
+
         name = name or self.model
         if not name:
             raise InputError("no language model is named", hint="--model NAME, or model=NAME in the detector's options")
         server = (self.base_url, self.key_env, self.api, id(self.budget), self.timeout, self.concurrency)
         key = (name, *server, self.cache, self.device, self.dtype)
-        if key not in self.models:
-            model = DryRun(name) if self.dry_run else self._open(name)
-            self.models[key] = Cached(model, self.cache) if self.cache is not None and not self.dry_run else model
-        return self.models[key]
-
-    def _open(self, name: str) -> ChatModel:
-        from veridical.llm.openai import OpenAIChat
-
-        scripted = name.startswith("scripted:")
-        if not scripted and not Path(name).expanduser().is_dir():
-            return OpenAIChat(
+        if key in self.models:
+            return self.models[key]
+        model: ChatModel
+        limited = self.max_cost is not None or self.max_calls is not None
+        if self.dry_run:
+            model = DryRun(name)
+        elif not name.startswith("scripted:") and not Path(name).expanduser().is_dir():
+            model = OpenAIChat(
                 name,
                 base_url=self.base_url,
                 key_env=self.key_env,
@@ -113,27 +110,19 @@ class Connection:
                 timeout=self.timeout,
                 budget=self.budget,
             )
-        limited = self.max_cost is not None or self.max_calls is not None
-        if self.base_url or self.key_env or self.api != "chat" or limited:
+        elif self.base_url or self.key_env or self.api != "chat" or limited:
             raise InputError(
                 f"{name} is not a model on a server",
                 hint="leave out the base URL, the key, the API, the maximum cost and the maximum calls",
             )
-        if not scripted:
+        elif name.startswith("scripted:"):
+            model = Scripted.read(name.removeprefix("scripted:"))
+        else:
             from veridical.llm.local import LocalChat
 
-            return LocalChat(name, device=self.device, dtype=self.dtype)
-        path = Path(name.removeprefix("scripted:"))
-        try:
-            script = json.loads(read_text(path))
-        except ValueError as error:
-            if isinstance(error, DataError):
-                raise
-            raise DataError(f"not JSON: {error}", path=path) from None
-        replies = script.values() if isinstance(script, dict) else script
-        if not isinstance(script, dict | list) or not all(isinstance(reply, str) for reply in replies):
-            raise DataError("not a script", path=path, hint='{"words of the question": "the reply", …} or ["reply", …]')
-        return Scripted(script, name=f"scripted:{path.name}")
+            model = LocalChat(name, device=self.device, dtype=self.dtype)
+        self.models[key] = Cached(model, self.cache) if self.cache is not None and not self.dry_run else model
+        return self.models[key]
 
     def with_options(self, options: Mapping[str, str]) -> Connection:
         """This connection with `options` (names of `OPTIONS`, values as texts) in place of its own; models are shared.

@@ -30,25 +30,25 @@ class DryRun:
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
         """One answer for each request; the same request always gets the same answer."""
         self.requests += requests
-        return [Reply(_answer(request)) for request in requests]
+        replies: list[Reply | Failure] = []
+        for request in requests:
+            question = request.messages[-1].content
+            match = _RESPONSE.search(question)
+            last_answer = next((m.content for m in reversed(request.messages) if m.role == "assistant"), "")
+            response = match[2] if match else last_answer
+            text = "Feedback: wrong.\nSupported: No"
+            if request.stage == "split":
+                text = "\n".join(f"- {' '.join(span.of(response).split())}" for span in sentences(response))
+            elif request.stage == "revise":
+                text = f"Corrected text:\n{response.rstrip()} Indeed."
+            elif request.stage == "summary":
+                papers = _PAPER.findall(question.rpartition("<<<papers ")[2])  # not those of the example before them
+                text = " ".join(f"{author} ({year or 'n.d.'}) found much." for author, year in papers)
+            elif prompt("verify_many").hash in request.prompt:
+                text = "\n".join(f"{n}. No" for n in range(1, 1000))
+            replies.append(Reply(text))
+        return replies
 
 
 _RESPONSE = re.compile(r"<<<response (\w+)\n(.*)\nresponse \1>>>", re.DOTALL)
 _PAPER = re.compile(r"^Paper \d+: (.+?)(?:, (\d{4}\w?))?$", re.MULTILINE)
-
-
-def _answer(request: Request) -> str:
-    question = request.messages[-1].content
-    match = _RESPONSE.search(question)
-    written = next((m.content for m in reversed(request.messages) if m.role == "assistant"), "")
-    response = match[2] if match else written
-    if request.stage == "split":
-        return "\n".join(f"- {' '.join(span.of(response).split())}" for span in sentences(response))
-    if request.stage == "revise":
-        return f"Corrected text:\n{response.rstrip()} Indeed."
-    if request.stage == "summary":
-        papers = _PAPER.findall(question.rpartition("<<<papers ")[2])  # not those of the example before them
-        return " ".join(f"{author} ({year or 'n.d.'}) found much." for author, year in papers)
-    if prompt("verify_many").hash in request.prompt:
-        return "\n".join(f"{n}. No" for n in range(1, 1000))
-    return "Feedback: wrong.\nSupported: No"

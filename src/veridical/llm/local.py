@@ -101,7 +101,11 @@ class LocalChat:
     ) -> list[Reply | Failure]:
         """The outcome of each (index of a request, prompt); half as many at a time where the batch fails."""
         request = requests[batch[0][0]]
-        seeds = [_seed(requests[i], i) for i, _ in batch]
+        seeds = []
+        for i, _ in batch:
+            digest = hashlib.sha256(repr((requests[i].messages, i)).encode()).digest()
+            seed = requests[i].seed
+            seeds.append(int.from_bytes(digest[:4]) if seed is None else seed)
         try:
             texts = generate(
                 model,
@@ -134,12 +138,6 @@ def _prompt(tokenizer: Any, request: Request) -> list[int]:
     while ids and ids[-1] == tokenizer.eos_token_id:  # some tokenizers end every text
         ids.pop()
     return ids
-
-
-def _seed(request: Request, place: int) -> int:
-    if request.seed is not None:
-        return request.seed
-    return int.from_bytes(hashlib.sha256(repr((request.messages, place)).encode()).digest()[:4])
 
 
 def _outcome(tokenizer: Any, request: Request, prompt_tokens: int, text: Generated) -> Reply | Failure:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable
 from math import isnan
 from typing import Any
 
@@ -14,6 +15,8 @@ from veridical.llm.protocol import Failure, Reply, Request, TokenLogprob
 __all__ = ["read_response"]
 
 Tokens = tuple[TokenLogprob, ...]
+
+_HALF_PAIR = re.compile("[\ud800-\udfff]")  # of surrogates: no text
 
 
 def read_response(
@@ -56,6 +59,17 @@ def read_response(
         return Failure(problem, "malformed", True, Usage(1))
     if not isinstance(document, dict):
         return Failure("the server's JSON is not an object", "malformed", True, Usage(1))
+    return _read_document(document, request, api, cost_of, scrub)
+
+
+def _read_document(
+    document: dict[str, Any],
+    request: Request,
+    api: str,
+    cost_of: Callable[[int, int], float | None],
+    scrub: Callable[[str], str],
+) -> Reply | Failure:
+    """The reply in the JSON of an answer."""
     counts = document.get("usage")
     counts = counts if isinstance(counts, dict) else {}
     prompt: Any = counts.get("prompt_tokens")
@@ -71,10 +85,10 @@ def read_response(
     choice = choices[0]
     finish = choice.get("finish_reason")
     finish = scrub(finish) if isinstance(finish, str) else ""
+    tokens = _tokens(choice.get("logprobs"), api, echo=request.continuation is not None)
     if api == "completions":
-        echo = request.continuation is not None
-        content, tokens = choice.get("text"), _completion_tokens(choice.get("logprobs"), echo)
-        if echo:
+        content = choice.get("text")
+        if request.continuation is not None:
             return _scored(request, content, tokens, usage)
     else:
         message = choice.get("message")
@@ -82,11 +96,13 @@ def read_response(
             return Failure("the answer holds no message", "malformed", True, usage)
         if message.get("refusal"):
             return Failure(f"the model refused: {_one_line(message['refusal'], scrub)}", "refusal", False, usage)
-        content, tokens = message.get("content"), _chat_tokens(choice.get("logprobs"))
+        content = message.get("content")
     if finish == "content_filter":
         return Failure("the server's content filter held the answer back", "refusal", False, usage)
-    text = _text(content)
-    if text is None:
+    if isinstance(content, list):
+        content = "".join(str(p.get("text", "")) for p in content if isinstance(p, dict) and p.get("type") == "text")
+    text = "" if content is None else content
+    if not isinstance(text, str) or _HALF_PAIR.search(text):
         return Failure("the answer's content is not a text", "malformed", True, usage)
     if not text.strip():
         cut = " (cut at max_tokens before an answer)" if finish == "length" else ""
@@ -94,52 +110,25 @@ def read_response(
     return Reply(scrub(text), tokens, usage, finish)
 
 
-def _text(content: object) -> str | None:
-    """The text of a content, "" for none, None for what is not a text (or holds half of a surrogate pair)."""
-    if isinstance(content, list):
-        content = "".join(str(p.get("text", "")) for p in content if isinstance(p, dict) and p.get("type") == "text")
-    if content is None:
-        return ""
-    if not isinstance(content, str):
-        return None
+def _tokens(logprobs: Any, api: str, *, echo: bool) -> Tokens | None:
+    """The tokens of an answer: entries for chat, parallel lists else; with `echo` the first has no log-probability."""
     try:
-        content.encode()
-    except UnicodeEncodeError:
-        return None
-    return content
-
-
-def _chat_tokens(logprobs: object) -> Tokens | None:
-    """The tokens of a chat completion: a list of entries, each with its alternatives."""
-    content = logprobs.get("content") if isinstance(logprobs, dict) else None
-    if not isinstance(content, list) or not content:
-        return None
-    try:
-        return tuple(
-            TokenLogprob(
-                *_pair(entry["token"], entry["logprob"]),
-                tuple(_pair(other["token"], other["logprob"]) for other in entry.get("top_logprobs") or ()),
-            )
-            for entry in content
-        )
+        if api == "chat":
+            entries = logprobs["content"]
+            pairs = [(entry["token"], entry["logprob"]) for entry in entries]
+            tops = [[(top["token"], top["logprob"]) for top in entry.get("top_logprobs") or ()] for entry in entries]
+        else:
+            pairs = list(zip(logprobs["tokens"], logprobs["token_logprobs"], strict=True))
+            tops = [list((top or {}).items()) for top in logprobs.get("top_logprobs") or [None] * len(pairs)]
+            if echo and pairs and pairs[0][1] is None:
+                pairs[0] = (pairs[0][0], 0.0)
+        tokens = [
+            TokenLogprob(*_pair(*pair), tuple(_pair(*other) for other in top))
+            for pair, top in zip(pairs, tops, strict=True)
+        ]
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
-
-
-def _completion_tokens(logprobs: object, echo: bool) -> Tokens | None:
-    """The tokens of a completion: parallel lists; with `echo` the first one has no log-probability."""
-
-    def entries(lists: Any) -> Iterator[TokenLogprob]:
-        texts, values = lists["tokens"], lists["token_logprobs"]
-        tops = lists.get("top_logprobs") or [None] * len(texts)
-        for i, (text, value, top) in enumerate(zip(texts, values, tops, strict=True)):
-            value = 0.0 if value is None and echo and i == 0 else value
-            yield TokenLogprob(*_pair(text, value), tuple(_pair(*pair) for pair in (top or {}).items()))
-
-    try:
-        return tuple(entries(logprobs)) or None
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
+    return tuple(tokens) or None
 
 
 def _pair(token: object, logprob: object) -> tuple[str, float]:

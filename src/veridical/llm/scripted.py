@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from math import log
+from pathlib import Path
+from typing import Self
 
+from veridical.core.errors import DataError
+from veridical.core.files import read_text
 from veridical.core.types import Usage
 from veridical.llm.protocol import Failure, Reply, Request, TokenLogprob
 
@@ -39,25 +44,44 @@ class Scripted:
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
         """One answer of the script for each request, in order."""
-        return [self._answer(request) for request in requests]
+        outcomes: list[Reply | Failure] = []
+        for request in requests:
+            self.requests.append(request)
+            answer: Answer | None
+            if callable(self._script):
+                answer = self._script(request)
+            elif isinstance(self._script, Mapping):
+                question = request.messages[-1].content
+                answer = next((reply for key, reply in self._script.items() if key in question), None)
+            else:
+                answer = self._script[self._next] if self._next < len(self._script) else None
+                self._next += 1
+            if answer is None:
+                answer = Failure("the script has no answer to this request", "script", False)
+            elif isinstance(answer, str):
+                words = sum(len(message.content.split()) for message in request.messages)
+                answer = Reply(answer, usage=Usage(1, words, len(answer.split())))
+            outcomes.append(answer)
+        return outcomes
 
-    def _answer(self, request: Request) -> Reply | Failure:
-        self.requests.append(request)
-        question = request.messages[-1].content
-        answer: Answer | None
-        if callable(self._script):
-            answer = self._script(request)
-        elif isinstance(self._script, Mapping):
-            answer = next((reply for key, reply in self._script.items() if key in question), None)
-        else:
-            answer = self._script[self._next] if self._next < len(self._script) else None
-            self._next += 1
-        if answer is None:
-            return Failure("the script has no answer to this request", "script", False)
-        if isinstance(answer, str):
-            words = sum(len(message.content.split()) for message in request.messages)
-            return Reply(answer, usage=Usage(1, words, len(answer.split())))
-        return answer
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """The model of a JSON file: an object of replies by words of the question, or a list of replies.
+
+        Raises:
+            DataError: The file holds neither.
+        """
+        path = Path(path)
+        try:
+            script = json.loads(read_text(path))
+        except DataError:
+            raise
+        except ValueError as error:
+            raise DataError(f"not JSON: {error}", path=path) from None
+        replies = script.values() if isinstance(script, dict) else script
+        if not isinstance(script, dict | list) or not all(isinstance(reply, str) for reply in replies):
+            raise DataError("not a script", path=path, hint='{"words of the question": "the reply", …} or ["reply", …]')
+        return cls(script, name=f"scripted:{path.name}")
 
 
 def yes_no_reply(probability: float, *, mass: float = 1.0, yes: str = "Yes", no: str = "No") -> Reply:

@@ -1,4 +1,4 @@
-"""From an example and a judgement to what of the sources was left out: one pair a case, one a source, one a word.
+"""From an example and a judgement to what of the sources was left out: one pair per case, per source or per word.
 
 Only sources that must be covered count, and of them **only characters that both gold and prediction judged**
 (`Judgement.judged_sources`). Where there are none, or a side says nothing about coverage, the answer is None: the case

@@ -70,7 +70,7 @@ def bootstrap(
 def draw_documents(count: int, *, resamples: int, seed: int, level: float = 0.95) -> Floats:
     """How often each of `count` documents is drawn in each bootstrap sample, *shape* (resamples, count).
 
-    Raises `UndefinedMetricError` for fewer than two documents: an interval cannot be told from one.
+    Raises `UndefinedMetricError` for fewer than two documents: one gives no interval.
 
     >>> draw_documents(3, resamples=2, seed=0).sum(axis=1)
     array([3., 3.])

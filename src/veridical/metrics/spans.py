@@ -1,6 +1,6 @@
 """Gold spans against predicted ones in the same text: partial credit, exact, any overlap, and Mu-SHROOM's two.
 
-Row functions take one text and give what one case adds up to, so that cases can be weighed; value functions take the
+Row functions take one text and give what one case adds up to, so that cases can be weighted; value functions take the
 rows of all cases. `f1_sp` does both for a list of texts.
 """
 

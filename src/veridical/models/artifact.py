@@ -46,7 +46,7 @@ _SAMPLED = 64  # numbers of each weight matrix that stand for it in the fingerpr
 class Base:
     """The model that an artifact belongs to.
 
-    `tokenizer` is a hash of it, `config` of configuration and tokenizer together. `weights` is a hash of numbers drawn
+    `tokenizer` is a hash of it, `config` of configuration and tokenizer together. `weights` is a hash of numbers
     from all matrices, rounded to bf16 (so that fp32 and bf16 copies agree); None for a model in fp16, which rounds
     otherwise. `name` is what the user called it: where to look for it, not what it is.
     """
@@ -81,14 +81,26 @@ _weight_hashes: WeakKeyDictionary[Any, tuple[list[tuple[int, int]], str | None]]
 
 def base_of(model: LocalModel) -> Base:
     """Return what identifies `model`; its tokenizer is hashed once, its weights again only where they were changed."""
+    from tokenizers import Tokenizer
+
     config = model.model.config.get_text_config()
     if model.tokenizer not in _tokenizer_hashes:
-        text = _tokenizer_text(model.tokenizer)
-        _tokenizer_hashes[model.tokenizer] = hashlib.sha256(text.encode()).hexdigest()[:16]
+        # its last call may have left truncation and padding in it
+        tokenizer = Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str())
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        _tokenizer_hashes[model.tokenizer] = hashlib.sha256(tokenizer.to_str().encode()).hexdigest()[:16]
     state = [(weight.data_ptr(), weight._version) for weight in model.model.parameters()]
     known = _weight_hashes.get(model.model)
     if known is None or known[0] != state:
-        known = _weight_hashes[model.model] = state, _fingerprint(model)
+        digest = hashlib.sha256()
+        comparable = str(model.dtype) != "torch.float16"
+        for name, weight in sorted(model.model.named_parameters()) if comparable else ():
+            if weight.ndim > 1:
+                flat = weight.detach().reshape(-1)
+                sample = flat[:: max(1, flat.numel() // _SAMPLED)].bfloat16().float().cpu().numpy()
+                digest.update(name.encode() + sample.tobytes())
+        known = _weight_hashes[model.model] = state, digest.hexdigest()[:16] if comparable else None
     return Base(
         name=model.name,
         revision=model.revision,
@@ -101,30 +113,6 @@ def base_of(model: LocalModel) -> Base:
         weights=known[1],
         dtype=str(model.dtype).removeprefix("torch."),
     )
-
-
-def _tokenizer_text(tokenizer: Any) -> str:
-    """The tokenizer as JSON, without the truncation and padding that its last call may have left in it."""
-    from tokenizers import Tokenizer
-
-    plain = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
-    plain.no_truncation()
-    plain.no_padding()
-    return str(plain.to_str())
-
-
-def _fingerprint(model: LocalModel) -> str | None:
-    import torch
-
-    if model.dtype == torch.float16:
-        return None
-    digest = hashlib.sha256()
-    for name, weight in sorted(model.model.named_parameters()):
-        if weight.ndim > 1:
-            flat = weight.detach().reshape(-1)
-            drawn = flat[:: max(1, flat.numel() // _SAMPLED)].to(torch.bfloat16).float().cpu().numpy()
-            digest.update(name.encode() + drawn.tobytes())
-    return digest.hexdigest()[:16]
 
 
 _COMPARED = {
@@ -140,13 +128,13 @@ _COMPARED = {
 
 def check_base(wanted: Base, model: LocalModel, what: str = "the detector") -> None:
     """Raise `InputError`, naming the first difference, unless `model` is the one that `wanted` describes."""
-    found = base_of(model)
+    base = base_of(model)
     for name, title in _COMPARED.items():
-        left, right = getattr(wanted, name), getattr(found, name)
-        if left != right and None not in (left, right):
+        expected, actual = getattr(wanted, name), getattr(base, name)
+        if expected != actual and None not in (expected, actual):
             raise InputError(
                 f"{what} was trained on {wanted.name!r} and does not fit {model.name!r}: the {title} differs "
-                f"({left}, here {right})",
+                f"({expected}, here {actual})",
                 hint="give the model that it was trained on, or train it on this one",
             )
 
@@ -159,13 +147,13 @@ def identity(model: LocalModel) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """The versions of what numbers may depend on."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for name in ("veridical", "torch", "transformers", "tokenizers", "numpy"):
         try:
-            found[name] = version(name)
+            installed[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def save_artifact(artifact: Artifact, folder: str | Path) -> Path:
@@ -206,7 +194,21 @@ def load_artifact(folder: str | Path, kind: str) -> Artifact:
     except (KeyError, TypeError, ValueError):
         expected = ", ".join(f.name for f in fields(Base))
         raise DataError("a field is missing or unknown", path=path, hint=f"base: {expected}") from None
-    return Artifact(kind, base, tensors=_weights(folder, document.get("weights")), **parts)
+    try:
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+    except ImportError as error:
+        raise MissingExtraError("a trained detector", "models") from error
+    path = folder / WEIGHTS
+    if not path.is_file():
+        raise DataError("no such file", path=path, hint="copy the whole folder of the detector")
+    data = path.read_bytes()
+    if hashlib.sha256(data).hexdigest() != document.get("weights"):
+        raise DataError(f"not the weights that {DETECTOR} names (damaged or of another run)", path=path)
+    try:
+        return Artifact(kind, base, tensors=load(data), **parts)
+    except SafetensorError as error:
+        raise DataError(f"cannot be read: {error}", path=path) from None
 
 
 def description(folder: str | Path, kind: str) -> dict[str, Any]:
@@ -219,32 +221,14 @@ def description(folder: str | Path, kind: str) -> dict[str, Any]:
         document = parse(read_text(path))
     except WireError as error:
         raise DataError(error.message, path=path) from None
-    name, _, number = str(document.get("veridical")).partition("/")
-    if name != "detector" or not number.isdecimal():
+    tag, _, number = str(document.get("veridical")).partition("/")
+    if tag not in ("detector", "calibrated") or not number.isdecimal():
         raise DataError("not the description of a trained detector", path=path)
     if int(number) > FORMAT:
         raise DataError(
             f"of format {number}; this Veridical reads up to {FORMAT}", path=path, hint="install a newer Veridical"
         )
-    if document.get("kind") != kind:
-        raise DataError(f"a detector of the kind {document.get('kind')!r}, not {kind!r}", path=path)
+    described = document.get("kind") if tag == "detector" else tag
+    if described != kind:
+        raise DataError(f"a detector of the kind {described!r}, not {kind!r}", path=path)
     return document
-
-
-def _weights(folder: Path, expected: object) -> dict[str, NDArray[Any]]:
-    try:
-        from safetensors import SafetensorError
-        from safetensors.numpy import load
-    except ImportError as error:
-        raise MissingExtraError("a trained detector", "models") from error
-    path = folder / WEIGHTS
-    if not path.is_file():
-        raise DataError("no such file", path=path, hint="copy the whole folder of the detector")
-    data = path.read_bytes()
-    if hashlib.sha256(data).hexdigest() != expected:
-        raise DataError(f"not the weights that {DETECTOR} speaks of (damaged or of another run)", path=path)
-    try:
-        tensors: dict[str, NDArray[Any]] = load(data)
-    except SafetensorError as error:
-        raise DataError(f"cannot be read: {error}", path=path) from None
-    return tensors

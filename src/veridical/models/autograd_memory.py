@@ -101,10 +101,10 @@ def blocks(model: Any) -> list[Any]:
     """Return the blocks of the model without its head, of encoder and decoder alike: its outermost lists of modules."""
     from torch.nn import ModuleList
 
-    found: list[Any] = []
+    outermost: list[Any] = []
     for child in getattr(model, "base_model", model).children():
-        found += list(child) if isinstance(child, ModuleList) else blocks(child)
-    return found
+        outermost += list(child) if isinstance(child, ModuleList) else blocks(child)
+    return outermost
 
 
 def bytes_needed(model: Any, tokens: int) -> int:

@@ -8,34 +8,33 @@ read in windows, the response never cut.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from veridical.core.errors import CannotJudgeError
 from veridical.core.spans import Span
 from veridical.core.types import Case
 from veridical.models.load import LocalModel
-from veridical.models.template import Piece, Placed, Rendered, Template, render
+from veridical.models.template import Piece, Rendered, Template, render
 
 __all__ = ["Encoded", "SourceSpan", "Tokens", "default_template", "encode", "tokenize"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LEAST_ROOM = 16  # tokens; a window that shows less of a source is not worth a pass
-_OVERLAP = 4  # windows share a quarter, so that what one cuts the next shows whole
+_OVERLAP = 4  # windows share a quarter, so that what one cuts is complete in the next
 
 SourceSpan = tuple[int, str, Span]  # (index of a token, a source's id, characters of that source)
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """One sequence for the model: the prompt (or a window of it), then the whole response.
+    """One sequence for the model: the prompt (or a window of it), then the complete response.
 
-    `ids[response_start : response_end]` are the response's tokens and `spans` says, one each, which characters of the
-    response they stand for: None where a token stands for none (white space that the tokenizer leaves out). Tokens that
+    `ids[response_start : response_end]` are the response's tokens and `spans` says which characters of the response
+    each stands for: None for a token without characters (white space that the tokenizer leaves out). Tokens that
     share a character (an emoji in byte-level pieces) all have its span; a character that the tokenizer drops belongs to
     the token before it. `source_spans` says the same of the sources' tokens.
     For an encoder-decoder the prompt is in `encoder_ids`, which `source_spans` index then, and `ids` are the decoder's:
@@ -113,97 +112,75 @@ def encode(
         CannotJudgeError: If the response is longer than the model reads.
     """
     template = template or default_template(model)
-    around = _around(model)
+    around = _special_tokens(model)
     budget = min(max_tokens or model.max_positions, model.max_positions)
-    whole = render(case, template, tokenizer=model.tokenizer)
-    if whole.markup and around.before and model.kind != "encoder":
-        begins = model.tokenizer.decode(list(around.before))
-        if whole.text.startswith(begins) and not any(span.start < len(begins) for span in whole.literal):
+    rendered = render(case, template, tokenizer=model.tokenizer)
+    if rendered.markup and around.before and model.kind != "encoder":
+        prefix = model.tokenizer.decode(list(around.before))
+        if rendered.text.startswith(prefix) and not any(span.start < len(prefix) for span in rendered.literal):
             around = replace(around, before=())  # the prompt has them itself
     room = budget - len(around.before) - len(around.after)
-    tokens, start = _tokenise(model, whole)
+    tokens, start = _tokenise(model, rendered)
     count = len(tokens.ids) - start
-    _check_length(model, case, count, budget, room, around)
-    if around.decoder is not None:
+    if around.decoder is None:
+        readable, response_room = budget, room
+    else:
+        readable, response_room = model.response_positions, model.response_positions - len(around.decoder)
         room += count  # which the encoder does not read
+    if count > response_room:
+        raise CannotJudgeError(
+            f"case {case.id!r}: the response has {count} tokens, the model reads {readable} at once",
+            hint="a model with a longer context is needed",
+        )
     if len(tokens.ids) <= room:
-        return [_encoded(whole, tokens, start, around, whole.notes)]
-    windows = _windows(model, case, template, whole, room, None if max_windows is None else max_windows + 1)
+        return [_encoded(rendered, tokens, start, around, rendered.notes)]
+    windows = _windows(model, case, template, rendered, room, None if max_windows is None else max_windows + 1)
     if not windows:
-        return [_cut_left(whole, tokens, start, room, around)]
+        lost = len(tokens.ids) - room
+        note = f"the prompt did not fit: its first {lost} of {start} tokens were not read"
+        tokens = Tokens(tokens.ids[lost:], tokens.offsets[lost:])
+        return [_encoded(rendered, tokens, start - lost, around, (*rendered.notes, note))]
     note = f"the sources did not fit into {budget} tokens and were read in {len(windows)} windows"
     if max_windows is not None and len(windows) > max_windows:
         note = f"the sources did not fit into {budget} tokens; of their windows only the first {max_windows} were read"
         windows = windows[:max_windows]
-    return [_encoded(r, t, s, around, (*whole.notes, note)) for r, t, s in windows]
+    return [_encoded(r, t, s, around, (*rendered.notes, note)) for r, t, s in windows]
 
 
-def _check_length(model: LocalModel, case: Case, count: int, budget: int, room: int, around: _SpecialTokens) -> None:
-    """`CannotJudgeError` if the response's `count` tokens are more than the model (its decoder) reads."""
-    if around.decoder is not None:
-        budget = model.response_positions
-        room = budget - len(around.decoder)
-    if count > room:
-        raise CannotJudgeError(
-            f"case {case.id!r}: the response has {count} tokens, the model reads {budget} at once",
-            hint="a model with a longer context is needed",
-        )
-
-
-def _around(model: LocalModel) -> _SpecialTokens:
-    before, after = _special(model)
-    if model.kind != "seq2seq":
-        return _SpecialTokens(before, after)
-    end = model.tokenizer.eos_token_id
-    if not before and not after and end is not None:
-        after = (end,)  # an encoder reads something even where there is no prompt
-    return _SpecialTokens(before, after, _decoder_start(model, before))
-
-
-_specials: WeakKeyDictionary[Any, tuple[tuple[int, ...], tuple[int, ...]]] = WeakKeyDictionary()
-
-
-def _special(model: LocalModel) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The token ids that the model expects before and after a text.
+def _special_tokens(model: LocalModel) -> _SpecialTokens:
+    """The special tokens that the model expects around a text.
 
     They are those that the tokenizer adds. A decoder whose tokenizer adds none gets its begin-of-text token if it has
     one, and nothing after the text, which has not ended for it. Of an encoder-decoder they stand around the encoder's
-    input.
+    input; its decoder reads its start token, then the one that generation forces (BART's begin-of-text, a language),
+    else what the tokenizer puts before a text, which the model's targets began with, too.
     """
+
+    def token_id(name: str) -> int | None:
+        configs = (model.model.generation_config, model.model.config)
+        return next((int(v) for config in configs if isinstance(v := getattr(config, name, None), int)), None)
+
     tokenizer = model.tokenizer
-    if model.model in _specials:
-        return _specials[model.model]
     bare = tokenizer("a", add_special_tokens=False)["input_ids"]
     full = tokenizer("a", add_special_tokens=True)["input_ids"]
     at = next((i for i in range(len(full)) if full[i : i + len(bare)] == bare), 0)
-    before, after = tuple(full[:at]), tuple(full[at + len(bare) :])
+    before, after, decoder = tuple(full[:at]), tuple(full[at + len(bare) :]), None
     if model.kind == "causal":
         before = before or (() if tokenizer.bos_token_id is None else (tokenizer.bos_token_id,))
         after = ()
-    _specials[model.model] = before, after
-    return before, after
-
-
-def _decoder_start(model: LocalModel, before: tuple[int, ...]) -> tuple[int, ...]:
-    """What the decoder reads before a response: its start token, then what every text it writes begins with.
-
-    That is the token that generation forces (BART's begin-of-text, a language), else what the tokenizer puts before a
-    text, which the model's targets began with, too.
-    """
-
-    def named(name: str) -> int | None:
-        places = (model.model.generation_config, model.model.config)
-        return next((int(v) for p in places if isinstance(v := getattr(p, name, None), int)), None)
-
-    starts = (named("decoder_start_token_id"), named("bos_token_id"), named("pad_token_id"), named("eos_token_id"))
-    start = next((token for token in starts if token is not None), 0)
-    forced = named("forced_bos_token_id")
-    first = before if forced is None else (forced,)
-    return (start,) if first == (start,) else (start, *first)
+    elif model.kind == "seq2seq":
+        if not before and not after and tokenizer.eos_token_id is not None:
+            after = (tokenizer.eos_token_id,)  # an encoder reads something even where there is no prompt
+        names = ("decoder_start_token_id", "bos_token_id", "pad_token_id", "eos_token_id")
+        start = next((token for token in map(token_id, names) if token is not None), 0)
+        forced = token_id("forced_bos_token_id")
+        first = before if forced is None else (forced,)
+        decoder = (start,) if first == (start,) else (start, *first)
+    return _SpecialTokens(before, after, decoder)
 
 
 def _tokenise(model: LocalModel, rendered: Rendered) -> tuple[Tokens, int]:
-    """The tokens of the whole text, and the index of the response's first."""
+    """The tokens of the text, and the index of the response's first."""
     text, edge = rendered.text, rendered.response.start
     if model.kind == "seq2seq":  # white space that only parts prompt from response is no part of what is summarised
         return _apart(model, text[:edge].rstrip(), text[edge:], rendered)
@@ -250,8 +227,8 @@ def tokenize(tokenizer: Any, text: str, *, markup: bool = False, literal: Sequen
     if not markup or not literal:
         return tokens
     special = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
-    found = [offset for i, offset in zip(tokens.ids, tokens.offsets, strict=True) if i in special]
-    if not any(start < span.end and span.start < end for start, end in found for span in literal):
+    markup_offsets = [offset for i, offset in zip(tokens.ids, tokens.offsets, strict=True) if i in special]
+    if not any(start < span.end and span.start < end for start, end in markup_offsets for span in literal):
         return tokens
     ids: list[int] = []
     offsets: list[tuple[int, int]] = []
@@ -271,77 +248,59 @@ def _encoded(
     notes: tuple[str, ...],
 ) -> Encoded:
     spans = _response_spans(rendered, tokens.offsets[start:])
-    places = tuple(_source_spans(rendered.sources, tokens.offsets[:start], len(around.before)))
+    source_spans: list[SourceSpan] = []
+    order = sorted(rendered.sources, key=lambda placed: placed.in_text)
+    starts = [placed.in_text.start for placed in order]
+    for i, (begin, end) in enumerate(tokens.offsets[:start], len(around.before)):
+        for placed in order[max(bisect_right(starts, begin) - 1, 0) : bisect_left(starts, end)]:
+            first, last = max(begin, placed.in_text.start), min(end, placed.in_text.end)
+            if first < last:
+                shift = placed.in_source.start - placed.in_text.start
+                source_spans.append((i, placed.source_id, Span(first + shift, last + shift)))
     if around.decoder is not None:
         encoder_ids = (*around.before, *tokens.ids[:start], *around.after)
         ids = (*around.decoder, *tokens.ids[start:])
-        return Encoded(ids, len(around.decoder), spans, places, notes, encoder_ids)
+        return Encoded(ids, len(around.decoder), spans, tuple(source_spans), notes, encoder_ids)
     ids = (*around.before, *tokens.ids, *around.after)
-    return Encoded(ids, len(around.before) + start, spans, places, notes)
+    return Encoded(ids, len(around.before) + start, spans, tuple(source_spans), notes)
 
 
 def _response_spans(rendered: Rendered, offsets: Sequence[tuple[int, int]]) -> tuple[Span | None, ...]:
     """Which characters of the response each of its tokens stands for; every one but white space is in some token."""
     edge, response = rendered.response.start, rendered.response.of(rendered.text)
     spans = [(max(s, edge) - edge, max(e, edge) - edge) for s, e in offsets]
-    reached = 0
+    covered = 0
     last = None
     for i, (begin, end) in enumerate(spans):
-        if begin > reached and (gap := response[reached:begin].rstrip()) and gap.strip():
+        if begin > covered and (gap := response[covered:begin].rstrip()) and gap.strip():
             # dropped by the tokenizer's normaliser: the neighbour speaks for it
             if last is None:
-                spans[i] = (reached + len(gap) - len(gap.lstrip()), end)
+                spans[i] = (covered + len(gap) - len(gap.lstrip()), end)
             else:
-                spans[last] = (spans[last][0], reached + len(gap))
-        if end > reached:
-            reached = end
+                spans[last] = (spans[last][0], covered + len(gap))
+        if end > covered:
+            covered = end
             last = i
-    tail = response[reached:].rstrip()
+    tail = response[covered:].rstrip()
     if tail and last is not None:
-        spans[last] = (spans[last][0], reached + len(tail))
+        spans[last] = (spans[last][0], covered + len(tail))
     return tuple(Span(s, e) if e > s else None for s, e in spans)
 
 
-def _source_spans(placed: Sequence[Placed], offsets: Sequence[tuple[int, int]], by: int) -> Iterator[SourceSpan]:
-    """Every token before the response that stands for characters of a source; `by` is added to token indices."""
-    order = sorted(placed, key=lambda p: p.in_text)
-    starts = [place.in_text.start for place in order]
-    for i, (begin, end) in enumerate(offsets):
-        at = max(bisect_right(starts, begin) - 1, 0)
-        while at < len(order) and order[at].in_text.start < end:
-            place = order[at]
-            first, last = max(begin, place.in_text.start), min(end, place.in_text.end)
-            if first < last:
-                shift = place.in_source.start - place.in_text.start
-                yield i + by, place.source_id, Span(first + shift, last + shift)
-            at += 1
-
-
-def _cut_left(
-    rendered: Rendered,
-    tokens: Tokens,
-    start: int,
-    room: int,
-    around: _SpecialTokens,
-) -> Encoded:
-    """The end of the prompt that fits, and the response."""
-    lost = len(tokens.ids) - room
-    kept = Tokens(tokens.ids[lost:], tokens.offsets[lost:])
-    note = f"the prompt did not fit: its first {lost} of {start} tokens were not read"
-    return _encoded(rendered, kept, start - lost, around, (*rendered.notes, note))
-
-
 def _windows(
-    model: LocalModel, case: Case, template: Template | str, whole: Rendered, room: int, most: int | None
+    model: LocalModel, case: Case, template: Template | str, rendered: Rendered, room: int, most: int | None
 ) -> list[tuple[Rendered, Tokens, int]]:
     """The case rendered with one stretch of its sources after another, each of at most `room` tokens; `most` of them.
 
     Empty if, beside the response and what surrounds the sources, too little room is left for them.
     """
-    order = [(place.source_id, place.in_source) for place in whole.sources]
-    if not order:
+    pieces: list[Piece] = []  # the smallest, between two tokens, that a window may begin or end with
+    for place in rendered.sources:
+        offsets = tokenize(model.tokenizer, case.source(place.source_id).text).offsets
+        edges = [0, *sorted({end for _, end in offsets if end > 0})]
+        pieces += [(place.source_id, Span(begin, end)) for begin, end in pairwise(edges)]
+    if not pieces:
         return []
-    pieces = _token_pieces(model, case, order)
     empty, _ = _tokenise(model, render(case, template, tokenizer=model.tokenizer, pieces=()))
     width = room - len(empty.ids) - _LEAST_ROOM // 4  # what a token or two at each joint may cost
     if width < _LEAST_ROOM:
@@ -349,32 +308,18 @@ def _windows(
     windows = []
     at = 0
     while at < len(pieces):
-        fitted = _fit(model, case, template, pieces[at : at + width], room)
-        if fitted is None:
+        longest = _longest_window(model, case, template, pieces[at : at + width], room)
+        if longest is None:
             return []
-        window, taken = fitted
+        window, count = longest
         windows.append(window)
-        if at + taken >= len(pieces) or len(windows) == most:
+        if at + count >= len(pieces) or len(windows) == most:
             break
-        at += max(1, taken - taken // _OVERLAP)
+        at += max(1, count - count // _OVERLAP)
     return windows
 
 
-def _token_pieces(model: LocalModel, case: Case, order: Sequence[Piece]) -> list[Piece]:
-    """The sources, cut between tokens into the smallest pieces that a window may begin or end with."""
-    pieces: list[Piece] = []
-    for source_id, _ in order:
-        tokens = tokenize(model.tokenizer, case.source(source_id).text)
-        ends = sorted({end for _, end in tokens.offsets if end})
-        at = 0
-        for end in ends:
-            if end > at:
-                pieces.append((source_id, Span(at, end)))
-                at = end
-    return pieces
-
-
-def _fit(
+def _longest_window(
     model: LocalModel, case: Case, template: Template | str, pieces: Sequence[Piece], room: int
 ) -> tuple[tuple[Rendered, Tokens, int], int] | None:
     """The longest start of `pieces` that fits, rendered; and how many pieces that is."""

@@ -267,7 +267,7 @@ class Generation:
         return self._logits[len(self.ids)]
 
     def logits_before(self, token_i: int) -> torch.Tensor | None:
-        """Return those that the token was drawn from, if they are still known."""
+        """Return those that the token was sampled from, if they are still known."""
         return self._logits.get(token_i)
 
     def rewind(self, count: int) -> None:
@@ -356,14 +356,21 @@ def generate(
     if not prompts:
         return []
     end_ids, decode = end_token_ids(model), model.tokenizer.decode
-    ids, mask = _left_padded(prompts, model.device)
+    padding = torch.tensor([longest - len(prompt) for prompt in prompts])
+    ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts]).to(model.device)
+    mask = (torch.arange(longest) >= padding[:, None]).long().to(model.device) if padding.any() else None
     forward = CachedForward(model)
     rows = [Generated() for _ in prompts]
     while not all(row.finish for row in rows):
         logits = forward(ids, mask)
         tokens = sampler.sample(logits)
         if alternatives is not None:
-            _report(logits, tokens, alternatives, rows)
+            logprobs = logits.log_softmax(-1)
+            sampled = logprobs.gather(1, torch.tensor(tokens, device=logprobs.device)[:, None])[:, 0].tolist()
+            values, indices = (part.tolist() for part in logprobs.topk(min(alternatives, logprobs.shape[-1])))
+            for row, logprob, best_ids, best_logprobs in zip(rows, sampled, indices, values, strict=True):
+                row.logprobs.append(logprob)
+                row.alternatives.append(list(zip(best_ids, best_logprobs, strict=True)))
         for row, token in zip(rows, tokens, strict=True):
             if row.finish or token in end_ids:
                 row.finish = row.finish or "stop"
@@ -379,26 +386,3 @@ def generate(
         row.text = decode(row.ids, skip_special_tokens=True)
         del row.logprobs[len(row.ids) :], row.alternatives[len(row.ids) :]
     return rows
-
-
-def _left_padded(prompts: Sequence[Sequence[int]], device: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The prompts as one array, and its mask (None where nothing is padded)."""
-    import torch
-
-    longest = max(map(len, prompts))
-    padding = torch.tensor([longest - len(prompt) for prompt in prompts])
-    ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
-    mask = (torch.arange(longest) >= padding[:, None]).long().to(device) if padding.any() else None
-    return ids.to(device), mask
-
-
-def _report(logits: torch.Tensor, tokens: Sequence[int], count: int, rows: Sequence[Generated]) -> None:
-    """Add to each row the log-probability of its next token and the `count` most probable ones there."""
-    import torch
-
-    logprobs = logits.log_softmax(-1)
-    drawn = logprobs.gather(1, torch.tensor(tokens, device=logprobs.device)[:, None])[:, 0].tolist()
-    best = logprobs.topk(min(count, logprobs.shape[-1]))
-    for row, logprob, ids, values in zip(rows, drawn, best.indices.tolist(), best.values.tolist(), strict=True):
-        row.logprobs.append(logprob)
-        row.alternatives.append(list(zip(ids, values, strict=True)))

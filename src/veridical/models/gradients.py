@@ -2,7 +2,7 @@
 
 One forward pass serves all targets; the language-model head's part of each gradient is written down, not computed, and
 only the input embeddings need a gradient. What a word is, and what a source is, is decided elsewhere.
-After Chang et al. 2024 (NPOV coverage), section 3.2; method of Denil et al. 2014.
+After Chang et al. 2024, §3.2; method of Denil et al. 2014.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class _Head:
         """*Shape:* (targets, words), or with `tokens`, one for each row, (targets,)."""
         weight = self.weight if tokens is None else self.weight[tokens]
         bias = 0 if self.bias is None else self.bias if tokens is None else self.bias[tokens]
-        found = hidden @ weight.T if tokens is None else (hidden * weight).sum(-1)
-        found = self.factor * (found + bias)
-        return found if self.cap is None else self.cap * (found / self.cap).tanh()
+        products = hidden @ weight.T if tokens is None else (hidden * weight).sum(-1)
+        scores = self.factor * (products + bias)
+        return scores if self.cap is None else self.cap * (scores / self.cap).tanh()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,8 @@ def salience(
     for columns in _segments(targets, encoder_length):
         part = [targets[c] for c in columns]
         job = _Job(model, list(ids[: max(part)]), part, [ids[t] for t in part], list(encoder_ids or ()), kind, score)
-        found = _within_memory(job, chunk, max_memory, notes)
-        values[: len(found), columns] = found
+        part_values = _within_memory(job, chunk, max_memory, notes)
+        values[: len(part_values), columns] = part_values
     broken = int((~np.isfinite(values).all(axis=0)).sum())
     if broken:
         notes.append(f"the gradients of {broken} of {len(targets)} tokens are not finite; fp32 or bf16 may help")
@@ -182,7 +182,7 @@ def _within_memory(job: _Job, chunk: int | None, max_memory: int | None, notes: 
                 f"the gradients of a text of {job.length} tokens do not fit into memory",
                 hint="give a smaller window, a smaller model, or bf16",
             )
-        _tell(notes, "out of memory: gradients were computed in smaller steps")
+        _add_note(notes, "out of memory: gradients were computed in smaller steps")
 
 
 def _schedule(job: _Job, chunk: int | None, max_memory: int | None, notes: list[str]) -> _Schedule:
@@ -200,7 +200,7 @@ def _schedule(job: _Job, chunk: int | None, max_memory: int | None, notes: list[
                 f"and {budget / 1e6:.1f} MB are allowed",
                 hint="allow more memory or give a smaller window",
             )
-        _tell(notes, "little memory: blocks were run again for each gradient, which takes twice the time")
+        _add_note(notes, "little memory: blocks were run again for each gradient, which takes twice the time")
         return _Schedule(1, True)
     if chunk is None:
         chunk = 1 if torch.device(job.model.device).type == "cpu" else max(1, _GPU_TOKENS // job.length)
@@ -214,21 +214,31 @@ def _run(job: _Job, schedule: _Schedule) -> np.ndarray:
     embed = job.model.get_input_embeddings()
     texts = [job.encoder_ids, job.ids] if job.encoder_ids else [job.ids]
     leaves = [embed(torch.tensor([ids], device=embed.weight.device)).detach().requires_grad_() for ids in texts]
+    columns: list[Tensor] = []
     with (
         torch.enable_grad(),
         fast_path(job.model, job.length),
         activation_checkpointing(job.model, schedule.checkpointing),
     ):
         outputs, seeds = _outputs(job, leaves)
-        columns: list[Tensor] = []
         for start in range(0, len(seeds), schedule.chunk):
-            grads = _gradients(outputs, seeds, range(start, min(start + schedule.chunk, len(seeds))), leaves)
-            columns += [_reduce(grad, leaves, job.kind) for grad in zip(*grads, strict=True)]
+            rows = range(start, min(start + schedule.chunk, len(seeds)))
+            factors = torch.zeros(len(rows), *outputs.shape, dtype=outputs.dtype, device=outputs.device)
+            factors[range(len(rows)), rows] = seeds[rows.start : rows.stop].to(outputs.dtype)
+            grads: Sequence[Tensor]
+            if len(rows) == 1:
+                grads = [g[None] for g in torch.autograd.grad(outputs, leaves, factors[0], retain_graph=True)]
+            else:
+                grads = torch.autograd.grad(outputs, leaves, factors, retain_graph=True, is_grads_batched=True)
+            for of_target in zip(*grads, strict=True):  # (1, tokens, width) per leaf; summed in fp32
+                pairs = zip((g[0].float() for g in of_target), (x.detach()[0].float() for x in leaves), strict=True)
+                parts = [g.norm(dim=-1) if job.kind == "l2" else (g * x).sum(-1) for g, x in pairs]
+                columns.append(torch.cat(parts))
     return torch.stack(columns, dim=1).cpu().numpy()
 
 
 def _outputs(job: _Job, leaves: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """What is differentiated, one row a target, and the factors of each row. *Shape:* both (targets, width).
+    """What is differentiated, one row per target, and the factors of each row. *Shape:* both (targets, width).
 
     Where the head is known: the last hidden states at the targets, and the head's gradient there. Else the scores
     themselves, and ones.
@@ -252,40 +262,15 @@ def _outputs(job: _Job, leaves: list[Tensor]) -> tuple[Tensor, Tensor]:
     return hidden, torch.autograd.grad(scores.sum(), rows)[0]
 
 
-def _gradients(outputs: Tensor, seeds: Tensor, rows: range, leaves: list[Tensor]) -> list[Tensor]:
-    """The gradient of each target in `rows` for each leaf. *Shape:* (rows, 1, tokens, width) each."""
-    import torch
-
-    factors = torch.zeros(len(rows), *outputs.shape, dtype=outputs.dtype, device=outputs.device)
-    factors[range(len(rows)), rows] = seeds[rows.start : rows.stop].to(outputs.dtype)
-    if len(rows) == 1:
-        found = torch.autograd.grad(outputs, leaves, factors[0], retain_graph=True)
-        return [grad[None] for grad in found]
-    return list(torch.autograd.grad(outputs, leaves, factors, retain_graph=True, is_grads_batched=True))
-
-
-def _reduce(grads: Sequence[Tensor], leaves: Sequence[Tensor], kind: str) -> Tensor:
-    """One number a token, summed in fp32. *Shape:* (tokens,)."""
-    import torch
-
-    if kind == "l2":
-        return torch.cat([grad[0].float().norm(dim=-1) for grad in grads])
-    pairs = zip(grads, leaves, strict=True)
-    return torch.cat([(grad[0].float() * leaf.detach()[0].float()).sum(-1) for grad, leaf in pairs])
-
-
 def _head(model: Any) -> _Head | None:
     """The model's head, if its scores are what `_Head` says they are; compared once for each model."""
-    if model not in _heads:
-        _heads[model] = _find_head(model)
-    return _heads[model]
-
-
-def _find_head(model: Any) -> _Head | None:
     import torch
 
+    if model in _heads:
+        return _heads[model]
     layer = model.get_output_embeddings()
     if layer is None or not hasattr(layer, "weight") or model.base_model is model:
+        _heads[model] = None
         return None
     config = model.config.get_text_config()
     device = model.get_input_embeddings().weight.device
@@ -301,11 +286,12 @@ def _find_head(model: Any) -> _Head | None:
     ours = plain.scores(hidden).double()
     inner = own if not cap else cap * (own / cap).clamp(-0.999999, 0.999999).atanh()
     factor = float((inner * ours).sum() / (ours * ours).sum().clamp_min(1e-30))
-    found = _Head(plain.weight, plain.bias, 1.0 if abs(factor - 1) < 1e-2 else factor, float(cap) if cap else None)
-    error = (found.scores(hidden).double() - own).abs().max() / own.abs().max().clamp_min(1e-30)
-    return found if error < (1e-4 if layer.weight.dtype == torch.float32 else 3e-2) else None
+    head = _Head(plain.weight, plain.bias, 1.0 if abs(factor - 1) < 1e-2 else factor, float(cap) if cap else None)
+    error = (head.scores(hidden).double() - own).abs().max() / own.abs().max().clamp_min(1e-30)
+    _heads[model] = head if error < (1e-4 if layer.weight.dtype == torch.float32 else 3e-2) else None
+    return _heads[model]
 
 
-def _tell(notes: list[str], line: str) -> None:
+def _add_note(notes: list[str], line: str) -> None:
     if line not in notes:
         notes.append(line)

@@ -60,8 +60,8 @@ class LocalModel:
     @property
     def response_positions(self) -> int:
         """The most tokens of an encoder-decoder's decoder side; elsewhere the same as `max_positions`."""
-        found = getattr(self.model.config, "max_decoder_position_embeddings", None)
-        return int(found) if found else self.max_positions
+        count = getattr(self.model.config, "max_decoder_position_embeddings", None)
+        return int(count) if count else self.max_positions
 
     @property
     def dtype_name(self) -> str:
@@ -119,19 +119,29 @@ def load(
     folder = Path(spec).expanduser()
     place = str(folder.resolve()) if folder.is_dir() else str(spec)
     if folder.is_dir():
-        _check_folder(folder)
+        if not (folder / "config.json").is_file():
+            raise InputError(
+                f"{folder} has no config.json", hint="name the folder that save_pretrained or a hub download made"
+            )
+        if not any(folder.glob("*.safetensors")):
+            if any(folder.glob("*.bin")) or any(folder.glob("*.pt")):
+                raise InputError(
+                    f"{folder} has its weights as pickles only",
+                    hint="pickles are not loaded; convert them where you trust them: "
+                    "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)",
+                )
+            raise InputError(f"{folder} has no weights", hint="a model.safetensors is needed beside config.json")
     elif not _HUB_NAME.fullmatch(place):
         raise InputError(
             f"there is no model folder {place!r}",
             hint="name a folder with config.json and model.safetensors, or a hub model as owner/name",
         )
     require_models()
-    where = _device(device)
-    what = _dtype(dtype, where)
-    key = (place, revision, where, what, trust_remote_code)
+    placement = _placement(device, dtype)
+    key = (place, revision, placement, trust_remote_code)
     with _lock:
         if key not in _loaded:
-            _loaded[key] = _load(place, folder.is_dir(), revision, where, what, trust_remote_code, kinds)
+            _loaded[key] = _load(place, revision, placement, trust_remote_code, kinds)
         model = _loaded[key]
     _check_kind(place, model.kind, model.model.config.model_type, kinds)
     return model
@@ -160,33 +170,17 @@ def _check_kind(place: str, kind: Kind, model_type: str, kinds: tuple[Kind, ...]
         raise InputError(f"{place} is {_KINDS[kind]} ({model_type})", hint=f"{wanted} is needed here")
 
 
-def _check_folder(folder: Path) -> None:
-    if not (folder / "config.json").is_file():
-        raise InputError(
-            f"{folder} has no config.json", hint="name the folder that save_pretrained or a hub download made"
-        )
-    if any(folder.glob("*.safetensors")):
-        return
-    if any(folder.glob("*.bin")) or any(folder.glob("*.pt")):
-        raise InputError(
-            f"{folder} has its weights as pickles only",
-            hint="pickles are not loaded; convert them where you trust them: "
-            "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)",
-        )
-    raise InputError(f"{folder} has no weights", hint="a model.safetensors is needed beside config.json")
-
-
 def _load(
     place: str,
-    local: bool,
     revision: str | None,
-    where: torch.device,
-    what: torch.dtype,
+    placement: tuple[torch.device, torch.dtype],
     trust_remote_code: bool,
     kinds: tuple[Kind, ...],
 ) -> LocalModel:
     import transformers
 
+    device, dtype = placement
+    local = Path(place).is_dir()
     common: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": local}
     if revision:
         common["revision"] = revision
@@ -201,7 +195,7 @@ def _load(
         tokenizer = transformers.AutoTokenizer.from_pretrained(place, **common)
         with quiet():
             model, report = getattr(transformers, classes[kind]).from_pretrained(
-                place, config=config, dtype=what, use_safetensors=True, output_loading_info=True, **common
+                place, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **common
             )
     except (OSError, ValueError, KeyError) as error:
         if isinstance(error, InputError):
@@ -213,20 +207,23 @@ def _load(
             if local
             else "there is no such folder; as a hub name it needs the network and safetensors weights",
         ) from error
-    lacking = sorted(key for key in report["missing_keys"] if "pooler" not in key)  # which nothing here reads
-    if lacking:
+    missing = sorted(key for key in report["missing_keys"] if "pooler" not in key)  # which nothing here reads
+    if missing:
         raise InputError(
-            f"the weights of {place!r} lack {len(lacking)} tensors, such as {lacking[0]}",
+            f"the weights of {place!r} lack {len(missing)} tensors, such as {missing[0]}",
             hint=f"they do not belong to a {type(model).__name__}, or the download is incomplete",
         )
     if not tokenizer.is_fast:
         raise InputError(
             f"the tokenizer of {place!r} gives no offsets", hint="a fast tokenizer (tokenizer.json) is needed"
         )
-    model.requires_grad_(False).train(False).to(where)
-    return LocalModel(
-        model, tokenizer, place, commit, kind, _positions(config, tokenizer), where, what, _hash(config, tokenizer)
-    )
+    model.requires_grad_(False).train(False).to(device)
+    fields = config.to_diff_dict()
+    for field in ("_name_or_path", "transformers_version", "dtype", "torch_dtype"):
+        fields.pop(field, None)
+    identity = json.dumps(fields, sort_keys=True, default=str) + tokenizer.backend_tokenizer.to_str()
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
+    return LocalModel(model, tokenizer, place, commit, kind, _positions(config, tokenizer), device, dtype, digest)
 
 
 @contextmanager
@@ -246,63 +243,48 @@ def quiet() -> Iterator[None]:
 
 
 def _kind(config: Any) -> Kind:
-    from transformers.models.auto.modeling_auto import (
-        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as DECODERS,
-    )
-    from transformers.models.auto.modeling_auto import (
-        MODEL_FOR_MASKED_LM_MAPPING_NAMES as ENCODERS,
-    )
+    from transformers.models.auto import modeling_auto
 
     if getattr(config, "is_encoder_decoder", False):
         return "seq2seq"
-    named = " ".join(getattr(config, "architectures", None) or ())
-    if config.model_type in ENCODERS:  # BERT and the like are also listed as decoders, for a rare use
-        return "causal" if getattr(config, "is_decoder", False) and re.search("CausalLM|LMHead", named) else "encoder"
-    return "causal" if config.model_type in DECODERS or re.search("CausalLM|LMHead", named) else "encoder"
+    writes = re.search("CausalLM|LMHead", " ".join(getattr(config, "architectures", None) or ()))
+    if config.model_type in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+        # BERT and the like are also listed as decoders, for a rare use
+        return "causal" if writes and getattr(config, "is_decoder", False) else "encoder"
+    return "causal" if writes or config.model_type in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES else "encoder"
 
 
-def _device(device: str) -> torch.device:
+def _placement(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
+    """The device and the precision that the names stand for on this machine."""
     import torch
 
-    if device == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-        return torch.device(name)
-    found = torch.device(device)
-    there: dict[str, Callable[[], bool]] = {
+    available: dict[str, Callable[[], bool]] = {
         "cuda": torch.cuda.is_available,
         "mps": torch.backends.mps.is_available,
         "cpu": lambda: True,
     }
-    if not there[found.type]() or (found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count()):
+    if device == "auto":
+        device = next(name for name, is_available in available.items() if is_available())
+    chosen = torch.device(device)
+    if not available[chosen.type]() or (chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count()):
         raise InputError(f"there is no device {device!r} on this machine", hint="device=auto takes what there is")
-    return found
-
-
-def _dtype(dtype: str, device: torch.device) -> torch.dtype:
-    import torch
-
     if dtype != "auto":
-        return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[dtype]
-    if device.type == "cuda":
-        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
-    return torch.bfloat16 if device.type == "cpu" and _cpu_has_bf16() else torch.float32
-
-
-def _cpu_has_bf16() -> bool:
-    """Whether the processor multiplies in bf16; elsewhere bf16 is emulated and slower than fp32."""
-    import torch
-
-    tests = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
-    return any(hasattr(torch.cpu, name) and getattr(torch.cpu, name)() for name in tests)
+        return chosen, {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[dtype]
+    if chosen.type == "cuda":
+        has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:  # most processors only emulate bf16, which is slower than fp32
+        tests = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+        has_bf16 = chosen.type == "cpu" and any(getattr(torch.cpu, name, bool)() for name in tests)
+    return chosen, torch.bfloat16 if has_bf16 else torch.float32
 
 
 def _positions(config: Any, tokenizer: Any) -> int:
     text = config.get_text_config()
     for name in _POSITIONS:
-        found = getattr(text, name, None)
-        if isinstance(found, int) and found > 0:
+        count = getattr(text, name, None)
+        if isinstance(count, int) and count > 0:
             # these count positions from behind the padding index
-            return found - text.pad_token_id - 1 if text.model_type in _OFFSET_POSITIONS else found
+            return count - text.pad_token_id - 1 if text.model_type in _OFFSET_POSITIONS else count
     limit = tokenizer.model_max_length
     return int(limit) if limit and limit < _UNBOUNDED else _DEFAULT_POSITIONS
 
@@ -316,12 +298,3 @@ _POSITIONS = (
     "n_ctx",
 )
 _OFFSET_POSITIONS = frozenset({"roberta", "xlm-roberta", "camembert", "roberta-prelayernorm", "xlm-roberta-xl"})
-
-
-def _hash(config: Any, tokenizer: Any) -> str:
-    """16 hexadecimal digits over what decides how a text becomes numbers and through what shape they pass."""
-    fields = config.to_diff_dict()
-    for local in ("_name_or_path", "transformers_version", "dtype", "torch_dtype"):
-        fields.pop(local, None)
-    text = json.dumps(fields, sort_keys=True, default=str) + tokenizer.backend_tokenizer.to_str()
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -48,7 +48,7 @@ class ProbeMonitor:
 
     Attach it to a model, or give `step` the hidden states of one token after another in a decoding loop of your own.
     A token is scored when the model processes it, one step after it was sampled: the last one of a text has no score
-    unless it is processed, too. Rows of a batch are told apart by their index: no beam search, which permutes them.
+    unless it is processed, too. Rows of a batch are distinguished by their index: no beam search, which permutes them.
 
     Args:
         heads: The probes by objective.
@@ -96,7 +96,7 @@ class ProbeMonitor:
     @property
     def scores(self) -> Scores:
         """All scores so far by objective. *Shape:* (tokens, batch)."""
-        return {name: np.array(found).reshape(len(found), self.batch) for name, found in self.history.items()}
+        return {name: np.array(rows).reshape(len(rows), self.batch) for name, rows in self.history.items()}
 
     def step(self, states: torch.Tensor) -> Scores:
         """Return the scores of the next token of each response, *shape* (batch,) by objective.

@@ -1,6 +1,6 @@
 """Probes on a language model's hidden states, as functions of arrays: linear, attention-pooling, small MLP, ensemble.
 
-CH-Wang et al. 2024, section 4.1. Every kind first projects a hidden state to a few numbers; all else works on those. So
+CH-Wang et al. 2024, §4.1. Every kind first projects a hidden state to a few numbers; all else works on those. So
 the scores of all prefixes of a response cost O(tokens), and `StreamingProbes` keeps O(1) numbers per probe while a text
 is generated.
 """

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from veridical.core.errors import InputError
-from veridical.models.autograd_memory import out_of_memory
+from veridical.models.autograd_memory import out_of_memory, release_memory
 from veridical.models.encode import Encoded
 from veridical.models.load import FORCED, LocalModel
 from veridical.models.sublayers import capture_sublayers, check_layout, sublayer_count
@@ -41,7 +41,7 @@ class RequestedOutputs:
 
     Attributes:
         logprobs: Log p of the token given all before it.
-        entropy: That of the distribution that it is drawn from, in nats.
+        entropy: That of the distribution over the next token there, in nats.
         rank: 1 for the most probable token.
         sublayers: Whose outputs to return ("all": 2L, see `veridical.models.sublayers`).
         dtype: Theirs.
@@ -67,7 +67,7 @@ class Result:
         logprob, entropy, rank: *Shape:* (tokens,); None where not requested. NaN (rank 0) at a first token that nothing
             predicts.
         hidden: By sublayer, at the token's own position. *Shape:* (tokens, width).
-        notes: What is to be said about the run.
+        notes: What to report about the run.
         failed: Why there are no outputs (out of memory, numbers that are not finite); None if there are.
     """
 
@@ -95,11 +95,10 @@ class Runner:
             raise InputError(f"max_batch_tokens is {max_batch_tokens}", hint="at least 1")
         self.model = model
         self.max_batch_tokens = max_batch_tokens
-        # an architecture that cannot be told positions counts them from the left
+        # an architecture without position ids as input counts positions from the left
         self._positions = "position_ids" in signature(model.model.base_model.forward).parameters
         self._positions = self._positions and model.model_type not in _OWN_POSITIONS and model.kind != "seq2seq"
-        told = self._positions or model.model_type in _OWN_POSITIONS
-        self.padding = padding if told else "right"
+        self.padding = padding if self._positions or model.model_type in _OWN_POSITIONS else "right"
         self._checked = False
         self._split_head: bool | None = None
 
@@ -113,84 +112,92 @@ class Runner:
         requested = requested or RequestedOutputs()
         if requested.head and self.model.kind not in FORCED:
             raise InputError(f"{self.model.name} is no decoder", hint="it has hidden states, but no log-probabilities")
-        sublayers = self._sublayers(requested)
         if requested.head and self._split_head is None:
             self._split_head = _head_runs_apart(self.model)
+        sublayers: tuple[int, ...] = ()
+        if requested.sublayers:
+            if self.model.kind == "seq2seq":
+                raise InputError(
+                    f"{self.model.name} is an encoder-decoder", hint="it has log-probabilities, but no sublayers here"
+                )
+            if not self._checked:
+                check_layout(self.model)
+                self._checked = True
+            count = sublayer_count(self.model)
+            sublayers = tuple(range(count)) if requested.sublayers == "all" else tuple(requested.sublayers)
+            wrong = [i for i in sublayers if not 0 <= i < count]
+            if wrong:
+                raise InputError(f"there is no sublayer {wrong[0]}", hint=f"the model has sublayers 0 to {count - 1}")
         for at in range(0, len(encoded), _SHARD):
             yield from self._shard(encoded[at : at + _SHARD], requested, sublayers)
-
-    def _sublayers(self, requested: RequestedOutputs) -> tuple[int, ...]:
-        if not requested.sublayers:
-            return ()
-        if self.model.kind == "seq2seq":
-            raise InputError(
-                f"{self.model.name} is an encoder-decoder", hint="it has log-probabilities, but no sublayers here"
-            )
-        if not self._checked:
-            check_layout(self.model)
-            self._checked = True
-        count = sublayer_count(self.model)
-        sublayers = tuple(range(count)) if requested.sublayers == "all" else tuple(requested.sublayers)
-        wrong = [i for i in sublayers if not 0 <= i < count]
-        if wrong:
-            raise InputError(f"there is no sublayer {wrong[0]}", hint=f"the model has sublayers 0 to {count - 1}")
-        return sublayers
 
     def _shard(
         self, encoded: Sequence[Encoded], requested: RequestedOutputs, sublayers: tuple[int, ...]
     ) -> list[Result]:
+        """The results of sequences that are sorted by length and run in batches, smaller ones where memory runs out."""
         results: list[Result | None] = [None] * len(encoded)
         order = sorted(range(len(encoded)), key=lambda i: -encoded[i].tokens)
         limit = self.max_batch_tokens
-        shrunk: tuple[str, ...] = ()
-        at = 0
-        while at < len(order):
-            chosen, longest = _fitting(encoded, order[at:], limit)
-            batch = self._try([encoded[i] for i in chosen], requested, sublayers)
-            if batch is None and len(chosen) > 1:
-                limit = longest * (len(chosen) // 2)
-                shrunk = (f"out of memory with {len(chosen)} sequences of {longest} tokens; went on with half",)
-                _log.warning(shrunk[0])
-                continue
+        notes: tuple[str, ...] = ()
+        while order:
+            chosen: list[int] = []
+            width = 0  # of one sequence with its padding
+            encoder_length = decoder_length = 0
+            for i in order:
+                encoder_length = max(encoder_length, len(encoded[i].encoder_ids))
+                decoder_length = max(decoder_length, len(encoded[i].ids), 1)
+                if chosen and (len(chosen) + 1) * (encoder_length + decoder_length) > limit:
+                    break
+                chosen.append(i)
+                width = encoder_length + decoder_length
+            batch = None
+            try:
+                batch = self._batch([encoded[i] for i in chosen], requested, sublayers)
+            except (RuntimeError, MemoryError) as error:
+                if not out_of_memory(error):
+                    raise
             if batch is None:
-                batch = [Result(failed=f"out of memory with one sequence of {longest} tokens")]
+                release_memory()  # outside the handler, whose traceback holds the tensors
+                if len(chosen) > 1:
+                    limit = width * (len(chosen) // 2)
+                    notes = (f"out of memory with {len(chosen)} sequences of {width} tokens; went on with half",)
+                    _log.warning(notes[0])
+                    continue
+                batch = [Result(failed=f"out of memory with one sequence of {width} tokens")]
             for i, result in zip(chosen, batch, strict=True):
-                results[i] = result if result.failed else replace(result, notes=result.notes + shrunk)
-            at += len(chosen)
+                results[i] = result if result.failed else replace(result, notes=result.notes + notes)
+            del order[: len(chosen)]
         return [result for result in results if result is not None]
-
-    def _try(
-        self, batch: Sequence[Encoded], requested: RequestedOutputs, sublayers: tuple[int, ...]
-    ) -> list[Result] | None:
-        """The results of one batch; None if memory ran out."""
-        try:
-            return self._batch(batch, requested, sublayers)
-        except (RuntimeError, MemoryError) as error:
-            if not out_of_memory(error):
-                raise
-        import torch  # outside the handler, whose traceback holds the tensors
-
-        if self.model.device.type == "cuda":
-            torch.cuda.empty_cache()
-        return None
 
     def _batch(self, batch: Sequence[Encoded], requested: RequestedOutputs, sublayers: tuple[int, ...]) -> list[Result]:
         import torch
 
-        inputs, shifts = self._padded(batch)
-        rows = _positions(batch, shifts, self.model.device)
-        hidden: dict[int, torch.Tensor] = {}
+        inputs, rows = self._inputs(batch)
+        captured: dict[int, torch.Tensor] = {}
 
-        def take(index: int, output: torch.Tensor) -> None:
+        def capture(index: int, output: torch.Tensor) -> None:
             flat = output.reshape(-1, output.shape[-1])  # OPT's is flat already
-            hidden[index] = flat.index_select(0, rows).to(getattr(torch, requested.dtype))
+            captured[index] = flat.index_select(0, rows).to(getattr(torch, requested.dtype))
 
         with torch.inference_mode():
-            with capture_sublayers(self.model, sublayers, take) if sublayers else nullcontext():
+            with capture_sublayers(self.model, sublayers, capture) if sublayers else nullcontext():
                 states = self._states(inputs, requested)
-            heads = self._heads(states, batch, rows, requested) if requested.head else {}
-            kept = {i: tensor.cpu().numpy() for i, tensor in hidden.items()}
-        return _split(batch, heads, kept)
+            outputs = self._heads(states, batch, rows, requested) if requested.head else {}
+            hidden = {i: tensor.cpu().numpy() for i, tensor in captured.items()}
+        results = []
+        start = 0
+        for e in batch:
+            tokens = slice(start, start + len(e.spans))
+            start = tokens.stop
+            of_case = {name: array[tokens].copy() for name, array in outputs.items()}
+            hidden_of_case = {i: array[tokens].copy() for i, array in hidden.items()}
+            if not all(np.isfinite(array).all() for array in (*of_case.values(), *hidden_of_case.values())):
+                results.append(Result(failed="the model's numbers are not finite (or too large for the dtype)"))
+                continue
+            for name, array in of_case.items():
+                array[: e.scored_from] = 0 if name == "rank" else np.nan
+            results.append(Result(of_case.get("logprob"), of_case.get("entropy"), of_case.get("rank"), hidden_of_case))
+        return results
 
     def _states(self, inputs: dict[str, torch.Tensor], requested: RequestedOutputs) -> torch.Tensor:
         """(batch, width, …): the last hidden states, or all logits of a model whose head cannot be run apart."""
@@ -202,8 +209,8 @@ class Runner:
         states: torch.Tensor = model.base_model(**inputs, **options).last_hidden_state
         return states
 
-    def _padded(self, batch: Sequence[Encoded]) -> tuple[dict[str, torch.Tensor], list[int]]:
-        """The model's inputs, and how far to the right each sequence was moved."""
+    def _inputs(self, batch: Sequence[Encoded]) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+        """The model's inputs, and which rows of its flattened (batch * width) states are response tokens, in order."""
         import torch
 
         tokenizer = self.model.tokenizer
@@ -216,12 +223,18 @@ class Runner:
             inputs |= {"decoder_input_ids": ids, "decoder_attention_mask": mask}
         if self._positions:
             inputs["position_ids"] = np.maximum(mask.cumsum(1) - 1, 0)
-        return {name: torch.from_numpy(a).to(self.model.device) for name, a in inputs.items()}, shifts
+        rows = [
+            np.arange(e.response_start, e.response_end) + i * ids.shape[1] + shift
+            for i, (e, shift) in enumerate(zip(batch, shifts, strict=True))
+        ]
+        device = self.model.device
+        tensors = {name: torch.from_numpy(array).to(device) for name, array in inputs.items()}
+        return tensors, torch.from_numpy(np.concatenate(rows)).to(device)
 
     def _heads(
         self, states: torch.Tensor, batch: Sequence[Encoded], rows: torch.Tensor, requested: RequestedOutputs
     ) -> dict[str, np.ndarray]:
-        """What the language-model head says, one number a response token of the whole batch, in order."""
+        """The requested outputs of the language-model head for the response tokens of the whole batch, in order."""
         import torch
 
         targets = torch.tensor([t for e in batch for t in e.ids[e.response_start : e.response_end]], dtype=torch.long)
@@ -231,26 +244,19 @@ class Runner:
         step = max(1, _HEAD_BYTES // (4 * head.weight.shape[0]))
         parts: dict[str, list[torch.Tensor]] = {"logprob": [], "entropy": [], "rank": []}
         for at in range(0, len(rows), step):
-            before = (rows[at : at + step] - 1).clamp(min=0)
-            states = flat.index_select(0, before)
-            logits = _finished(self.model.model.config, head(states)) if self._split_head else states
-            _append_outputs(logits.float(), targets[at : at + step], requested, parts)
-        named = {"logprob": requested.logprobs, "entropy": requested.entropy, "rank": requested.rank}
-        return {name: torch.cat(parts[name]).cpu().numpy() for name in named if named[name] and len(rows)}
-
-
-def _fitting(encoded: Sequence[Encoded], order: Sequence[int], limit: int) -> tuple[list[int], int]:
-    """The first of `order` that fit into `limit` tokens with their padding (one at least), and each one's width."""
-    chosen: list[int] = []
-    longest = encoder_length = decoder_length = 0
-    for i in order:
-        encoder_length = max(encoder_length, len(encoded[i].encoder_ids))
-        decoder_length = max(decoder_length, len(encoded[i].ids), 1)
-        if chosen and (len(chosen) + 1) * (encoder_length + decoder_length) > limit:
-            break
-        chosen.append(i)
-        longest = encoder_length + decoder_length
-    return chosen, longest
+            logits = flat.index_select(0, (rows[at : at + step] - 1).clamp(min=0))
+            if self._split_head:
+                logits = _finished(self.model.model.config, head(logits))
+            logits = logits.float()
+            total = torch.logsumexp(logits, -1)
+            chosen = logits.gather(1, targets[at : at + step, None])[:, 0]
+            if requested.logprobs:
+                parts["logprob"].append(chosen - total)
+            if requested.rank:
+                parts["rank"].append((logits > chosen[:, None]).sum(-1) + 1)
+            if requested.entropy:  # entr is 0 where p is, also for a token whose logit is minus infinity
+                parts["entropy"].append(torch.special.entr((logits - total[:, None]).exp()).sum(-1))
+        return {name: torch.cat(pieces).cpu().numpy() for name, pieces in parts.items() if pieces}
 
 
 def _rectangle(
@@ -267,23 +273,6 @@ def _rectangle(
         mask[row, shift : shift + len(text)] = 1
         shifts.append(shift)
     return ids, mask, shifts
-
-
-def _append_outputs(
-    logits: torch.Tensor, targets: torch.Tensor, requested: RequestedOutputs, parts: dict[str, list[torch.Tensor]]
-) -> None:
-    """Add what is requested of `logits`, (tokens, vocabulary) in fp32, to `parts`."""
-    import torch
-
-    total = torch.logsumexp(logits, -1)
-    chosen = logits.gather(1, targets[:, None])[:, 0]
-    parts["logprob"].append(chosen - total)
-    if requested.rank:
-        parts["rank"].append((logits > chosen[:, None]).sum(-1) + 1)
-    if requested.entropy:
-        logprobs = logits - total[:, None]
-        # p log p is 0 where p is, also for a token whose logit is minus infinity
-        parts["entropy"].append(torch.special.entr(logprobs.exp()).sum(-1))
 
 
 def _head_runs_apart(model: LocalModel) -> bool:
@@ -318,33 +307,3 @@ def _finished(config: Any, logits: torch.Tensor) -> torch.Tensor:
         logits = logits / text.logits_scaling
     cap = getattr(text, "final_logit_softcapping", None)
     return torch.tanh(logits / cap) * cap if cap else logits
-
-
-def _positions(batch: Sequence[Encoded], shifts: Sequence[int], device: Any) -> torch.Tensor:
-    """The rows of the flattened (batch * width) states that are response tokens, in order."""
-    import torch
-
-    width = max(1, *(len(e.ids) for e in batch))
-    rows = [
-        np.arange(e.response_start, e.response_end) + row * width + shift
-        for row, (e, shift) in enumerate(zip(batch, shifts, strict=True))
-    ]
-    return torch.from_numpy(np.concatenate(rows)).to(device)
-
-
-def _split(batch: Sequence[Encoded], heads: dict[str, np.ndarray], hidden: dict[int, np.ndarray]) -> list[Result]:
-    """The batch's numbers, cut into one result for each sequence."""
-    results = []
-    at = 0
-    for e in batch:
-        stop = at + len(e.spans)
-        read = {name: array[at:stop].copy() for name, array in heads.items()}
-        kept = {i: array[at:stop].copy() for i, array in hidden.items()}
-        at = stop
-        if not all(np.isfinite(array).all() for array in (*read.values(), *kept.values())):
-            results.append(Result(failed="the model's numbers are not finite (or too large for the dtype)"))
-            continue
-        for name, array in read.items():
-            array[: e.scored_from] = 0 if name == "rank" else np.nan
-        results.append(Result(read.get("logprob"), read.get("entropy"), read.get("rank"), kept))
-    return results

@@ -1,4 +1,4 @@
-"""Drawing the next token from a model's logits: greedy, or by temperature, top-k and top-p, with a seed per row."""
+"""Sampling the next token from a model's logits: greedy, or by temperature, top-k and top-p, with a seed per row."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["Sampler"]
 
 
 class Sampler:
-    """Draws one token per row; each row has a random generator of its own, so it does not matter what else is drawn.
+    """Samples one token per row; each row has a random generator of its own, so it does not depend on the others.
 
     Args:
-        seeds: One per row: what the row draws depends on its seed and its logits alone.
+        seeds: One per row: the tokens of a row depend on its seed and its logits alone.
         temperature: From 0, which takes the most probable token; 1 is the model's own distribution.
-        top_k: Draw from this many most probable tokens; 0 means all.
-        top_p: In (0, 1]. Draw from the most probable tokens that together have this probability; 1 means all.
-        device: Where the logits are. The same seed draws other tokens on another device.
+        top_k: Sample from this many most probable tokens; 0 means all.
+        top_p: In (0, 1]. Sample from the most probable tokens that together have this probability; 1 means all.
+        device: Where the logits are. The same seed gives other tokens on another device.
 
     Raises:
         InputError: For a value out of range.
@@ -47,7 +47,8 @@ class Sampler:
         from transformers import LogitsProcessorList, TopKLogitsWarper, TopPLogitsWarper
 
         self.temperature = temperature
-        self._generators = [torch.Generator(device).manual_seed(_number(seed)) for seed in seeds]
+        numbers = [s if isinstance(s, int) else int.from_bytes(hashlib.sha256(s.encode()).digest()[:4]) for s in seeds]
+        self._generators = [torch.Generator(device).manual_seed(number) for number in numbers]
         self._warpers: Any = LogitsProcessorList()
         if top_k:
             self._warpers.append(TopKLogitsWarper(top_k))
@@ -55,9 +56,9 @@ class Sampler:
             self._warpers.append(TopPLogitsWarper(top_p))
 
     def sample(self, logits: torch.Tensor, temperature: float | None = None) -> list[int]:
-        """Draw one token from each row of `logits`, (rows, vocabulary) in fp32; `temperature` replaces the usual one.
+        """Sample one token from each row of `logits`, (rows, vocabulary) in fp32; `temperature` replaces the usual one.
 
-        A token with the logit -inf is never drawn; each row must have another one.
+        A token with the logit -inf is never sampled; each row must have another one.
         """
         import torch
 
@@ -69,9 +70,3 @@ class Sampler:
         probabilities = self._warpers(None, logits / temperature).softmax(-1)
         rows = zip(probabilities, self._generators, strict=True)
         return [int(torch.multinomial(row, 1, generator=generator)) for row, generator in rows]
-
-
-def _number(seed: int | str) -> int:
-    if isinstance(seed, int):
-        return seed
-    return int.from_bytes(hashlib.sha256(seed.encode()).digest()[:4])

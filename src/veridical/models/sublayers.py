@@ -79,8 +79,9 @@ def layout_of(model: LocalModel) -> Layout:
 
 def _blocks(model: LocalModel, layout: Layout) -> Sequence[Any]:
     base = model.model.base_model
-    found: Sequence[Any] = attrgetter(layout.blocks)(getattr(base, "language_model", base))  # or of an image-text model
-    return found
+    base = getattr(base, "language_model", base)  # of an image-text model
+    blocks: Sequence[Any] = attrgetter(layout.blocks)(base)
+    return blocks
 
 
 def sublayer_count(model: LocalModel) -> int:
@@ -135,14 +136,14 @@ def check_layout(model: LocalModel) -> None:
     layout = layout_of(model)
     try:
         blocks = _blocks(model, layout)
-        sums, seen = _trace(model, layout, blocks)
+        all_expected, all_actual = _trace(model, layout, blocks)
     except AttributeError as error:
         raise _misfit(model, str(error)) from error
     # a sum is rounded once or twice in the model's dtype
     allowed = 16 * torch.finfo(model.dtype).eps
-    for i, (expected, found) in enumerate(zip(sums, seen, strict=True)):
-        scale = max(1.0, float(found.abs().max()))
-        off = float((expected - found).abs().max())
+    for i, (expected, actual) in enumerate(zip(all_expected, all_actual, strict=True)):
+        scale = max(1.0, float(actual.abs().max()))
+        off = float((expected - actual).abs().max())
         if not off <= allowed * scale:  # also true for NaN
             where = f"block {i}" if layout.norms is None else f"half-block {i}"
             raise _misfit(model, f"{where} is {off:.2g} off the sum of its sublayers")
@@ -156,22 +157,22 @@ def _misfit(model: LocalModel, what: str) -> InputError:
 
 
 def _trace(model: LocalModel, layout: Layout, blocks: Sequence[Any]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """For each block (each half of one with post-norms): the sum of its parts, and what it really gives on."""
+    """For each block (each half of one with post-norms): the sum of its parts, and its real output."""
     import torch
 
     ids = torch.arange(8, device=model.device)[None] % model.model.config.get_text_config().vocab_size
     parts: dict[int, torch.Tensor] = {}
-    came: list[torch.Tensor] = []
-    went: list[torch.Tensor] = []
+    inputs: list[torch.Tensor] = []
+    outputs: list[torch.Tensor] = []
     normed: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
 
-    def before(module: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        came.append((arguments[0] if arguments else named["hidden_states"]).detach().clone())
+    def before(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        inputs.append((arguments[0] if arguments else keywords["hidden_states"]).detach().clone())
 
     def after(module: Any, arguments: Any, output: Any) -> None:
-        went.append(_output(output).detach().clone())
+        outputs.append(_output(output).detach().clone())
 
-    def keep(sublayer: int, output: torch.Tensor) -> None:
+    def keep_part(sublayer: int, output: torch.Tensor) -> None:
         parts[sublayer] = output.detach().clone()
 
     def norm(block: int, half: int) -> Callable[[Any, Any, Any], None]:
@@ -186,18 +187,18 @@ def _trace(model: LocalModel, layout: Layout, blocks: Sequence[Any]) -> tuple[li
         for half, path in enumerate(layout.norms or ()):
             handles.append(attrgetter(path)(block).register_forward_hook(norm(i, half)))
     try:
-        with torch.inference_mode(), capture_sublayers(model, range(2 * len(blocks)), keep):
+        with torch.inference_mode(), capture_sublayers(model, range(2 * len(blocks)), keep_part):
             model.model.base_model(input_ids=ids, attention_mask=torch.ones_like(ids))
     finally:
         for handle in handles:
             handle.remove()
-    sums, seen = [], []
+    expected, actual = [], []
     for i in range(len(blocks)):
-        attention, feed_forward = (parts[2 * i + half].reshape(came[i].shape) for half in (0, 1))
+        attention, feed_forward = (parts[2 * i + half].reshape(inputs[i].shape) for half in (0, 1))
         if layout.norms is None:
-            sums.append((came[i] + attention + feed_forward).float())
-            seen.append(went[i].float())
+            expected.append((inputs[i] + attention + feed_forward).float())
+            actual.append(outputs[i].float())
         else:
-            sums += [(came[i] + attention).float(), (normed[i, 0][1] + feed_forward).float()]
-            seen += [normed[i, 0][0].float(), normed[i, 1][0].float()]
-    return sums, seen
+            expected += [(inputs[i] + attention).float(), (normed[i, 0][1] + feed_forward).float()]
+            actual += [normed[i, 0][0].float(), normed[i, 1][0].float()]
+    return expected, actual

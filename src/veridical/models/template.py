@@ -49,8 +49,8 @@ class Template:
         return hashlib.sha256(f"{self.text}\0{self.separator}".encode()).hexdigest()[:16]
 
 
-def _shots(name: str) -> str:
-    """Few-shot examples, each followed by an empty line."""
+def _examples(name: str) -> str:
+    """The few-shot examples of a template, each followed by an empty line."""
     text = (files("veridical.models") / "shots" / f"{name}.txt").read_text(encoding="utf-8")
     return text.replace("\r\n", "\n").strip("\n") + "\n\n"
 
@@ -62,9 +62,9 @@ TEMPLATES = {
     t.name: t
     for t in (
         Template("bare", "{history}\n{question}\n{source}\n{response}"),
-        Template("data-to-text", _shots("data-to-text") + _DATA_TO_TEXT, separator=", "),
+        Template("data-to-text", _examples("data-to-text") + _DATA_TO_TEXT, separator=", "),
         Template("data-to-text-bare", _DATA_TO_TEXT, separator=", "),
-        Template("dialogue", _shots("dialogue") + _DIALOGUE),
+        Template("dialogue", _examples("dialogue") + _DIALOGUE),
         Template("dialogue-bare", _DIALOGUE),
         Template("general", "{history}\n{source}\n\nQuestion: {question}\nAnswer: {response}"),
         Template("knowledge", "Knowledge: {source}\nResponse: {response}"),
@@ -118,12 +118,12 @@ def render(
     """`case` as one text. `pieces` are the parts of sources to show, in order (None: all sources, whole).
 
     "chat" needs the `tokenizer`; "raw" needs `case.prompt`, in which each source is looked for verbatim (the first
-    place not yet taken); one that is not there is told in `notes`.
+    place not yet taken); one that is not there is named in `notes`.
     Raises `InputError` for a tokenizer without a chat template, `CannotJudgeError` for a case without a prompt.
 
     >>> from veridical.core.types import Source
-    >>> made = render(Case("1", "Paris.", (Source("a", "It is Paris."),)), "tldr")
-    >>> made.text, made.response.of(made.text), made.sources[0].in_text
+    >>> prompt = render(Case("1", "Paris.", (Source("a", "It is Paris."),)), "tldr")
+    >>> prompt.text, prompt.response.of(prompt.text), prompt.sources[0].in_text
     ('It is Paris.\\nTL;DR: Paris.', 'Paris.', Span(start=0, end=12))
     """
     template = get_template(template) if isinstance(template, str) else template
@@ -131,10 +131,25 @@ def render(
         return _raw(case, pieces)
     if pieces is None:
         pieces = [(source.id, Span(0, len(source.text))) for source in case.sources if source.text]
-    if template.name == "chat":
-        return _chat(case, template, tokenizer, pieces)
-    text, sources = _fill(case, template, pieces)
-    return Rendered(text + case.response, Span(len(text), len(text) + len(case.response)), tuple(sources))
+    if template.name == "chat" and not getattr(tokenizer, "chat_template", None):
+        raise InputError("the tokenizer has no chat template", hint=f"use another: {', '.join(sorted(TEMPLATES))}")
+    text, in_message = _fill(case, template, pieces)
+    if template.name != "chat":
+        return Rendered(text + case.response, Span(len(text), len(text) + len(case.response)), tuple(in_message))
+    text, places = render_chat(tokenizer, [("user", text.rstrip("\n"))])
+    response = Span(len(text), len(text) + len(case.response))
+    if not places:
+        note = "the chat template changed the message; sources have no place in it"
+        return Rendered(text + case.response, response, (), (note,), markup=True, literal=(response,))
+    (_, message, cut) = places[0]  # chat templates often strip a message
+    sources = []
+    for placed in in_message:
+        start = max(placed.in_text.start - cut + message.start, message.start)
+        end = min(placed.in_text.end - cut + message.start, message.end)
+        if start < end:
+            first = placed.in_source.start + start - message.start + cut - placed.in_text.start
+            sources.append(Placed(placed.source_id, Span(start, end), Span(first, first + end - start)))
+    return Rendered(text + case.response, response, tuple(sources), markup=True, literal=(message, response))
 
 
 def _fill(case: Case, template: Template, pieces: Sequence[Piece]) -> tuple[str, list[Placed]]:
@@ -166,27 +181,6 @@ def _fill(case: Case, template: Template, pieces: Sequence[Piece]) -> tuple[str,
             text += values[name]
         text += line[field.end() :]
     return text, sources
-
-
-def _chat(case: Case, template: Template, tokenizer: Any, pieces: Sequence[Piece]) -> Rendered:
-    if tokenizer is None or not getattr(tokenizer, "chat_template", None):
-        raise InputError("the tokenizer has no chat template", hint=f"use another: {', '.join(sorted(TEMPLATES))}")
-    content, in_content = _fill(case, template, pieces)
-    content = content.rstrip("\n")
-    text, places = render_chat(tokenizer, [("user", content)])
-    response = Span(len(text), len(text) + len(case.response))
-    if not places:
-        note = "the chat template changed the message; sources have no place in it"
-        return Rendered(text + case.response, response, (), (note,), markup=True, literal=(response,))
-    (_, message, cut) = places[0]  # chat templates often strip a message
-    sources = []
-    for source in in_content:
-        start = max(source.in_text.start - cut + message.start, message.start)
-        end = min(source.in_text.end - cut + message.start, message.end)
-        if start < end:
-            first = source.in_source.start + start - message.start + cut - source.in_text.start
-            sources.append(Placed(source.source_id, Span(start, end), Span(first, first + end - start)))
-    return Rendered(text + case.response, response, tuple(sources), markup=True, literal=(message, response))
 
 
 def render_chat(tokenizer: Any, messages: Sequence[tuple[str, str]]) -> tuple[str, list[tuple[int, Span, int]]]:
@@ -242,46 +236,36 @@ def render_chat(tokenizer: Any, messages: Sequence[tuple[str, str]]) -> tuple[st
 
 
 def _raw(case: Case, pieces: Sequence[Piece] | None) -> Rendered:
+    """The case's own prompt; with `pieces`, nothing else is left of the sources that it holds."""
     if case.prompt is None:
         raise CannotJudgeError(
             f"case {case.id!r} has no prompt", hint="the raw template needs the prompt that made the response"
         )
-    found, notes = _find_sources(case, case.prompt)
-    text = case.prompt
-    if pieces is not None:
-        text, found = _only(text, found, pieces)
-    response = Span(len(text), len(text) + len(case.response))
-    literal = (*(place.in_text for place in found), response)
-    return Rendered(text + case.response, response, tuple(found), tuple(notes), markup=True, literal=literal)
-
-
-def _find_sources(case: Case, prompt: str) -> tuple[list[Placed], list[str]]:
-    """Each source at its first place in the prompt that no other has taken, in the order of places."""
-    taken: list[Span] = []
-    found, notes = [], []
-    for source in case.sources:
-        at = prompt.find(source.text) if source.text else -1
-        while at >= 0 and any(Span(at, at + len(source.text)).overlaps(t) for t in taken):
-            at = prompt.find(source.text, at + 1)
+    prompt_sources: list[Placed] = []
+    notes = []
+    for source in case.sources:  # each at its first place that no other has taken
+        at = case.prompt.find(source.text) if source.text else -1
+        while at >= 0 and any(Span(at, at + len(source.text)).overlaps(other.in_text) for other in prompt_sources):
+            at = case.prompt.find(source.text, at + 1)
         if at < 0:
             notes.append(f"source {source.id!r} is not verbatim in the prompt")
-            continue
-        taken.append(Span(at, at + len(source.text)))
-        found.append(Placed(source.id, taken[-1], Span(0, len(source.text))))
-    return sorted(found, key=lambda p: p.in_text), notes
-
-
-def _only(prompt: str, found: Sequence[Placed], pieces: Sequence[Piece]) -> tuple[str, list[Placed]]:
-    """The prompt with nothing left of its sources but `pieces` (each source has at most one)."""
-    kept = dict(pieces)
+        else:
+            length = len(source.text)
+            prompt_sources.append(Placed(source.id, Span(at, at + length), Span(0, length)))
+    shown = None if pieces is None else dict(pieces)  # each source has at most one
+    sources: list[Placed] = []
     text, at = "", 0
-    placed = []
-    for place in found:
-        text += prompt[at : place.in_text.start]
-        span = kept.get(place.source_id)
-        if span is not None:
-            shown = prompt[place.in_text.start + span.start : place.in_text.start + span.end]
-            placed.append(Placed(place.source_id, Span(len(text), len(text) + len(shown)), span))
-            text += shown
-        at = place.in_text.end
-    return text + prompt[at:], placed
+    for source_place in sorted(prompt_sources, key=lambda place: place.in_text):
+        in_text, span = source_place.in_text, source_place.in_source
+        text += case.prompt[at : in_text.start]
+        at = in_text.end
+        if shown is not None:
+            if source_place.source_id not in shown:
+                continue
+            span = shown[source_place.source_id]
+        sources.append(Placed(source_place.source_id, Span(len(text), len(text) + span.end - span.start), span))
+        text += case.prompt[in_text.start + span.start : in_text.start + span.end]
+    text += case.prompt[at:]
+    response = Span(len(text), len(text) + len(case.response))
+    literal = (*(place.in_text for place in sources), response)
+    return Rendered(text + case.response, response, tuple(sources), tuple(notes), markup=True, literal=literal)

@@ -125,15 +125,19 @@ def tiny(
     require_models()
     import torch
     import transformers
+    from tokenizers import processors
 
     if architecture not in ARCHITECTURES:
         raise UnknownNameError("architecture", architecture, ARCHITECTURES)
     usual: TokenizerKind = "wordpiece" if architecture in ENCODERS else "unigram" if architecture == "t5" else "bytes"
-    made = tiny_tokenizer(tokenizer or usual)
+    built = tiny_tokenizer(tokenizer or usual)
     if architecture in ENCODER_DECODERS:
-        _end_texts(made, begin=architecture == "bart")
+        single = "<s> $A </s>" if architecture == "bart" else "$A </s>"
+        built.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single=single, pair=f"{single} $B </s>", special_tokens=[("<s>", 1), ("</s>", 2)]
+        )
     config_class, model_class, fields = ARCHITECTURES[architecture]
-    special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "vocab_size": len(made)}
+    special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "vocab_size": len(built)}
     settings = getattr(transformers, config_class)(**{**special, **fields, **config})
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -146,18 +150,8 @@ def tiny(
     folder = Path(folder)
     with quiet():
         model.save_pretrained(folder)
-    made.save_pretrained(folder)
+    built.save_pretrained(folder)
     return folder
-
-
-def _end_texts(tokenizer: Any, *, begin: bool) -> None:
-    """Makes the tokenizer put </s> behind a text, and <s> before it if `begin`."""
-    from tokenizers import processors
-
-    single = "<s> $A </s>" if begin else "$A </s>"
-    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
-        single=single, pair=f"{single} $B </s>", special_tokens=[("<s>", 1), ("</s>", 2)]
-    )
 
 
 def tiny_tokenizer(kind: TokenizerKind = "bytes") -> Any:
@@ -308,14 +302,12 @@ def _llama2c_tokenizer(path: Path, vocab: int) -> Any:
     for i in sorted(range(259, vocab), key=lambda i: -scores[i]):
         piece = pieces[i]
         halves = [(piece[:k], piece[k:]) for k in range(1, len(piece))]
-        merges += sorted(
-            ((a, b) for a, b in halves if a in ids and b in ids), key=lambda pair: (ids[pair[0]], ids[pair[1]])
-        )
+        pairs = [(a, b) for a, b in halves if a in ids and b in ids]
+        merges += sorted(pairs, key=lambda pair: (ids[pair[0]], ids[pair[1]]))
     built = Tokenizer(models.BPE(ids, merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     built.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    built.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-    )
+    steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    built.decoder = decoders.Sequence(steps)
     built.add_special_tokens(["<unk>", "<s>", "</s>"])
     return PreTrainedTokenizerFast(
         tokenizer_object=built, bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="</s>"

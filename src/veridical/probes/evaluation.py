@@ -11,14 +11,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.calibration.thresholding import threshold_for_f1_sp
+from veridical.calibration.thresholding import threshold_for_f1, threshold_for_f1_sp
 from veridical.core.errors import InputError
 from veridical.core.types import Example, Judgement
 from veridical.detectors.local.probe import judgement_of
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.alignment import characters
 from veridical.metrics.arrays import Floats
-from veridical.metrics.calibration import threshold_for_f1
 from veridical.metrics.measure import Metric, Project
 from veridical.metrics.registry import LABELLED_SCORES, METRICS
 from veridical.metrics.response import f1

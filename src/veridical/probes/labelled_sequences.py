@@ -25,7 +25,7 @@ __all__ = ["EncodedExamples", "Labels", "encode_examples", "labels_of", "model_t
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedExamples:
-    """Examples as token sequences in which the model is forced along the response.
+    """Examples as token sequences for teacher forcing along the response.
 
     Attributes:
         examples: All that were given.

@@ -1,6 +1,6 @@
 """Probes trained on a model's hidden states and labelled cases, as an artifact that the detector `probe` loads.
 
-CH-Wang et al. 2024, §4 and §5.1: forced decoding, a probe for each sublayer, the best one or a logistic regression over
+CH-Wang et al. 2024, §4 and §5.1: teacher forcing, a probe for each sublayer, the best one or a logistic regression over
 all of them once they are frozen, thresholds by F1 on the validation part.
 """
 
@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridical.calibration.calibrators import fit_platt
 from veridical.core.types import Example
 from veridical.datasets.split import FRACTIONS
 from veridical.detectors.local.probe import Head
 from veridical.detectors.local.probe_settings import HeadSettings, ProbeSettings
 from veridical.metrics import UndefinedMetricError
-from veridical.metrics.calibration import fit_platt
 from veridical.metrics.registry import METRICS
 from veridical.models.artifact import Artifact, base_of, save_artifact, versions
 from veridical.models.load import LocalModel

@@ -71,7 +71,7 @@ def _all_positive_line(axes: Any, findings: Sequence[Finding], metric: str) -> N
         axes.axhline(_value(baseline, metric)[0], color=INK, linewidth=0.9, linestyle=":", label="flagging everything")
 
 
-def _by_layer(findings: Sequence[Finding], peaks: Sequence[Peak], metric: str) -> Any:
+def layer_plot(findings: Sequence[Finding], peaks: Sequence[Peak], metric: str) -> Any:
     """Attention and feed-forward by layer (from 1), with a dashed line where each first reaches 95 % of its peak."""
     single = sorted((f for f in findings if f.at["sublayer"] is not None), key=lambda f: float(f.at["layer"] or 0))
     if not single:
@@ -90,7 +90,7 @@ def _by_layer(findings: Sequence[Finding], peaks: Sequence[Peak], metric: str) -
     return _finish(figure, axes, metric, "layer (from 1)")
 
 
-def _by_error_type(findings: Sequence[Finding], peaks: Sequence[Peak], metric: str) -> Any:
+def error_type_plot(findings: Sequence[Finding], peaks: Sequence[Peak], metric: str) -> Any:
     """A curve over sublayers for each type of error."""
     single = [f for f in findings if f.at["sublayer"] is not None]
     if not single:
@@ -103,7 +103,7 @@ def _by_error_type(findings: Sequence[Finding], peaks: Sequence[Peak], metric: s
     return _finish(figure, axes, metric, "sublayer (2l: attention of block l)")
 
 
-def _transfer_matrix(findings: Sequence[Finding], peaks: Sequence[Peak], metric: str) -> Any:
+def transfer_plot(findings: Sequence[Finding], peaks: Sequence[Peak], metric: str) -> Any:
     """Training sets down, test sets across, the ensemble's value in each field, with its interval."""
     fields = [f for f in findings if f.at["view"] in ("ensemble of all", "flag all")]
     if not fields:
@@ -130,20 +130,20 @@ def _transfer_matrix(findings: Sequence[Finding], peaks: Sequence[Peak], metric:
     return figure
 
 
-def _by_model_size(findings: Sequence[Finding], peaks: Sequence[Peak], metric: str) -> Any:
+def model_size_plot(findings: Sequence[Finding], peaks: Sequence[Peak], metric: str) -> Any:
     """Best sublayer and ensemble by the number of weights of the base model."""
-    figure, axes = _ablation(findings, metric, "parameters")
+    figure, axes = _two_curves(findings, metric, "parameters")
     axes.set_xscale("log")
     return _finish(figure, axes, metric, "weights of the base model")
 
 
-def _by_context_length(findings: Sequence[Finding], peaks: Sequence[Peak], metric: str) -> Any:
+def context_length_plot(findings: Sequence[Finding], peaks: Sequence[Peak], metric: str) -> Any:
     """Best sublayer and ensemble by how many tokens of the sources the model was given (their mean)."""
-    figure, axes = _ablation(findings, metric, "tokens_read")
+    figure, axes = _two_curves(findings, metric, "tokens_read")
     return _finish(figure, axes, metric, "tokens of the sources that the model reads (mean)")
 
 
-def _ablation(findings: Sequence[Finding], metric: str, key: str) -> tuple[Any, Any]:
+def _two_curves(findings: Sequence[Finding], metric: str, key: str) -> tuple[Any, Any]:
     figure, axes = new_axes(5.2, 3.6)
     for i, view in enumerate(("best sublayer", "ensemble of all")):
         points = sorted((f for f in findings if f.at["view"] == view), key=lambda f: float(f.at[key] or 0))
@@ -154,9 +154,9 @@ def _ablation(findings: Sequence[Finding], metric: str, key: str) -> tuple[Any, 
 
 
 _PLOTS: dict[str, Callable[[Sequence[Finding], Sequence[Peak], str], Any]] = {
-    "layers": _by_layer,
-    "labels": _by_error_type,
-    "transfer": _transfer_matrix,
-    "size": _by_model_size,
-    "context": _by_context_length,
+    "layers": layer_plot,
+    "labels": error_type_plot,
+    "transfer": transfer_plot,
+    "size": model_size_plot,
+    "context": context_length_plot,
 }

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from veridical.probes.analysis.results import Analysis, At, Finding, Peak
+from veridical.probes.analysis.results import Analysis, At, Peak
 from veridical.report.result_tables import cell, comparison_table
 from veridical.report.tables import Table
 
-__all__ = ["analysis_tables"]
+__all__ = ["analysis_tables", "peaks_table"]
 
 
 def analysis_tables(analysis: Analysis) -> list[Table]:
@@ -16,27 +16,29 @@ def analysis_tables(analysis: Analysis) -> list[Table]:
     tables = []
     for objective in dict.fromkeys(str(f.at["objective"]) for f in analysis.findings):
         findings = [f for f in analysis.findings if f.at["objective"] == objective]
-        tables.append(_findings_table(analysis.name, objective, findings))
+        metrics = list(dict.fromkeys(m for f in findings for m in f.row.metrics))
+        lines = [
+            [
+                _label(f.at),
+                str(f.row.n),
+                str(f.row.not_judged),
+                *(cell(f.row.metrics.get(metric)) for metric in metrics),
+            ]
+            for f in findings
+        ]
+        row = findings[0].row
+        data = ", ".join(dict.fromkeys(f"{f.row.data} {f.row.data_hash[:12]}" for f in findings))
+        foot = (
+            f"{row.level:.0%} intervals by bootstrap over documents ({row.resamples} samples, seed {row.seed}); "
+            f"data {data}; {', '.join(sorted({f.row.date for f in findings}))}"
+        )
+        title = f"{analysis.name}, {objective}-level probes, test part"
+        tables.append(Table(title, ["detector", "n", "not judged", *metrics], lines, foot))
     if analysis.peaks:
-        tables.append(_peaks_table(analysis.peaks))
+        tables.append(peaks_table(analysis.peaks))
     if analysis.comparisons:
         tables.append(comparison_table(analysis.comparisons))
     return tables
-
-
-def _findings_table(name: str, objective: str, findings: Sequence[Finding]) -> Table:
-    metrics = list(dict.fromkeys(m for f in findings for m in f.row.metrics))
-    lines = [
-        [_label(f.at), str(f.row.n), str(f.row.not_judged), *(cell(f.row.metrics.get(metric)) for metric in metrics)]
-        for f in findings
-    ]
-    row = findings[0].row
-    data = ", ".join(dict.fromkeys(f"{f.row.data} {f.row.data_hash[:12]}" for f in findings))
-    foot = (
-        f"{row.level:.0%} intervals by bootstrap over documents ({row.resamples} samples, seed {row.seed}); "
-        f"data {data}; {', '.join(sorted({f.row.date for f in findings}))}"
-    )
-    return Table(f"{name}, {objective}-level probes, test part", ["detector", "n", "not judged", *metrics], lines, foot)
 
 
 def _label(at: At) -> str:
@@ -55,7 +57,8 @@ def _label(at: At) -> str:
     return f"{at['model']} ({at['parameters']:,} weights): {text}" if "model" in at else text
 
 
-def _peaks_table(peaks: Sequence[Peak]) -> Table:
+def peaks_table(peaks: Sequence[Peak]) -> Table:
+    """Where the curves over sublayers peak, and where they first come near their peak."""
     keys = list(dict.fromkeys(key for p in peaks for key in p.at))
     lines = [
         [

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from veridical.core.errors import InputError
 from veridical.core.text import visible
 from veridical.core.types import Checked, Outcome
-from veridical.report.html_segments import HtmlSegment
-from veridical.report.html_view import CaseView, case_view
+from veridical.report.html_view import case_view
 from veridical.report.pages import render, render_page
 from veridical.report.salience import HIGHLIGHTING_WORDS, MapView, hover_rules, map_view, salience_style
 
@@ -47,7 +46,9 @@ def render_html(
     (True, False)
     """
     cases = [case_view(item, i) for i, item in enumerate(checked, 1)]
-    segments = [segment for case in cases for segment in _segments(case)]
+    texts = [detector.segments for case in cases for detector in case.detectors]
+    texts += [source.segments for case in cases for _, sources in case.perspectives for source in sources]
+    segments = [segment for text in texts for segment in text]
     # anchors that more than one segment carries; they are made by us and need no escaping, which is checked
     keys = dict.fromkeys(key for segment in segments for key in segment.keys)
     anchors = [key for key in keys if re.fullmatch(r"[a-z0-9-]+", key)]
@@ -86,11 +87,3 @@ def _map_views(
             rules += hover_rules(salience, id=f"{anchor}-map", words=words_left)
             words_left = max(0, words_left - len(salience.response_words))
     return views, rules
-
-
-def _segments(case: CaseView) -> Iterable[HtmlSegment]:
-    for detector in case.detectors:
-        yield from detector.segments
-    for _, sources in case.perspectives:
-        for source in sources:
-            yield from source.segments

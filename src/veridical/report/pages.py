@@ -1,7 +1,7 @@
 """The templates of all pages, and the one way to make a page of them: no script, nothing loaded, every text escaped.
 
-A page allows itself nothing but its own style sheet, by hash (Content-Security-Policy), so that text which comes from
-strangers stays text even if escaping had a hole.
+A page allows itself nothing but its own style sheet, by hash (Content-Security-Policy), so that text that comes from
+outside stays text even if escaping had a hole.
 """
 
 from __future__ import annotations

@@ -64,15 +64,19 @@ def print_response_map(response_map: ResponseMap, console: Console | None = None
     names = [*_row_names(response_map), "detector"]
     rows = [*response_map.scores.tolist(), response_map.combined.tolist()]
     labels = [f"{text}*" if m else text for text, m in zip(_labels(response_map), response_map.is_marked, strict=True)]
-    room = max(console.width - max(map(len, names)) - 4, 2 * _LETTERS)
-    for first, last in _lines(labels, room):
+    columns = max(console.width - max(map(len, names)) - 4, 2 * _LETTERS)
+    for first, last in _lines(labels, columns):
         table = Table(title=None, box=None, padding=(0, 0, 0, 1), pad_edge=False)
         table.add_column("")
         for label, is_marked in zip(labels[first:last], response_map.is_marked[first:last], strict=True):
             table.add_column(Text(label, Style(underline=is_marked)), justify="right", no_wrap=True)
         for name, scores in zip(names, rows, strict=True):
-            shaded = [Text(f"{min(round(100 * s), 99):02d}", _terminal_style(s)) for s in scores[first:last]]
-            table.add_row(Text(name, Style(bold=name == "detector")), *shaded)
+            cells = []
+            for score in scores[first:last]:  # white on black for 0, black on orange for 1
+                red, green, blue = (round(score * channel) for channel in (230, 159, 0))
+                style = Style(color="black" if score > 0.5 else "white", bgcolor=f"rgb({red},{green},{blue})")
+                cells.append(Text(f"{min(round(100 * score), 99):02d}", style))
+            table.add_row(Text(name, Style(bold=name == "detector")), *cells)
         console.print(table)
         console.print()
     console.print(Text(_caption(response_map) + ("; *: marked" if response_map.marked else "")))
@@ -80,24 +84,16 @@ def print_response_map(response_map: ResponseMap, console: Console | None = None
         console.print(Text(f"Note: {visible(note)}"))
 
 
-def _lines(labels: list[str], room: int) -> Iterator[tuple[int, int]]:
-    """The stretches (first, last) of tokens that fit into lines of `room` columns."""
+def _lines(labels: list[str], columns: int) -> Iterator[tuple[int, int]]:
+    """The stretches (first, last) of tokens that fit into lines of `columns` columns."""
     first, width = 0, 0
     for i, label in enumerate(labels):
         needed = max(len(label), 2) + 1
-        if i > first and width + needed > room:
+        if i > first and width + needed > columns:
             yield first, i
             first, width = i, 0
         width += needed
     yield first, len(labels)
-
-
-def _terminal_style(score: float) -> Any:
-    """White on black for 0, black on orange for 1."""
-    from rich.style import Style
-
-    red, green, blue = (round(score * channel) for channel in (230, 159, 0))
-    return Style(color="black" if score > 0.5 else "white", bgcolor=f"rgb({red},{green},{blue})")
 
 
 # --- pictures ---------------------------------------------------------------------------------------------------------
@@ -122,7 +118,9 @@ def _heat_map(response_map: ResponseMap, tokens: int) -> Any:
 
     scores = np.vstack([response_map.scores, response_map.combined])[:, :tokens]
     height, width = scores.shape
-    figure, axes = new_axes(2.4 + 0.2 * width, 1.6 + 0.17 * height)
+    figure, axes = new_axes(2.4 + 0.2 * width, 1.6 + 0.17 * height)  # says what is missing without matplotlib
+    from matplotlib.patches import Rectangle
+
     image = axes.imshow(scores, cmap="cividis", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     labels = [label.replace("$", r"\$") for label in _labels(response_map)[:width]]
     axes.set_xticks(range(width), labels, rotation=90, fontsize=7, color=INK)
@@ -134,8 +132,9 @@ def _heat_map(response_map: ResponseMap, tokens: int) -> Any:
             axes.get_xticklabels()[i].set(color=COLOURS[1], fontweight="bold")
             if i == 0 or not marked[i - 1]:
                 last = next((j for j in range(i, width) if not marked[j]), width)
-                frame = {"edgecolor": "#ffffff", "facecolor": "none", "linewidth": 1.8}
-                axes.add_patch(_rectangle(i - 0.5, last - i, height, **frame))
+                corner = (i - 0.5, -0.5)
+                frame = Rectangle(corner, last - i, height, edgecolor="#ffffff", facecolor="none", linewidth=1.8)
+                axes.add_patch(frame)
     if width < len(response_map.spans):
         axes.set_title(f"the first {width} of {len(response_map.spans)} tokens", fontsize=8, color=INK)
     axes.set_xlabel("token", color=INK)
@@ -146,12 +145,6 @@ def _heat_map(response_map: ResponseMap, tokens: int) -> Any:
     bar.outline.set_visible(False)
     bar.ax.tick_params(colors=INK, labelsize=7)
     return figure
-
-
-def _rectangle(left: float, width: float, height: float, **style: Any) -> Any:
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((left, -0.5), width, height, **style)
 
 
 # --- HTML -------------------------------------------------------------------------------------------------------------

@@ -26,21 +26,18 @@ class Section:
 
 def render_results(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None, *, title: str = "Results") -> str:
     """The page as one HTML document that loads nothing from elsewhere; `MissingExtraError` without matplotlib."""
-    sections = [
-        Section(table, _plots(group, metrics), list(dict.fromkeys(row.command for row in group)))
-        for group in by_data(rows)
-        for table in result_tables(group, metrics)
-    ]
+    sections = []
+    for group in by_data(rows):
+        ungrouped = [row for row in group if row.group is None]
+        plots = {
+            "ROC curves, response level": roc_plot(ungrouped),
+            "Reliability, response level": reliability_plot(ungrouped),
+        }
+        default_metrics = [name for name in ("token_f1", "f1", "roc_auc") if any(name in r.metrics for r in group)]
+        for name in metrics or default_metrics:
+            plots[f"{name} by group"] = group_bars(group, name)
+        # as images: the style attributes of an inline SVG would need a weaker Content-Security-Policy
+        images = [(caption, b64encode(svg.encode()).decode()) for caption, svg in plots.items() if svg]
+        (table,) = result_tables(group, metrics)
+        sections.append(Section(table, images, list(dict.fromkeys(row.command for row in group))))
     return render_page("results.html", render("results.css"), title=title, sections=sections)
-
-
-def _plots(rows: Sequence[ResultRow], metrics: Sequence[str] | None) -> list[tuple[str, str]]:
-    ungrouped = [row for row in rows if row.group is None]
-    plots = {
-        "ROC curves, response level": roc_plot(ungrouped),
-        "Reliability, response level": reliability_plot(ungrouped),
-    }
-    for name in metrics or [name for name in ("token_f1", "f1", "roc_auc") if any(name in r.metrics for r in rows)]:
-        plots[f"{name} by group"] = group_bars(rows, name)
-    # as images: the style attributes of an inline SVG would need a weaker Content-Security-Policy
-    return [(caption, b64encode(svg.encode()).decode()) for caption, svg in plots.items() if svg]

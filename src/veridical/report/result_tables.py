@@ -26,34 +26,33 @@ def result_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = Non
 
     `metrics` chooses and orders the columns; without it all that any row has, in their order.
     """
-    return [_table(group, metrics) for group in by_data(rows)]
-
-
-def _table(rows: list[ResultRow], metrics: Sequence[str] | None) -> Table:
-    first = rows[0]
-    present = list(dict.fromkeys(name for row in rows for name in row.metrics))
-    names = [name for name in metrics if name in present] if metrics else present
-    grouped = any(row.group for row in rows)
-    lines = []
-    for row in rows:
-        counted = max((measured.n for measured in row.metrics.values()), default=row.n)  # cases that the data label
-        lines.append(
-            [
-                row.detector,
-                *([row.group or "all"] if grouped else []),
-                str(row.n) if counted == row.n else f"{counted} of {row.n}",
-                str(row.not_judged),
-                *(cell(row.metrics.get(name)) for name in names),
-            ]
+    tables = []
+    for group in by_data(rows):
+        first = group[0]
+        present = list(dict.fromkeys(name for row in group for name in row.metrics))
+        names = [name for name in metrics if name in present] if metrics else present
+        grouped = any(row.group for row in group)
+        lines = []
+        for row in group:
+            counted = max((measured.n for measured in row.metrics.values()), default=row.n)  # cases that the data label
+            lines.append(
+                [
+                    row.detector,
+                    *([row.group or "all"] if grouped else []),
+                    str(row.n) if counted == row.n else f"{counted} of {row.n}",
+                    str(row.not_judged),
+                    *(cell(row.metrics.get(name)) for name in names),
+                ]
+            )
+        skipped = f"; {first.skipped} rows skipped" if first.skipped else ""
+        dates = ", ".join(sorted({row.date for row in group}))
+        foot = (
+            f"{first.level:.0%} intervals by bootstrap over {first.documents} documents ({first.resamples} samples, "
+            f"seed {first.seed}); data {first.data_hash[:12]}{skipped}; {dates}{_usage(group)}"
         )
-    skipped = f"; {first.skipped} rows skipped" if first.skipped else ""
-    dates = ", ".join(sorted({row.date for row in rows}))
-    foot = (
-        f"{first.level:.0%} intervals by bootstrap over {first.documents} documents ({first.resamples} samples, seed "
-        f"{first.seed}); data {first.data_hash[:12]}{skipped}; {dates}{_usage(rows)}"
-    )
-    head = ["detector", *(["group"] if grouped else []), "n", "not judged", *names]
-    return Table(_title(first.data, first.split), head, lines, foot)
+        head = ["detector", *(["group"] if grouped else []), "n", "not judged", *names]
+        tables.append(Table(_title(first.data, first.split), head, lines, foot))
+    return tables
 
 
 def _title(data: str, split: str) -> str:

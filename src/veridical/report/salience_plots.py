@@ -86,13 +86,9 @@ def _heat_map(salience: SalienceMap, flagged: Sequence[Span], rows: int, columns
 
 
 def _ticks(place: Any, texts: Sequence[str], **options: Any) -> None:
-    place(range(len(texts)), [_short(text) for text in texts], fontsize=7, color=INK, **options)
-
-
-def _short(text: str) -> str:
-    """The word cut to what a label holds, with nothing that matplotlib would read as a formula."""
-    cut = text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
-    return cut.replace("$", r"\$")
+    cut = [text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…" for text in texts]
+    labels = [text.replace("$", r"\$") for text in cut]  # matplotlib would read a formula
+    place(range(len(texts)), labels, fontsize=7, color=INK, **options)
 
 
 def _bars(

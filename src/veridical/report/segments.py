@@ -32,33 +32,33 @@ class Segment(Generic[T]):
 def segment(size: int, marks: Sequence[tuple[Span, T]], *, cuts: Iterable[int] = ()) -> list[Segment[T]]:
     """Consecutive segments that together are the text of `size` characters, cut wherever a mark begins or ends.
 
-    An empty mark becomes an empty segment of its own; `cuts` are further places to cut at.
+    An empty mark becomes an empty segment of its own; `cuts` are further offsets to cut at.
 
     >>> [(s.start, s.end, s.marks) for s in segment(6, [(Span(0, 4), "a"), (Span(2, 6), "b")])]
     [(0, 2, ('a',)), (2, 4, ('a', 'b')), (4, 6, ('b',))]
     """
     opens: defaultdict[int, list[int]] = defaultdict(list)
     closes: defaultdict[int, list[int]] = defaultdict(list)
-    places: defaultdict[int, list[int]] = defaultdict(list)
+    empty: defaultdict[int, list[int]] = defaultdict(list)
     for i, (span, _) in enumerate(marks):
         if span.end > size:
             raise SpanError(f"a mark [{span.start}, {span.end}) runs past its text of {size} characters")
         if span.start == span.end:
-            places[span.start].append(i)
+            empty[span.start].append(i)
         else:
             opens[span.start].append(i)
             closes[span.end].append(i)
-    edges = sorted({0, size, *opens, *closes, *places, *(c for c in cuts if 0 <= c <= size)})
-    found: list[Segment[T]] = []
+    edges = sorted({0, size, *opens, *closes, *empty, *(c for c in cuts if 0 <= c <= size)})
+    result: list[Segment[T]] = []
     active: set[int] = set()
     for at, following in zip(edges, [*edges[1:], size], strict=True):
         active.difference_update(closes[at])
-        if places[at]:
-            found.append(Segment(at, at, tuple(marks[i][1] for i in places[at])))
+        if empty[at]:
+            result.append(Segment(at, at, tuple(marks[i][1] for i in empty[at])))
         active.update(opens[at])
         if following > at:
-            found.append(Segment(at, following, tuple(marks[i][1] for i in sorted(active))))
-    return found
+            result.append(Segment(at, following, tuple(marks[i][1] for i in sorted(active))))
+    return result
 
 
 def within(text: str, segments: Sequence[Segment[T]], windows: Sequence[Span]) -> Iterator[Segment[T] | None]:
@@ -89,17 +89,24 @@ def passages(text: str, spans: Sequence[Span], *, around: int = 200) -> list[Spa
     >>> [p.of(text) for p in passages(text, [Span(13, 16)])]
     ['Two is there.']
     """
-    whole = sentences(text)
-    starts = [sentence.start for sentence in whole]
+    in_text = sentences(text)
+    starts = [sentence.start for sentence in in_text]
     shown: list[Span] = []
     for span in spans:
         first, last = (
             bisect_right(starts, span.start) - 1,
             bisect_right(starts, max(span.start, span.end - 1)) - 1,
         )
-        start = min(whole[first].start if first >= 0 else 0, span.start)
-        end = max(whole[last].end if last >= 0 else 0, span.end)
-        shown.append(Span(_onward(text, start, span.start, around), _back(text, span.end, end, around)))
+        start = min(in_text[first].start if first >= 0 else 0, span.start)
+        end = max(in_text[last].end if last >= 0 else 0, span.end)
+        if span.start - start > around:  # cut, at the beginning of a word if one is near
+            start = span.start - around
+            start = max(start, text.find(" ", start, min(start + 30, span.start)) + 1)
+        if end - span.end > around:
+            end = span.end + around
+            space = text.rfind(" ", max(end - 30, span.end), end)
+            end = end if space < 0 else space
+        shown.append(Span(start, end))
     joined: list[Span] = []
     for span in union(shown):
         if joined and not text[joined[-1].end : span.start].strip():
@@ -107,20 +114,3 @@ def passages(text: str, spans: Sequence[Span], *, around: int = 200) -> list[Spa
         else:
             joined.append(span)
     return joined
-
-
-def _onward(text: str, start: int, at: int, around: int) -> int:
-    """Where to begin so that at most `around` characters come before `at`, at a word's beginning if one is near."""
-    if at - start <= around:
-        return start
-    cut = at - around
-    space = text.find(" ", cut, min(cut + 30, at))
-    return cut if space < 0 else space + 1
-
-
-def _back(text: str, at: int, end: int, around: int) -> int:
-    if end - at <= around:
-        return end
-    cut = at + around
-    space = text.rfind(" ", max(cut - 30, at), cut)
-    return cut if space < 0 else space

@@ -51,7 +51,7 @@ def accept(candidates: Sequence[Candidate], detector: Detector, thresholds: Thre
     finds it supported by the new text. A source is covered while a smaller share of its words than the threshold of
     coverage is left out.
     """
-    problems = [_not_better(c, thresholds) or _uncovered(c, thresholds) for c in candidates]
+    problems = [_problem(candidate, thresholds) for candidate in candidates]
     doubtful = [
         list(_doubtful(candidate, thresholds)) if problem is None else []
         for candidate, problem in zip(candidates, problems, strict=True)
@@ -65,7 +65,14 @@ def accept(candidates: Sequence[Candidate], detector: Detector, thresholds: Thre
     results = []
     for statements, problem in zip(doubtful, problems, strict=True):
         judgements = [next(answers) for _ in statements]
-        lost = [s.text for s, j in zip(statements, judgements, strict=True) if not _is_supported(j, thresholds)]
+        lost = []
+        for statement, judgement in zip(statements, judgements, strict=True):
+            score, threshold = judgement.hallucination, thresholds.response
+            if score is None:
+                score = max((verdict.score for verdict in judgement.verdicts), default=None)
+                threshold = thresholds.span
+            if score is None or judgement.judged == () or score >= threshold:
+                lost.append(statement.text)
         if lost:
             more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
             problem = f"a supported claim would be lost: “{lost[0]}”{more}"
@@ -73,7 +80,8 @@ def accept(candidates: Sequence[Candidate], detector: Detector, thresholds: Thre
     return results
 
 
-def _not_better(candidate: Candidate, thresholds: Thresholds) -> str | None:
+def _problem(candidate: Candidate, thresholds: Thresholds) -> str | None:
+    """Why a candidate is not better, or leaves out a source that was covered; None if neither."""
     before, after = candidate.judgement_before, candidate.judgement_after
     if after.hallucination is None and not after.verdicts:
         return f"the revised text could not be judged: {'; '.join(after.notes) or 'no score'}"
@@ -84,31 +92,24 @@ def _not_better(candidate: Candidate, thresholds: Thresholds) -> str | None:
         max((verdict.score for verdict in j.verdicts), default=0.0) if j.hallucination is None else j.hallucination
         for j in (before, after)
     )
-    if new < old - _ROUNDING:
-        return None
-    if new <= old + _ROUNDING:
-        old_sum, new_sum = (
-            sum(statement.score for statement in statements_of(c, j) if statement.score >= thresholds.span)
-            for c, j in ((candidate.before, before), (candidate.after, after))
-        )
-        if new_sum < old_sum - _ROUNDING:
-            return None
-    return f"the hallucination score does not fall: {old:.3f} before, {new:.3f} after"
-
-
-def _uncovered(candidate: Candidate, thresholds: Thresholds) -> str | None:
-    """The source with `must_cover` that was covered and is not any more."""
+    old_sum, new_sum = (
+        sum(statement.score for statement in statements_of(c, j) if statement.score >= thresholds.span)
+        for c, j in ((candidate.before, before), (candidate.after, after))
+    )
+    if new >= old - _ROUNDING and (new > old + _ROUNDING or new_sum >= old_sum - _ROUNDING):
+        return f"the hallucination score does not fall: {old:.3f} before, {new:.3f} after"
     if not any(source.must_cover for source in candidate.before.sources):
         return None
-    old, new = candidate.judgement_before.omission, candidate.judgement_after.omission
-    if old is not None and new is None:
-        return "whether the revised text covers its sources could not be judged"
-    if old is not None and new is not None and old < thresholds.coverage <= new:
-        return f"a source that was covered would be left out: omission {old:.3f} before, {new:.3f} after"
-    before = _shares_left_out(candidate.before, candidate.judgement_before, thresholds)
-    after = _shares_left_out(candidate.after, candidate.judgement_after, thresholds)
+    if before.omission is not None:
+        if after.omission is None:
+            return "whether the revised text covers its sources could not be judged"
+        if before.omission < thresholds.coverage <= after.omission:
+            scores = f"{before.omission:.3f} before, {after.omission:.3f} after"
+            return f"a source that was covered would be left out: omission {scores}"
+    left_out_before = _shares_left_out(candidate.before, before, thresholds)
+    left_out_after = _shares_left_out(candidate.after, after, thresholds)
     for source in candidate.before.sources:
-        if before.get(source.id, 0.0) < thresholds.coverage <= after.get(source.id, 0.0):
+        if left_out_before.get(source.id, 0.0) < thresholds.coverage <= left_out_after.get(source.id, 0.0):
             return f"source {source.id!r} was covered and would be left out"
     return None
 
@@ -142,11 +143,3 @@ def _doubtful(candidate: Candidate, thresholds: Thresholds) -> Iterator[Statemen
         old_words = {word.of(statement.text).casefold() for word in words(statement.text)} - STOP_WORDS
         if not old_words <= new_words or any(other.overlaps(moved) for other in flagged):
             yield statement
-
-
-def _is_supported(judgement: Judgement, thresholds: Thresholds) -> bool:
-    score, threshold = judgement.hallucination, thresholds.response
-    if score is None:
-        score = max((verdict.score for verdict in judgement.verdicts), default=None)
-        threshold = thresholds.span
-    return score is not None and judgement.judged != () and score < threshold

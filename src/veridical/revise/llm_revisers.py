@@ -76,10 +76,16 @@ class Factored:
     def draft(self, tasks: Sequence[Task]) -> list[Draft]:
         """One draft per task; two calls to the model for all tasks together, critiques and revisions."""
         critiques, usages = self._critiques(tasks)
-        feedback = [self._feedback(own) for own in critiques]
-        asked = [i for i, text in enumerate(feedback) if text]
-        replies = _ask_for_revisions(self.model, [tasks[i].case for i in asked], [feedback[i] for i in asked])
-        answers = dict(zip(asked, replies, strict=True))
+        feedback = []
+        for own in critiques:
+            points = []
+            for critique in (c for c in own if not c.dismissed):
+                suggestion = f" It could say: {critique.suggestion}" if critique.suggestion and self.suggest else ""
+                points.append(f"- On “{' '.join(critique.statement.text.split())}”: {critique.text}{suggestion}")
+            feedback.append("\n".join(points))
+        to_revise = [i for i, text in enumerate(feedback) if text]
+        replies = _ask_for_revisions(self.model, [tasks[i].case for i in to_revise], [feedback[i] for i in to_revise])
+        answers = dict(zip(to_revise, replies, strict=True))
         drafts = []
         for i, task in enumerate(tasks):
             n = len(critiques[i])
@@ -119,14 +125,6 @@ class Factored:
                 critiques[i].append(critique)
         usages = [Usage.total(r.usage for (j, _), r in results.items() if j == i) for i in range(len(tasks))]
         return critiques, usages
-
-    def _feedback(self, critiques: Sequence[_Critique]) -> str:
-        """The factored critique: one point per claim, "" where none is left."""
-        points = []
-        for critique in (c for c in critiques if not c.dismissed):
-            suggestion = f" It could say: {critique.suggestion}" if critique.suggestion and self.suggest else ""
-            points.append(f"- On “{' '.join(critique.statement.text.split())}”: {critique.text}{suggestion}")
-        return "\n".join(points)
 
 
 class SelfCorrection:

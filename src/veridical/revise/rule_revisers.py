@@ -68,23 +68,29 @@ class Delete:
         proposed: dict[Span, tuple[str, list[str]]] = {}
         n_mixed = 0
         for statement in task.unsupported:
-            whole = overlapping_sentences(text, statement.span) or [statement.span]
-            span, replacement = Span(whole[0].start, whole[-1].end), ""
+            around = overlapping_sentences(text, statement.span) or [statement.span]
+            span, replacement = Span(around[0].start, around[-1].end), ""
             if statement.correction is not None and statement.correction.strip():
                 span, replacement = statement.span, statement.correction
             elif any(span.overlaps(supported.span) for supported in task.supported):
                 n_mixed += 1
                 continue
-            else:
-                span = _with_white_space(text, span)
+            else:  # and the white space that would be one too many
+                before, after = text[: span.start], text[span.end :]
+                preceding = before[len(before.rstrip()) :]
+                following = after[: len(after) - len(after.lstrip())]
+                if not after.strip() or ("\n" in following and preceding and "\n" not in preceding):
+                    span = Span(span.start - len(preceding), span.end)
+                else:
+                    span = Span(span.start, span.end + len(following))
             proposed.setdefault(span, (replacement, []))[1].append(statement.critique)
         # deletions that meet become one, which also takes in the corrections inside it
         merged: dict[Span, tuple[str, list[str]]] = {
             span: ("", []) for span in union(span for span, (replacement, _) in proposed.items() if not replacement)
         }
         for span, (replacement, reasons) in sorted(proposed.items()):
-            around = next((other for other in merged if other.overlaps(span) or other.contains(span)), None)
-            merged.setdefault(around or span, (replacement, []))[1].extend(reasons)
+            deleted = next((other for other in merged if other.overlaps(span) or other.contains(span)), None)
+            merged.setdefault(deleted or span, (replacement, []))[1].extend(reasons)
         edits = tuple(
             Edit(span, new, "; ".join(dict.fromkeys(reasons))) for span, (new, reasons) in sorted(merged.items())
         )
@@ -122,14 +128,3 @@ class Flag:
 def overlapping_sentences(text: str, span: Span) -> list[Span]:
     """The sentences of `text` that share a character with `span`."""
     return [s for s in sentences(text) if s.overlaps(span)]
-
-
-def _with_white_space(text: str, span: Span) -> Span:
-    """`span` with the white space that would be one too many without it."""
-    before = span.start - len(text[: span.start].rstrip())
-    after = len(text[span.end :]) - len(text[span.end :].lstrip())
-    following = text[span.end : span.end + after]
-    preceding = text[span.start - before : span.start]
-    if span.end + after == len(text) or ("\n" in following and "\n" not in preceding and before):
-        return Span(span.start - before, span.end)
-    return Span(span.start, span.end + after)

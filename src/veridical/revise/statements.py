@@ -52,8 +52,8 @@ def statements_of(case: Case, judgement: Judgement) -> list[Statement]:
     if not judgement.verdicts:
         if judgement.hallucination is None or judgement.judged == () or not text.strip():
             return []
-        whole = Span(len(text) - len(text.lstrip()), len(text.rstrip()))
-        return [Statement(whole, whole.of(text), judgement.hallucination)]
+        stripped = Span(len(text) - len(text.lstrip()), len(text.rstrip()))
+        return [Statement(stripped, stripped.of(text), judgement.hallucination)]
     statements: dict[tuple[Span, str], Statement] = {}
     about_claims = [verdict for verdict in judgement.verdicts if verdict.claim]
     for verdict in sorted(about_claims, key=lambda v: v.label is not None):  # what is said of the claim itself first

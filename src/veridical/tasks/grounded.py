@@ -1,4 +1,6 @@
-"""The grounded generation tasks of D §3 (summaries, dialogue, data to text): inputs, prompts, a model's responses.
+"""Grounded generation (summaries, dialogue, data to text): inputs, prompts, a model's responses.
+
+The tasks of CH-Wang et al. 2024, §3.
 
 The prompt is a template by name (`models/template.py`), so that detectors can read a response in the very prompt that
 made it. What a model writes here is unlabelled until somebody labels it: people, or a detector under its own name.
@@ -16,9 +18,9 @@ from veridical.core.detector import Detector
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.judging import judge
 from veridical.core.segment import sentences
-from veridical.core.types import Case, Example, Judgement, Source, Thresholds
+from veridical.core.types import Case, Example, Judgement, Thresholds
 from veridical.models.encode import Encoded, encode
-from veridical.models.generation import Generated, generate
+from veridical.models.generation import generate
 from veridical.models.load import LocalModel
 from veridical.models.sampling import Sampler
 from veridical.models.template import Template, get_template, render
@@ -47,8 +49,8 @@ class Task:
         """The response in a text: without white space around it, up to where it ends."""
         if self.sentences is None:
             return text.partition("\n")[0].strip()
-        found = sentences(text)[: self.sentences]
-        return text[found[0].start : found[-1].end] if found else ""
+        first = sentences(text)[: self.sentences]
+        return text[first[0].start : first[-1].end] if first else ""
 
 
 TASKS = {
@@ -72,26 +74,27 @@ def inputs_of(examples: Iterable[Example], template: str, *, sample: int | None 
     """The different inputs of `examples`: their cases without a response, with the prompt of `template`.
 
     Of several examples with the same prompt (E2E has some eight references to a set of attributes) the first stands for
-    all. Of the inputs `sample` are drawn by `seed`, in their order. What a group said of the old response is gone.
+    all. Of the inputs `sample` are drawn by `seed`, in their order. Groups and annotations, which belong to the old
+    response, are dropped.
     Raises `InputError` for a sample below 1, for "chat" and "raw", and if no example has a source.
     """
     if sample is not None and sample < 1:
         raise InputError(f"the sample is {sample}", hint="1 or more")
     if template in ("chat", "raw"):
         raise InputError(f"no prompt can be made with the template {template!r}", hint="a template of this program")
-    found: dict[str, Example] = {}
+    by_prompt: dict[str, Example] = {}
     for example in examples:
         case = replace(example.case, response="")
         prompt = render(case, template).text
-        if case.sources and prompt not in found:
+        if case.sources and prompt not in by_prompt:
             gold = _unlabelled(case, "not written yet")
-            found[prompt] = replace(example, case=replace(case, prompt=prompt), gold=gold, group=(), annotations=())
-    if not found:
+            by_prompt[prompt] = replace(example, case=replace(case, prompt=prompt), gold=gold, group=(), annotations=())
+    if not by_prompt:
         raise InputError("no example has a source", hint="there is nothing to write from")
-    made = list(found.values())
-    if sample is None or sample >= len(made):
-        return made
-    return [made[i] for i in sorted(random.Random(f"{seed}\0sample").sample(range(len(made)), sample))]
+    inputs = list(by_prompt.values())
+    if sample is None or sample >= len(inputs):
+        return inputs
+    return [inputs[i] for i in sorted(random.Random(f"{seed}\0sample").sample(range(len(inputs)), sample))]
 
 
 def _unlabelled(case: Case, note: str) -> Judgement:
@@ -100,7 +103,7 @@ def _unlabelled(case: Case, note: str) -> Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How a task's responses are written: D §3.1 draws from the two likeliest tokens at temperature 1.
+    """How responses are written: CH-Wang et al. 2024, §3.1, draw from the two likeliest tokens at temperature 1.
 
     `template` and `max_tokens` of None are the task's. A prompt has at most `max_prompt` tokens (None: what the model
     has room for). `shorten` cuts sources that do not fit at their end, in the case too; without it such an input is
@@ -141,15 +144,15 @@ def write(model: LocalModel, given: Sequence[Example], writing: Writing, *, name
 
     They are one batch. A case keeps the prompt that made its response; the gold judges nothing.
     """
-    made: list[Example | str] = []
+    outcomes: list[Example | str] = []
     ready: list[tuple[int, Example, list[int]]] = []
     for i, example in enumerate(given):
         try:
             shown, ids = _read(model, example, writing)
             ready.append((i, shown, ids))
-            made.append("not written")
+            outcomes.append("not written")
         except CannotJudgeError as error:
-            made.append(error.message)
+            outcomes.append(error.message)
     sampler = Sampler(
         [f"{writing.seed}\0{given[i].case.id}" for i, _, _ in ready],
         temperature=writing.temperature,
@@ -164,50 +167,42 @@ def write(model: LocalModel, given: Sequence[Example], writing: Writing, *, name
         is_complete=lambda text: writing.task.ends(text.lstrip(" ")),
     )
     for (i, shown, _), text in zip(ready, continued, strict=True):
-        made[i] = _written(shown, text, writing, name)
-    return made
+        response = writing.task.cut(text.text.lstrip(" "))
+        if not response:
+            outcomes[i] = "the response is empty"
+            continue
+        case = replace(shown.case, id=writing.id_of(shown, name), response=response)
+        cut = "" if text.finish == "stop" else f"; it breaks off after {writing.tokens} tokens"
+        gold = _unlabelled(case, f"written by {name}, not labelled{cut}")
+        outcomes[i] = replace(shown, case=case, gold=gold, group=tuple(sorted(writing.groups(name).items())))
+    return outcomes
 
 
 def _read(model: LocalModel, example: Example, writing: Writing) -> tuple[Example, list[int]]:
     """The input as the model is shown it, and its tokens."""
-    room = model.max_positions - writing.tokens
-    room = room if writing.max_prompt is None else min(room, writing.max_prompt)
+    limit = model.max_positions - writing.tokens
+    limit = limit if writing.max_prompt is None else min(limit, writing.max_prompt)
     template = get_template(writing.prompt)
     # a token holds a space and the word behind it: the space before the response is the response's to write
     open_ended = replace(template, text=re.sub(r" +\{response\}$", "{response}", template.text))
-    made = _encoded(model, example.case, open_ended, room)
-    if (len(made) > 1 or made[0].notes) and writing.shorten:
-        example = replace(example, case=_shortened(example.case, made[0]))
-        example = replace(example, case=replace(example.case, prompt=render(example.case, template).text))
-        made = _encoded(model, example.case, open_ended, room)
-    if len(made) > 1 or made[0].notes:
+    windows = _encoded(model, example.case, open_ended, limit)
+    if (len(windows) > 1 or windows[0].notes) and writing.shorten:
+        ends: dict[str, int] = {}  # of each source, as far as the window shows it; others are left out
+        for _, source_id, span in windows[0].source_spans:
+            ends[source_id] = max(ends.get(source_id, 0), span.end)
+        sources = tuple(replace(s, text=s.text[: ends[s.id]]) for s in example.case.sources if s.id in ends)
+        case = replace(example.case, sources=sources)
+        example = replace(example, case=replace(case, prompt=render(case, template).text))
+        windows = _encoded(model, example.case, open_ended, limit)
+    if len(windows) > 1 or windows[0].notes:
         raise CannotJudgeError("the prompt does not fit into the model")
-    return example, list(made[0].ids[: made[0].response_start])
+    return example, list(windows[0].ids[: windows[0].response_start])
 
 
-def _encoded(model: LocalModel, case: Case, template: Template, room: int) -> list[Encoded]:
-    if room < 1:
+def _encoded(model: LocalModel, case: Case, template: Template, limit: int) -> list[Encoded]:
+    if limit < 1:
         raise InputError(f"{model.name} reads {model.max_positions} tokens at once", hint="a smaller --max-tokens")
-    return encode(model, case, template, max_tokens=room, max_windows=1)
-
-
-def _shortened(case: Case, window: Encoded) -> Case:
-    """`case` with of each source only what the window shows; sources it does not show are left out."""
-    ends: dict[str, int] = {}
-    for _, id, span in window.source_spans:
-        ends[id] = max(ends.get(id, 0), span.end)
-    sources: list[Source] = [replace(s, text=s.text[: ends[s.id]]) for s in case.sources if s.id in ends]
-    return replace(case, sources=tuple(sources))
-
-
-def _written(shown: Example, text: Generated, writing: Writing, name: str) -> Example | str:
-    response = writing.task.cut(text.text.lstrip(" "))
-    if not response:
-        return "the response is empty"
-    case = replace(shown.case, id=writing.id_of(shown, name), response=response)
-    short = "" if text.finish == "stop" else f"; it breaks off after {writing.tokens} tokens"
-    gold = _unlabelled(case, f"written by {name}, not labelled{short}")
-    return replace(shown, case=case, gold=gold, group=tuple(sorted(writing.groups(name).items())))
+    return encode(model, case, template, max_tokens=limit, max_windows=1)
 
 
 def labelled(examples: Sequence[Example], detector: Detector, thresholds: Thresholds) -> Iterator[Example]:
@@ -215,13 +210,13 @@ def labelled(examples: Sequence[Example], detector: Detector, thresholds: Thresh
     judgements = judge(detector, [example.case for example in examples])
     for example, judgement in zip(examples, judgements, strict=True):
         marks = tuple(replace(v, score=1.0) for v in flagged(judgement, decide(example.case, judgement, thresholds)))
-        whole = judgement.hallucination
-        wrong = bool(marks) if judgement.verdicts or whole is None else whole >= thresholds.response
-        said = judgement.verdicts or whole is not None
+        score = judgement.hallucination
+        wrong = bool(marks) if judgement.verdicts or score is None else score >= thresholds.response
+        is_scored = judgement.verdicts or score is not None
         notes = (*judgement.notes, f"labelled by a detector at {thresholds.span:g}, not by people")
         gold = replace(
             judgement,
-            hallucination=float(wrong) if said else None,
+            hallucination=float(wrong) if is_scored else None,
             verdicts=marks,
             notes=notes,
             omission=None,

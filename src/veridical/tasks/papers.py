@@ -182,7 +182,7 @@ def study(
         for reason, same in groupby(failures):
             notes.append(f"{generator.name}: {len(list(same))} summaries were not written: {reason}")
         for critic in critics:
-            revisions[generator.name, critic.name] = _revised(cases, generator, critic, options)
+            revisions[generator.name, critic.name] = _revise(cases, generator, critic, options)
         if options.self_correction:
             thresholds = thresholds_in_force(None, options.threshold)
             results = revise_unfiltered(cases, SelfCorrection(generator), None, thresholds)
@@ -198,7 +198,7 @@ def study(
     )
 
 
-def _revised(cases: Sequence[Case], generator: ChatModel, critic: Judge, options: StudyOptions) -> list[Revised]:
+def _revise(cases: Sequence[Case], generator: ChatModel, critic: Judge, options: StudyOptions) -> list[Revised]:
     detector = critic if isinstance(critic, Detector) else cited_claims(critic, method="critique")
     reviser = Factored(generator, undo_unprompted=options.only_better, suggest=False)
     if options.only_better:

@@ -109,7 +109,7 @@ def prevalence(
 
     Adjusted, a report counts as precision / recall of a hallucination, and a summary with k reports has any with the
     chance 1 - (1 - precision)^k (missed ones are not added there). The interval of an adjusted value also holds the
-    chance of the audit: its counts are drawn anew.
+    chance of the audit: its counts are resampled.
 
     Args:
         cases: The summaries.

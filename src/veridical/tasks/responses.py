@@ -1,4 +1,4 @@
-"""Responses kept in a JSON Lines file while a long run goes on, so that one that was stopped goes on where it was."""
+"""Responses saved to a JSON Lines file during a long run, so that an interrupted run continues where it stopped."""
 
 from __future__ import annotations
 

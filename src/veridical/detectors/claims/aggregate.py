@@ -13,6 +13,7 @@ from veridical.core.spans import Span, subtract
 from veridical.core.types import Case, Claim, Judgement, Omission, Source, SourceSpan, Verdict
 from veridical.detectors.claims.citations import statements
 from veridical.detectors.claims.claim_checker import ClaimResult
+from veridical.detectors.claims.claims import Claims
 
 __all__ = ["Coverage", "aggregate_claims", "aggregate_coverage", "any_false", "sentences_to_cover"]
 
@@ -32,27 +33,25 @@ def aggregate_claims(
     case: Case,
     by: str,
     results: Sequence[tuple[Claim, ClaimResult]],
+    split: Claims,
     *,
     other_verdicts: Sequence[Verdict] = (),
-    unchecked: Sequence[Span] = (),
-    notes: Sequence[str] = (),
     score: Callable[[Sequence[float]], float] = any_false,
 ) -> Judgement:
     """One verdict per judged claim, and the score of the response.
 
-    Claims without a score, and the spans `unchecked`, are not judged; a note counts each reason.
+    Claims without a score, and what no claim is about, are not judged; a note counts each reason.
 
     Args:
         case: The case.
         by: The name of the detector.
         results: Each claim with its result; a claim has one span.
+        split: How the response was split into claims: what is unchecked, and notes.
         other_verdicts: Verdicts that do not count in the response's score.
-        unchecked: Spans of the response that no claim is about.
-        notes: What else could not be judged.
         score: From the scores of the claims to that of the response.
     """
     verdicts: list[Verdict] = []
-    unjudged = list(unchecked)
+    unjudged = list(split.unchecked)
     for claim, result in results:
         (span,) = claim.spans
         if result.score is None:
@@ -71,7 +70,7 @@ def aggregate_claims(
         score(scores) if scores else None,
         verdicts=tuple(sorted([*verdicts, *other_verdicts], key=lambda verdict: verdict.span)),
         judged=judged if scores else (),
-        notes=(*notes, *_notes([result for _, result in results])),
+        notes=(*split.notes, *_notes([result for _, result in results])),
     )
 
 

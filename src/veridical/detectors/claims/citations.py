@@ -88,6 +88,7 @@ _FOOTNOTE = re.compile(r"\[\^(?P<mark>[^\]\s^]{1,64})\]")
 _RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 # a raised number is a mark after a full stop or a word; "km²", "10³" and "x²" are not
 _SUPERSCRIPT = re.compile(rf"(?:(?<=[.,;:!?)\]\"”’])|(?<=[^\W\d_]{{4}}))[{_RAISED}]++(?:[⁻˒,–-][{_RAISED}]++)*+")
+_NUMBER = re.compile(r"\s*\d{1,3}\s*")
 _LABEL = re.compile(r"[\[【]([^\[\]【】\n]{1,200})[\]】]")
 _DEFINITION = re.compile(r"^[ \t]{0,3}\[\^?(?P<mark>[^\]\s^]{1,64})\]:[ \t]+(?P<body>\S.*)$", re.MULTILINE)
 
@@ -118,13 +119,19 @@ def find_citations(text: str, sources: Sequence[Source] = ()) -> list[Citation]:
     for match in _WITHOUT_BRACKETS.finditer(text) if any(source.citation for source in sources) else ():
         span = Span(match.start() + _opener(match["authors"]), match.end())
         without_brackets += [c for c in _by_year(match, span.start, span) if resolve_citation(c, sources)]
-    found: list[Citation] = []
+    labels = {_folded(label): label for source in sources for label in (source.id, source.citation) if label}
+    marks = [
+        (match, labels.get(_folded(match[1]))) for match in _LABEL.finditer(text) if not _NUMBER.fullmatch(match[1])
+    ]
+    marks += [(match, match["mark"]) for match in _FOOTNOTE.finditer(text)]
+    marked = [Citation(Span(*match.span()), Span(*match.span()), mark) for match, mark in marks if mark is not None]
+    citations: list[Citation] = []
     taken = [span for span, _, _ in footnote_definitions(text)]
-    for citations in (_labels(text, sources), _numbers(text), narrative, _groups(text), without_brackets):
-        new = [c for c in citations if not any(c.group.overlaps(other) for other in taken)]
-        found += new
+    for candidates in (marked, _numbers(text), narrative, _groups(text), without_brackets):
+        new = [c for c in candidates if not any(c.group.overlaps(other) for other in taken)]
+        citations += new
         taken += [c.group for c in new] + [c.span for c in new]
-    return sorted(found, key=lambda c: (c.span, c.mark or "", c.year or ""))
+    return sorted(citations, key=lambda c: (c.span, c.mark or "", c.year or ""))
 
 
 def footnote_definitions(text: str) -> list[tuple[Span, str, str]]:
@@ -155,37 +162,21 @@ def statements(text: str, *, cited: bool = False) -> list[Span]:
     return [span for span in parts if has_words(span.of(text))]
 
 
-def _labels(text: str, sources: Sequence[Source]) -> Iterator[Citation]:
-    """Ids and citations of sources in brackets, then the footnote marks."""
-    known = {_folded(label): label for s in sources for label in (s.id, s.citation) if label}
-    for match in _LABEL.finditer(text) if known else ():
-        label = known.get(_folded(match[1]))
-        if label is not None and not re.fullmatch(r"\s*\d{1,3}\s*", match[1]):
-            yield Citation(Span(*match.span()), Span(*match.span()), label)
-    for match in _FOOTNOTE.finditer(text):
-        yield Citation(Span(*match.span()), Span(*match.span()), match["mark"])
-
-
 def _numbers(text: str) -> Iterator[Citation]:
-    """Raised numbers and numbers in brackets."""
+    """Raised numbers and numbers in brackets, ranges written out; not [0, 1] or [7-3], which are intervals."""
+    groups = [(match["items"], match.start("items"), match) for match in _NUMBERS.finditer(text)]
     for match in _SUPERSCRIPT.finditer(text):
         digits = unicodedata.normalize("NFKC", match[0])
         plain = "".join(c if c.isdigit() else "," if c in "˒," else "-" for c in digits)
-        yield from _number_group(plain, match.start(), Span(*match.span()))
-    for match in _NUMBERS.finditer(text):
-        yield from _number_group(match["items"], match.start("items"), Span(*match.span()))
-
-
-def _number_group(items: str, start: int, group: Span) -> list[Citation]:
-    """The numbers of a group, ranges written out; [] where one is 0 or a range runs backwards: it is an interval."""
-    citations: list[Citation] = []
-    for match in _ITEM.finditer(items):
-        first, last = int(match[1]), int(match[2] or match[1])
-        if first < 1 or last < first or last - first > 100:
-            return []
-        span = Span(start + match.start(), start + match.end())
-        citations += [Citation(span, group, str(n)) for n in range(first, last + 1)]
-    return citations if len(citations) != 1 else [Citation(group, group, citations[0].mark)]
+        groups.append((plain, match.start(), match))
+    for items, start, group in groups:
+        ranges = [(item.span(), int(item[1]), int(item[2] or item[1])) for item in _ITEM.finditer(items)]
+        if any(first < 1 or not first <= last <= first + 100 for _, first, last in ranges):
+            continue
+        group_span = Span(*group.span())
+        numbers = [(Span(*span).shift(start), n) for span, first, last in ranges for n in range(first, last + 1)]
+        for span, n in numbers:
+            yield Citation(group_span if len(numbers) == 1 else span, group_span, str(n))
 
 
 def _groups(text: str) -> Iterator[Citation]:
@@ -383,9 +374,11 @@ class ResponseCitations:
     def of_case(cls, case: Case) -> Self:
         """The citations of the case's response; what merely looks like one and means no source is left out."""
         definitions = footnote_definitions(case.response)
-        found = find_citations(case.response, case.sources)
-        pairs = ((c, tuple(resolve_citation(c, case.sources, definitions))) for c in found)
-        citations = tuple((c, ids) for c, ids in pairs if ids or c.certain)
+        pairs = [
+            (citation, tuple(resolve_citation(citation, case.sources, definitions)))
+            for citation in find_citations(case.response, case.sources)
+        ]
+        citations = tuple((citation, ids) for citation, ids in pairs if ids or citation.certain)
         return cls(case, citations, tuple(statements(case.response, cited=True)))
 
     def in_claim(self, claim: Claim) -> list[tuple[Citation, tuple[str, ...]]]:

@@ -89,48 +89,26 @@ class DetectorChecker:
         cases = [Case(f"{q.case_id}#{i}", q.claim, q.sources) for i, q in enumerate(questions)]
         judgements = judge(self.detector, cases)
         results = [_result(case, judgement) for case, judgement in zip(cases, judgements, strict=True)]
-        if isinstance(self.detector, Overlap):
-            strict = [i for i, question in enumerate(questions) if question.strict_values]
-            wrong = _has_unsupported_value([cases[i] for i in strict], [judgements[i] for i in strict])
-            for i in (i for i, is_wrong in zip(strict, wrong, strict=True) if is_wrong):
+        if not isinstance(self.detector, Overlap):
+            return results
+        unsupported: dict[int, list[Span]] = {}
+        for i, question in enumerate(questions):
+            missing = [verdict.span for verdict in judgements[i].verdicts if verdict.score == 1.0]
+            for span in missing if question.strict_values else ():
+                word = span.of(question.claim).lower()
+                if word not in _NOT_VALUES if is_value(word) else is_name(question.claim, span):
+                    unsupported.setdefault(i, []).append(span)
+        # "1.2 thousand" backs "1,200", and the author and year by which a source is cited count as its words
+        cited = [[replace(s, text=f"{s.text}\n{s.citation or ''}") for s in cases[i].sources] for i in unsupported]
+        doubtful = [replace(cases[i], sources=tuple(own)) for i, own in zip(unsupported, cited, strict=True)]
+        by_value = Overlap(words="values").judge(doubtful)
+        for (i, spans), judgement in zip(unsupported.items(), by_value, strict=True):
+            if any(v.score == 1.0 and any(v.span.overlaps(span) for span in spans) for v in judgement.verdicts):
                 results[i] = replace(results[i], score=1.0)
         return results
 
 
-def _has_unsupported_value(cases: Sequence[Case], judgements: Sequence[Judgement]) -> list[bool]:
-    """Whether each claim has a number, date, quantity or name that no source has.
-
-    It has to be unsupported in the judgement given, and by `overlap:values`, where "1.2 thousand" is "1,200". The
-    author and year by which a source is cited count as its words.
-    """
-    unsupported = [
-        [v.span for v in j.verdicts if v.score == 1.0 and _is_value_or_name(c.response, v.span)]
-        for c, j in zip(cases, judgements, strict=True)
-    ]
-    doubtful = [
-        replace(c, sources=tuple(replace(s, text=f"{s.text}\n{s.citation or ''}") for s in c.sources))
-        for c, spans in zip(cases, unsupported, strict=True)
-        if spans
-    ]
-    by_value = iter(Overlap(words="values").judge(doubtful))
-    return [
-        any(
-            verdict.score == 1.0 and any(verdict.span.overlaps(span) for span in spans)
-            for verdict in next(by_value).verdicts
-        )
-        if spans
-        else False
-        for spans in unsupported
-    ]
-
-
 _NOT_VALUES = frozenset({"one", "first", "second"})  # mostly pronouns and adverbs: "one of them", "he first went"
-
-
-def _is_value_or_name(claim: str, span: Span) -> bool:
-    """Whether the word at `span` is a number, a date or a name."""
-    word = span.of(claim).lower()
-    return word not in _NOT_VALUES if is_value(word) else is_name(claim, span)
 
 
 _MAX_QUOTED = 5  # spans quoted in one reason

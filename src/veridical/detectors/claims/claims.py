@@ -17,10 +17,10 @@ from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case, Claim, Usage
 from veridical.detectors.claims.citations import statements
 from veridical.llm.prompts import fill, prompt
-from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
+from veridical.llm.protocol import ChatModel, Failure, Message, Request
 from veridical.llm.reply_parser import listed
 
-__all__ = ["MIN_SIMILARITY", "Claims", "align_claims", "sentence_claims", "split_by_model"]
+__all__ = ["MIN_SIMILARITY", "Claims", "align_claims", "nothing_to_check", "sentence_claims", "split_by_model"]
 
 MIN_SIMILARITY = 0.8
 """How similar a listed claim and its span must be: a claim may drop or exchange a few words of its sentence."""
@@ -56,24 +56,31 @@ def split_by_model(
         for case in cases
     ]
     replies = model.chat(requests) if requests else []
-    return [_read_claims(case.response, reply, cited) for case, reply in zip(cases, replies, strict=True)]
+    splits = []
+    for case, reply in zip(cases, replies, strict=True):
+        if isinstance(reply, Failure):
+            problem = reply.reason
+        elif reply.finish == "length":
+            problem = "the list was cut short"
+        else:
+            items = [item for item in listed(reply.text) if has_words(item)]
+            aligned = align_claims(case.response, items, statements(case.response, cited=cited))
+            if aligned.claims:
+                splits.append(replace(aligned, usage=reply.usage))
+                continue
+            problem = "no claim of its list is about the response" if items else "the reply is not a list"
+        note = f"not split into claims ({problem}): each sentence is one"
+        splits.append(replace(sentence_claims(case.response, cited=cited), notes=(note,), usage=reply.usage))
+    return splits
 
 
-def _read_claims(text: str, reply: Reply | Failure, cited: bool) -> Claims:
-    if isinstance(reply, Failure):
-        problem = reply.reason
-    elif reply.finish == "length":
-        problem = "the list was cut short"
-    else:
-        problem = "the reply is no list"
-        items = [item for item in listed(reply.text) if has_words(item)]
-        if items:
-            claims = align_claims(text, items, statements(text, cited=cited))
-            if claims.claims:
-                return replace(claims, usage=reply.usage)
-            problem = "no claim of its list is about the response"
-    note = f"not split into claims ({problem}): each sentence is one"
-    return replace(sentence_claims(text, cited=cited), notes=(note,), usage=reply.usage)
+def nothing_to_check(case: Case) -> str | None:
+    """Why no claim of the case can be checked, None where one can."""
+    if not has_words(case.response):
+        return "the response makes no claim"
+    if not case.sources:
+        return "no sources to check against"
+    return None if any(has_words(source.text) for source in case.sources) else "the sources hold no text"
 
 
 def align_claims(text: str, claims: Sequence[str], sentences: Sequence[Span]) -> Claims:

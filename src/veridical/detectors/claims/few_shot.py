@@ -69,13 +69,13 @@ def draw_few_shot(examples: Sequence[Example], n: int) -> tuple[FewShotExample, 
         if score is None or not has_words(document) or not has_words(case.response):
             continue
         same_label = unsupported if score >= GOLD_THRESHOLD else supported
-        if all(drawn.document != document for drawn in same_label):
+        if all(other.document != document for other in same_label):
             same_label.append(FewShotExample(document, case.response, same_label is supported))
     half = n // 2
-    drawn = (supported[: n - half], unsupported[:half])
-    if len(drawn[0]) + len(drawn[1]) < n:
+    chosen = (supported[: n - half], unsupported[:half])
+    if len(chosen[0]) + len(chosen[1]) < n:
         raise InputError(
-            f"{n} few-shot examples are wanted; the data has only {len(drawn[0])} supported and {len(drawn[1])} not",
+            f"{n} few-shot examples are wanted; the data has only {len(chosen[0])} supported and {len(chosen[1])} not",
             hint="give more labelled data, or few_shot=FILE",
         )
-    return tuple(drawn[i % 2][i // 2] for i in range(n))
+    return tuple(chosen[i % 2][i // 2] for i in range(n))

@@ -1,6 +1,6 @@
 """Single-prompt judges: one question about the whole response. Baselines for `verify`.
 
-After Chwang et al. 2024, appendix C.1, and George and Stuhlmüller 2023, §2.4. No windows: a response may be backed by
+After CH-Wang et al. 2024, appendix C.1, and George and Stuhlmüller 2023, §2.4. No windows: a response may be backed by
 two windows together and by none alone, so a source that does not fit leaves the response unjudged.
 """
 
@@ -19,7 +19,7 @@ from veridical.core.types import Case, Example, Judgement, Level
 from veridical.detectors.claims.aggregate import aggregate_claims
 from veridical.detectors.claims.citations import statements
 from veridical.detectors.claims.claim_checker import ClaimResult
-from veridical.detectors.claims.claims import align_claims
+from veridical.detectors.claims.claims import align_claims, nothing_to_check
 from veridical.detectors.claims.few_shot import FewShotExample, draw_few_shot, few_shot_option
 from veridical.detectors.claims.llm_checker import chat_messages, explain_quotes, read_cot, read_yes_no
 from veridical.detectors.claims.source_chunks import format_sources
@@ -118,15 +118,23 @@ class Judge:
                 f"{self.name} needs {self.n_few_shot} few-shot examples from labelled data",
                 hint="bench --fit, or few_shot=FILE",
             )
-        problems = [
-            "the response makes no claim"
-            if not has_words(case.response)
-            else None
-            if any(has_words(source.text) for source in case.sources)
-            else "no sources to check against"
-            for case in cases
+        answered = []
+        for example in self.few_shot:
+            word = "Yes" if example.supported else "No"
+            answer = f"{example.reasoning}\nConsistent: {word}" if self.method == "cot" else word
+            answered.append((example.document, example.claim, answer))
+        problems = [nothing_to_check(case) for case in cases]
+        requests = [
+            Request(
+                chat_messages(self.prompts, format_sources(case.sources), answered, response=case.response),
+                max_tokens={"yes_no": 16, "cot": 1024, "list": 4096}[self.method],
+                top_logprobs=10 if self.method == "yes_no" else None,
+                stage="judge",
+                prompt="+".join(p.hash for p in self.prompts),
+            )
+            for case, problem in zip(cases, problems, strict=True)
+            if problem is None
         ]
-        requests = [self._request(case) for case, problem in zip(cases, problems, strict=True) if problem is None]
         replies = iter(self.model.chat(requests) if requests else [])
         provenance = tuple(sorted((f"prompt {p.name}", p.hash) for p in self.prompts))
         judgements = []
@@ -135,28 +143,15 @@ class Judge:
                 judgements.append(Judgement(case.id, self.name, judged=(), notes=(problem,)))
                 continue
             reply = next(replies)
-            judgement = self._listed(case, reply) if self.method == "list" else self._whole(case, reply)
-            judgements.append(replace(judgement, usage=reply.usage, provenance=provenance))
+            judgements.append(replace(self._read(case, reply), usage=reply.usage, provenance=provenance))
         return judgements
 
-    def _request(self, case: Case) -> Request:
-        answered = []
-        for example in self.few_shot:
-            word = "Yes" if example.supported else "No"
-            answer = f"{example.reasoning}\nConsistent: {word}" if self.method == "cot" else word
-            answered.append((example.document, example.claim, answer))
-        return Request(
-            chat_messages(self.prompts, format_sources(case.sources), answered, response=case.response),
-            max_tokens={"yes_no": 16, "cot": 1024, "list": 4096}[self.method],
-            top_logprobs=10 if self.method == "yes_no" else None,
-            stage="judge",
-            prompt="+".join(p.hash for p in self.prompts),
-        )
-
-    def _whole(self, case: Case, reply: Reply | Failure) -> Judgement:
-        """One score for the whole response."""
+    def _read(self, case: Case, reply: Reply | Failure) -> Judgement:
+        """The judgement of the reply: one score for the whole response, or its claims."""
         if isinstance(reply, Failure):
             result = ClaimResult(None, reply.reason)
+        elif self.method == "list":
+            return self._read_list(case, reply)
         elif self.method == "cot":
             result = read_cot(reply, "Consistent", case.response, case.sources)
         else:
@@ -166,15 +161,25 @@ class Judge:
         notes = ("a bare yes or no: the model gave no log-probabilities",) if result.no_logprobs else ()
         return Judgement(case.id, self.name, result.score, notes=notes, reason=result.reason)
 
-    def _listed(self, case: Case, reply: Reply | Failure) -> Judgement:
-        """The claims of the reply on the response; what the reply skips is left unjudged."""
-        entries = reply.reason if isinstance(reply, Failure) else _entries(reply)
-        if isinstance(entries, str):
-            return Judgement(case.id, self.name, judged=(), notes=(f"not judged: {entries}",))
-        claims = align_claims(case.response, [entry["claim"] for entry in entries], statements(case.response))
-        results, rest = [], iter(entries)
-        for claim in claims.claims:  # in the order of the entries, some of which were left out
-            entry = next(entry for entry in rest if entry["claim"] == claim.text)
+    def _read_list(self, case: Case, reply: Reply) -> Judgement:
+        """The claims that the reply lists; what it skips is left unjudged, and one bad entry spoils them all."""
+        document = json_object(reply.text)
+        entries: Any = (document or {}).get("claims")
+        problem = None
+        if document is None:
+            problem = "the reply was cut short" if reply.finish == "length" else "the reply is not one JSON object"
+        elif not isinstance(entries, list) or not entries:
+            problem = "the reply lists no claims"
+        elif not all(
+            isinstance(e, dict) and isinstance(e.get("claim"), str) and has_words(e["claim"]) for e in entries
+        ):
+            problem = "an entry of the reply has no claim"
+        if problem is not None:
+            return Judgement(case.id, self.name, judged=(), notes=(f"not judged: {problem}",))
+        split = align_claims(case.response, [entry["claim"] for entry in entries], statements(case.response))
+        results, remaining = [], iter(entries)
+        for claim in split.claims:  # in the order of the entries, some of which were left out
+            entry = next(entry for entry in remaining if entry["claim"] == claim.text)
             answer, reasoning = entry.get("supported"), entry.get("reasoning")
             supported = answer if isinstance(answer, bool) else yes_no(answer) if isinstance(answer, str) else None
             if supported is None:
@@ -183,17 +188,4 @@ class Judge:
             result = ClaimResult(0.0 if supported else 1.0)
             reasoning = reasoning if isinstance(reasoning, str) else ""
             results.append((claim, explain_quotes(result, reasoning, claim.text, case.sources)))
-        return aggregate_claims(case, self.name, results, unchecked=claims.unchecked, notes=claims.notes)
-
-
-def _entries(reply: Reply) -> list[dict[str, Any]] | str:
-    """The entries of the reply, each with a claim; or why there are none. One bad entry spoils them all."""
-    document = json_object(reply.text)
-    if document is None:
-        return "the reply was cut short" if reply.finish == "length" else "the reply is not one JSON object"
-    entries = document.get("claims")
-    if not isinstance(entries, list) or not entries:
-        return "the reply lists no claims"
-    if not all(isinstance(e, dict) and isinstance(e.get("claim"), str) and has_words(e["claim"]) for e in entries):
-        return "an entry of the reply has no claim"
-    return entries
+        return aggregate_claims(case, self.name, results, split)

@@ -8,7 +8,7 @@ sources; a claim that any chunk supports is supported. A reply that is not plain
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -60,13 +60,14 @@ def chat_messages(
         answered: (document, claim, answer) of each few-shot example.
         text: What fills the second prompt, by the name of its placeholder.
     """
-    head, tail = prompts
+    document_prompt, question_prompt = prompts
     (placeholder,) = text
     messages = []
     for example, claim, answer in answered:
-        asked = f"{fill(head, document=example)}\n\n{fill(tail, **{placeholder: claim})}"
-        messages += [Message("user", asked), Message("assistant", answer)]
-    return (*messages, Message("user", f"{fill(head, document=document)}\n\n{fill(tail, **text)}"))
+        question = f"{fill(document_prompt, document=example)}\n\n{fill(question_prompt, **{placeholder: claim})}"
+        messages += [Message("user", question), Message("assistant", answer)]
+    question = f"{fill(document_prompt, document=document)}\n\n{fill(question_prompt, **text)}"
+    return (*messages, Message("user", question))
 
 
 class LLMChecker:
@@ -144,11 +145,12 @@ class LLMChecker:
                 f"{self.name} needs {self.n_few_shot} few-shot examples from labelled data",
                 hint="bench --fit, or few_shot=FILE",
             )
-        calls = [
-            _Call(indices, text)
-            for indices in self._batches(questions)
-            for text in chunk_sources(questions[indices[0]].sources, self.window)
-        ]
+        calls: list[_Call] = []
+        for _, group in groupby(range(len(questions)), key=lambda i: (questions[i].case_id, questions[i].sources)):
+            same_sources = tuple(group)
+            chunks = chunk_sources(questions[same_sources[0]].sources, self.window)
+            for start in range(0, len(same_sources), self.claims_per_call):
+                calls += [_Call(same_sources[start : start + self.claims_per_call], text) for text in chunks]
         results: list[list[ClaimResult]] = [[] for _ in questions]
         while calls:
             replies = self.model.chat([self._request(call, questions) for call in calls])
@@ -163,14 +165,7 @@ class LLMChecker:
                 for i, answer in zip(call.indices, answers, strict=False):
                     results[i].append(answer)
             calls = again
-        return [_best_chunk(chunks) for chunks in results]
-
-    def _batches(self, questions: Sequence[Question]) -> Iterator[tuple[int, ...]]:
-        """Indices of questions that share a call: of one case, about the same sources, next to each other."""
-        for _, group in groupby(range(len(questions)), key=lambda i: (questions[i].case_id, questions[i].sources)):
-            same = list(group)
-            for start in range(0, len(same), self.claims_per_call):
-                yield tuple(same[start : start + self.claims_per_call])
+        return [_best_chunk(by_chunk) for by_chunk in results]
 
     def _request(self, call: _Call, questions: Sequence[Question]) -> Request:
         if self.claims_per_call > 1:

@@ -33,12 +33,11 @@ def is_name(text: str, span: Span) -> bool:
         return False
     before = text[max(0, span.start - 8) : span.start].rstrip(" \t")
     opens_sentence = before == "" or before[-1] in _BEFORE_A_CAPITAL
-    return not opens_sentence or not _is_common(word.lower())
-
-
-def _is_common(word: str) -> bool:
-    ends_as_adverb = word.endswith("ly")
-    return ends_as_adverb or word in STOP_WORDS or word in _CONNECTIVES or stem(word) in _common_stems()
+    if not opens_sentence:
+        return True
+    lower = word.lower()
+    is_adverb = lower.endswith("ly")
+    return not (is_adverb or lower in STOP_WORDS or lower in _CONNECTIVES or stem(lower) in _common_stems())
 
 
 @cache

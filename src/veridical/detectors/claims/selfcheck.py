@@ -17,7 +17,7 @@ from veridical.core.spec import Spec
 from veridical.core.types import Case, Claim, Judgement, Level, Source, Usage
 from veridical.detectors.claims.aggregate import aggregate_claims
 from veridical.detectors.claims.claim_checker import ClaimChecker, ClaimResult, DetectorChecker, Question
-from veridical.detectors.claims.claims import sentence_claims
+from veridical.detectors.claims.claims import Claims, sentence_claims
 from veridical.detectors.claims.llm_checker import LLMChecker
 from veridical.detectors.claims.source_chunks import format_sources
 from veridical.detectors.overlap.detector import Overlap
@@ -176,11 +176,10 @@ class SelfCheck:
             unreadable = f", {len(results) - len(scores)} unreadable" if len(scores) < len(results) else ""
             reason = f"backed by {len(scores) - sum(scores):.3g} of {len(scores)} other answers{unreadable}"
             shares.append((claim, ClaimResult(sum(scores) / len(scores), reason)))
-        judgement = aggregate_claims(
-            case, self.name, shares, notes=notes, score=lambda scores: sum(scores) / len(scores)
-        )
-        spent = [*(r.usage for r in replies), *(result.usage for _, results in claims for result in results)]
-        return replace(judgement, usage=Usage.total(spent))
+        split = Claims((), notes=tuple(notes))
+        judgement = aggregate_claims(case, self.name, shares, split, score=lambda scores: sum(scores) / len(scores))
+        usages = [*(r.usage for r in replies), *(result.usage for _, results in claims for result in results)]
+        return replace(judgement, usage=Usage.total(usages))
 
 
 def _answers(replies: Sequence[Reply | Failure]) -> list[str]:

@@ -20,7 +20,7 @@ from veridical.core.types import Case, Claim, Example, Judgement, Source, Usage,
 from veridical.detectors.claims.aggregate import aggregate_claims, aggregate_coverage, sentences_to_cover
 from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG, CitationPolicy, ResponseCitations
 from veridical.detectors.claims.claim_checker import ClaimChecker, ClaimResult, DetectorChecker, Question
-from veridical.detectors.claims.claims import Claims, sentence_claims, split_by_model
+from veridical.detectors.claims.claims import Claims, nothing_to_check, sentence_claims, split_by_model
 from veridical.detectors.claims.few_shot import draw_few_shot, few_shot_option
 from veridical.detectors.claims.llm_checker import METHODS, LLMChecker
 from veridical.llm.connection import OPTIONS, Connection
@@ -141,7 +141,7 @@ class Verify:
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement per case; the claims of all cases go to the checker in one call."""
-        problems = [_why_not(case) for case in cases]
+        problems = [nothing_to_check(case) for case in cases]
         to_split = [case for case, problem in zip(cases, problems, strict=True) if problem is None]
         cited = self.citations is not None
         if self.splitter == "model" and self.model is not None:
@@ -160,33 +160,29 @@ class Verify:
 
     def _add_questions(self, plan: _Plan) -> None:
         """Add a question per claim; where citations count, about what it cites, and about each cited source alone."""
-        case, claims = plan.case, plan.split.claims
-        if self.citations is None:
-            questions = (Question(case.id, claim.text, case.sources, strict_values=True) for claim in claims)
-            plan.claims = [_ClaimToCheck(claim, question) for claim, question in zip(claims, questions, strict=True)]
-            return
-        plan.citations = ResponseCitations.of_case(case)
-        for claim in claims:
-            to_check = self._cited_claim(case, claim, plan.citations)
-            plan.claims.append(to_check)
-            links = plan.citations.links(claim)
-            if self.citations.each and to_check.question and len({id for _, id in links}) > 1:
-                for citation, id in links:
-                    alone = replace(to_check.question, sources=(case.source(id),))
-                    plan.single_sources.append((claim, citation, alone))
-
-    def _cited_claim(self, case: Case, claim: Claim, citations: ResponseCitations) -> _ClaimToCheck:
-        """The claim with a question about the sources that it cites; without one where there is nothing to ask."""
-        assert self.citations is not None
-        sources = citations.cited_by(claim)
-        text = claim.text if self.checker.reads_citations else citations.without_citations(claim)
-        if not text:
-            return _ClaimToCheck(claim, None, "nothing is claimed besides a citation")
-        if sources and not any(has_words(source.text) for source in sources):
-            return _ClaimToCheck(claim, None, "the cited sources hold no text")
-        if not sources and self.citations.uncited == "skip":
-            return _ClaimToCheck(claim, None, "no source is cited")
-        return _ClaimToCheck(claim, Question(case.id, text, sources or case.sources, strict_values=True))
+        case = plan.case
+        plan.citations = None if self.citations is None else ResponseCitations.of_case(case)
+        for claim in plan.split.claims:
+            if self.citations is None or plan.citations is None:
+                plan.claims.append(
+                    _ClaimToCheck(claim, Question(case.id, claim.text, case.sources, strict_values=True))
+                )
+                continue
+            sources = plan.citations.cited_by(claim)
+            text = claim.text if self.checker.reads_citations else plan.citations.without_citations(claim)
+            if not text:
+                plan.claims.append(_ClaimToCheck(claim, None, "nothing is claimed besides a citation"))
+            elif sources and not any(has_words(source.text) for source in sources):
+                plan.claims.append(_ClaimToCheck(claim, None, "the cited sources hold no text"))
+            elif not sources and self.citations.uncited == "skip":
+                plan.claims.append(_ClaimToCheck(claim, None, "no source is cited"))
+            else:
+                question = Question(case.id, text, sources or case.sources, strict_values=True)
+                plan.claims.append(_ClaimToCheck(claim, question))
+                if self.citations.each and len(sources) > 1:
+                    for citation, id in plan.citations.links(claim):
+                        alone = replace(question, sources=(case.source(id),))
+                        plan.single_sources.append((claim, citation, alone))
 
     def _judgement(self, plan: _Plan, results: Sequence[ClaimResult]) -> Judgement:
         n_claims = sum(to_check.question is not None for to_check in plan.claims)
@@ -201,11 +197,18 @@ class Verify:
                 result = replace(result, unjudged=(Span(0, len(to_check.claim.text)),))
             claim_results.append((to_check.claim, result))
         citations = self._citation_verdicts(plan, claim_results, results[n_claims : n_claims + n_single])
-        split = plan.split
-        judgement = aggregate_claims(
-            plan.case, self.name, claim_results, other_verdicts=citations, unchecked=split.unchecked, notes=split.notes
-        )
+        judgement = aggregate_claims(plan.case, self.name, claim_results, plan.split, other_verdicts=citations)
         dangling = any(verdict.label == DANGLING for verdict in citations)
+        check_usage = Usage.total(result.usage for result in results)
+        prompts = [prompt("split_claims")] if plan.split.usage else []
+        if isinstance(self.checker, LLMChecker) and check_usage:
+            prompts += self.checker.prompts
+        provenance = sorted({(f"prompt {p.name}", p.hash) for p in prompts})
+        for stage, u in (("check", check_usage), ("split", plan.split.usage)):
+            if prompts and u:
+                provenance.append(
+                    (f"stage {stage}", f"{u.calls} calls, {u.prompt_tokens} + {u.completion_tokens} tokens")
+                )
         return replace(
             judgement,
             hallucination=1.0 if dangling else judgement.hallucination,
@@ -213,8 +216,8 @@ class Verify:
             omissions=coverage.omissions,
             judged_sources=coverage.judged_sources,
             notes=(*judgement.notes, *coverage.notes),
-            usage=Usage.total([split.usage, *(result.usage for result in results)]),
-            provenance=self._provenance(split, results),
+            usage=Usage.total([plan.split.usage, *(result.usage for result in results)]),
+            provenance=tuple(provenance),
         )
 
     def _citation_verdicts(
@@ -238,30 +241,6 @@ class Verify:
                 reason = "the cited source does not back the claim" if result.score == 1.0 else None
                 verdicts.append(Verdict(citation, result.score, WRONG, claim, result.evidence, reason))
         return verdicts
-
-    def _provenance(self, split: Claims, results: Sequence[ClaimResult]) -> tuple[tuple[str, str], ...]:
-        """The hash of each prompt that a model was asked with, and what each stage cost."""
-        stages = {"check": Usage.total(result.usage for result in results), "split": split.usage}
-        prompts = [prompt("split_claims")] if split.usage else []
-        if isinstance(self.checker, LLMChecker) and any(result.usage for result in results):
-            prompts += self.checker.prompts
-        if not prompts:
-            return ()
-        costs = [
-            (f"stage {stage}", f"{u.calls} calls, {u.prompt_tokens} + {u.completion_tokens} tokens")
-            for stage, u in stages.items()
-            if u
-        ]
-        return (*sorted({(f"prompt {p.name}", p.hash) for p in prompts}), *costs)
-
-
-def _why_not(case: Case) -> str | None:
-    """Why nothing can be asked of a case, None where something can."""
-    if not has_words(case.response):
-        return "the response makes no claim"
-    if not case.sources:
-        return "no sources to check against"
-    return None if any(has_words(source.text) for source in case.sources) else "the sources hold no text"
 
 
 @dataclass(frozen=True, slots=True)

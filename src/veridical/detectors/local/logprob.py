@@ -1,7 +1,7 @@
 """How likely a local language model finds the response, given its sources: the length-normalised log-probability.
 
 After Seq-Logprob, the model-uncertainty baseline of CH-Wang et al. 2024, §5.2. The response is not generated but scored
-by forced decoding. It works without sources, too; then it says how likely the text is in itself. With an
+by teacher forcing. It works without sources, too; then it says how likely the text is in itself. With an
 encoder-decoder that was trained to summarise it is what Yuan et al. 2021 call BARTScore.
 """
 
@@ -19,7 +19,7 @@ from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level
-from veridical.detectors.local.forced_decoding import NO_WORDS, DecodedCase, decode_cases, unjudged
+from veridical.detectors.local.forced_decoding import NO_WORDS, decode_cases, unjudged
 from veridical.detectors.local.word_scores import UNITS, word_verdicts
 from veridical.models.artifact import identity
 from veridical.models.encode import default_template
@@ -102,31 +102,30 @@ class Logprob:
             return [unjudged(case, self.name, NO_WORDS) for case in cases]
         model = self._load()
         want = RequestedOutputs(self.score == "logprob", self.score == "entropy", self.score == "rank")
-        decoded = decode_cases(
-            model, cases, want, self.template, max_tokens=self.max_tokens, max_windows=self.max_windows
-        )
+        limits = {"max_tokens": self.max_tokens, "max_windows": self.max_windows}
+        decoded = decode_cases(model, cases, want, self.template, **limits)
         vocabulary = model.model.get_output_embeddings().weight.shape[0]
-        return [self._judgement(case, found, vocabulary) for case, found in zip(cases, decoded, strict=True)]
-
-    def _judgement(self, case: Case, decoded: DecodedCase, vocabulary: int) -> Judgement:
-        if decoded.problems:
-            return unjudged(case, self.name, *decoded.problems)
-        windows, notes = decoded.windows, decoded.notes
-        stacked = np.stack([getattr(result, self.score) for result in decoded.results]).astype(np.float64)
-        # of several windows, for each token the value of the one that supports it best
-        values = np.minimum(stacked.max(0), 0.0) if self.score == "logprob" else stacked.min(0)
-        known = np.array([all(i >= e.scored_from for e in windows) for i in range(len(values))])
-        if not known.any():
-            return unjudged(case, self.name, "nothing comes before the only token of the response", *notes)
-        scores = token_scores(values, self.score, vocabulary)
-        if self.score == "logprob":
-            response_score = -math.expm1(float(values[known].mean()))
-        else:
-            response_score = float(scores[known].mean())
-        verdicts, judged = word_verdicts(case.response, windows[0].spans, scores, unit=self.unit, known=known)
-        if not known.all():
-            notes = (*notes, "nothing comes before the first token of the response: it was not judged")
-        return Judgement(case.id, self.name, response_score, verdicts=verdicts, judged=judged, notes=notes)
+        judgements = []
+        for case, outputs in zip(cases, decoded, strict=True):
+            if outputs.problems:
+                judgements.append(unjudged(case, self.name, *outputs.problems))
+                continue
+            windows, notes = outputs.windows, outputs.notes
+            stacked = np.stack([getattr(result, self.score) for result in outputs.results]).astype(np.float64)
+            # of several windows, for each token the value of the one that supports it best
+            values = np.minimum(stacked.max(0), 0.0) if self.score == "logprob" else stacked.min(0)
+            known = np.array([all(i >= window.scored_from for window in windows) for i in range(len(values))])
+            if not known.any():
+                reason = "nothing comes before the only token of the response"
+                judgements.append(unjudged(case, self.name, reason, *notes))
+                continue
+            scores = token_scores(values, self.score, vocabulary)
+            mean = -math.expm1(values[known].mean()) if self.score == "logprob" else float(scores[known].mean())
+            verdicts, judged = word_verdicts(case.response, windows[0].spans, scores, unit=self.unit, known=known)
+            if not known.all():
+                notes = (*notes, "nothing comes before the first token of the response: it was not judged")
+            judgements.append(Judgement(case.id, self.name, mean, verdicts=verdicts, judged=judged, notes=notes))
+        return judgements
 
 
 def token_scores(values: np.ndarray, score: str, vocabulary: int) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Probes on a local language model's hidden states, offline and while the model is still writing.
 
-CH-Wang et al. 2024. The artifact comes from `veridical train probe`. A response is read by forced decoding, whoever
+CH-Wang et al. 2024. The artifact comes from `veridical train probe`. A response is scored by teacher forcing, whoever
 wrote it; where the base model itself writes it, `attach` monitors its forward passes and `stream` runs them.
 """
 
@@ -18,17 +18,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridical.calibration.calibrators import calibrator
 from veridical.core.detector import DetectorContext, DetectorInfo
 from veridical.core.errors import DataError, InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.spans import Span
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level
-from veridical.detectors.local.forced_decoding import NO_WORDS, DecodedCase, decode_cases, unjudged
+from veridical.detectors.local.forced_decoding import NO_WORDS, decode_cases, unjudged
 from veridical.detectors.local.probe_settings import ProbeSettings
 from veridical.detectors.local.probe_streaming import ProbeSession
 from veridical.detectors.local.word_scores import UNITS, word_verdicts
-from veridical.metrics.calibration import calibrator
 from veridical.models.artifact import DETECTOR, Artifact, check_base, load_artifact
 from veridical.models.load import READERS, LocalModel, load
 from veridical.models.monitor import ProbeMonitor
@@ -85,9 +85,11 @@ def load_heads(artifact: Artifact, settings: ProbeSettings, path: Path) -> dict[
             problem = error.message if isinstance(error, InputError) else f"unexpected tensors {', '.join(tensors)}"
             raise DataError(f"the {objective}-level probes: {problem}", path=path) from None
         if width != artifact.base.width or probes.sublayers[-1] >= 2 * artifact.base.layers:
-            found = f"states of width {width} and sublayer {probes.sublayers[-1]}"
-            known = f"{artifact.base.layers} layers of width {artifact.base.width}"
-            raise DataError(f"the {objective}-level probes need {found}; the base model has {known}", path=path)
+            raise DataError(
+                f"the {objective}-level probes need states of width {width} and sublayer {probes.sublayers[-1]}; "
+                f"the base model has {artifact.base.layers} layers of width {artifact.base.width}",
+                path=path,
+            )
         if not all(np.isfinite(array).all() for array in tensors.values()):
             raise DataError(f"the {objective}-level probes hold numbers that are not finite", path=path)
         heads[objective] = Head(probes, about.threshold, about.calibration)
@@ -134,8 +136,8 @@ class Probe:
         """The detector for `probe:PATH[,model=FOLDER,unit=token,device=…,dtype=…,max_windows=N]`."""
         if spec.accept(_OPTIONS, values=1).value is None:
             raise InputError("probe needs a trained probe", hint="probe:FOLDER, as `veridical train probe` wrote it")
-        given: dict[str, Any] = {**spec.options, "max_windows": spec.whole("max_windows")}
-        probe = cls(spec.values[0], name=str(spec), **given)
+        options: dict[str, Any] = {**spec.options, "max_windows": spec.whole("max_windows")}
+        probe = cls(spec.values[0], name=str(spec), **options)
         if "token" not in probe.heads:
             probe.info = DetectorInfo((Level.RESPONSE,))
         return probe
@@ -218,24 +220,22 @@ class Probe:
             max_tokens=self.settings.max_tokens,
             max_windows=self.max_windows or self.settings.max_windows,
         )
-        return [self._judgement(case, found) for case, found in zip(cases, decoded, strict=True)]
-
-    def _judgement(self, case: Case, decoded: DecodedCase) -> Judgement:
-        if decoded.problems:
-            return unjudged(case, self.name, *decoded.problems)
-        scores = {
-            objective: np.stack([head.score(result.hidden) for result in decoded.results])
-            for objective, head in self.heads.items()
-        }
-        return judgement_of(
-            case,
-            self.name,
-            decoded.windows[0].spans,
-            tokens=scores["token"].min(0) if "token" in scores else None,
-            response=float(scores["response"][:, -1].min()) if "response" in scores else None,
-            unit=self.unit,
-            notes=decoded.notes,
-        )
+        judgements = []
+        for case, outputs in zip(cases, decoded, strict=True):
+            if outputs.problems:
+                judgements.append(unjudged(case, self.name, *outputs.problems))
+                continue
+            scores = {  # (windows, tokens)
+                objective: np.stack([head.score(result.hidden) for result in outputs.results])
+                for objective, head in self.heads.items()
+            }
+            tokens = scores["token"].min(0) if "token" in scores else None
+            response = float(scores["response"][:, -1].min()) if "response" in scores else None
+            spans, notes = outputs.windows[0].spans, outputs.notes
+            judgements.append(
+                judgement_of(case, self.name, spans, tokens=tokens, response=response, unit=self.unit, notes=notes)
+            )
+        return judgements
 
     def stream(self, case: Case, *, unit: str = "token", prompt_ids: Sequence[int] | None = None) -> ProbeSession:
         """Return a session that judges a response to `case` while it is generated; `case.response` is ignored.

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from veridical.calibration.calibrators import calibrator
 from veridical.core.errors import DataError, InputError
-from veridical.metrics.calibration import calibrator
 from veridical.models.probe_heads import KINDS, OBJECTIVES
 from veridical.models.template import TEMPLATES
 
@@ -71,21 +71,17 @@ class ProbeSettings:
             problem = error.errors(include_url=False)[0]
             field = ".".join(str(part) for part in ("settings", *problem["loc"]))
             raise DataError(f"{field}: {problem['msg']}", path=path, hint="copy or train the probe again") from None
-        loaded._check(path)
-        return loaded
 
-    def _check(self, path: Path) -> None:
         def require(valid: bool, field: str, value: object, allowed: str) -> None:
             if not valid:
                 raise DataError(f"settings.{field} is {value!r}", path=path, hint=f"allowed: {allowed}")
 
-        require(self.template in TEMPLATES, "template", self.template, ", ".join(sorted(TEMPLATES)))
-        for name, count in (("max_tokens", self.max_tokens), ("max_windows", self.max_windows)):
+        require(loaded.template in TEMPLATES, "template", loaded.template, ", ".join(sorted(TEMPLATES)))
+        for name, count in (("max_tokens", loaded.max_tokens), ("max_windows", loaded.max_windows)):
             require(count is None or count > 0, name, count, "whole numbers from 1, or null")
-        require(
-            bool(self.heads) and set(self.heads) <= set(OBJECTIVES), "heads", list(self.heads), " and ".join(OBJECTIVES)
-        )
-        for objective, head in self.heads.items():
+        heads = loaded.heads
+        require(bool(heads) and set(heads) <= set(OBJECTIVES), "heads", list(heads), " and ".join(OBJECTIVES))
+        for objective, head in heads.items():
             field, sublayers = f"heads.{objective}", head.sublayers
             require(head.kind in KINDS, f"{field}.kind", head.kind, ", ".join(KINDS))
             ascending = sublayers == sorted(set(sublayers)) and all(s >= 0 for s in sublayers)
@@ -96,3 +92,4 @@ class ProbeSettings:
                 calibrator(head.calibration or {"kind": "platt", "slope": 1.0, "intercept": 0.0})
             except (InputError, TypeError, ValueError):
                 require(False, f"{field}.calibration", head.calibration, "what `train probe --calibrate` writes")
+        return loaded

@@ -40,7 +40,7 @@ class ProbeSession:
         text: The response so far; verdicts are about spans of it.
         scores: By objective, the score of every token processed so far, equal to those of the whole response judged at
             once (to 1e-5 in fp32).
-        notes: What is to be said about the prompt.
+        notes: What to report about the prompt.
     """
 
     def __init__(

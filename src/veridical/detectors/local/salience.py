@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from veridical.core.detector import DetectorContext, DetectorInfo
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
@@ -23,14 +25,12 @@ from veridical.core.spans import Span, complement
 from veridical.core.spec import Spec
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case, Evidence, Judgement, Omission, Source, SourceSpan, Verdict
+from veridical.detectors.local.forced_decoding import unjudged
 from veridical.models.artifact import identity
 from veridical.models.encode import Encoded, default_template, encode
 from veridical.models.gradients import KINDS, salience
 from veridical.models.load import DTYPES, FORCED, LocalModel, load
 from veridical.models.template import get_template
-
-if TYPE_CHECKING:
-    import numpy as np
 
 __all__ = ["AGGREGATES", "MEANS", "Salience"]
 
@@ -56,7 +56,7 @@ class Salience:
     attribution and every source word's contribution is the "max", "sum" or (negative, normalised) "entropy" of its
     column or row of the salience map; `kind` is "input_x_gradient" or "l2". A word's score is 1 - attribution, or as
     omitted 1 - contribution; a response's are 1 - the `mean` ("geometric" or "arithmetic") over its words, and 1 - the
-    least mean of a perspective among the sources with `must_cover` (one without a perspective stands for itself).
+    least mean of a perspective among the sources with `must_cover` (one without a perspective is one of its own).
 
     These are shares of a gradient, not probabilities: fit the threshold on labelled validation data.
     """
@@ -107,12 +107,12 @@ class Salience:
         """The detector for `salience:PATH[,OPTION,…]`, such as "salience:models/reader,sum,template=tldr"."""
         if spec.accept(_OPTIONS, values=4).value is None:
             raise InputError("salience needs a model", hint="salience:FOLDER[,max|sum|entropy,l2,template=NAME,…]")
-        given: dict[str, Any] = {**spec.options, **{name: spec.whole(name) for name in _COUNTS}}
+        options: dict[str, Any] = {**spec.options, **{name: spec.whole(name) for name in _COUNTS}}
         for flag in spec.values[1:]:
-            if flag not in _FLAGS or _FLAGS[flag][0] in given:
+            if flag not in _FLAGS or _FLAGS[flag][0] in options:
                 raise UnknownNameError("option of salience", flag, [*_FLAGS, *(f"{o}=…" for o in _OPTIONS)])
-            given[_FLAGS[flag][0]] = _FLAGS[flag][1]
-        return cls(spec.values[0], name=str(spec), **given)
+            options[_FLAGS[flag][0]] = _FLAGS[flag][1]
+        return cls(spec.values[0], name=str(spec), **options)
 
     def fingerprint(self) -> dict[str, Any]:
         """What its scores depend on: its options and the identity of its model, which this loads."""
@@ -128,8 +128,39 @@ class Salience:
         return [judgement for judgement, _ in self.judge_with_maps(cases)]
 
     def judge_with_maps(self, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
-        """The judgements of `judge`, each with the map that it was made from (None where there is none)."""
-        return [self._judge(case) for case in cases]
+        """The judgements of `judge`, each with its map (None where there is none)."""
+        results: list[tuple[Judgement, SalienceMap | None]] = []
+        for case in cases:
+            try:
+                word_map = self._read(case)
+            except CannotJudgeError as error:
+                results.append((unjudged(case, self.name, str(error)), None))
+                continue
+            omission, omissions, notes = self._coverage(case, word_map)
+            judgement = Judgement(
+                case.id,
+                self.name,
+                omission=omission,
+                omissions=omissions,
+                notes=(*word_map.notes, *notes),
+                judged_sources=word_map.judged_sources(case),
+            )
+            known = np.flatnonzero(word_map.judged).tolist()
+            if not known:
+                results.append((replace(judgement, judged=()), None))
+                continue
+            unsound = [span for span, sound in zip(word_map.targets, word_map.judged, strict=True) if not sound]
+            judgement = replace(
+                judgement,
+                hallucination=_score(self._mean(word_map.attribution[known])),
+                verdicts=tuple(
+                    Verdict(word_map.targets[j], _score(word_map.attribution[j]), evidence=word_map.evidence(j))
+                    for j in known
+                ),
+                judged=tuple(complement(unsound, len(case.response))) if unsound else None,
+            )
+            results.append((judgement, word_map.map(case)))
+        return results
 
     def map(self, case: Case) -> SalienceMap:
         """The map of source words by response words that `judge` scores; `CannotJudgeError` if there is none."""
@@ -137,29 +168,6 @@ class Salience:
             return self._read(case).map(case)
         except CannotJudgeError as error:
             raise CannotJudgeError(f"case {case.id!r}: {error}", hint="there is no salience map to show") from None
-
-    def _judge(self, case: Case) -> tuple[Judgement, SalienceMap | None]:
-        try:
-            word_map = self._read(case)
-        except CannotJudgeError as error:
-            return Judgement(case.id, self.name, judged=(), notes=(str(error),)), None
-        omission, omissions, notes = self._coverage(case, word_map)
-        notes = (*word_map.notes, *notes)
-        judged_sources = word_map.judged_sources(case)
-        known = [j for j, judged in enumerate(word_map.judged) if judged]
-        if not known:
-            unjudged = Judgement(case.id, self.name, None, omission, (), omissions, (), notes)
-            return replace(unjudged, judged_sources=judged_sources), None
-        judged = None
-        if len(known) < len(word_map.targets):
-            unsound = [span for span, sound in zip(word_map.targets, word_map.judged, strict=True) if not sound]
-            judged = tuple(complement(unsound, len(case.response)))
-        verdicts = tuple(
-            Verdict(word_map.targets[j], _score(word_map.attribution[j]), evidence=word_map.evidence(j)) for j in known
-        )
-        score = _score(self._mean(word_map.attribution[known]))
-        judgement = Judgement(case.id, self.name, score, omission, verdicts, omissions, judged, notes)
-        return replace(judgement, judged_sources=judged_sources), word_map.map(case)
 
     def _read(self, case: Case) -> _WordMap:
         """The salience of the case's content words; `CannotJudgeError` saying why if there is none."""
@@ -198,8 +206,6 @@ class Salience:
         notes: Sequence[str],
     ) -> _WordMap:
         """The word-to-word map over all windows: a word is supported if any of them supports it."""
-        import numpy as np
-
         memory = None if self.max_memory_mb is None else self.max_memory_mb * 1_000_000
         gradients = partial(salience, model.model, kind=self.kind, max_memory=memory)
         shape = (sum(map(len, sources.values())), len(targets))
@@ -222,8 +228,6 @@ class Salience:
         return _WordMap(targets, source_words, values, contribution, attribution, seen, judged, unique_notes)
 
     def _mean(self, values: np.ndarray) -> float:
-        import numpy as np
-
         if self.mean == "arithmetic":
             return float(values.mean())
         return float(np.exp(np.log(np.maximum(values, _MIN_SALIENCE)).mean()))
@@ -288,13 +292,11 @@ class _WordMap:
             unseen = [self.sources[i][0] for i in rows if not self.seen[i]]
             if len(unseen) < len(rows) and self.judged.any():
                 spans += [SourceSpan(source.id, span) for span in complement(unseen, len(source.text))]
-        whole = [SourceSpan(source.id, Span(0, len(source.text))) for source in required]
-        return None if spans == whole else tuple(spans)
+        everything = [SourceSpan(source.id, Span(0, len(source.text))) for source in required]
+        return None if spans == everything else tuple(spans)
 
     def evidence(self, column: int) -> tuple[Evidence, ...]:
         """The source words that bear most on a response word; the weight is the share of its salience."""
-        import numpy as np
-
         values = self.values[:, column]
         best = np.argsort(-values, kind="stable")[:_MAX_EVIDENCE]
         weighted = ((self.sources[i], float(min(values[i], 1.0))) for i in best if values[i] > 0.0)
@@ -331,8 +333,6 @@ def _window_map(
 
     `sources` are the content words of each source; rows count them through, in that order.
     """
-    import numpy as np
-
     first_row = dict(zip(sources, accumulate(map(len, sources.values()), initial=0), strict=False))
     token_spans = [(i + window.response_start, span) for i, span in enumerate(window.spans) if span is not None]
     pairs = _overlapping(token_spans, targets)
@@ -351,7 +351,12 @@ def _window_map(
     values = np.zeros((len(rows), len(targets)), dtype=np.float32)
     if not tokens:
         return rows, columns, values
-    shares, sound = _shares(gradients(window.ids, tokens, encoder_ids=window.encoder_ids, notes=notes))
+    shares = np.abs(gradients(window.ids, tokens, encoder_ids=window.encoder_ids, notes=notes).astype(np.float64))
+    peak = shares.max(axis=0, initial=0.0)
+    sound = np.isfinite(peak) & (peak > 0)
+    shares = np.where(sound, shares, 0.0) / np.where(sound, peak, 1.0)  # before squaring, which might underflow
+    shares **= 2
+    shares /= np.where(sound, shares.sum(axis=0), 1.0)  # each column sums to one
     column_of = {token: i for i, token in enumerate(tokens)}
     by_token = np.zeros((len(rows), len(tokens)))
     index = {row: i for i, row in enumerate(rows.tolist())}
@@ -365,22 +370,11 @@ def _window_map(
     return rows, columns, values
 
 
-def _shares(gradients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Squares whose columns sum to one, and which columns are sound (finite, and not all zero)."""
-    import numpy as np
-
-    values = np.abs(gradients.astype(np.float64))
-    peak = values.max(axis=0, initial=0.0)
-    sound = np.isfinite(peak) & (peak > 0)
-    values = np.where(sound, values, 0.0) / np.where(sound, peak, 1.0)  # before squaring, which might underflow
-    values **= 2
-    return values / np.where(sound, values.sum(axis=0), 1.0), sound
-
-
 def _aggregated(values: np.ndarray, how: str) -> np.ndarray:
-    """One number per row: the maximum, the sum, or 1 - the entropy as a share of the highest possible (App. C.1)."""
-    import numpy as np
+    """One number per row: the maximum, the sum, or 1 - the entropy as a share of the highest possible.
 
+    Chang et al. 2024, appendix C.1.
+    """
     if not values.shape[1]:
         return np.zeros(len(values))
     if how == "max":

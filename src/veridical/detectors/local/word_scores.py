@@ -39,7 +39,13 @@ def word_verdicts(
     tokens = sorted(
         (inner, i) for i, span in enumerate(spans) if span is not None and (inner := trimmed(span, text)) is not None
     )
-    units = words(text) if unit == "word" else _token_groups([span for span, _ in tokens])
+    units = words(text) if unit == "word" else []
+    if unit == "token":
+        for span, _ in tokens:
+            if units and units[-1].overlaps(span):
+                units[-1] = Span(units[-1].start, max(units[-1].end, span.end))
+            else:
+                units.append(span)
     verdicts, unjudged = [], []
     first = 0
     for part in units:
@@ -56,14 +62,3 @@ def word_verdicts(
         else:
             unjudged.append(part)
     return tuple(verdicts), tuple(complement(unjudged, len(text))) if unjudged else None
-
-
-def _token_groups(spans: Sequence[Span]) -> list[Span]:
-    """One span per token, or per group of tokens that share characters; `spans` are in order."""
-    groups: list[Span] = []
-    for span in spans:
-        if groups and groups[-1].overlaps(span):
-            groups[-1] = Span(groups[-1].start, max(groups[-1].end, span.end))
-        else:
-            groups.append(span)
-    return groups

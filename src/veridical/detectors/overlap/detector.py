@@ -32,7 +32,7 @@ class Overlap:
     rouge-score package with and without its stemmer, stop words kept).
 
     `hallucination` is 1 - precision over all sources together; `omission` is 1 - the least recall of a perspective
-    among the sources with `must_cover` (one without a perspective stands for itself). Each content word of the
+    among the sources with `must_cover` (one without a perspective is one of its own). Each content word of the
     response gets a verdict, 0 where a source has it and 1 otherwise; each run of left-out words gets an omission of 1.
     """
 
@@ -93,39 +93,48 @@ def precision_recall(response: str, sources: Sequence[str], *, words: str = "con
 
 
 def _judge(case: Case, by: str, response: Profile, profiles: Sequence[Profile]) -> Judgement:
+    """Compare the response with all sources together, and the sources to cover with the response."""
     compounds = [CompoundMatches(response, profile) for profile in profiles]
-    omission, omissions, notes = _coverage(case.sources, response, profiles, compounds)
-    judged_sources = None
-    if notes:  # a source without content words was not judged
-        required = [s for s, profile in zip(case.sources, profiles, strict=True) if s.must_cover and profile.total]
-        judged_sources = tuple(SourceSpan(source.id, Span(0, len(source.text))) for source in required)
-    unjudged = None
-    if not profiles:
-        unjudged = "no sources to compare with"
-    elif not response.total:
-        unjudged = "the response has no content words"
-    elif not any(profile.total for profile in profiles):
-        unjudged = "the sources have no content words"
-    if unjudged:
-        notes = (unjudged, *notes)
-        return Judgement(case.id, by, None, omission, (), omissions, (), notes, judged_sources=judged_sources)
-    precision = clipped_overlap([response], profiles, [match.response_forms for match in compounds])
-    evidence = {form: _evidence(form, case.sources, profiles, compounds) for form in response.types}
+    to_cover: list[tuple[Source, int]] = []
+    omissions: list[Omission] = []
+    notes = []
+    for i, source in enumerate(case.sources):
+        if source.must_cover and profiles[i].total:
+            to_cover.append((source, i))
+            omissions += _omissions(source.id, profiles[i], response, compounds[i].source_forms)
+        elif source.must_cover:
+            notes.append(f"source {source.id!r} has no content words; its coverage was not judged")
+    judged_sources = tuple(SourceSpan(s.id, Span(0, len(s.text))) for s, _ in to_cover) if notes else None
+    recalls = [
+        clipped_overlap([profiles[i] for i in group], [response], [compounds[i].source_forms for i in group])
+        for group in by_perspective(to_cover)
+    ]
+    hallucination: float | None = None
     verdicts = []
-    for match in compiled(response.pattern).finditer(response.text):
-        support = evidence.get(match[0])
-        if support:
-            verdicts.append(Verdict(Span(*match.span()), 0.0, evidence=support))
-        elif support is not None:
-            verdicts.append(Verdict(Span(*match.span()), 1.0, reason="not in any source"))
+    if not profiles:
+        notes.insert(0, "no sources to compare with")
+    elif not response.total:
+        notes.insert(0, "the response has no content words")
+    elif not any(profile.total for profile in profiles):
+        notes.insert(0, "the sources have no content words")
+    else:
+        hallucination = 1.0 - clipped_overlap([response], profiles, [match.response_forms for match in compounds])
+        evidence = {form: _evidence(form, case.sources, profiles, compounds) for form in response.types}
+        for match in compiled(response.pattern).finditer(response.text):
+            support = evidence.get(match[0])
+            if support:
+                verdicts.append(Verdict(Span(*match.span()), 0.0, evidence=support))
+            elif support is not None:
+                verdicts.append(Verdict(Span(*match.span()), 1.0, reason="not in any source"))
     return Judgement(
         case.id,
         by,
-        1.0 - precision,
-        omission,
+        hallucination,
+        1.0 - min(recalls) if recalls else None,
         tuple(verdicts),
-        omissions,
-        notes=notes,
+        tuple(omissions),
+        () if hallucination is None else None,
+        tuple(notes),
         judged_sources=judged_sources,
     )
 
@@ -147,26 +156,6 @@ def _evidence(
         if form in match.joined_forms:
             return (Evidence(source.id, profile.first_span(match.joined_forms[form])),)
     return ()
-
-
-def _coverage(
-    sources: Sequence[Source], response: Profile, profiles: Sequence[Profile], compounds: Sequence[CompoundMatches]
-) -> tuple[float | None, tuple[Omission, ...], tuple[str, ...]]:
-    """1 - the least recall of a perspective, what was left out, and notes on sources that could not be judged."""
-    omissions: list[Omission] = []
-    notes: list[str] = []
-    judged: list[tuple[Source, int]] = []
-    for i, source in enumerate(sources):
-        if source.must_cover and profiles[i].total:
-            judged.append((source, i))
-            omissions += _omissions(source.id, profiles[i], response, compounds[i].source_forms)
-        elif source.must_cover:
-            notes.append(f"source {source.id!r} has no content words; its coverage was not judged")
-    recalls = [
-        clipped_overlap([profiles[i] for i in group], [response], [compounds[i].source_forms for i in group])
-        for group in by_perspective(judged)
-    ]
-    return (1.0 - min(recalls) if recalls else None), tuple(omissions), tuple(notes)
 
 
 def _omissions(source_id: str, source: Profile, response: Profile, matched: set[str]) -> list[Omission]:

@@ -77,10 +77,6 @@ def _content_pattern(folded: str) -> str:
     return rf"{_QUICK}|[^\W_{_UNSPACED}](?:[^\W_{_UNSPACED}]|{mark})*|(?![\W_])[{_UNSPACED}]{mark}*"
 
 
-def _values_pattern(folded: str) -> str:
-    return f"{quantities.PATTERN}|{_content_pattern(folded)}"
-
-
 def _rouge_pattern(folded: str) -> str:
     return "[a-z0-9]*İ|[a-z0-9]+" if "İ" in folded else _ASCII
 
@@ -103,7 +99,13 @@ def _rouge_plain_keys(word: str) -> tuple[str, ...]:
 
 WORDS = {
     "content": Normalization(_fold, _content_pattern, _content_keys, _content_keys),
-    "values": Normalization(_fold, _values_pattern, quantities.keys, quantities.implies, exact=False),
+    "values": Normalization(
+        _fold,
+        lambda folded: f"{quantities.PATTERN}|{_content_pattern(folded)}",
+        quantities.keys,
+        quantities.implies,
+        exact=False,
+    ),
     "rouge": Normalization(_fold_rouge, _rouge_pattern, _rouge_keys, _rouge_keys),
     "rouge-plain": Normalization(_fold_rouge, _rouge_pattern, _rouge_plain_keys, _rouge_plain_keys),
 }
@@ -146,32 +148,27 @@ class Profile:
 
     def first_span(self, form: str) -> Span:
         """The first occurrence of the word `form`."""
-        start = self._search(form)
+        text, start = self.text, -1
+        if self.normalization.exact and (
+            text.isascii() or (self.normalization.fold is _fold and form.isalnum())
+        ):  # plain search is fast, and sure where the neighbours show that it is a whole word
+            rare = None if self.pattern in (_ASCII, _LETTERS) else _rare()
+            start = text.find(form)
+            while start >= 0:
+                around = text[start - 1 : start] + text[start + len(form) : start + len(form) + 1]
+                if rare and rare.search(form + around):
+                    start = -1
+                elif any(map(str.isalnum, around)):
+                    start = text.find(form, start + 1)
+                else:
+                    break
         if start < 0:
             if self._first_starts is None:
                 self._first_starts = {}
-                for match in compiled(self.pattern).finditer(self.text):
+                for match in compiled(self.pattern).finditer(text):
                     self._first_starts.setdefault(match[0], match.start())
             start = self._first_starts[form]
         return Span(start, start + len(form))
-
-    def _search(self, form: str) -> int:
-        """The first start of `form` by plain search, where its neighbours show that it is a whole word; else -1."""
-        text = self.text
-        if not self.normalization.exact or not (
-            text.isascii() or (self.normalization.fold is _fold and form.isalnum())
-        ):
-            return -1
-        rare = None if self.pattern in (_ASCII, _LETTERS) else _rare()
-        at = text.find(form)
-        while at >= 0:
-            around = text[at - 1 : at] + text[at + len(form) : at + len(form) + 1]
-            if rare and rare.search(form + around):
-                return -1
-            if not any(map(str.isalnum, around)):
-                break
-            at = text.find(form, at + 1)
-        return at
 
     def matching_key(self, form: str) -> str | None:
         """The key by which this text has the word `form` of another text, or None."""

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 from veridical.core.stopwords import STOP_WORDS
@@ -124,7 +124,7 @@ _DAY = r"(?:3[01]|[12][0-9]|0?[1-9])(?:st|nd|rd|th)?(?![0-9]|[.:/][0-9])" + _END
 _MODAL = rf"(?!(?<=may){_SP}(?:be|have|not|also|well|still|yet){_END})"  # "3 may have died" is no date
 _AMPM = rf"(?:[ap]m{_END}|[ap]\.{_SP}?m\.?{_END})"
 
-# In the order in which they are tried; the first that fits a place is the value there.
+# In the order in which they are tried; the first that matches is the value.
 _FORMS = {
     "iso": r"(?P<y>[12][0-9]{3})[-/](?P<m>0[1-9]|1[0-2])[-/](?P<d>3[01]|[12][0-9]|0[1-9])(?![0-9])",
     "day_month": rf"(?P<d>{_DAY}){_SP}(?:of{_SP})?(?P<m>{_MONTH}){_MODAL}(?:,?{_SP}(?P<y>{_YEAR}))?",
@@ -139,7 +139,7 @@ _FORMS = {
     "ordinal_word": rf"(?:(?P<tens>{_TY})-)?(?P<word>{_any(_ORDINAL)}){_END}",
     "quantity": rf"(?P<n>{_NUMBER})(?:{_SP}|-)?(?P<unit>{_UNIT})",
     "number": rf"(?P<n>{_NUMBER}){_END}",
-    "digits": r"[0-9]+(?:[.,:/'’–-][0-9]+)*[a-z0-9]*",  # what no form above reads is compared as it stands
+    "digits": r"[0-9]+(?:[.,:/'’–-][0-9]+)*[a-z0-9]*",  # what no form above matches is compared as it is written
     "acronym": rf"[a-z]\.(?:[a-z]\.)+(?:[a-z]{_END})?|[a-z](?:\.[a-z])+{_END}",
 }
 
@@ -175,25 +175,31 @@ def is_value(word: str) -> bool:
 def _read(word: str) -> Value:
     if word in STOP_WORDS:
         return (), ()
-    for name, form in _forms() if not word.isalpha() or word in _CARDINAL or word in _ORDINAL else ():
-        match = form.fullmatch(word)
-        if match:
-            return _READERS[name](match)
-    key = stem(_plain_letters(word))
-    return (key,), (key,)
+    for form, pattern in _FORMS.items() if not word.isalpha() or word in _CARDINAL or word in _ORDINAL else ():
+        match = _compiled(pattern).fullmatch(word)
+        if match is None:
+            continue
+        if form in ("iso", "day_month", "month_day", "month_year"):
+            return _date(match)
+        if form in ("clock", "hour"):
+            hour, minute, half = int(match["h"]), int(match["min"] or 0), match["half"]
+            as_written = f"t:{hour}:{minute}"
+            if not half:
+                return _one(as_written)
+            key = f"t:{hour % 12 + (12 if half[0] == 'p' else 0)}:{minute}"
+            return _one(key) if key == as_written else _one(key, as_written)
+        if form == "digits":
+            return _one(word.replace("–", "-"))
+        if form == "acronym":
+            return _one(stem(word.replace(".", "")))
+        return _amount(form, match)
+    if not word.isascii():  # "josé" is "jose", "ø" is "o"; marks of other scripts stay
+        decomposed = unicodedata.normalize("NFD", word.translate(_LETTERS))
+        word = unicodedata.normalize("NFC", "".join(c for c in decomposed if not "\u0300" <= c <= "\u036f"))
+    return _one(stem(word))
 
 
-@lru_cache(maxsize=1)
-def _forms() -> list[tuple[str, re.Pattern[str]]]:
-    return [(name, re.compile(form)) for name, form in _FORMS.items()]
-
-
-def _plain_letters(word: str) -> str:
-    """`word` without accents: "josé" as "jose", "ø" as "o"; marks of other scripts stay."""
-    if word.isascii():
-        return word
-    decomposed = unicodedata.normalize("NFD", word.translate(_LETTERS))
-    return unicodedata.normalize("NFC", "".join(c for c in decomposed if not "\u0300" <= c <= "\u036f"))
+_compiled: Callable[[str], re.Pattern[str]] = cache(re.compile)
 
 
 _LETTERS = str.maketrans({"ß": "ss", "ø": "o", "đ": "d", "ð": "d", "ł": "l", "æ": "ae", "œ": "oe", "þ": "th", "ı": "i"})
@@ -220,49 +226,35 @@ def _fraction(text: str) -> Fraction:
     return Fraction(total + part)
 
 
+def _amount(form: str, match: re.Match[str]) -> Value:
+    """The value of a match of a form that holds a number: an amount of something, its place in an order, or a range."""
+    if form == "range":
+        a, b = match["a"].replace(",", ""), match["b"].replace(",", "")
+        if len(a) == 4 and len(b) == 2 and "." not in a + b:
+            b = a[:2] + b  # "2010-15"
+        return _one(f"r:{Fraction(a)}:{Fraction(b)}", f"n:{Fraction(a)}", f"n:{Fraction(b)}")
+    if form == "ordinal_word":
+        return _one(f"o:{_CARDINAL.get(match['tens'] or '', 0) + _ORDINAL[match['word']]}")
+    if form == "ordinal":
+        return _one(f"o:{int(match['n'])}")
+    n = _fraction(match["n"])
+    if form == "money":
+        sign = match["sign"]
+        return _one(f"q:{_MONEY.get(sign, _MONEY.get(sign.rstrip('$'), 'usd'))}:{n}", f"n:{n}")
+    if form == "age":  # "a man, 23," says the same as "a 23-year-old man"
+        return (f"q:month:{12 * n}", f"n:{n}"), (f"q:month:{12 * n}", f"n:{n}")
+    if form == "quantity":
+        meanings = _UNITS[re.sub(r"\s", " ", match["unit"])]
+        amounts = tuple(f"q:{kind}:{n * size}" for kind, size in meanings)
+        if re.search("[0-9]m$", match[0]):  # "5m": five metres, or five million
+            amounts = (f"n:{n * 10**6}", *amounts)
+            return amounts, amounts
+        return amounts, (*amounts, f"n:{n}")
+    return _one(f"n:{n}")
+
+
 def _one(key: str, *implied: str) -> Value:
     return (key,), (key, *implied)
-
-
-def _number(match: re.Match[str]) -> Value:
-    return _one(f"n:{_fraction(match['n'])}")
-
-
-def _quantity(match: re.Match[str]) -> Value:
-    amount = _fraction(match["n"])
-    meanings = _UNITS[re.sub(r"\s", " ", match["unit"])]
-    found = tuple(f"q:{kind}:{amount * size}" for kind, size in meanings)
-    if re.search("[0-9]m$", match[0]):  # "5m": five metres, or five million
-        return (either := (f"n:{amount * 10**6}", *found)), either
-    return found, (*found, f"n:{amount}")
-
-
-def _money(match: re.Match[str]) -> Value:
-    sign = match["sign"]
-    currency = _MONEY.get(sign, _MONEY.get(sign.rstrip("$"), "usd"))
-    amount = _fraction(match["n"])
-    return _one(f"q:{currency}:{amount}", f"n:{amount}")
-
-
-def _age(match: re.Match[str]) -> Value:
-    years = _fraction(match["n"])  # "a man, 23," says the same as "a 23-year-old man"
-    return (found := (f"q:month:{12 * years}", f"n:{years}")), found
-
-
-def _range(match: re.Match[str]) -> Value:
-    a, b = match["a"].replace(",", ""), match["b"].replace(",", "")
-    if len(a) == 4 and len(b) == 2 and "." not in a + b:
-        b = a[:2] + b  # "2010-15"
-    low, high = Fraction(a), Fraction(b)
-    return _one(f"r:{low}:{high}", f"n:{low}", f"n:{high}")
-
-
-def _ordinal(match: re.Match[str]) -> Value:
-    return _one(f"o:{int(match['n'])}")
-
-
-def _ordinal_word(match: re.Match[str]) -> Value:
-    return _one(f"o:{_CARDINAL.get(match['tens'] or '', 0) + _ORDINAL[match['word']]}")
 
 
 def _date(match: re.Match[str]) -> Value:
@@ -278,39 +270,6 @@ def _date(match: re.Match[str]) -> Value:
         if year:
             less.append(f"d:{year}-{month}-{day}")
     return (less[-1],), tuple(less)
-
-
-def _time(match: re.Match[str]) -> Value:
-    hour, minute, half = int(match["h"]), int(match["min"] or 0), match["half"]
-    said = f"t:{hour}:{minute}"
-    if not half:
-        return _one(said)
-    hour = hour % 12 + (12 if half[0] == "p" else 0)
-    key = f"t:{hour}:{minute}"
-    return _one(key) if key == said else _one(key, said)
-
-
-def _as_it_stands(match: re.Match[str]) -> Value:
-    return _one(match[0].replace("–", "-"))
-
-
-def _acronym(match: re.Match[str]) -> Value:
-    return _one(stem(match[0].replace(".", "")))
-
-
-_READERS: dict[str, Callable[[re.Match[str]], Value]] = {
-    **dict.fromkeys(("iso", "day_month", "month_day", "month_year"), _date),
-    **dict.fromkeys(("clock", "hour"), _time),
-    "money": _money,
-    "range": _range,
-    "age": _age,
-    "ordinal": _ordinal,
-    "ordinal_word": _ordinal_word,
-    "quantity": _quantity,
-    "number": _number,
-    "digits": _as_it_stands,
-    "acronym": _acronym,
-}
 
 
 # -------------------------------------------------------------------------------------------- other spellings

@@ -2,7 +2,7 @@
 
 Porter, "An algorithm for suffix stripping", Program 14(3), 1980; the extensions (irregular forms, "-ies" and "-ied" of
 four letters, "-y" after a consonant only, "-alli", "-fulli", "-logi") are those of NLTK's NLTK_EXTENSIONS mode. It is
-written anew, because the base install holds no NLTK; the tests compare the two word by word.
+written here, because the base install holds no NLTK; the tests compare the two word by word.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ def stem(word: str) -> str:
     if len(word) <= 2:
         return word
     if word[-1] == "s":
-        word = _plural(word)
+        if word.endswith("sses") or (word.endswith("ies") and len(word) > 4):
+            word = word[:-2]
+        elif not word.endswith("ss"):
+            word = word[:-1]
     if word[-1] in "dg":
         word = _past(word)
     if word[-1] == "y" and len(word) > 2 and _shape(word)[-2] == "c":
@@ -84,14 +87,24 @@ def stem(word: str) -> str:
     if word.endswith(_ENDS_2):
         word = _step_2(word)
     if word.endswith(_ENDS_3):
-        word = _step_3(word)
+        suffix = next(s for s in _ENDS_3 if word.endswith(s))
+        rest = word.removesuffix(suffix)
+        if _measure(rest) > 0:
+            word = rest + _STEP_3[suffix]
     if word.endswith(_STEP_4):
-        word = _step_4(word)
-    return _final(word)
+        suffix = next(s for s in _STEP_4 if word.endswith(s))
+        rest = word.removesuffix(suffix)
+        if _measure(rest) > 1 and (suffix != "ion" or rest[-1:] in ("s", "t")):
+            word = rest
+    if word[-1:] == "e":
+        measure = _measure(word[:-1])
+        if measure > 1 or (measure == 1 and not _ends_short(word[:-1])):
+            word = word[:-1]
+    return word[:-1] if word.endswith("ll") and _measure(word[:-1]) > 1 else word
 
 
 def _shape(word: str) -> str:
-    """`word` with every vowel as "v" and everything else as "c"; a "y" is a vowel behind a consonant."""
+    """`word` with every vowel as "v" and everything else as "c"; a "y" is a vowel after a consonant."""
     shape = ""
     for letter in word:
         vowel = letter in "aeiou" or (letter == "y" and shape[-1:] == "c")
@@ -108,14 +121,6 @@ def _ends_short(word: str) -> bool:
     """Porter's *o: ends consonant, vowel, consonant other than w, x, y; here also a word of vowel and consonant."""
     shape = _shape(word)
     return shape == "vc" or (shape[-3:] == "cvc" and word[-1] not in "wxy")
-
-
-def _plural(word: str) -> str:
-    if word.endswith("ies"):
-        return word[:-1] if len(word) == 4 else word[:-2]
-    if word.endswith("sses"):
-        return word[:-2]
-    return word if word.endswith("ss") else word[:-1]
 
 
 def _past(word: str) -> str:
@@ -147,28 +152,3 @@ def _step_2(word: str) -> str:
     rest = word[: -len(suffix)]
     counted = word[:-3] if suffix == "logi" else rest  # "-logi" counts its own l
     return rest + _STEP_2[suffix] if _measure(counted) > 0 else word
-
-
-def _step_3(word: str) -> str:
-    suffix = next(s for s in _ENDS_3 if word.endswith(s))
-    rest = word[: -len(suffix)]
-    return rest + _STEP_3[suffix] if _measure(rest) > 0 else word
-
-
-def _step_4(word: str) -> str:
-    suffix = next(s for s in _STEP_4 if word.endswith(s))
-    rest = word[: -len(suffix)]
-    if suffix == "ion" and rest[-1:] not in ("s", "t"):
-        return word
-    return rest if _measure(rest) > 1 else word
-
-
-def _final(word: str) -> str:
-    if word[-1:] == "e":
-        rest = word[:-1]
-        measure = _measure(rest)
-        if measure > 1 or (measure == 1 and not _ends_short(rest)):
-            word = rest
-    if word.endswith("ll") and _measure(word[:-1]) > 1:
-        word = word[:-1]
-    return word

@@ -1,0 +1,42 @@
+"""What `train threshold` fitted, as tables: one per level, figures on validation before and after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from veridical.calibration.calibrated import FittedCalibration
+from veridical.metrics.measure import Measured
+from veridical.report.result_tables import cell
+from veridical.report.tables import Table
+
+__all__ = ["calibration_notes", "calibration_tables"]
+
+_METRICS = ("roc_auc", "ece", "brier", "f1", "precision", "recall")
+_NEARLY_ALL = 0.9
+
+
+def calibration_tables(fitted: FittedCalibration) -> list[Table]:
+    """One table per level: figures on validation with the scores as they were, and cross-fitted."""
+    tables = []
+    for level, fit in fitted.validation.items():
+        lines = [[metric, _cell(fit["before"], metric), _cell(fit["cross_fitted"], metric)] for metric in _METRICS]
+        foot = (
+            f"{fit['items']} items, {fit['share_of_positives']:.0%} positive, of {fit['responses']} responses and "
+            f"{fit['documents']} documents; calibration: {fit['calibration']}; the threshold {fit['threshold']:.4g} "
+            f"flags {fit['share_flagged']:.0%}; before, {fit['before']['threshold']:g} did"
+        )
+        tables.append(Table(level, ["on validation", "before", "cross-fitted"], lines, foot))
+    return tables
+
+
+def _cell(figures: dict[str, Any] | None, metric: str) -> str:
+    return "undefined" if figures is None else cell(Measured(**figures[metric]))
+
+
+def calibration_notes(fitted: FittedCalibration) -> list[str]:
+    """A warning for each level whose threshold flags nearly everything."""
+    return [
+        f"{level}: the threshold flags {fit['share_flagged']:.0%} of all; --criterion balanced_accuracy flags fewer"
+        for level, fit in fitted.validation.items()
+        if fit["share_flagged"] > _NEARLY_ALL
+    ]
