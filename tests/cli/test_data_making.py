@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from veridical.cli import main
-from veridical.core.serialization import decode
+from veridical.core.serialization import decode, encode
+from veridical.core.types import Case, Example, Judgement, Source
 from veridical.datasets import read
 from veridical.datasets.split import split_by_document
 
@@ -58,6 +59,8 @@ def test_corrupt_writes_what_reads_back_and_counts_the_rest(
     [
         (["--method", "attribute"], "did you mean attributes"),
         (["--method", "attributes", "--share", "2"], "the share is 2"),
+        (["--method", "attributes", "--types", "name"], "no error types"),
+        (["--method", "rules", "--types", "nmber"], "did you mean number"),
         (["--method", "attributes", "--split", "dve"], "did you mean dev"),
     ],
 )
@@ -69,6 +72,39 @@ def test_corrupt_refuses_in_one_line(
     (line,) = capsys.readouterr().err.splitlines()
     assert says in line
     assert not out.exists()
+
+
+def test_corrupt_by_rule_uses_responses_and_sentences_of_sources(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (
+        "In May 2019 the city of Oslo opened a bridge of 300 metres. It was the longest one in that region for years."
+    )
+    rows = [
+        Example(Case(f"c{i}", "It has 300 metres.", (Source("a", f"{i}: {text}"),)), Judgement(f"c{i}", "h", 0.0))
+        for i in range(9)
+    ]
+    given = tmp_path / "given.jsonl"
+    given.write_text("".join(encode(row) + "\n" for row in rows), encoding="utf-8")
+    out = tmp_path / "c.jsonl"
+    command = ["data", "corrupt", f"jsonl:{given}", "--method", "rules", "--sentences", "1", "--out", str(out)]
+    assert main([*command, "--types", "number,date,antonym", "--share", "1"]) == 0
+    assert "wrote 18 examples, 18 of them corrupted" in capsys.readouterr().err
+    made = list(read(f"jsonl:{out}"))
+    assert [dict(e.group).get("response") for e in made] == [None] * 9 + ["copied"] * 9
+    assert {v.label for e in made for v in e.gold.verdicts} <= {"number", "date", "antonym"}
+
+
+def test_corrupt_reads_plain_texts_with_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "w"
+    folder.mkdir()
+    (folder / "articles.txt").write_text("\n\n".join(f"It was the longest of {i} rivers there." for i in range(9)))
+    out = tmp_path / "c.jsonl"
+    command = ["data", "corrupt", f"wikipedia:{folder}", "--method", "rules", "--out", str(out)]
+    assert main([*command, "--sentences", "2", "--pairs", "--share", "1"]) == 0
+    assert len(list(read(f"jsonl:{out}"))) == 18
+    assert main(command) == 2
+    assert "has no labels" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 from typer import Argument, Option
 
-from veridical.cli.comma_lists import parse_thresholds
+from veridical.cli.comma_lists import parse_names, parse_thresholds
 from veridical.cli.delivery import plain_console
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import (
@@ -142,9 +142,23 @@ class CorruptionOptions:
     PANEL: ClassVar[str] = "Corruption"
 
     method: Annotated[
-        str, Option(help="attributes (of e2e-like data), knowledge (of the source) or entities (of the response).")
+        str,
+        Option(help="attributes (of e2e-like data), knowledge (of the source), entities or rules (of the response)."),
     ]
-    share: Annotated[float, Option(help="Share of the grounded examples to corrupt (0 to 1).")] = 0.5
+    types: Annotated[
+        str | None,
+        Option(
+            metavar="NAMES",
+            help="Error types for rules, separated by commas: number, date, unit, name, negation, antonym, relation, "
+            "invented. Default: all.",
+        ),
+    ] = None
+    share: Annotated[
+        float, Option(help="Share of the grounded examples to corrupt (0 to 1); the others stay as they are.")
+    ] = 0.5
+    sentences: Annotated[
+        int, Option(help="Also use this many sentences of each source as grounded responses.", min=0)
+    ] = 0
     pairs: Annotated[
         bool, Option("--pairs", help="Write each corrupted example together with its original, and no others.")
     ] = False
@@ -157,18 +171,25 @@ def corrupt_command(data: LabelledData, corruption: CorruptionOptions, options: 
     """Make labelled synthetic errors from grounded examples.
 
     attributes: remove some from the source, or change them. knowledge: change a name, number or time in the source.
-    entities: change one in the response. Every span of the response that is no longer supported is marked; changes
-    that cannot be located are skipped and counted. Both versions of a text stay in the same part of a split.
+    entities: change one in the response. rules: make one error in the response: another number, date, unit or name, a
+    negation put in or taken out, an antonym, the two sides of a verb swapped, or an invented clause. Every span of the
+    response that is no longer supported is marked; changes that cannot be located are skipped and counted. Both
+    versions of a text stay in the same part of a split.
 
     [bold]veridical data corrupt e2e:data/e2e --method attributes --share 1 --pairs --out e2e-pairs.jsonl[/bold]
     [bold]veridical train probe jsonl:e2e-pairs.jsonl --model models/reader --template data-to-text-bare --out p[/bold]
+    [bold]veridical data corrupt wikipedia:data/wikipedia --method rules --sentences 2 --out rules.jsonl[/bold]
     """
     from veridical.corrupt import corrupt
 
-    with options.read(data) as reading:
-        corrupted = corrupt(
-            reading, corruption.method, share=corruption.share, pairs=corruption.pairs, seed=corruption.seed
-        )
+    corrupted = corrupt(
+        _corruptible(data, options, corruption.sentences, corruption.seed),
+        corruption.method,
+        share=corruption.share,
+        pairs=corruption.pairs,
+        seed=corruption.seed,
+        types=None if corruption.types is None else parse_names(corruption.types),
+    )
     _write_examples(out, corrupted.examples)
     write_line(f"wrote {len(corrupted.examples)} examples, {corrupted.changed} of them corrupted, to {out}")
     _write_counts("not used", corrupted.skipped)
@@ -270,6 +291,20 @@ def generate_command(
     before = f" ({len(done)} were there)" if done else ""
     write_line(f"wrote {len(left) - missed.total()} of {len(wanted)} responses to {out}{before}")
     _write_counts("no response", missed)
+
+
+def _corruptible(data: str, options: DataOptions, sentences: int, seed: int) -> list[Example]:
+    """The examples of `data`, then so many sentences of each of its sources; only these where it is plain texts."""
+    from veridical.corrupt.rules import copied_sentences, text_examples
+    from veridical.datasets import load_reader
+
+    name, _, path = data.partition(":")
+    if sentences and Path(path).exists() and hasattr(reader := load_reader(name), "read_texts"):
+        texts = reader.read_texts(Path(path), options.split)
+        return list(copied_sentences(text_examples(texts, name), sentences, seed=seed))
+    with options.read(data) as reading:
+        examples = list(reading)
+    return examples + list(copied_sentences(examples, sentences, seed=seed)) if sentences else examples
 
 
 def _write_examples(out: Path, examples: Iterable[Example]) -> None:

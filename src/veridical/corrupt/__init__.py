@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -36,6 +36,7 @@ WAYS = Registry(
         "attributes": "veridical.corrupt.attributes:Attributes",
         "entities": "veridical.corrupt.entities:Entities",
         "knowledge": "veridical.corrupt.knowledge:Knowledge",
+        "rules": "veridical.corrupt.rules:Rules",
     },
     group="veridical.corrupt",
 )
@@ -51,19 +52,37 @@ class Corrupted:
 
 
 def corrupt(
-    examples: Iterable[Example], how: str, *, share: float = 0.5, pairs: bool = False, seed: int = 0
+    examples: Iterable[Example],
+    how: str,
+    *,
+    share: float = 0.5,
+    pairs: bool = False,
+    seed: int = 0,
+    types: Sequence[str] | None = None,
 ) -> Corrupted:
-    """The grounded ones of `examples`, a `share` of them (drawn one by one) corrupted in the way called `how`.
+    """Corrupt some of the grounded examples and keep the others as they are.
 
-    With `pairs` every corrupted example has its unchanged original before it, and what was not drawn is left out.
     Examples that are already labelled hallucinated, or not labelled, are skipped. Documents stay what they were, so
     that a split by document keeps both versions of a text together.
-    Raises `InputError` for a share outside (0, 1] or if nothing could be corrupted.
+
+    Args:
+        examples: Labelled examples.
+        how: The way to corrupt, a name in `WAYS`.
+        share: The share of the grounded examples that is corrupted, drawn one by one; above 0, at most 1.
+        pairs: Every corrupted example has its unchanged original before it, and what was not drawn is left out.
+        seed: The random seed; an example's draws do not depend on the others.
+        types: The types of error to make, for a way that has several (`rules`); None for all of them.
+
+    Raises:
+        InputError: For a share out of range, types where there are none, or if nothing could be corrupted.
     """
     if not 0.0 < share <= 1.0:
         raise InputError(f"the share is {share:g}", hint="above 0, at most 1")
     given = list(examples)
-    way: Corruptor = WAYS.load(how)(given)
+    make = WAYS.load(how)
+    if types is not None and not hasattr(make, "types"):
+        raise InputError(f"{how!r} has no error types to choose from", hint="leave the types out, or take 'rules'")
+    way: Corruptor = make(given) if types is None else make(given, types=types)
     skipped: Counter[str] = Counter()
     results: list[Example] = []
     changed = 0

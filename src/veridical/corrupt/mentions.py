@@ -13,7 +13,18 @@ from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case, Example
 from veridical.core.vocabulary import MONTHS, WEEKDAYS
 
-__all__ = ["Mention", "Names", "find_mentions", "occurrences", "replaced", "shared_mentions", "substitute_for"]
+__all__ = [
+    "COUNTS",
+    "Mention",
+    "Names",
+    "find_mentions",
+    "numbers_like",
+    "occurrences",
+    "replaced",
+    "shared_mentions",
+    "substitute_for",
+    "written_like",
+]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -27,10 +38,10 @@ class Mention:
 _TRIES = 30
 _MONTHS = [name.capitalize() for name in MONTHS]
 _DAYS = [name.capitalize() for name in WEEKDAYS]
-_COUNTS = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
-_LISTS = (_MONTHS, _DAYS, _COUNTS)
+COUNTS = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+_LISTS = (_MONTHS, _DAYS, COUNTS)
 _NUMBER = re.compile(r"(?<![\w.,'’-])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w)|(?<![\w.,'’-])\d+(?:\.\d+)?(?!\w|[.,–-]\d)")
-_COUNT = re.compile(rf"(?<![\w-])(?:{'|'.join(_COUNTS)})(?![\w-])", re.IGNORECASE)
+_COUNT = re.compile(rf"(?<![\w-])(?:{'|'.join(COUNTS)})(?![\w-])", re.IGNORECASE)
 _TIME = re.compile(rf"(?<!\w)(?:{'|'.join([*_MONTHS, *_DAYS])})(?!\w)")
 _WORD = r"[A-Z][\w]*(?:[-'’][A-Z][\w]*)*"
 _SMALL = re.compile(r"(?<!\w)[a-z]\w*")
@@ -51,19 +62,20 @@ def find_mentions(text: str, *, known: str = "") -> list[Mention]:
     mentions += [Mention(Span(*m.span()), "time") for m in _TIME.finditer(text)]
     taken = {mention.span.start for mention in mentions}
     openers = {sentence.start for sentence in sentences(text)}
-    inside = _inside_sentences(text) | _inside_sentences(known)
+    inside = _inside_sentences(text, openers)
+    if known:
+        inside |= _inside_sentences(known, {sentence.start for sentence in sentences(known)})
     small = {m[0] for t in (text, known) for m in _SMALL.finditer(t)}
     for match in _NAME.finditer(text):
         span = _without_opener(Span(*match.span()), text, openers, inside)
-        if span is None or span.of(text).lower() in small or any(span.start <= start < span.end for start in taken):
+        if span is None or span.of(text).lower() in small or not taken.isdisjoint(range(span.start, span.end)):
             continue
         mentions.append(Mention(span, "name"))
     return sorted(mentions)
 
 
-def _inside_sentences(text: str) -> set[str]:
-    """Capitalised words that occur elsewhere than at the start of a sentence."""
-    openers = {sentence.start for sentence in sentences(text)}
+def _inside_sentences(text: str, openers: set[int]) -> set[str]:
+    """Capitalised words that occur elsewhere than at `openers`, where sentences start."""
     return {m[0] for m in re.finditer(rf"(?<!\w){_WORD}", text) if m.start() not in openers and len(m[0]) > 1}
 
 
@@ -167,13 +179,13 @@ def substitute_for(phrase: str, kind: str, names: Names, texts: Sequence[str], d
     elif listed is not None:
         options = [w.capitalize() if phrase[0].isupper() else w for w in draw.sample(listed, len(listed))]
     else:
-        options = _numbers(phrase, draw)
+        options = numbers_like(phrase, draw)
     low = [text.lower() for text in texts]
     fitting = (o for o in options if not any(o.lower() in text and occurrences(text, o.lower()) for text in low))
     return next(fitting, None)
 
 
-def _numbers(phrase: str, draw: Random) -> list[str]:
+def numbers_like(phrase: str, draw: Random) -> list[str]:
     """Some numbers written like `phrase`, in the order drawn."""
     digits = re.sub(r"\D", "", phrase)
     numbers: list[str] = []
@@ -184,11 +196,11 @@ def _numbers(phrase: str, draw: Random) -> list[str]:
             low = 10 ** (len(digits) - 1) if len(digits) > 1 and digits[0] != "0" else 2
             new = str(draw.randint(low, 10 ** len(digits) - 1)).zfill(len(digits))
         if new != digits:
-            numbers.append(_written_like(phrase, new))
+            numbers.append(written_like(phrase, new))
     return list(dict.fromkeys(numbers))
 
 
-def _written_like(phrase: str, digits: str) -> str:
+def written_like(phrase: str, digits: str) -> str:
     """`phrase` with other digits, its commas and points where they were."""
     left = iter(digits)
     return re.sub(r"\d", lambda _: next(left), phrase)

@@ -13,11 +13,11 @@ from typing import Protocol
 from veridical.core.decide import merge, unjudged
 from veridical.core.detector import Detector
 from veridical.core.judging import judge
+from veridical.core.names import is_name
+from veridical.core.quantities import is_value
 from veridical.core.spans import Span
 from veridical.core.types import Case, Evidence, Judgement, Source, Usage
-from veridical.detectors.claims.names import is_name
 from veridical.detectors.overlap.detector import Overlap
-from veridical.detectors.overlap.quantities import is_value
 
 __all__ = ["ClaimChecker", "ClaimResult", "DetectorChecker", "Question"]
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
+from veridical.core import quantities
 from veridical.core.segment import _UNSPACED, marks
 from veridical.core.spans import Span
+from veridical.core.stemmer import stem
 from veridical.core.stopwords import STOP_WORDS
-from veridical.detectors.overlap import quantities
-from veridical.detectors.overlap.stemmer import stem
 
 __all__ = ["WORDS", "CompoundMatches", "Normalization", "Profile", "clipped_overlap", "compiled"]
 
@@ -43,14 +43,8 @@ class Normalization:
     exact: bool = True
 
 
-def _fold(text: str) -> str:
-    """`text` in lower case with every character at its place ("İ" alone would become two)."""
-    lowered = text.lower()
-    return lowered if len(lowered) == len(text) else text.replace("İ", "i").lower()
-
-
 def _fold_rouge(text: str) -> str:
-    """The same, with "İ" left alone: rouge-score reads it as "i" and a break."""
+    """`text` in lower case, with "İ" left alone: rouge-score reads it as "i" and a break."""
     return "İ".join(part.lower() for part in text.split("İ"))
 
 
@@ -98,9 +92,9 @@ def _rouge_plain_keys(word: str) -> tuple[str, ...]:
 
 
 WORDS = {
-    "content": Normalization(_fold, _content_pattern, _content_keys, _content_keys),
+    "content": Normalization(quantities.fold, _content_pattern, _content_keys, _content_keys),
     "values": Normalization(
-        _fold,
+        quantities.fold,
         lambda folded: f"{quantities.PATTERN}|{_content_pattern(folded)}",
         quantities.keys,
         quantities.implies,
@@ -150,7 +144,7 @@ class Profile:
         """The first occurrence of the word `form`."""
         text, start = self.text, -1
         if self.normalization.exact and (
-            text.isascii() or (self.normalization.fold is _fold and form.isalnum())
+            text.isascii() or (self.normalization.fold is quantities.fold and form.isalnum())
         ):  # plain search is fast, and sure where the neighbours show that it is a whole word
             rare = None if self.pattern in (_ASCII, _LETTERS) else _rare()
             start = text.find(form)

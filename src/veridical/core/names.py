@@ -6,8 +6,8 @@ from functools import cache
 from importlib.resources import files
 
 from veridical.core.spans import Span
+from veridical.core.stemmer import stem
 from veridical.core.stopwords import STOP_WORDS
-from veridical.detectors.overlap.stemmer import stem
 
 __all__ = ["is_name"]
 
@@ -43,5 +43,5 @@ def is_name(text: str, span: Span) -> bool:
 @cache
 def _common_stems() -> frozenset[str]:
     """The stems of the 6,000 most frequent words in small letters of English Wikipedia articles."""
-    text = (files("veridical.detectors.claims") / "common_words.txt").read_text("utf-8")
+    text = (files("veridical.core") / "common_words.txt").read_text("utf-8")
     return frozenset(map(stem, text.split()))

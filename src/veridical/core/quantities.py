@@ -14,11 +14,11 @@ from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import pairwise
 
+from veridical.core.stemmer import stem
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.vocabulary import MONTHS
-from veridical.detectors.overlap.stemmer import stem
 
-__all__ = ["PATTERN", "adjacent_words", "implies", "is_value", "keys", "split_compound"]
+__all__ = ["PATTERN", "adjacent_words", "fold", "implies", "is_value", "keys", "split_compound"]
 
 Value = tuple[tuple[str, ...], tuple[str, ...]]  # the keys of which one must be implied, and what is implied
 
@@ -150,6 +150,12 @@ PATTERN = rf"(?=[0-9$£€¥.−-]|{_OPENING}|[a-z]\.[a-z])(?:{_NAMELESS})"
 
 
 # --------------------------------------------------------------------------------------------------- reading
+
+
+def fold(text: str) -> str:
+    """`text` in lower case with every character at its place ("İ" alone would become two)."""
+    lowered = text.lower()
+    return lowered if len(lowered) == len(text) else text.replace("İ", "i").lower()
 
 
 def keys(word: str) -> tuple[str, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from veridical.core.names import is_name
 from veridical.core.segment import words
-from veridical.detectors.claims.names import is_name
 
 
 @pytest.mark.parametrize(

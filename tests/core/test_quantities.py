@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from veridical.core import quantities as values
 from veridical.core.types import Case, Source
-from veridical.detectors.overlap import quantities as values
 from veridical.detectors.overlap.detector import Overlap
 
 SAME = """

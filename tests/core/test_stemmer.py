@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from veridical.core.stemmer import stem
 from veridical.core.stopwords import STOP_WORDS
-from veridical.detectors.overlap.stemmer import stem
 
 porter = pytest.importorskip("nltk.stem.porter", reason="NLTK is a development dependency")
 
