@@ -27,6 +27,11 @@ def test_twenty_thousand_word_types_as_nltk_stems_them(shared_data: Path, oracle
     assert {w: stem(w) for w in types} == {w: oracle.stem(w) for w in types}
 
 
+@pytest.mark.parametrize("word", ["ies", "ties", "flies", "sses", "ied", "tied"])
+def test_short_words_that_are_little_more_than_an_ending(word: str, oracle) -> None:
+    assert stem(word) == oracle.stem(word)
+
+
 @given(
     st.text("abcdeiglnostuyz", min_size=1, max_size=7),
     st.sampled_from(

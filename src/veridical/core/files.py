@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from veridical.core.errors import DataError, OutputError
 
@@ -28,10 +30,16 @@ _BINARY = {b"%PDF-": "a PDF", b"PK\x03\x04": "a ZIP archive or office document",
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of a file, or of standard input for "-"; `DataError` where it cannot be opened or read."""
+    """The bytes of a file, or of standard input for "-"; `DataError` where it cannot be opened or read.
+
+    A file whose name ends in ".gz" is decompressed as it is read.
+    """
     try:
         if path == STDIN:
             yield sys.stdin.buffer
+        elif path.suffix == ".gz":
+            with gzip.open(path, "rb") as packed:
+                yield cast(BinaryIO, packed)
         else:
             with path.open("rb") as file:
                 yield file
@@ -39,6 +47,8 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
         raise DataError("no such file", path=path, hint="check the path") from None
     except IsADirectoryError:
         raise DataError("a folder, where a file is expected", path=path) from None
+    except (EOFError, zlib.error) as error:
+        raise DataError(f"broken gzip data: {error}", path=path) from None
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", path=path) from None
 

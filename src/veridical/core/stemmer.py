@@ -76,7 +76,7 @@ def stem(word: str) -> str:
     if len(word) <= 2:
         return word
     if word[-1] == "s":
-        if word.endswith("sses") or (word.endswith("ies") and len(word) > 4):
+        if word.endswith("sses") or (word.endswith("ies") and len(word) != 4):
             word = word[:-2]
         elif not word.endswith("ss"):
             word = word[:-1]

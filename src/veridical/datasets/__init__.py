@@ -1,8 +1,9 @@
-"""Readers of labelled data in its publishers' own formats: one file per data set.
+"""Readers of labelled data in its publishers' own formats: one file per data set, or per family of similar sets.
 
-An entry is a module with `INFO` and `read(path, split=None, *, on_bad=None) -> Iterator[Example]`. A row that cannot
-be read raises `DataError` with file and line; where `on_bad` is given it is called with that error instead and the
-row is skipped. Texts are cleaned here, before they become a `Case`, and never after.
+An entry is a module or object with `INFO` and `read(path, split=None, *, on_bad=None) -> Iterator[Example]`. A row that
+cannot be read raises `DataError` with file and line; where `on_bad` is given it is called with that error instead and
+the row is skipped. Rows that are known to be unfit in the published set (`INFO.notes` names them) are left out without
+an error, and handed to `on_bad` as well. Texts are cleaned here, before they become a `Case`, and never after.
 
 A gold that labels the whole response has `hallucination` and no verdict: it does not say where. `judged=()` marks a
 row without any label for the response. A module whose `REMOTE` is true reads more than paths.
@@ -55,7 +56,7 @@ class Info:
 
 
 class Reader(Protocol):
-    """The module of one data set."""
+    """The module of one data set, or an object like it."""
 
     INFO: Info
 
@@ -69,27 +70,51 @@ DATASETS = Registry(
     {
         "aggrefact": "veridical.datasets.aggrefact",
         "argkp": "veridical.datasets.argkp",
+        "bamboo_hallu": "veridical.datasets.entailment:BAMBOO_HALLU",
         "begin": "veridical.datasets.begin",
+        "boolq": "veridical.datasets.entailment:BOOLQ",
+        "breaking_nli": "veridical.datasets.entailment:BREAKING_NLI",
         "bump": "veridical.datasets.bump",
+        "cad_nli": "veridical.datasets.entailment:CAD_NLI",
         "chevrons": "veridical.datasets.chevrons",
+        "condaqa": "veridical.datasets.entailment:CONDAQA",
+        "conjnli": "veridical.datasets.entailment:CONJNLI",
         "conv_fever": "veridical.datasets.conv_fever",
         "e2e": "veridical.datasets.e2e",
         "faithbench": "veridical.datasets.faithbench",
+        "faithdial_audit": "veridical.datasets.entailment:FAITHDIAL_AUDIT",
         "fave": "veridical.datasets.fave",
+        "fever_symmetric": "veridical.datasets.entailment:FEVER_SYMMETRIC",
         "frank": "veridical.datasets.frank",
         "hades": "veridical.datasets.hades",
         "halueval": "veridical.datasets.halueval",
+        "hans_eval": "veridical.datasets.entailment:HANS_EVAL",
+        "help": "veridical.datasets.entailment:HELP",
         "hf": "veridical.datasets.hf",
+        "infotabs": "veridical.datasets.tables:INFOTABS",
         "jsonl": "veridical.datasets.jsonl",
+        "logicnlg": "veridical.datasets.tables:LOGICNLG",
+        "med": "veridical.datasets.entailment:MED",
+        "mnli_dev": "veridical.datasets.entailment:MNLI_DEV",
+        "mnli_olora": "veridical.datasets.entailment:MNLI_OLORA",
         "mu_shroom": "veridical.datasets.mu_shroom",
+        "negation_nli": "veridical.datasets.entailment:NEGATION_NLI",
+        "pawsx_en": "veridical.datasets.entailment:PAWSX_EN",
         "perspectrum": "veridical.datasets.perspectrum",
         "procon": "veridical.datasets.procon",
+        "quintd": "veridical.datasets.quintd",
         "ragtruth": "veridical.datasets.ragtruth",
+        "rotowire_errors": "veridical.datasets.rotowire_errors",
         "shroom_2024": "veridical.datasets.shroom_2024",
+        "snli": "veridical.datasets.entailment:SNLI",
         "summedits": "veridical.datasets.summedits",
+        "tabfact": "veridical.datasets.tables:TABFACT",
+        "taxinli": "veridical.datasets.entailment:TAXINLI",
         "tofueval": "veridical.datasets.tofueval",
+        "vitaminc_sample": "veridical.datasets.entailment:VITAMINC_SAMPLE",
         "wice": "veridical.datasets.wice",
         "wikipedia": "veridical.datasets.wikipedia",
+        "wow_q2": "veridical.datasets.entailment:WOW_Q2",
         "xsum_token": "veridical.datasets.xsum_token",
     },
     group="veridical.datasets",

@@ -8,7 +8,7 @@ from pathlib import Path
 from veridical.core.errors import DataError, UnknownNameError
 from veridical.datasets import Info
 
-__all__ = ["check_split", "one_file", "split_files"]
+__all__ = ["check_split", "found_file", "one_file", "split_files"]
 
 
 def check_split(info: Info, split: str | None) -> None:
@@ -21,21 +21,26 @@ def split_files(info: Info, path: Path, split: str | None, names: Mapping[str, s
     """The files to read, each with its split: `names` gives the file of each split inside the folder `path`.
 
     Without `split` they are all that are there. A `path` that is itself a file is read alone, as the split whose
-    file it is called like (or as `split`, or as the one split there is).
+    file it is called like (or as `split`, or as the one split there is). Any file may be gzipped (NAME.gz).
     """
     check_split(info, split)
     if path.is_file():
-        like = [s for s, name in names.items() if Path(name).name == path.name]
+        like = [s for s, name in names.items() if Path(name).name == path.name.removesuffix(".gz")]
         return [(split or (like[0] if len(like) == 1 else path.stem), path)]
     if not path.exists():
         raise DataError("no such file or folder", path=path, hint="check the path")
     splits = [split] if split is not None else list(names)
-    files = [(s, path / names[s]) for s in splits if (path / names[s]).is_file()]
+    files = [(s, file) for s in splits if (file := found_file(path / names[s]))]
     if not files:
         hint = f"{info.name} expects {', '.join(names[s] for s in splits[:6])} in it"
         what = "any file" if split is None else f"the split {split!r}"
         raise DataError(f"a folder without {what} of {info.name}", path=path, hint=hint)
     return files
+
+
+def found_file(path: Path) -> Path | None:
+    """`path`, or the same name with ".gz" behind it; None where neither is there."""
+    return next((file for file in (path, path.with_name(path.name + ".gz")) if file.is_file()), None)
 
 
 def one_file(info: Info, path: Path, split: str | None, name: str) -> Path:

@@ -12,7 +12,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from veridical.core.types import Example
 
 __all__ = [
     "Row",
+    "UnfitRow",
     "csv_rows",
     "group",
     "json_object",
@@ -32,6 +33,10 @@ __all__ = [
     "read_rows",
     "text_id",
 ]
+
+
+class UnfitRow(DataError):
+    """A row that is a known defect of the published set: it is left out, and only `on_bad` gets the error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +52,14 @@ class Row:
     number: int = 1
     within: str = ""
 
-    def bad(self, message: str, *, hint: str | None = None) -> DataError:
+    def bad(self, message: str, *, hint: str | None = None, kind: type[DataError] = DataError) -> DataError:
         """The error that reports `message` for this row."""
-        return DataError(
-            f"{self.within}: {message}" if self.within else message, path=self.path, line=self.line, hint=hint
-        )
+        where = f"{self.within}: " if self.within else ""
+        return kind(where + message, path=self.path, line=self.line, hint=hint)
+
+    def unfit(self, message: str) -> DataError:
+        """The error that leaves this row out as a known defect of the published set."""
+        return self.bad(message, kind=UnfitRow)
 
     def get(self, key: str) -> Any:
         """The value of a field; `DataError` naming the fields that there are if it is missing."""
@@ -159,7 +167,7 @@ def read_rows(rows: Iterable[Row], make: Callable[[Row], Iterable[Example]], on_
     """The examples that `make` gives for each row, in order; all of a bad row is refused.
 
     Any `InputError` of a row (a span outside its text, two sources with one id) becomes a `DataError` with file and
-    line, and so does an id that was there before.
+    line, and so does an id that was there before. A row that `make` calls unfit is left out.
     """
     seen: dict[str, int] = {}
     for row in rows:
@@ -169,7 +177,8 @@ def read_rows(rows: Iterable[Row], make: Callable[[Row], Iterable[Example]], on_
                 if example.case.id in seen:
                     raise row.bad(f"the id {example.case.id!r} was on line {seen[example.case.id]} already")
         except DataError as error:
-            refuse(error, on_bad)
+            if on_bad is not None or not isinstance(error, UnfitRow):
+                refuse(error, on_bad)
             continue
         except InputError as error:
             refuse(row.bad(error.message, hint=error.hint), on_bad)
@@ -194,10 +203,11 @@ def jsonl_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
         raise DataError("the file is empty", path=path)
 
 
-def json_rows(path: Path, on_bad: OnBad = None, *, key: str | None = None) -> Iterator[Row]:
+def json_rows(path: Path, on_bad: OnBad = None, *, key: str | None = None, names: Sequence[str] = ()) -> Iterator[Row]:
     """The objects of a JSON array, each with the line on which it begins.
 
-    With `key` the file holds one object, and the array is the value of that field.
+    With `key` the file holds one object, and the array is the value of that field. With `names` each item is a list of
+    as many values, and they name its fields.
     """
     text = read_text(path)
     if not text.strip():
@@ -215,6 +225,8 @@ def json_rows(path: Path, on_bad: OnBad = None, *, key: str | None = None) -> It
             value, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
             raise json_error(error, path, getattr(error, "lineno", line)) from None
+        if names and isinstance(value, list) and len(value) == len(names):
+            value = dict(zip(names, value, strict=True))
         yield from _object(path, line, number, value, on_bad, escapes=escapes)
         at = _next(text, end)
         if text[at : at + 1] == ",":
@@ -283,22 +295,40 @@ def _object(path: Path, line: int, number: int, value: object, on_bad: OnBad, *,
         refuse(DataError(f"found {_shown(value)}, not a JSON object", path=path, line=line), on_bad)
 
 
-def csv_rows(path: Path, on_bad: OnBad = None, *, delimiter: str = ",", quoted: bool = True) -> Iterator[Row]:
-    """The rows of a table with a header; `line` is where the row begins (a quoted field may hold line breaks)."""
-    text = read_text(path)
+def csv_rows(
+    path: Path,
+    on_bad: OnBad = None,
+    *,
+    delimiter: str = ",",
+    quoted: bool = True,
+    names: Sequence[str] = (),
+    encoding: str = "utf-8",
+) -> Iterator[Row]:
+    """The rows of a table; `line` is where the row begins (a quoted field may hold line breaks).
+
+    Args:
+        path: The file.
+        on_bad: Gets the error of each row with too few or too many fields.
+        delimiter: What stands between two fields.
+        quoted: Whether a field may stand in double quotes.
+        names: The names of the fields of a table without a header.
+        encoding: The encoding of the file.
+    """
+    text = read_text(path, encoding=encoding)
     if not text.strip():
         raise DataError("the file is empty", path=path)
     number = 0
-    header: list[str] | None = None
+    header = list(names)
     for line, cells in _cells(text, path, delimiter, quoted):
-        if header is None:
+        if not header:
             header = cells
             continue
         number += 1
         if len(cells) == len(header):
             yield Row(path, line, dict(zip(header, cells, strict=True)), number)
         else:
-            refuse(DataError(f"{len(cells)} fields, where the header has {len(header)}", path=path, line=line), on_bad)
+            expected = f"{len(header)} are expected" if names else f"the header has {len(header)}"
+            refuse(DataError(f"{len(cells)} fields, where {expected}", path=path, line=line), on_bad)
     if number == 0:
         raise DataError("a header without any row", path=path)
 
