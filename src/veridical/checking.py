@@ -104,7 +104,12 @@ def check_cases_with_maps(
     fail_over: float | None = None,
 ) -> Iterator[tuple[Checked, tuple[SalienceMap | None, ...]]]:
     """The same with the salience map of each judgement, None where its detector makes none."""
-    loaded = _load(detectors)
+    from veridical.detectors import load_detector
+
+    given = list(detectors) if isinstance(detectors, Sequence) and not isinstance(detectors, str) else [detectors]
+    if not given:
+        raise InputError("no detector is named", hint=f"the default is {DEFAULT_DETECTOR!r}")
+    loaded = [load_detector(d) if isinstance(d, str) else d for d in given]
     if fail_over is not None and not 0.0 <= fail_over < 1.0:
         raise InputError(f"fail_over is {fail_over}", hint="it lies from 0 to below 1")
     if threshold is not None:
@@ -125,12 +130,3 @@ def _run(
             judgements, maps = zip(*pairs, strict=True)
             decisions = tuple(decide(case, *pair) for pair in zip(judgements, thresholds, strict=True))
             yield Checked(case, judgements, decisions, overall(case, judgements, decisions, fail_over)), maps
-
-
-def _load(detectors: str | Detector | Sequence[str | Detector]) -> list[Detector]:
-    from veridical.detectors import load_detector
-
-    given = list(detectors) if isinstance(detectors, Sequence) and not isinstance(detectors, str) else [detectors]
-    if not given:
-        raise InputError("no detector is named", hint=f"the default is {DEFAULT_DETECTOR!r}")
-    return [load_detector(d) if isinstance(d, str) else d for d in given]

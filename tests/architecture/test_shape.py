@@ -18,7 +18,7 @@ MAX_P90_LINES = 30
 MAX_LINES = 80
 MAX_PARAMETERS = 6
 MAX_FUNCTIONS_OVER_PARAMETERS = 20
-MAX_SHARE_USED_ONCE = 0.22  # private functions that are called from one place, of all functions
+MAX_SHARE_USED_ONCE = 0.15  # private functions that are called from one place, of all functions
 MAX_SHARE_OF_A_LAYER = 0.40
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -164,17 +164,17 @@ def _value_options(part: str, kind: str, draw: Random) -> list[str]:
         return [_cased_like(part, word) for word in VALUE_WORDS.get(part.lower(), ())]
     digits = re.sub(r"\D", "", part)
     if not part[-1].isdigit():
-        return [new + _ordinal_suffix(int(new)) for new in numbers_like(digits, draw)]
+        suffixes = {1: "st", 2: "nd", 3: "rd"}
+        return [
+            new + ("th" if int(new) // 10 % 10 == 1 else suffixes.get(int(new) % 10, "th"))
+            for new in numbers_like(digits, draw)
+        ]
     head = digits if "." in part else digits.rstrip("0")
     if not head:
         return []
     rest = digits[len(head) :]
     whole = numbers_like(digits, draw) if len(part) == 4 and 1000 <= int(digits) <= 2100 else []
     return whole or [written_like(part, re.sub(r"\D", "", new) + rest) for new in numbers_like(head, draw)]
-
-
-def _ordinal_suffix(number: int) -> str:
-    return "th" if number // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
 
 
 def _cased_like(old: str, new: str) -> str:

@@ -102,17 +102,19 @@ def copied_sentences(examples: Iterable[Example], count: int, *, seed: int = 0) 
             if source.text in seen:
                 continue
             seen.add(source.text)
-            spans = [s for s in sentences(source.text) if _is_whole(s.of(source.text))]
+            spans = [
+                span
+                for span in sentences(source.text)
+                if (text := span.of(source.text)).endswith((".", "!"))
+                and "\n" not in text
+                and 6 <= len(words(text)) <= 60
+            ]
             draw = random.Random(f"{seed}\0{source.text}")
             for span in sorted(draw.sample(spans, min(count, len(spans)))):
                 id = f"{example.case.id}/{source.id}/{span.start}"
                 case = Case(id, span.of(source.text), example.case.sources)
                 group = tuple(sorted({**dict(example.group), "response": "copied"}.items()))
                 yield Example(case, Judgement(id, "copied", 0.0), example.document, group)
-
-
-def _is_whole(sentence: str) -> bool:
-    return sentence.endswith((".", "!")) and "\n" not in sentence and 6 <= len(words(sentence)) <= 60
 
 
 def _first_word(text: str, mention: Mention) -> Span:

@@ -16,7 +16,6 @@ from veridical.core.types import (
     GOLD_THRESHOLD,
     Example,
     Judgement,
-    Omission,
     Source,
     check_judgement,
     judged_source_spans,
@@ -79,23 +78,18 @@ def source_scores(example: Example, judgement: Judgement) -> tuple[Bools, Floats
     sources = _shared_sources(example, judgement)
     if not sources:
         return None
-    gold, predicted = (
-        np.array(
-            [
-                max((o.score for o in side.omissions if _lies_in(o, source, spans)), default=0.0)
-                for source, spans in sources
-            ]
-        )
-        for side in (example.gold, judgement)
-    )
+    columns = []
+    for side in (example.gold, judgement):
+        highest = np.zeros(len(sources))
+        for i, (source, spans) in enumerate(sources):
+            for omission in side.omissions:  # that shares a character with a span, or is an empty place in one
+                span = omission.span
+                inside = any(span.overlaps(other) or (not len(span) and other.contains(span)) for other in spans)
+                if omission.source_id == source.id and inside:
+                    highest[i] = max(highest[i], omission.score)
+        columns.append(highest)
+    gold, predicted = columns
     return gold >= GOLD_THRESHOLD, predicted
-
-
-def _lies_in(omission: Omission, source: Source, spans: list[Span]) -> bool:
-    """Whether the omission is of this source and shares a character with (or is an empty place in) one of `spans`."""
-    span = omission.span
-    shared = (span.overlaps(other) or (not len(span) and other.contains(span)) for other in spans)
-    return omission.source_id == source.id and any(shared)
 
 
 def source_words(

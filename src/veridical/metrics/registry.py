@@ -54,11 +54,6 @@ def _of_characters(add: Callable[[Characters, float], Floats | None]) -> Project
 
 
 @_of_characters
-def _characters(aligned: Characters, threshold: float) -> Floats:
-    return _counts(aligned.gold_mask(), aligned.predicted_mask(threshold))
-
-
-@_of_characters
 def _tokens(aligned: Characters, threshold: float) -> Floats | None:
     units = aligned.judged_units(white_space_tokens(aligned.text))
     gold, score = aligned.unit_scores(units)
@@ -80,16 +75,6 @@ def _character_scores(aligned: Characters, _: float) -> Floats:
 def _partial_tokens(aligned: Characters, threshold: float) -> Floats:
     units = aligned.judged_units(white_space_tokens(aligned.text))
     return spans.coverage_rows(*aligned.spans(threshold), units)
-
-
-@_of_characters
-def _partial_characters(aligned: Characters, threshold: float) -> Floats:
-    return spans.coverage_rows(*aligned.spans(threshold))
-
-
-@_of_characters
-def _overlap(aligned: Characters, threshold: float) -> Floats:
-    return spans.overlap_rows(*aligned.spans(threshold))
 
 
 @_of_characters
@@ -185,7 +170,12 @@ _CHANG, _LIU, _CHWANG = "Chang et al. 2024, §5.1", "Liu et al. 2022, §5", "CH-
 _response = partial(Metric, level="response", project=_decision)
 _probability = partial(Metric, level="response", project=_score, needs_threshold=False)
 _token = partial(Metric, level="token", project=_tokens, source="Zhou et al. 2021")
-_character = partial(Metric, level="character", project=_characters, source="Zhou et al. 2021, by character")
+_character = partial(
+    Metric,
+    level="character",
+    project=_of_characters(lambda aligned, at: _counts(aligned.gold_mask(), aligned.predicted_mask(at))),
+    source="Zhou et al. 2021, by character",
+)
 _of_spans = partial(Metric, level="span")
 
 
@@ -346,7 +336,7 @@ _TABLE = [
         "f1_sp_char",
         definition="F1-Sp: partial credit by characters; mean over spans",
         source=_CHWANG,
-        project=_partial_characters,
+        project=_of_characters(lambda aligned, at: spans.coverage_rows(*aligned.spans(at))),
         statistic=_F1_SP,
     ),
     _of_spans(
@@ -360,7 +350,7 @@ _TABLE = [
         "span_overlap_f1",
         definition="F1 of spans that share a character with the other side",
         source="Breck et al. 2007",
-        project=_overlap,
+        project=_of_characters(lambda aligned, at: spans.overlap_rows(*aligned.spans(at))),
         statistic=_F1_SP,
     ),
     _of_spans(

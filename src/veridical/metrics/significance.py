@@ -131,15 +131,14 @@ def hanley_mcneil(labels: ArrayLike, scores_a: ArrayLike, scores_b: ArrayLike) -
     areas = roc_auc(gold, a), roc_auc(gold, b)
     within = [_pearson(a[side], b[side]) for side in (gold, ~gold)]
     r = area_correlation(sum(within) / 2, sum(areas) / 2)
-    errors = [_standard_error(area, int(gold.sum()), int((~gold).sum())) for area in areas]
+    positives, negatives = int(gold.sum()), int((~gold).sum())
+    errors = []  # of each area by itself
+    for area in areas:
+        q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
+        spread = area * (1 - area) + (positives - 1) * (q1 - area**2) + (negatives - 1) * (q2 - area**2)
+        errors.append(sqrt(max(spread, 0.0) / (positives * negatives)))
     variance = errors[0] ** 2 + errors[1] ** 2 - 2 * r * errors[0] * errors[1]
     return _tested(areas, r, variance)
-
-
-def _standard_error(area: float, positives: int, negatives: int) -> float:
-    q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
-    spread = area * (1 - area) + (positives - 1) * (q1 - area**2) + (negatives - 1) * (q2 - area**2)
-    return sqrt(max(spread, 0.0) / (positives * negatives))
 
 
 def area_correlation(rating: float, area: float) -> float:

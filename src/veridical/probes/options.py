@@ -59,10 +59,6 @@ class ProbeOptions:
         return {"linear": 1, "pooling": 2}.get(self.kind, self.hidden)
 
 
-def _silent(line: str) -> None:
-    pass
-
-
 @dataclass(frozen=True, slots=True)
 class ProbeConfig:
     """What training and all analyses have in common.
@@ -94,7 +90,7 @@ class ProbeConfig:
     store_dtype: str = "auto"
     memory: int = 2 << 30
     device: str = "cpu"
-    progress: Callable[[str], None] = field(default=_silent, compare=False)
+    progress: Callable[[str], None] = field(default=lambda line: None, compare=False)
 
     def __post_init__(self) -> None:
         for objective in self.objectives or ():

@@ -70,7 +70,15 @@ def print_revisions(results: Iterable[Revised], console: Console) -> None:
             text.append(page.encodable(before + words + after if signs else words), "" if page.plain else colour)
         page.line(text, indent=4)
         for n, edit in enumerate(edits[:MANY], 1):
-            page.line(f"{n}. ", *_change(result.case.response, edit), indent=4)
+            gone, new = (
+                visible(shorten(words, 240)) for words in (edit.span.of(result.case.response), edit.replacement)
+            )
+            change: list[str | tuple[str, str]] = [(f"“{gone}”", "red"), " becomes ", (f"“{new}”", "green")]
+            if not new:
+                change = ["leave out ", (f"“{gone}”", "red")]
+            elif not gone:
+                change = ["add ", (f"“{new}”", "green")]
+            page.line(f"{n}. ", *change, indent=4)
             page.line((visible(shorten(edit.because, LONG_PIECE)), "dim"), indent=7)
         if len(edits) > MANY:
             page.line(f"… and {len(edits) - MANY} more edits", indent=4)
@@ -80,15 +88,6 @@ def print_revisions(results: Iterable[Revised], console: Console) -> None:
 
 
 _SIGNS = {"gone": ("[-", "-]", "red strike"), "new": ("{+", "+}", "green"), "kept": ("", "", "")}
-
-
-def _change(text: str, edit: Edit) -> list[str | tuple[str, str]]:
-    gone, new = (visible(shorten(words, 240)) for words in (edit.span.of(text), edit.replacement))
-    if not new:
-        return ["leave out ", (f"“{gone}”", "red")]
-    if not gone:
-        return ["add ", (f"“{new}”", "green")]
-    return [(f"“{gone}”", "red"), " becomes ", (f"“{new}”", "green")]
 
 
 def _scores(result: Revised) -> str:
