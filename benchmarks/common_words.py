@@ -20,10 +20,12 @@ def main(folder: str) -> None:
     counts: Counter[str] = Counter()
     for path in sorted(Path(folder).glob("*.txt")):
         counts.update(WITHIN_A_SENTENCE.findall(path.read_text("utf-8", "replace")))
+    if len(counts) < WORDS:
+        sys.exit(f"{len(counts)} words are in the .txt files of {folder}; {WORDS} or more are needed")
     ranked = sorted(counts, key=lambda word: (-counts[word], word))[:WORDS]
     OUT.write_text("\n".join(sorted(ranked)) + "\n", "utf-8")
     print(f"{len(ranked)} words, each at least {counts[ranked[-1]]} times in {sum(counts.values())}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1] if sys.argv[1:] else ".")
