@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from veridical.core import registry, spans
-from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.errors import UnknownNameError
 from veridical.core.registry import Registry
 
 TABLE = {"span": "veridical.core.spans:Span", "spans": "veridical.core.spans", "broken": "veridical.core.nowhere:X"}
@@ -53,16 +53,6 @@ def test_nothing_is_imported_before_it_is_asked_for(names: Registry) -> None:
 def test_an_unknown_name_offers_the_near_ones_plugins_included(names: Registry) -> None:
     with pytest.raises(UnknownNameError, match=r"unknown thing 'plugn'.*did you mean plugin.*known: broken, plugin"):
         names.load("plugn")
-
-
-def test_a_spec_is_a_name_and_an_argument(names: Registry) -> None:
-    assert names.resolve("span") == (spans.Span, None)
-    assert names.resolve("span:a:b") == (spans.Span, "a:b")
-    assert names.resolve(" span : a ") == (spans.Span, " a ")
-    with pytest.raises(InputError, match="thing 'span:' ends in a colon"):
-        names.resolve("span:")
-    with pytest.raises(UnknownNameError):
-        names.resolve(":a")
 
 
 def test_the_table_of_the_caller_is_not_shared() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import platform
 import shutil
@@ -19,7 +17,7 @@ from veridical.bench.evaluation import BATCH, Evaluation, evaluate, identity, lo
 from veridical.bench.results import ResultRow, read_rows
 from veridical.bench.settings import Loaded, Settings, load
 from veridical.core.decide import unjudged
-from veridical.core.detector import Detector, Fittable, info_of, thresholds_of
+from veridical.core.detector import Detector, Fittable, digest_of, info_of, thresholds_of
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.files import write_whole
 from veridical.core.serialization import encode
@@ -103,7 +101,7 @@ def _run_id(detector: Detector, data: Loaded, settings: Settings) -> str:
         *(settings.metrics and list(settings.metrics), list(settings.group_by), settings.threshold),
         *(settings.resamples, settings.level, settings.seed, _version("veridical")),
     )
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+    return digest_of(parts)
 
 
 def _groups(examples: Sequence[Example], key: str) -> list[Group]:

@@ -106,7 +106,7 @@ class AnalysisOptions(ProbeTrainingOptions):
 def layers_command(data: LabelledData, model: ModelFolder, options: AnalysisOptions) -> int:
     """F1 of responses and spans for a probe on each sublayer, and the first sublayer that reaches 95% of the peak.
 
-    Beside them: attention and feed-forward sublayers apart, ensembles, and the baseline that flags everything.
+    Also measured: attention and feed-forward sublayers apart, ensembles, and the all-positive baseline.
 
     [bold]veridical analyse layers xsum_token:data/xsum_token --model models/reader --store states --out layers[/bold]
     """

@@ -1,7 +1,6 @@
 """One visible table of names to "module:object" (or "module") per registry, plus one entry-point group for plugins.
 
-An entry is loaded when it is asked for, never before. A spec is `name` or `name:argument` ("probe:runs/cdm"); what
-the argument means is the entry's business.
+An entry is loaded when it is asked for, never before.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.errors import UnknownNameError
 
 __all__ = ["Registry"]
 
@@ -47,15 +46,3 @@ class Registry:
         if name in self._plugins:
             return self._plugins[name].load()
         raise UnknownNameError(self.kind, name, self)
-
-    def resolve(self, spec: str) -> tuple[Any, str | None]:
-        """The object that `spec` names and the argument behind the first colon (None without one).
-
-        >>> Registry("text", {"upper": "veridical.core.errors:InputError"}, group="none").resolve("upper:a:b")[1]
-        'a:b'
-        """
-        name, colon, argument = spec.partition(":")
-        thing = self.load(name.strip())
-        if colon and not argument:
-            raise InputError(f"{self.kind} {spec!r} ends in a colon", hint=f"write {name!r} or '{name}:ARGUMENT'")
-        return thing, argument or None

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from veridical.core.errors import InputError
 from veridical.core.spans import Span
-from veridical.core.types import Case, Evidence, Example, Judgement, Omission, Source, Verdict
+from veridical.core.types import GOLD_THRESHOLD, Case, Evidence, Example, Judgement, Omission, Source, Verdict
 from veridical.corrupt.e2e_slots import VALUES, Slot, Unplaced, meaning, place_slots, says
 
 __all__ = ["Attributes"]
@@ -41,7 +41,7 @@ class Attributes:
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
         """The example with other attributes and its gold, or why it cannot be used."""
-        left_out = {o.source_id for o in example.gold.omissions if o.score >= 0.5}
+        left_out = {o.source_id for o in example.gold.omissions if o.score >= GOLD_THRESHOLD}
         said = [source for source in example.case.sources if source.id not in left_out]
         if len(said) < 2:
             return "fewer than two attributes are said"

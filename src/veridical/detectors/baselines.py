@@ -17,7 +17,7 @@ from veridical.core.detector import DetectorContext, DetectorInfo
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.spec import Spec
-from veridical.core.types import Case, Example, Judgement, Level, Span, Verdict
+from veridical.core.types import GOLD_THRESHOLD, Case, Example, Judgement, Level, Span, Verdict
 
 __all__ = ["Coin", "Length", "Majority"]
 
@@ -106,7 +106,7 @@ class Majority:
     def fit(self, examples: Iterable[Example]) -> Majority:
         """The one that says what most responses of labelled (validation) examples are."""
         golds = [example.gold.hallucination for example in examples]
-        labels = [score >= 0.5 for score in golds if score is not None]
+        labels = [score >= GOLD_THRESHOLD for score in golds if score is not None]
         if not labels:
             raise InputError("no example has a response-level label", hint="majority is fitted on labelled responses")
         return Majority(self.name, float(2 * sum(labels) > len(labels)))

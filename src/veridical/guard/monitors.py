@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from veridical.core.detector import Detector, Streaming
 from veridical.core.errors import InputError
+from veridical.core.judging import judge
 from veridical.core.segment import sentences
 from veridical.core.spans import Span, trimmed
 from veridical.core.types import Case, Verdict
@@ -203,7 +204,7 @@ class SentenceMonitor:
         if not new:
             return []
         before, self._judged = self._judged, new[-1].end
-        (judgement,) = self._detector.judge([replace(self._case, response=generation.text[: self._judged])])
+        (judgement,) = judge(self._detector, [replace(self._case, response=generation.text[: self._judged])])
         if judgement.verdicts or judgement.hallucination is None:
             return [verdict for verdict in judgement.verdicts if verdict.span.end > before]
         return [Verdict(Span(max(new[0].start, before), self._judged), judgement.hallucination)]

@@ -15,7 +15,7 @@ from typing import Any
 
 from veridical.core.errors import MissingExtraError
 
-__all__ = ["COLOURS", "INK", "as_png", "as_svg", "colour_of", "new_axes", "new_figure", "style_of"]
+__all__ = ["COLOURS", "INK", "as_png", "as_svg", "colour_of", "finish_heat_map", "new_axes", "new_figure", "style_of"]
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 INK = "#808080"
@@ -37,6 +37,17 @@ def new_axes(width: float, height: float) -> tuple[Any, Any]:
     axes = figure.subplots()
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
+
+
+def finish_heat_map(figure: Any, axes: Any, image: Any, x_label: str, y_label: str) -> None:
+    """Label the axes of a matrix drawn with `imshow`, take its frame away, and put a colour bar next to it."""
+    axes.set_xlabel(x_label, color=INK)
+    axes.set_ylabel(y_label, color=INK)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    bar = figure.colorbar(image, ax=axes, shrink=0.6)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(colors=INK, labelsize=7)
 
 
 def colour_of(i: int) -> str:

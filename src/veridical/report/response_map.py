@@ -10,7 +10,7 @@ from veridical.core.text import shorten, visible
 from veridical.probes.analysis.response_map import ResponseMap
 from veridical.probes.analysis.sublayer_probes import type_of
 from veridical.report.pages import render, render_page
-from veridical.report.plots import COLOURS, INK, as_png, as_svg, new_axes
+from veridical.report.plots import COLOURS, INK, as_png, as_svg, finish_heat_map, new_axes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -137,13 +137,7 @@ def _heat_map(response_map: ResponseMap, tokens: int) -> Any:
                 axes.add_patch(frame)
     if width < len(response_map.spans):
         axes.set_title(f"the first {width} of {len(response_map.spans)} tokens", fontsize=8, color=INK)
-    axes.set_xlabel("token", color=INK)
-    axes.set_ylabel("sublayer", color=INK)
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    bar = figure.colorbar(image, ax=axes, shrink=0.6)
-    bar.outline.set_visible(False)
-    bar.ax.tick_params(colors=INK, labelsize=7)
+    finish_heat_map(figure, axes, image, "token", "sublayer")
     return figure
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from veridical.core.errors import InputError
 from veridical.core.salience_map import SalienceMap
 from veridical.core.spans import Span
-from veridical.report.plots import COLOURS, INK, as_png, as_svg, new_axes, new_figure
+from veridical.report.plots import COLOURS, INK, as_png, as_svg, finish_heat_map, new_axes, new_figure
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,13 +75,7 @@ def _heat_map(salience: SalienceMap, flagged: Sequence[Span], rows: int, columns
         rows_shown = f"{height} of {len(salience.source_words)} source words"
         columns_shown = f"{width} of {len(salience.response_words)} response words"
         axes.set_title(f"{rows_shown}, {columns_shown}", fontsize=8, color=INK)
-    axes.set_xlabel("response", color=INK)
-    axes.set_ylabel("sources", color=INK)
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    bar = figure.colorbar(image, ax=axes, shrink=0.6)
-    bar.outline.set_visible(False)
-    bar.ax.tick_params(colors=INK, labelsize=7)
+    finish_heat_map(figure, axes, image, "response", "sources")
     return figure
 
 

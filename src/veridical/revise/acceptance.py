@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from veridical.core.decide import decide, omitted, unjudged
 from veridical.core.detector import Detector
 from veridical.core.edits import carry
+from veridical.core.judging import judge
 from veridical.core.segment import words
 from veridical.core.spans import Span, length
 from veridical.core.stopwords import STOP_WORDS
@@ -61,7 +62,7 @@ def accept(candidates: Sequence[Candidate], detector: Detector, thresholds: Thre
         for candidate, statements in zip(candidates, doubtful, strict=True)
         for i, statement in enumerate(statements)
     ]
-    answers = iter(detector.judge(cases) if cases else ())
+    answers = iter(judge(detector, cases))
     results = []
     for statements, problem in zip(doubtful, problems, strict=True):
         judgements = [next(answers) for _ in statements]

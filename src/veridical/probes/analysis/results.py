@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import combinations
@@ -14,6 +12,7 @@ from veridical.bench.compare import Comparison, compare_pair, correct
 from veridical.bench.evaluation import Evaluation
 from veridical.bench.results import ResultRow
 from veridical.bench.run import result_rows
+from veridical.core.detector import digest_of
 from veridical.core.serialization import encode, read_documents
 from veridical.metrics.registry import METRICS
 from veridical.models.artifact import base_of
@@ -154,7 +153,7 @@ class Recorder:
         parts: list[Any] = [self.analysis.name, at, {k: v for k, v in base.items() if k != "name"}]
         parts += [data.hash, data.split, group, {k: v for k, v in trained.items() if k != "seconds"}]
         parts += [config.resamples, config.level]
-        run_id = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+        run_id = digest_of(parts)
         metrics = {name: METRICS[name] for name in METRIC_NAMES[str(at["objective"])]}
         if at["objective"] == "token":
             metrics["f1_sp_model_tokens"] = f1_sp_in_model_tokens(self.dataset.sequences)
