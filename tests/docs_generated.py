@@ -118,13 +118,17 @@ def analyses(name: str, *views: str) -> Callable[[], str]:
     return made
 
 
-def published_probes() -> str:
-    """What the probes paper prints."""
-    from veridical.bench.published import published
-    from veridical.report.result_tables import published_tables
-    from veridical.report.tables import markdown
+def published_figures(name: str) -> Callable[[], str]:
+    """What a paper prints."""
 
-    return markdown(published_tables(published("chwang2024")))
+    def made() -> str:
+        from veridical.bench.published import published
+        from veridical.report.result_tables import published_tables
+        from veridical.report.tables import markdown
+
+        return markdown(published_tables(published(name)))
+
+    return made
 
 
 def probe_comparisons() -> str:
@@ -154,7 +158,8 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "analyses-labels": ("docs/analyses.md", analyses("labels", "ensemble of all", "flag all")),
     "analyses-layers": ("docs/analyses.md", analyses("layers")),
     "analyses-transfer": ("docs/analyses.md", analyses("transfer", "ensemble of all", "flag all")),
-    "published-probes": ("docs/analyses.md", published_probes),
+    "published-probes": ("docs/analyses.md", published_figures("chwang2024")),
+    "published-tokens": ("docs/detectors/features.md", published_figures("liu2022")),
     "comparisons": ("docs/bench.md", comparisons),
     "datasets": ("docs/datasets.md", datasets),
     "results": (
@@ -169,11 +174,25 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
         "docs/bench.md",
         results("models.jsonl", "roc_auc word_roc_auc token_f1 coverage_roc_auc source_word_roc_auc"),
     ),
+    "results-align": (
+        "docs/detectors/align.md",
+        results(
+            "align.jsonl", "word_roc_auc token_f1 f1_sp roc_auc balanced_accuracy coverage_roc_auc source_word_roc_auc"
+        ),
+    ),
     "results-probes": (
         "docs/detectors/probe.md",
         results("probes.jsonl", "f1 f1_sp token_f1 roc_auc word_roc_auc"),
     ),
     "comparisons-probes": ("docs/detectors/probe.md", probe_comparisons),
+    "results-features": (
+        "docs/detectors/features.md",
+        results("features.jsonl", "word_roc_auc token_f1 f1_sp roc_auc f1"),
+    ),
+    "results-features-mu_shroom": (
+        "docs/detectors/features.md",
+        results("features-mu_shroom.jsonl", "mushroom_iou mushroom_cor char_f1 word_roc_auc"),
+    ),
     "results-verify": (
         "docs/detectors/verify.md",
         results("verify.jsonl", "roc_auc balanced_accuracy word_roc_auc token_f1"),

@@ -25,7 +25,7 @@ LAYERS = [
     {"revise", "guard"},
     {"tasks", "checking"},
     {"bench"},
-    {"probes"},
+    {"probes", "training"},
     {"report"},
     {"cli"},
     {"__main__"},

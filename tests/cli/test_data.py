@@ -63,6 +63,19 @@ def test_convert_and_read_back(data: str, tmp_path: Path, capsys: pytest.Capture
     assert "wrote 40 of 40 examples" in capsys.readouterr().err
 
 
+def test_the_scores_of_a_detector_become_labels(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import hashlib
+
+    out = tmp_path / "soft.jsonl"
+    assert main(["data", "label", data, "--detector", "overlap", "--out", str(out)]) == 0
+    assert hashlib.sha256(out.read_bytes()).hexdigest() in capsys.readouterr().err
+    labelled = [decode(line) for line in out.read_text().splitlines()]
+    assert labelled
+    assert {each.gold.by for each in labelled} == {"overlap"}
+    assert {each.case.id for each in labelled} <= {example(i).case.id for i in range(40)}
+    assert main(["data", "label", data, "--detector", "nothing", "--out", str(out)]) == 2
+
+
 def test_bad_rows_are_refused_or_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "d.jsonl"
     path.write_text(encode(example(0)) + "\nbroken\n" + encode(example(1)) + "\n")

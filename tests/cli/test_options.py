@@ -106,7 +106,9 @@ def test_every_command_shows_how_it_is_used(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_says_what_it_does_and_examples_use_real_ones(name: str) -> None:
-    options = {option for command in COMMANDS.values() for p in command.params for option in p.opts}
+    options = {
+        option for command in COMMANDS.values() for p in command.params for option in (*p.opts, *p.secondary_opts)
+    }
     bare = [p.name for p in COMMANDS[name].params if p.name != "help" and not getattr(p, "help", None)]
     assert not bare
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", COMMANDS[name].help)) <= options

@@ -16,7 +16,7 @@ import pytest
 from veridical.core.errors import DataError, InputError
 from veridical.core.serialization import decode, encode
 from veridical.core.types import Example, Verdict
-from veridical.datasets import argkp, fave, load_reader, mu_shroom, perspectrum, read, wikipedia
+from veridical.datasets import argkp, fave, load_reader, mu_shroom, perspectrum, plain, read, wikipedia
 
 FOLDERS = {
     "argkp": ("argkp", 24093),
@@ -323,3 +323,13 @@ def test_sets_without_labels_say_so(shared_data: Path) -> None:
     raw = (shared_data / "wikipedia" / "articles.txt").read_text("utf-8")
     assert texts == [text.strip("\n") for text in re.split(r"\n\s*\n", raw) if text.strip()]
     assert len(texts) == 7731
+
+
+def test_plain_texts(shared_data: Path) -> None:
+    with pytest.raises(InputError, match="no labels"):
+        plain.read(shared_data / "plain")
+    texts = list(plain.read_texts(shared_data / "plain"))
+    assert len(texts) == 108 + 59 + 65 + 3669 + 240
+    gum = (shared_data / "plain" / "gum" / "gum_docs.jsonl").read_text("utf-8").splitlines()
+    assert texts[:108] == [json.loads(line)["text"] for line in gum]
+    assert list(plain.read_texts(shared_data / "plain" / "plain_text" / "inaugural.zip")) == texts[108:167]

@@ -21,8 +21,10 @@ from veridical.detectors import DETECTORS, load_detector
 
 # name -> the specs under which the contract is run; a detector without options needs no entry. MODEL is a tiny language
 # model made for the test; "max_windows" keeps its passes over a source of a megabyte few. SCRIPT is a chat model's
-# replies, FITTED a folder of thresholds for word overlap.
+# replies, FITTED a folder of thresholds for word overlap; FEATURES and READING are classifiers of word features, with
+# sources, and without them on a language model; TOKENS and ONLINE are token classifiers.
 SPECS: dict[str, list[str]] = {
+    "align": ["align:ENCODER,dtype=fp32,idf=yes"],
     "calibrated": ["calibrated:FITTED"],
     "coin": ["coin", "coin:0.3"],
     "logprob": [
@@ -32,10 +34,12 @@ SPECS: dict[str, list[str]] = {
     ],
     "majority": ["majority", "majority:hallucinated"],
     "overlap": ["overlap", "overlap:values", "overlap:rouge", "overlap:rouge-plain"],
+    "features": ["features:FEATURES", "features:READING,dtype=fp32"],
     "judge": [f"judge:{method},model=scripted:SCRIPT" for method in ("yes_no", "cot", "list")],
     "probe": [],  # needs a trained artifact; tests/detectors/test_probe.py makes one
     "salience": ["salience:MODEL,dtype=fp32,max_windows=2", "salience:SUMMARISER,dtype=fp32,max_windows=2"],
     "selfcheck": ["selfcheck:overlap,model=scripted:SCRIPT,samples=2", "selfcheck:yes_no,model=scripted:SCRIPT"],
+    "tokens": ["tokens:TOKENS,dtype=fp32", "tokens:ONLINE,dtype=fp32"],
     "verify": [
         "verify",
         "verify:overlap:values",
@@ -101,13 +105,13 @@ CASES = [
 @pytest.fixture(scope="module", params=ALL)
 def detector(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Detector:
     spec: str = request.param
-    if "MODEL" in spec or "SUMMARISER" in spec:
+    if any(name in spec for name in ("MODEL", "SUMMARISER", "ENCODER")):
         import torch
 
         from veridical.models.testing import tiny
 
         torch.set_num_threads(1)  # tiny matrices only wait for each other
-        for name, architecture in (("MODEL", "llama"), ("SUMMARISER", "t5")):
+        for name, architecture in (("MODEL", "llama"), ("SUMMARISER", "t5"), ("ENCODER", "bert")):
             folder = tmp_path_factory.getbasetemp() / f"tiny-{architecture}"
             if name in spec:
                 spec = spec.replace(name, str(folder if folder.exists() else tiny(architecture, folder)))
@@ -123,6 +127,21 @@ def detector(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         scales = {name: Scale(0.5, Platt(2.0, -1.0)) for name in Level}
         save_calibration(FittedCalibration("overlap", fingerprint_of(load_detector("overlap")), scales), folder)
         spec = spec.replace("FITTED", str(folder))
+    for name, options in (("FEATURES", {}), ("READING", {"sources": False, "context": "left"})):
+        if name in spec:
+            from tests.detectors.feature_examples import trained
+            from veridical.models.load import load
+            from veridical.models.testing import tiny
+            from veridical.training.features import Inputs
+
+            folder = tmp_path_factory.getbasetemp() / f"tiny-{name}"
+            model = load(tiny("llama", folder / "model"), dtype="fp32") if name == "READING" else None
+            spec = spec.replace(name, str(trained(folder / "detector", inputs=Inputs(model=model), **options)))
+    for name, form in (("TOKENS", {"attention": "prefix"}), ("ONLINE", {"architecture": "llama", "lexical": False})):
+        if name in spec:
+            from tests.detectors.token_examples import trained_tokens
+
+            spec = spec.replace(name, str(trained_tokens(tmp_path_factory.getbasetemp() / name.lower(), **form)))
     return load_detector(spec)
 
 

@@ -126,7 +126,7 @@ def test_what_failed_is_not_judged(folder: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_first_token_that_nothing_predicts_is_not_judged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import veridical.models.encode as module
 
-    monkeypatch.setattr(module, "_special_tokens", lambda model: module._SpecialTokens((), ()))
+    monkeypatch.setattr(module, "special_tokens", lambda model: module.SpecialTokens((), ()))
     case = Case("1", "The cat sat.")
     (judgement,) = Logprob(folder, dtype="fp32", template="plain").judge([case])
     check_judgement(case, judgement)

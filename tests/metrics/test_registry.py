@@ -40,6 +40,8 @@ NAMES = [
     "token_precision",
     "token_recall",
     "token_f1",
+    "token_balanced_accuracy",
+    "token_mcc",
     "word_roc_auc",
     "word_ece",
     "word_brier",

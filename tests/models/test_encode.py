@@ -223,7 +223,7 @@ def test_no_token_before_the_response(tiny_model: Get, monkeypatch: pytest.Monke
 
     model = tiny_model("llama")
     assert encode(model, Case("1", "The cat"), "plain")[0].scored_from == 0
-    monkeypatch.setattr(module, "_special_tokens", lambda model: module._SpecialTokens((), ()))
+    monkeypatch.setattr(module, "special_tokens", lambda model: module.SpecialTokens((), ()))
     assert encode(model, Case("1", "The cat"), "plain")[0].scored_from == 1
 
 

@@ -18,7 +18,7 @@ from veridical.models.testing import ARCHITECTURES, ENCODER_DECODERS, ENCODERS
 
 Get = Callable[..., LocalModel]
 ALL = RequestedOutputs(entropy=True, rank=True, sublayers="all")
-HIDDEN = RequestedOutputs(logprobs=False, sublayers="all")
+HIDDEN = RequestedOutputs(logprobs=False, sublayers="all", layers=(0, 2))
 HEAD = RequestedOutputs(entropy=True, rank=True)
 RESPONSES = [
     "The cat sat on the mat.",
@@ -39,7 +39,10 @@ def sequences(model: LocalModel) -> list[Encoded]:
 
 def arrays(result: Result) -> dict[str, np.ndarray]:
     named = {"logprob": result.logprob, "entropy": result.entropy, "rank": result.rank}
-    return {k: v for k, v in (*named.items(), *((str(i), h) for i, h in result.hidden.items())) if v is not None}
+    named |= {f"sublayer {i}": h for i, h in result.hidden.items()} | {
+        f"layer {i}": h for i, h in result.states.items()
+    }
+    return {k: v for k, v in named.items() if v is not None}
 
 
 def assert_same(one: Result, other: Result) -> None:
@@ -153,6 +156,20 @@ def test_hidden_states_are_those_at_the_tokens_themselves(tiny_model: Get) -> No
     first = (states[1] - states[0])[0, e.response_start : e.response_end]
     np.testing.assert_allclose(result.hidden[0] + result.hidden[1], first, atol=1e-4)
     assert list(result.hidden) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("architecture", [*ENCODERS, "llama"])
+def test_states_by_layer_are_those_of_a_bare_forward_pass(tiny_model: Get, architecture: str) -> None:
+    model = tiny_model(architecture)
+    (e,) = encode(model, Case("1", RESPONSES[2], (SOURCE,)), "tldr")
+    with torch.inference_mode():
+        states = model.model(input_ids=torch.tensor([e.ids]), output_hidden_states=True).hidden_states
+    (result,) = Runner(model).run([e], RequestedOutputs(logprobs=False, layers=(0, 1, 2)))
+    for layer, found in result.states.items():
+        np.testing.assert_allclose(found, states[layer][0, e.response_start : e.response_end], atol=1e-4)
+    assert list(result.states) == [0, 1, 2]
+    with pytest.raises(InputError, match=r"has no layer 3 .it has layers 0 to 2"):
+        list(Runner(model).run([e], RequestedOutputs(logprobs=False, layers=(3,))))
 
 
 def test_some_sublayers_in_half_precision(tiny_model: Get) -> None:

@@ -23,7 +23,7 @@ _UsageError: type[Exception] = typer.BadParameter.__base__  # type: ignore[assig
 # each is a module here with a function NAME_command, or an app NAME_app of its own commands
 COMMANDS = (
     *("check", "verify", "revise", "guard", "papers", "salience"),
-    *("detectors", "train", "analyse", "data", "bench", "schema", "version"),
+    *("detectors", "train", "export", "analyse", "data", "bench", "schema", "version"),
 )
 
 app = typer.Typer(
@@ -36,6 +36,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+import_module("veridical.cli.train_tokens")  # a command of `train` in a file of its own
 for _name in COMMANDS:
     _module = import_module(f"veridical.cli.{_name}")
     if hasattr(_module, f"{_name}_app"):

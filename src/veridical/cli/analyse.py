@@ -1,4 +1,4 @@
-"""`veridical analyse`: what probes can detect: by sublayer, error type, data set, model size and context."""
+"""`veridical analyse`: what word features say of labels, and what probes can detect: by sublayer, error type, …"""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import typer
 from typer import Argument, Option
 
 from veridical.cli.comma_lists import parse_counts, parse_names
+from veridical.cli.delivery import plain_console
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import (
     OUTPUT,
+    FeatureInputOptions,
     InputOptions,
     JsonRows,
     LabelledData,
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
 
 analyse_app = typer.Typer(
     no_args_is_help=True,
-    help="Analyse where in a model probes detect hallucinations, which error types they detect, and how well that "
-    "transfers to other data.",
+    help="Analyse what word features say of labels; where in a model probes detect hallucinations, which error types "
+    "they detect, and how well that transfers to other data.",
 )
 
 
@@ -286,6 +288,73 @@ def map_command(
         if out is not None:
             write_whole(out, response_map_file(response_map, out.suffix.lower()))
             write_line(f"wrote {out}")
+    return 0
+
+
+@analyse_app.command("features")
+@option_groups
+def features_command(
+    data: LabelledData,
+    options: FeatureInputOptions,
+    unit: Annotated[
+        str, Option(help="What a label is about: word, phrase (the judged part of each response), or auto.")
+    ] = "auto",
+    features: Annotated[
+        str | None,
+        Option(metavar="LIST", help="Features by name, separated by commas. Default: the paper's, and unsupported."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        Option(
+            metavar="FOLDER",
+            help="Write the analysis (features.json), the correlations and the word types (SVG and PNG) to FOLDER.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, Option("--json", help="Print one JSON document instead of tables.", rich_help_panel=OUTPUT)
+    ] = False,
+) -> int:
+    """Means of word features by label, by part of speech and by entity type, and their correlations (Liu et al. 2022,
+    Tables 1 and 4, Figure 4).
+
+    [bold]veridical analyse features hades:data/hades --split train --no-sources --model models/bert --out hades[/bold]
+    [bold]veridical analyse features xsum_token:data/xsum_token --features unsupported,idf,length[/bold]
+    """
+    from veridical.core.errors import OutputError
+    from veridical.core.files import write_whole
+    from veridical.core.serialization import encode
+    from veridical.datasets import read
+    from veridical.report.feature_report import feature_plots, feature_tables
+    from veridical.report.terminal_tables import print_tables
+    from veridical.training.feature_analysis import analyse_features
+    from veridical.training.features import FeatureOptions, make_extractor
+
+    chosen = FeatureOptions(features=options.features, tagger=options.tagger, unit=unit, seed=options.seed)
+    examples = list(read(data, options.split))
+    analysis = analyse_features(
+        make_extractor(examples, chosen, options.inputs()),
+        examples,
+        data=data.partition(":")[0],
+        unit=unit,
+        features=parse_names(features) or None,
+        command=this_command(),
+    )
+    if out is not None:
+        plots = feature_plots(analysis)
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"cannot write {out}: {error.strerror or error}", hint="choose another --out") from None
+        write_whole(out / "features.json", encode(analysis, indent=1) + "\n")
+        for name, (svg, png) in plots.items():
+            write_whole(out / f"{name}.svg", svg + "\n")
+            write_whole(out / f"{name}.png", png)
+    if as_json:
+        sys.stdout.write(encode(analysis) + "\n")
+    else:
+        console = plain_console()
+        print_tables(feature_tables(analysis, console.width), console)
     return 0
 
 

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from veridical.cli.comma_lists import parse_names, parse_thresholds
 from veridical.cli.delivery import print_dry_run
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import OUTPUT, ChatOptions, DataOptions, JsonRows, Threshold, this_command
+from veridical.cli.options import OUTPUT, ChatOptions, DataOptions, JsonRows, Threshold, this_command, write_line
 from veridical.cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -181,6 +181,86 @@ def compare_command(
         print_tables(comparison_table(comparisons) for comparisons in by_data)
     if out:
         write_whole(out, documents)
+    return 0
+
+
+@bench_app.command("tokens")
+@option_groups
+def tokens_command(
+    data: Annotated[
+        str, Argument(metavar="SET:PATH", help="Data with one labelled phrase per response, such as hades:FOLDER.")
+    ],
+    method: Annotated[
+        list[str],
+        Option(
+            metavar="METHOD",
+            help="What is trained: features:lr or features:svm with options (features:svm,model=FOLDER,tagger=…), or "
+            "any detector, used as it is. Repeatable.",
+        ),
+    ],
+    validation: Annotated[
+        str | None, Option(metavar="SET:PATH", help="Choose on these data. Default: the data's own split, else 10%.")
+    ] = None,
+    test: Annotated[
+        str | None, Option(metavar="SET:PATH", help="Measure on these data. Default: the data's own split, else 20%.")
+    ] = None,
+    setting: Annotated[
+        str,
+        Option(
+            metavar="LIST",
+            help="offline (context on both sides), online (the response ends with the phrase); @N keeps N words "
+            "on each side: offline@5,offline@20,offline.",
+        ),
+    ] = "offline,online",
+    criterion: Annotated[
+        str, Option(help="What thresholds optimise on validation: f1, balanced_accuracy, means or precision@P.")
+    ] = "balanced_accuracy",
+    resamples: Annotated[int, Option(help="Bootstrap samples, drawn by document.", min=10)] = 1000,
+    seed: Annotated[int, Option(help="Random seed of a split by document and of the bootstrap.")] = 0,
+    paper: Annotated[
+        bool,
+        Option("--paper", help="Also print the figures of Liu et al. 2022, Tables 2 and 3.", rich_help_panel=OUTPUT),
+    ] = False,
+    out: Annotated[
+        Path | None, Option(metavar="FILE", help="Also write results to FILE (JSON Lines).", rich_help_panel=OUTPUT)
+    ] = None,
+    as_json: JsonRows = False,
+) -> int:
+    """Train detectors of hallucinated phrases and compare them, offline and online: accuracy, G-Mean, Brier score
+    (BSS), ROC AUC, and precision, recall and F1 of both classes, in percent.
+
+    [bold]veridical bench tokens hades:data/hades --method features:lr --method features:svm[/bold]
+    [bold]veridical bench tokens hades:data/hades --method features:lr,model=models/bert --method majority
+    --paper[/bold]
+    """
+    from veridical.bench.published import published
+    from veridical.core.files import write_whole
+    from veridical.core.serialization import encode
+    from veridical.report.result_tables import phrase_tables, published_tables
+    from veridical.report.terminal_tables import print_tables
+    from veridical.training.token_benchmark import RunOptions, benchmark_rows, read_benchmark
+    from veridical.training.token_methods import load_method
+
+    options = RunOptions(
+        settings=parse_names(setting),
+        criterion=criterion,
+        resamples=resamples,
+        seed=seed,
+        command=this_command(),
+        progress=write_line,
+    )
+    methods = [load_method(spec) for spec in method]
+    parts = read_benchmark(data, validation=validation, test=test, seed=seed)
+    for note in parts.notes:
+        write_line(f"veridical: {note}")
+    rows = list(benchmark_rows(parts, methods, options))
+    documents = "".join(encode(row) + "\n" for row in rows)
+    if out:
+        write_whole(out, documents)
+    if as_json:
+        sys.stdout.write(documents)
+    else:
+        print_tables([*phrase_tables(rows), *(published_tables(published("liu2022")) if paper else ())])
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +12,7 @@ import typer
 from veridical.cli.comma_lists import parse_thresholds
 from veridical.cli.delivery import deliver, print_dry_run
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import DETECTION, ChatOptions, DecisionOptions, InputOptions, OutputOptions
+from veridical.cli.options import DETECTION, OUTPUT, ChatOptions, DecisionOptions, InputOptions, OutputOptions
 
 if TYPE_CHECKING:
     from veridical.core.salience_map import SalienceMap
@@ -37,6 +38,10 @@ def check_command(
     detector: DetectorNames = None,
     decision: DecisionOptions,
     chat: ChatOptions,
+    heat: Annotated[
+        bool,
+        typer.Option("--heat", help="Shade each word by its score, here and in --html.", rich_help_panel=OUTPUT),
+    ] = False,
     output: OutputOptions,
 ) -> int:
     """Check a response against its sources, or every case in a file.
@@ -45,6 +50,7 @@ def check_command(
     [bold]veridical check answer.txt article.pdf --must-cover key-points.txt --html report.html[/bold]
     [bold]veridical check answer.txt --perspective pro=for.txt --perspective con=against.txt[/bold]
     [bold]veridical check cases.jsonl --json --fail-over 0.5 > results.jsonl[/bold]
+    [bold]veridical check answer.txt -d logprob:models/reader --heat[/bold]
     [bold]veridical check answer.txt article.txt -d judge:cot -d verify --model gpt-4o-mini --cache replies.db[/bold]
 
     A line of cases.jsonl: {"response": "…", "sources": ["…", {"text": "…", "must_cover": true}]}.
@@ -52,11 +58,17 @@ def check_command(
     """
     from veridical.checking import DEFAULT_DETECTOR
 
-    return check_with(detector or [DEFAULT_DETECTOR], inputs, decision, chat, output)
+    return check_with(detector or [DEFAULT_DETECTOR], inputs, decision, chat, output, heat=heat)
 
 
 def check_with(
-    specs: Sequence[str], inputs: InputOptions, decision: DecisionOptions, chat: ChatOptions, output: OutputOptions
+    specs: Sequence[str],
+    inputs: InputOptions,
+    decision: DecisionOptions,
+    chat: ChatOptions,
+    output: OutputOptions,
+    *,
+    heat: bool = False,
 ) -> int:
     """Check the cases of `inputs` with the detectors that `specs` name, deliver the results, return the exit code."""
     from veridical.checking import check_cases_with_maps
@@ -81,4 +93,9 @@ def check_with(
                 maps.append(of_case)
             yield checked
 
-    return deliver(results(), output, show=print_report, page=lambda checked: render_html(checked, maps=maps))
+    return deliver(
+        results(),
+        output,
+        show=partial(print_report, heat=heat),
+        page=lambda checked: render_html(checked, maps=maps, heat=heat),
+    )

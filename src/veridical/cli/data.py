@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 from typer import Argument, Option
 
-from veridical.cli.comma_lists import parse_names, parse_thresholds
+from veridical.cli.comma_lists import parse_names, parse_numbers, parse_thresholds
 from veridical.cli.delivery import plain_console
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import (
@@ -28,7 +28,7 @@ from veridical.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from veridical.core.types import Example
 
@@ -56,6 +56,51 @@ def list_command() -> None:
         info = load_reader(name).INFO
         table.add_row(name, info.title, ", ".join(info.levels), info.licence)
     plain_console().print(table)
+
+
+@data_app.command("statistics")
+@option_groups
+def statistics_command(
+    files: Annotated[
+        list[str],
+        Argument(metavar="FILE…", help="Text files, one document each; or a data set as SET:PATH (wikipedia:FOLDER)."),
+    ],
+    out: Annotated[Path, Option(metavar="FILE", help="The file to write (.npz).", rich_help_panel=OUTPUT)],
+    window: Annotated[int, Option(help="How many words apart the two words of a pair are at most.", min=1)] = 5,
+    max_words: Annotated[int, Option(help="Keep this many words: those in most documents.", min=1)] = 50_000,
+    min_pairs: Annotated[int, Option(help="Leave out pairs that occur less often.", min=1)] = 3,
+) -> int:
+    """Count words, and pairs of words near each other, in any texts: for the TF-IDF and PPMI of word features.
+
+    The file holds words and counts, no running text.
+
+    [bold]veridical data statistics wikipedia:data/wikipedia --out words.npz[/bold]
+    [bold]veridical train features xsum_token:data/xsum_token --statistics words.npz --out words[/bold]
+    """
+    from veridical.core.files import read_text
+    from veridical.datasets import DATASETS, read
+    from veridical.datasets.wikipedia import read_texts
+    from veridical.detectors.features.statistics import count_words
+
+    def texts() -> Iterable[str]:
+        for name in files:
+            kind, _, path = name.partition(":")
+            if kind == "wikipedia" and path:
+                yield from read_texts(Path(path))
+            elif path and kind in DATASETS:
+                seen = dict.fromkeys(
+                    text for e in read(name) for text in (e.case.response, *(s.text for s in e.case.sources))
+                )
+                yield from seen
+            else:
+                yield read_text(Path(name))
+
+    counted = count_words(texts(), window=window, max_words=max_words, min_pairs=min_pairs)
+    counted.save(out)
+    write_line(
+        f"wrote {out}: {len(counted.words):,} words and {len(counted.pair_keys):,} pairs of {counted.documents:,} texts"
+    )
+    return 0
 
 
 @data_app.command("show")
@@ -135,6 +180,50 @@ def convert_command(
     write_line(f"wrote {len(chosen)} of {len(examples)} examples to {out}")
 
 
+@data_app.command("label")
+@option_groups
+def label_command(
+    data: LabelledData,
+    detector: Annotated[
+        str, Option(metavar="DETECTOR", help="The detector whose scores become the labels; see: veridical detectors.")
+    ],
+    out: Annotated[Path, Option(metavar="FILE", help="The file to write (JSON Lines); read it as jsonl:FILE.")],
+    options: DataOptions,
+) -> None:
+    """Write data with the scores of a detector as labels, to train another one on them (distillation).
+
+    What the detector could not judge is left out. The scores are targets as they are with `train tokens --soft-labels`.
+
+    [bold]veridical data label wice:data/wice --detector tokens:teacher --out soft.jsonl[/bold]
+    [bold]veridical train tokens jsonl:soft.jsonl --model models/minilm --soft-labels --out student[/bold]
+    """
+    import hashlib
+    from dataclasses import replace
+
+    from veridical.cli.progress import progress_bar
+    from veridical.core.judging import judge
+    from veridical.detectors import load_detector
+
+    with options.read(data) as reading:
+        examples = list(reading)
+    loaded = load_detector(detector)
+    labelled: list[Example] = []
+    with progress_bar() as progress:
+        for at in range(0, len(examples), 64):
+            progress(loaded.name, at, len(examples))
+            batch = examples[at : at + 64]
+            judgements = judge(loaded, [example.case for example in batch])
+            labelled += [
+                replace(example, gold=judgement, annotations=())
+                for example, judgement in zip(batch, judgements, strict=True)
+                if judgement.judged != ()
+            ]
+        progress(loaded.name, len(examples), len(examples))
+    _write_examples(out, labelled)
+    digest = hashlib.sha256(out.read_bytes()).hexdigest()
+    write_line(f"wrote {len(labelled)} of {len(examples)} examples to {out} (SHA-256 {digest})")
+
+
 @dataclass(frozen=True, kw_only=True)
 class CorruptionOptions:
     """How examples are corrupted, and which."""
@@ -150,7 +239,7 @@ class CorruptionOptions:
         Option(
             metavar="NAMES",
             help="Error types for rules, separated by commas: number, date, unit, name, negation, antonym, relation, "
-            "invented. Default: all.",
+            "invented, foreign. Default: all.",
         ),
     ] = None
     share: Annotated[
@@ -159,6 +248,26 @@ class CorruptionOptions:
     sentences: Annotated[
         int, Option(help="Also use this many sentences of each source as grounded responses.", min=0)
     ] = 0
+    excerpts: Annotated[
+        int,
+        Option(
+            help="Also use this many excerpts of each passage of the sources as grounded responses: one to five "
+            "sentences; passages have 40 to 1,500 words.",
+            min=0,
+        ),
+    ] = 0
+    rewrite: Annotated[
+        float,
+        Option(help="Share of the grounded responses to rewrite first so that they mean the same (0 to 1)."),
+    ] = 0.0
+    clutter: Annotated[
+        float,
+        Option(help="Share of the cases whose sources get sentences of other sources around them (0 to 1)."),
+    ] = 0.0
+    errors: Annotated[
+        str,
+        Option(metavar="WEIGHTS", help="For rules: weights of one, two, three … errors per response, such as 6,3,1."),
+    ] = "1"
     pairs: Annotated[
         bool, Option("--pairs", help="Write each corrupted example together with its original, and no others.")
     ] = False
@@ -172,23 +281,37 @@ def corrupt_command(data: LabelledData, corruption: CorruptionOptions, options: 
 
     attributes: remove some from the source, or change them. knowledge: change a name, number or time in the source.
     entities: change one in the response. rules: make one error in the response: another number, date, unit or name, a
-    negation put in or taken out, an antonym, the two sides of a verb swapped, or an invented clause. Every span of the
-    response that is no longer supported is marked; changes that cannot be located are skipped and counted. Both
-    versions of a text stay in the same part of a split.
+    negation put in or taken out, an antonym, the two sides of a relation swapped, an invented clause, a sentence that
+    is foreign to it. Every span of the response that is no longer supported is marked; changes that cannot be located
+    are skipped and counted. Both versions of a text stay in the same part of a split.
+
+    For training, mix in what is no error: --rewrite puts other words, forms of numbers, dates and names, voice and
+    order in place of the response's own and cuts it lightly, in faithful and in corrupted responses alike.
 
     [bold]veridical data corrupt e2e:data/e2e --method attributes --share 1 --pairs --out e2e-pairs.jsonl[/bold]
     [bold]veridical train probe jsonl:e2e-pairs.jsonl --model models/reader --template data-to-text-bare --out p[/bold]
     [bold]veridical data corrupt wikipedia:data/wikipedia --method rules --sentences 2 --out rules.jsonl[/bold]
+    [bold]veridical data corrupt plain:texts --method rules --excerpts 3 --rewrite 0.5 --errors 6,3 --out t.jsonl[/bold]
     """
-    from veridical.corrupt import corrupt
+    from functools import partial
 
+    from veridical.core.errors import InputError
+    from veridical.corrupt import Corruptor, corrupt
+    from veridical.corrupt.rules import Rules
+
+    how: str | Callable[..., Corruptor] = corruption.method
+    types = None if corruption.types is None else parse_names(corruption.types)
+    if corruption.method == "rules":
+        how = partial(Rules, types=types, errors=parse_numbers(corruption.errors, "--errors"))
+    elif corruption.errors != "1":
+        raise InputError("--errors is for --method rules", hint="leave it out")
     corrupted = corrupt(
-        _corruptible(data, options, corruption.sentences, corruption.seed),
-        corruption.method,
+        _corruptible(data, options, corruption),
+        how,
         share=corruption.share,
         pairs=corruption.pairs,
         seed=corruption.seed,
-        types=None if corruption.types is None else parse_names(corruption.types),
+        types=None if corruption.method == "rules" else types,
     )
     _write_examples(out, corrupted.examples)
     write_line(f"wrote {len(corrupted.examples)} examples, {corrupted.changed} of them corrupted, to {out}")
@@ -293,18 +416,35 @@ def generate_command(
     _write_counts("no response", missed)
 
 
-def _corruptible(data: str, options: DataOptions, sentences: int, seed: int) -> list[Example]:
-    """The examples of `data`, then so many sentences of each of its sources; only these where it is plain texts."""
+def _corruptible(data: str, options: DataOptions, corruption: CorruptionOptions) -> list[Example]:
+    """The examples of `data`, then sentences and excerpts of their sources; only these where it is plain texts."""
+    from veridical.corrupt.error_types import plain_sentences
+    from veridical.corrupt.rewrites import rewritten
     from veridical.corrupt.rules import copied_sentences, text_examples
+    from veridical.corrupt.streams import Recipe, cluttered, excerpts
     from veridical.datasets import load_reader
 
     name, _, path = data.partition(":")
-    if sentences and Path(path).exists() and hasattr(reader := load_reader(name), "read_texts"):
-        texts = reader.read_texts(Path(path), options.split)
-        return list(copied_sentences(text_examples(texts, name), sentences, seed=seed))
-    with options.read(data) as reading:
-        examples = list(reading)
-    return examples + list(copied_sentences(examples, sentences, seed=seed)) if sentences else examples
+    seed, responses = corruption.seed, corruption.excerpts
+    if (
+        (corruption.sentences or responses)
+        and Path(path).exists()
+        and hasattr(reader := load_reader(name), "read_texts")
+    ):
+        given: list[Example] = []
+        of_sources = list(text_examples(reader.read_texts(Path(path), options.split), name))
+    else:
+        with options.read(data) as reading:
+            given = of_sources = list(reading)
+    examples = [*given, *copied_sentences(of_sources, corruption.sentences, seed=seed)]
+    texts = {source.text: e.document or e.case.id for e in of_sources if responses for source in e.case.sources}
+    recipe = Recipe(responses=max(1, responses))
+    examples += [excerpt for text, document in texts.items() for excerpt in excerpts(text, document, recipe, seed=seed)]
+    if corruption.clutter:
+        sources = dict.fromkeys(source.text for example in examples for source in example.case.sources)
+        pool = [sentence for text in sources for sentence in plain_sentences(text)]
+        examples = list(cluttered(examples, pool, share=corruption.clutter, seed=seed))
+    return list(rewritten(examples, share=corruption.rewrite, seed=seed))
 
 
 def _write_examples(out: Path, examples: Iterable[Example]) -> None:

@@ -20,15 +20,18 @@ from veridical.cli.comma_lists import parse_counts, parse_names, parse_numbers
 if TYPE_CHECKING:
     from veridical.core.errors import DataError
     from veridical.core.types import Case, Example
+    from veridical.detectors.features.extraction import FeatureSettings
     from veridical.llm.connection import Connection
     from veridical.models.load import Kind, LocalModel
     from veridical.probes.options import ProbeOptions
+    from veridical.training.features import Inputs
 
 __all__ = [
     "CaseFiles",
     "ChatOptions",
     "DataOptions",
     "DecisionOptions",
+    "FeatureInputOptions",
     "InputOptions",
     "LocalModelOptions",
     "OutputOptions",
@@ -378,4 +381,68 @@ class ProbeTrainingOptions(LocalModelOptions):
             hidden=hidden,
             balanced=balanced,
             seed=self.seed,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureInputOptions(LocalModelOptions):
+    """Which features of words there are, and what they are made from."""
+
+    PANEL: ClassVar[str] = "Features"
+
+    model: Annotated[
+        str | None,
+        Option(
+            metavar="FOLDER",
+            help="A causal or masked language model (a local folder, or a hub name), for the probability and entropy "
+            "of words. Default: none.",
+        ),
+    ] = None
+    template: Annotated[
+        str | None, Option(help="The prompt template of a causal model: general, tldr … Default: the model's.")
+    ] = None
+    sources: Annotated[
+        bool, Option("--sources/--no-sources", help="Compare words with the sources, or read the response alone.")
+    ] = True
+    context: Annotated[
+        str, Option(help="both, or left: nothing depends on what comes after a word (the online setting).")
+    ] = "both"
+    tagger: Annotated[
+        str, Option(metavar="NAME", help="rules (built in), or spacy:PIPELINE with a folder or an installed name.")
+    ] = "rules"
+    statistics: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Word counts that `veridical data statistics` made. Default: made from the texts to train on.",
+        ),
+    ] = None
+    token_scores: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="Scores of each response's tokens, such as the generator's log-probabilities."),
+    ] = None
+    max_windows: Annotated[
+        int | None, Option(help="Maximum number of windows over long sources that the model reads.", min=1)
+    ] = None
+    split: Annotated[str | None, Option(metavar="NAME", help="Read only this split of the data.")] = None
+    seed: Annotated[int, Option(help="Random seed of the split by document and of the training.")] = 0
+
+    @property
+    def features(self) -> FeatureSettings:
+        """Which features there are."""
+        from veridical.detectors.features.extraction import FeatureSettings
+
+        return FeatureSettings(self.sources, self.context, self.template, self.max_windows)
+
+    def inputs(self) -> Inputs:
+        """What they are made from, loaded."""
+        from veridical.detectors.features.detector import read_token_scores
+        from veridical.detectors.features.statistics import WordStatistics
+        from veridical.training.features import Inputs
+
+        return Inputs(
+            model=None if self.model is None else self.load(self.model, ("causal", "masked")),
+            statistics=None if self.statistics is None else WordStatistics.load(self.statistics),
+            token_scores=None if self.token_scores is None else read_token_scores(self.token_scores),
+            progress=write_line,
         )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
-from veridical.core.types import Case, Example, Judgement, Level, Verdict
+from veridical.core.types import Case, Example, Judgement, Level, Span, Verdict
 
 if TYPE_CHECKING:
     from veridical.core.salience_map import SalienceMap
@@ -23,6 +23,7 @@ __all__ = [
     "DetectorInfo",
     "Fittable",
     "HasSalienceMaps",
+    "JudgesSpans",
     "StreamSession",
     "Streaming",
     "digest_of",
@@ -83,6 +84,15 @@ class Streaming(Protocol):
 
     def stream(self, case: Case) -> Any:
         """A `StreamSession` for a response to `case`; `case.response` is not used."""
+        ...
+
+
+@runtime_checkable
+class JudgesSpans(Protocol):
+    """A detector that can score given spans of a response, such as the marked phrases of HaDes (Liu et al. 2022)."""
+
+    def judge_spans(self, cases: Sequence[Case], spans: Sequence[Sequence[Span]]) -> list[Judgement]:
+        """One judgement for each case, with one verdict for each of its `spans` that could be judged, and no others."""
         ...
 
 

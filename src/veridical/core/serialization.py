@@ -68,6 +68,7 @@ KINDS: dict[str, Kind] = {
     "calibrated": Kind("veridical.calibration.calibrated:FittedCalibration"),
     "finding": Kind("veridical.probes.analysis.results:Finding"),
     "peak": Kind("veridical.probes.analysis.results:Peak"),
+    "features": Kind("veridical.training.feature_analysis:FeatureAnalysis"),
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -53,7 +53,7 @@ class Corrupted:
 
 def corrupt(
     examples: Iterable[Example],
-    how: str,
+    how: str | Callable[..., Corruptor],
     *,
     share: float = 0.5,
     pairs: bool = False,
@@ -67,7 +67,8 @@ def corrupt(
 
     Args:
         examples: Labelled examples.
-        how: The way to corrupt, a name in `WAYS`.
+        how: The way to corrupt: a name in `WAYS`, or what makes one of the examples, such as
+            `partial(Rules, errors=(0.7, 0.3))`.
         share: The share of the grounded examples that is corrupted, drawn one by one; above 0, at most 1.
         pairs: Every corrupted example has its unchanged original before it, and what was not drawn is left out.
         seed: The random seed; an example's draws do not depend on the others.
@@ -79,7 +80,7 @@ def corrupt(
     if not 0.0 < share <= 1.0:
         raise InputError(f"the share is {share:g}", hint="above 0, at most 1")
     given = list(examples)
-    make = WAYS.load(how)
+    make = WAYS.load(how) if isinstance(how, str) else how
     if types is not None and not hasattr(make, "types"):
         raise InputError(f"{how!r} has no error types to choose from", hint="leave the types out, or take 'rules'")
     way: Corruptor = make(given) if types is None else make(given, types=types)
@@ -87,7 +88,7 @@ def corrupt(
     results: list[Example] = []
     changed = 0
     for example in given:
-        draw = random.Random(f"{seed}\0{how}\0{example.case.id}")
+        draw = random.Random(f"{seed}\0{way.name}\0{example.case.id}")
         if not is_grounded(example):
             skipped["not labelled as grounded"] += 1
             continue
@@ -102,7 +103,7 @@ def corrupt(
         results += [_unchanged(example), result] if pairs else [result]
     if not changed:
         why = ", ".join(f"{reason} ({n})" for reason, n in skipped.most_common(3)) or "no example was drawn"
-        raise InputError(f"none of {len(given)} examples could be corrupted by {how!r}", hint=why)
+        raise InputError(f"none of {len(given)} examples could be corrupted by {way.name!r}", hint=why)
     return Corrupted(tuple(results), changed, dict(skipped.most_common()))
 
 

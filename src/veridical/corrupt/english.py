@@ -5,7 +5,16 @@ from __future__ import annotations
 from veridical.core.vocabulary import MONTHS, WEEKDAYS
 from veridical.corrupt.mentions import COUNTS
 
-__all__ = ["ANTONYMS", "AUXILIARY", "CONTRACTIONS", "FALLBACK_CLAUSES", "TRANSITIVE", "UNITS", "VALUE_WORDS"]
+__all__ = [
+    "ANTONYMS",
+    "AUXILIARY",
+    "CONTRACTIONS",
+    "FALLBACK_CLAUSES",
+    "PARTICIPLES",
+    "TRANSITIVE",
+    "UNITS",
+    "VALUE_WORDS",
+]
 
 _PAIRS = """
 increase/decrease increased/decreased increases/decreases increasing/decreasing rise/fall rose/fell rises/falls
@@ -57,9 +66,12 @@ conquered convinced created criticised criticized defeated defended described de
 employed established executed followed founded funded hired influenced inherited injured inspired invaded invited
 killed led left mentored murdered named nominated overthrew owned paid painted persuaded praised preceded produced
 promoted protected published purchased received recruited rejected released replaced rescued saved sent served
-signed sold succeeded sued supported taught threatened took trained visited wrote
+signed sold stabbed kidnapped exiled deposed ousted warned helped assisted coached advised sponsored annexed
+occupied besieged outscored succeeded sued supported taught threatened took trained visited wrote
 """
 TRANSITIVE = tuple(_TRANSITIVE.split())
+PARTICIPLES = {"beat": "beaten", "overthrew": "overthrown", "took": "taken", "wrote": "written"}
+"""Participles of those verbs whose past form is another."""
 
 AUXILIARY = "is are was were will would should must has have had do does did can could".split()  # noqa: SIM905
 CONTRACTIONS = {f"{word}n't": word for word in AUXILIARY if word not in ("will", "can")}

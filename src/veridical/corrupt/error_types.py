@@ -7,99 +7,75 @@ from the text, and a number, date, unit, name, antonym or swapped relation that 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import pairwise
 from random import Random
 
 from veridical.core import quantities
 from veridical.core.names import is_name
-from veridical.core.segment import sentences
+from veridical.core.segment import sentences, words
 from veridical.core.spans import Span
 from veridical.core.stemmer import stem
 from veridical.core.types import Edit
 from veridical.core.vocabulary import MONTHS, WEEKDAYS
-from veridical.corrupt.english import (
-    ANTONYMS,
-    AUXILIARY,
-    CONTRACTIONS,
-    FALLBACK_CLAUSES,
-    TRANSITIVE,
-    UNITS,
-    VALUE_WORDS,
-)
-from veridical.corrupt.mentions import Mention, Names, numbers_like, occurrences, written_like
+from veridical.corrupt.english import ANTONYMS, AUXILIARY, CONTRACTIONS, FALLBACK_CLAUSES, UNITS, VALUE_WORDS
+from veridical.corrupt.mentions import Mention, numbers_like, occurrences, written_like
+from veridical.corrupt.name_kinds import NameFinder, NamePool, is_whole
+from veridical.corrupt.passages import VALUE, Passage, implied
+from veridical.corrupt.relations import swapped_sides
 
-__all__ = ["ERROR_TYPES", "Passage", "SourceText", "clauses_in", "implied", "read_source"]
+__all__ = ["ERROR_TYPES", "Material", "clauses_in", "is_foreign", "is_other_name", "plain_sentences", "pool_of"]
 
 _DRAWS = 20
-_WORD = re.compile(rf"{quantities.PATTERN}|[^\W_]+")
 _COMPONENT = re.compile(
     r"[0-9]+(?:st|nd|rd|th)\b|[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?|(?:°|℃)?[^\W\d_]+(?:/[^\W\d_]+)?|[$£€]"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class SourceText:
-    """One source, read once: what its words imply as a whole and by sentence."""
-
-    text: str
-    keys: frozenset[str]
-    sentence_keys: tuple[frozenset[str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """One sentence of a response, and what is needed to say something else in it.
+class Material:
+    """What is put in where the example's own sources offer nothing.
 
     Attributes:
-        text: The whole response.
-        span: The sentence that is to be changed.
-        mentions: The names that the response mentions.
-        sources: What the response rests on.
-        near: What the words of those source sentences imply that say most of what this sentence says.
-        other_names: Names to draw from where the sources offer none.
+        names: Names to draw from.
         clauses: Clauses of any source, with their comma.
+        sentences: Sentences of any source.
+        find: How names and their kinds are found; None for `find_kinds`.
     """
 
-    text: str
-    span: Span
-    mentions: Sequence[Mention]
-    sources: Sequence[SourceText]
-    near: frozenset[str]
-    other_names: Names
-    clauses: Sequence[str]
+    names: NamePool
+    clauses: Sequence[str] = ()
+    sentences: Sequence[str] = ()
+    find: NameFinder | None = None
 
-    @property
-    def sentence(self) -> str:
-        """The characters of the sentence."""
-        return self.span.of(self.text)
+    @classmethod
+    def of(cls, texts: Iterable[str], find: NameFinder | None = None) -> Material:
+        """All that some texts offer; each is read once."""
+        once = sorted(dict.fromkeys(texts))
+        return cls(
+            NamePool(once, find),
+            sorted(clause for text in once for clause in clauses_in(text)),
+            [sentence for text in once for sentence in plain_sentences(text)],
+            find,
+        )
 
-    def edit(self, start: int, end: int, new: str, kind: str) -> Edit:
-        """The edit that puts `new` for the characters `start` to `end` of the sentence."""
-        return Edit(Span(start, end).shift(self.span.start), new, kind)
-
-    def is_supported(self, keys: Sequence[str]) -> bool:
-        """Whether a source implies any of `keys`."""
-        return any(not source.keys.isdisjoint(keys) for source in self.sources)
-
-
-def implied(text: str) -> frozenset[str]:
-    """What the words and values of `text` support in another text; stop words support nothing."""
-    return frozenset(key for word in set(_WORD.findall(quantities.fold(text))) for key in quantities.implies(word))
+    def of_sources(self, passage: Passage) -> NamePool:
+        """The names in the sources of a passage."""
+        return pool_of(tuple(source.text for source in passage.sources), self.find)
 
 
-@lru_cache(maxsize=256)
-def read_source(text: str) -> SourceText:
-    """Read a source; the last 256 are kept, because examples share sources."""
-    by_sentence = tuple(implied(span.of(text)) for span in sentences(text))
-    return SourceText(text, implied(text), by_sentence)
+@lru_cache(maxsize=1024)
+def pool_of(texts: tuple[str, ...], find: NameFinder | None = None) -> NamePool:
+    """The names of some texts; the last 1,024 are kept, because examples share sources."""
+    return NamePool(texts, find)
 
 
-@lru_cache(maxsize=256)
-def _names_of(text: str) -> Names:
-    return Names([text])
+def plain_sentences(text: str, *, least: int = 6, most: int = 60) -> list[str]:
+    """The sentences of `text` that stand for themselves: in one line, with a final stop, of `least` to `most` words."""
+    found = (span.of(text) for span in sentences(text))
+    in_line = (s for s in found if s.endswith((".", "!")) and "\n" not in s and s.count("(") == s.count(")"))
+    return [s for s in in_line if least <= len(words(s)) <= most]
 
 
 def clauses_in(text: str) -> list[str]:
@@ -116,14 +92,14 @@ _CLAUSE = re.compile(
 # ------------------------------------------------------------------------------------ numbers, dates and units
 
 
-def _values(passage: Passage, draw: Random, kind: str) -> Iterator[tuple[Edit, ...]]:
+def _values(passage: Passage, material: Material, draw: Random, kind: str) -> Iterator[tuple[Edit, ...]]:
     """One part of one value ("7" for "3" in "3 May 2021") so that its value is of the same kind and in no source."""
     sentence = passage.sentence
-    matches = [m for m in _WORD.finditer(quantities.fold(sentence)) if _has_kind(sentence, m, kind)]
+    matches = [m for m in VALUE.finditer(quantities.fold(sentence)) if _has_kind(sentence, m, kind)]
     for match in draw.sample(matches, len(matches)):
         value = sentence[match.start() : match.end()]
         form = _form(match[0])
-        parts = list(_COMPONENT.finditer(value))
+        parts = [] if re.fullmatch("[0-9]{4}[–-][0-9]{2}", value) else list(_COMPONENT.finditer(value))
         for part in draw.sample(parts, len(parts)):
             options = _value_options(part[0], kind, draw)
             for new in draw.sample(options, len(options)):
@@ -145,6 +121,8 @@ def _has_kind(sentence: str, match: re.Match[str], kind: str) -> bool:
     value, form = match[0], _form(match[0])
     if sentence[: match.start()].endswith(("[", "at ")) and form in ("n", "o"):
         return False  # a reference mark, "at first"
+    if form == "o" and value.isalpha() and not _BEFORE_ORDINAL.search(sentence[: match.start()]):
+        return False  # "it first appeared"
     if kind == "unit":
         return form == "q" or (form == "n" and any(part in UNITS for part in re.findall("[a-z]+", value)))
     in_name = re.match(r"(?:'s)? [A-Z]", sentence[match.end() :]) is not None  # "the Saturday Evening Post"
@@ -154,6 +132,11 @@ def _has_kind(sentence: str, match: re.Match[str], kind: str) -> bool:
     if form in ("d", "t") or named or is_year:
         return kind == "date"
     return kind == "number" and form in ("n", "q", "o", "r") and value not in ("one", "1")
+
+
+_BEFORE_ORDINAL = re.compile(
+    r"\b(?:the|a|an|his|her|its|their|our|my|your|every|each|[a-z]+ed|in|of)\s$|['’]s\s$", re.I
+)
 
 
 def _value_options(part: str, kind: str, draw: Random) -> list[str]:
@@ -183,65 +166,48 @@ def _cased_like(old: str, new: str) -> str:
     return new.capitalize() if old[:1].isupper() else new
 
 
-# ------------------------------------------------------------------------------------------ names and relations
+# ------------------------------------------------------------------------------------------------------ names
 
 
-def _names(passage: Passage, draw: Random) -> Iterator[tuple[Edit, ...]]:
-    """Another name of the same source, or of another one: alike in form, and in none of the nearest sentences."""
-    spans = [mention.span for mention in passage.mentions if passage.span.contains(mention.span)]
-    for span in draw.sample(spans, len(spans)):
-        name = span.of(passage.text)
-        of_sources = sorted({other for source in passage.sources for other in _names_of(source.text).like(name)})
-        elsewhere = passage.other_names.like(name)
-        drawn = [draw.choice(elsewhere) for _ in range(_DRAWS if elsewhere else 0)]
-        options = draw.sample(of_sources, len(of_sources)) + [
-            o for o in drawn if not any(occurrences(s.text, o, ignore_case=True) for s in passage.sources)
-        ]
-        for new in options:
-            if _is_other_name(passage, name, new):
-                yield (Edit(span, new, "name"),)
-                break
+def _names(passage: Passage, material: Material, draw: Random) -> Iterator[tuple[Edit, ...]]:
+    """Another name of its kind, of the same sources or of other ones, that is in none of the nearest sentences."""
+    whole = [mention for mention in passage.names if is_whole(passage.text, mention.span)]
+    for mention in draw.sample(whole, len(whole)):
+        name = mention.span.of(passage.text)
+        options: list[str] = []
+        for like in (mention, Mention(mention.span, "name")):  # first of the same kind, then of any unknown one
+            of_sources = sorted(set(material.of_sources(passage).like(passage.text, like)))
+            elsewhere = material.names.like(passage.text, like)
+            drawn = [draw.choice(elsewhere) for _ in range(_DRAWS if elsewhere else 0)]
+            options += draw.sample(of_sources, len(of_sources)) + [
+                o for o in drawn if not any(occurrences(s.text, o, ignore_case=True) for s in passage.sources)
+            ]
+        new = next((option for option in options if is_other_name(passage, name, option)), None)
+        if new is not None:
+            yield (Edit(mention.span, new, "name"),)
 
 
-def _is_other_name(passage: Passage, old: str, new: str) -> bool:
+def is_other_name(passage: Passage, old: str, new: str) -> bool:
     """Whether `new` is another thing than `old` (no word in common, not its initials) that is not meant here."""
-    words, others = old.lower().split(), new.lower().split()
+    parts, others = old.lower().split(), new.lower().split()
     initials = {"".join(w[0] for w in text.split() if w[0].isupper()).lower() for text in (old, new) if " " in text}
+    adjective, other = (re.search(_PEOPLE, f" {name.lower()}") is not None for name in (old, new))
     return (
-        not {stem(word) for word in words} & {stem(word) for word in others}
-        and not initials & {"".join(words), "".join(others)}
-        and _is_adjective(old) == _is_adjective(new)
+        not {stem(word) for word in parts} & {stem(word) for word in others}
+        and not initials & {"".join(parts), "".join(others)}
+        and adjective == other
         and passage.near.isdisjoint(implied(new))
         and not occurrences(passage.text, new, ignore_case=True)
     )
 
 
-def _is_adjective(name: str) -> bool:
-    """Whether a name looks like one of a people or language ("Spanish", "Peruvian")."""
-    return re.search("(?:ish|ese|ian|ean|[^a-z]french|german|dutch|greek)s?$", f" {name.lower()}") is not None
-
-
-def _relations(passage: Passage, draw: Random) -> Iterator[tuple[Edit, ...]]:
-    """Doer and object of a verb in each other's place, where both are names."""
-    spans = [mention.span for mention in passage.mentions if passage.span.contains(mention.span)]
-    pairs = [(a, b) for a, b in pairwise(spans) if _VERB_BETWEEN.fullmatch(passage.text, a.end, b.start)]
-    for first, second in draw.sample(pairs, len(pairs)):
-        one, other = first.of(passage.text), second.of(passage.text)
-        if {word.lower() for word in one.split()} & {word.lower() for word in other.split()}:
-            continue
-        reverse = re.compile(rf"{re.escape(other)}\b[^.]{{1,60}}\b{re.escape(one)}")
-        if not any(reverse.search(source.text) for source in passage.sources):
-            yield Edit(first, other, "relation"), Edit(second, one, "relation")
-
-
-_ADVERBS = "was|were|is|had|has|have|been|later|also|then|once|never|first|narrowly"
-_VERB_BETWEEN = re.compile(rf" (?:(?:{_ADVERBS}) ){{0,3}}(?:{'|'.join(TRANSITIVE)})(?: by)?(?: the)? ")
+_PEOPLE = "(?:ish|ese|ian|ean|[^a-z]french|german|dutch|greek)s?$"
 
 
 # ------------------------------------------------------------------------- negation, antonyms, invented clauses
 
 
-def _negations(passage: Passage, draw: Random) -> Iterator[tuple[Edit, ...]]:
+def _negations(passage: Passage, material: Material, draw: Random) -> Iterator[tuple[Edit, ...]]:
     """A negation taken out where there is one, else one put in; no sentences that leave open what is so."""
     sentence = passage.sentence
     if _OPEN.search(sentence):
@@ -267,7 +233,7 @@ _PAST_OF_PRONOUN = re.compile(
 )
 
 
-def _antonym_swaps(passage: Passage, draw: Random) -> Iterator[tuple[Edit, ...]]:
+def _antonym_swaps(passage: Passage, material: Material, draw: Random) -> Iterator[tuple[Edit, ...]]:
     """A word's opposite, where none of the nearest source sentences has that word."""
     sentence = passage.sentence
     matches = [m for m in re.finditer(r"[^\W\d_]+", sentence) if m[0].lower() in ANTONYMS and _is_plain(sentence, m)]
@@ -281,41 +247,59 @@ def _is_plain(sentence: str, match: re.Match[str]) -> bool:
     """Whether a word is no part of a name, a compound or an idiom ("named after", "at least")."""
     before, after = sentence[: match.start()], sentence[match.end() : match.end() + 1]
     opens = match.start() == 0 and not is_name(sentence, Span(*match.span()))
+    name_follows = re.match(r" [A-Z]", sentence[match.end() :]) is not None and match[0][0].isupper()
     idiom = re.search(r"\b(?:named|looked?|at|as|so|once and for) $", before) is not None
     return (
         (match[0].islower() or opens)
         and not before.endswith(("-", "'", "’"))
         and after not in ("-", "'", "’")
         and not idiom
+        and not name_follows
     )
 
 
-def _inventions(passage: Passage, draw: Random) -> Iterator[tuple[Edit, ...]]:
+def _inventions(passage: Passage, material: Material, draw: Random) -> Iterator[tuple[Edit, ...]]:
     """A clause at the end of the sentence: one of another source, with words that are in none of the example's own."""
     sentence = passage.sentence
     tail = _TAIL.search(sentence)
     if tail is None or not sentence[: tail.start()] or not sentence[tail.start() - 1].isalnum():
         return
-    drawn = [draw.choice(passage.clauses) for _ in range(_DRAWS if passage.clauses else 0)]
+    drawn = [draw.choice(material.clauses) for _ in range(_DRAWS if material.clauses else 0)]
     drawn += [f", {draw.choice(FALLBACK_CLAUSES).format(n=draw.randint(2, 60))}"]
-    for clause in drawn:
-        keys = implied(clause)
-        unsupported = [key for key in keys if not passage.is_supported((key,))]
-        if keys and 2 * len(unsupported) >= len(keys) and not any(clause in s.text for s in passage.sources):
-            yield (passage.edit(tail.start(), tail.start(), clause, "invented"),)
-            return
+    clause = next((clause for clause in drawn if is_foreign(passage, clause)), None)
+    if clause is not None:
+        yield (passage.edit(tail.start(), tail.start(), clause, "invented"),)
+
+
+def _foreign_sentences(passage: Passage, material: Material, draw: Random) -> Iterator[tuple[Edit, ...]]:
+    """A sentence of another document after this one, with words that are in none of the example's own sources."""
+    drawn = [draw.choice(material.sentences) for _ in range(_DRAWS if material.sentences else 0)]
+    sentence = next((sentence for sentence in drawn if is_foreign(passage, sentence)), None)
+    if sentence is not None and passage.sentence.endswith((".", "!", "?", '."', ".”")):
+        size = len(passage.span)
+        yield (passage.edit(size, size, f" {sentence}", "foreign"),)
+
+
+def is_foreign(passage: Passage, text: str) -> bool:
+    """Whether at least half of what `text` says is in none of the sources."""
+    keys = implied(text)
+    unsupported = [key for key in keys if not passage.is_supported((key,))]
+    return bool(keys) and 2 * len(unsupported) >= len(keys) and not any(text in s.text for s in passage.sources)
 
 
 _TAIL = re.compile(r"\s*[.!]*$")
 
 
-ERROR_TYPES: dict[str, Callable[[Passage, Random], Iterator[tuple[Edit, ...]]]] = {
+Finder = Callable[[Passage, Material, Random], Iterator[tuple[Edit, ...]]]
+
+ERROR_TYPES: dict[str, Finder] = {
     "number": partial(_values, kind="number"),
     "date": partial(_values, kind="date"),
     "unit": partial(_values, kind="unit"),
     "name": _names,
     "negation": _negations,
     "antonym": _antonym_swaps,
-    "relation": _relations,
+    "relation": swapped_sides,
     "invented": _inventions,
+    "foreign": _foreign_sentences,
 }

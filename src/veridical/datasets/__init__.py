@@ -101,6 +101,7 @@ DATASETS = Registry(
         "negation_nli": "veridical.datasets.entailment:NEGATION_NLI",
         "pawsx_en": "veridical.datasets.entailment:PAWSX_EN",
         "perspectrum": "veridical.datasets.perspectrum",
+        "plain": "veridical.datasets.plain",
         "procon": "veridical.datasets.procon",
         "quintd": "veridical.datasets.quintd",
         "ragtruth": "veridical.datasets.ragtruth",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 from veridical.core.errors import DataError
@@ -12,7 +14,7 @@ from veridical.datasets import Info, OnBad
 from veridical.datasets.files import check_split
 from veridical.datasets.reading import Row, group, jsonl_rows, read_rows
 
-__all__ = ["INFO", "read", "read_soft"]
+__all__ = ["INFO", "read", "read_soft", "read_token_scores", "token_spans"]
 
 LANGUAGES = ("ar", "ca", "cs", "de", "en", "es", "eu", "fa", "fi", "fr", "hi", "it", "sv", "zh")
 INFO = Info(
@@ -27,7 +29,8 @@ INFO = Info(
     notes=(
         "The splits are the languages. Reference-free. Gold spans are the publisher's hard labels (marked by more "
         "than half of the annotators after the publisher's own cleaning); annotations hold each annotator's spans, "
-        "clipped to the text, empty ones left out. `mu_shroom.read_soft` gives the publisher's soft labels."
+        "clipped to the text, empty ones left out. `mu_shroom.read_soft` gives the publisher's soft labels, "
+        "`mu_shroom.read_token_scores` the logits of the tokens as their model wrote them."
     ),
 )
 
@@ -48,6 +51,76 @@ def read_soft(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> 
             for item in row.rows("soft_labels")
         )
         yield Judgement(row.text("id"), "human:soft-labels", verdicts=verdicts)
+
+
+def read_token_scores(
+    path: Path, split: str | None = None, *, on_bad: OnBad = None
+) -> Iterator[tuple[str, list[tuple[Span, float]]]]:
+    """The id of each case, and characters and logit of each token as the language model wrote it.
+
+    Logits are those published: each model has a scale of its own. A case whose tokens do not spell its text (a
+    tokenizer that loses characters) has an empty list.
+    """
+    for row in _rows(path, split, on_bad):
+        tokens, logits = row.texts("model_output_tokens"), row.items("model_output_logits")
+        if len(tokens) != len(logits) or not all(isinstance(logit, int | float) for logit in logits):
+            raise row.bad(f"{len(logits)} logits for {len(tokens)} tokens, or one is not a number")
+        spans = token_spans(tokens, row.text("model_output_text"))
+        pairs = zip(spans, logits, strict=True) if spans is not None else ()
+        yield row.text("id"), [(span, float(logit)) for span, logit in pairs if span is not None]
+
+
+_HEX = re.compile("<0x([0-9A-F]{2})>")
+
+
+@cache
+def byte_letters() -> dict[str, int]:
+    """The letters that byte-level tokenizers write for bytes ("Ġ" for a blank)."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in set(printable)]
+    return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
+
+
+def token_spans(tokens: Sequence[str], text: str) -> list[Span | None] | None:
+    """The characters of `text` that each token stands for, None for one outside it; None if they do not spell it.
+
+    Tokens are written as tokenizers write them: byte-level ("Ġcat"), with "▁" for a blank, or a byte as "<0x0A>".
+
+    >>> token_spans(["▁In", "▁Rome", "<0x2E>", "</s>"], "In Rome.")
+    [Span(start=0, end=2), Span(start=2, end=7), Span(start=7, end=8), None]
+    """
+    letters = byte_letters()
+    byte_level = any(sign in token for token in tokens for sign in "ĠĊÃ")
+    pieces = []
+    for token in tokens:
+        if _HEX.fullmatch(token):
+            pieces.append(bytes([int(token[3:5], 16)]))
+        elif byte_level and all(letter in letters for letter in token):
+            pieces.append(bytes(letters[letter] for letter in token))
+        else:
+            pieces.append(token.replace("▁", " ").encode("utf-8", "replace"))
+    whole = b"".join(pieces)
+    wanted = text.strip()
+    start = whole.find(wanted.encode("utf-8", "replace"))
+    if start < 0 or not wanted:
+        return None
+    shift = len(text) - len(text.lstrip())
+    spans: list[Span | None] = []
+    at = -start
+    size = len(wanted.encode("utf-8", "replace"))
+    # before[i]: how many characters begin before the i-th byte
+    before = [0]
+    for byte in wanted.encode("utf-8", "replace"):
+        before.append(before[-1] + (byte & 0xC0 != 0x80))
+    for piece in pieces:
+        first, last = max(at, 0), min(at + len(piece), size)
+        at += len(piece)
+        if first >= last:
+            spans.append(None)
+            continue
+        begins = before[first] - (before[first + 1] == before[first])  # inside a character: from its beginning
+        spans.append(Span(shift + begins, shift + before[last]))
+    return spans
 
 
 def _rows(path: Path, split: str | None, on_bad: OnBad) -> Iterator[Row]:

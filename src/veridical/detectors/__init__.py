@@ -22,8 +22,10 @@ __all__ = ["DETECTORS", "load_detector"]
 DETECTORS = Registry(
     "detector",
     {
+        "align": "veridical.detectors.align.detector:Align",
         "calibrated": "veridical.calibration.calibrated:Calibrated",
         "coin": "veridical.detectors.baselines:Coin",
+        "features": "veridical.detectors.features.detector:Features",
         "judge": "veridical.detectors.claims.judge:Judge",
         "length": "veridical.detectors.baselines:Length",
         "logprob": "veridical.detectors.local.logprob:Logprob",
@@ -32,6 +34,7 @@ DETECTORS = Registry(
         "probe": "veridical.detectors.local.probe:Probe",
         "salience": "veridical.detectors.local.salience:Salience",
         "selfcheck": "veridical.detectors.claims.selfcheck:SelfCheck",
+        "tokens": "veridical.detectors.tokens.detector:Tokens",
         "verify": "veridical.detectors.claims.verify:Verify",
     },
     group="veridical.detectors",

@@ -111,6 +111,19 @@ class Confusion:
         """
         return sqrt(self.recall() * self.specificity())
 
+    def mcc(self) -> float:
+        """The Matthews correlation of labels and decisions: [-1, 1], 0 = no better than a coin, 1 = all right.
+
+        Matthews 1975. 0 where everything, or nothing, is flagged; undefined unless both classes are there.
+
+        >>> round(Confusion(3, 1, 2, 4).mcc(), 4)
+        0.4082
+        """
+        tn = self._tn("MCC")
+        _ratio("MCC", 1.0, (self.tp + self.fn) * (tn + self.fp), "it needs both classes")
+        spread = sqrt((self.tp + self.fp) * (self.tp + self.fn) * (tn + self.fp) * (tn + self.fn))
+        return (self.tp * tn - self.fp * self.fn) / spread if spread else 0.0
+
     def _tn(self, what: str) -> float:
         if self.tn is None:
             raise UndefinedMetricError(f"{what} needs true negatives, and these are not counted here")

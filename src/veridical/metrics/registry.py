@@ -61,6 +61,13 @@ def _tokens(aligned: Characters, threshold: float) -> Floats | None:
 
 
 @_of_characters
+def _token_decisions(aligned: Characters, threshold: float) -> Floats | None:
+    units = aligned.judged_units(white_space_tokens(aligned.text))
+    gold, score = aligned.unit_scores(units)
+    return np.column_stack([gold, score >= threshold]).astype(np.float64) if len(units) else None
+
+
+@_of_characters
 def _token_scores(aligned: Characters, _: float) -> Floats | None:
     units = aligned.judged_units(white_space_tokens(aligned.text))
     return np.column_stack(aligned.unit_scores(units)) if len(units) else None
@@ -299,6 +306,21 @@ _TABLE = [
     _token("token_precision", definition="Over white-space tokens", statistic=_counted(Confusion.precision)),
     _token("token_recall", definition="Over white-space tokens", statistic=_counted(Confusion.recall)),
     _token("token_f1", definition="Over white-space tokens", statistic=_counted(Confusion.f1)),
+    _token(
+        "token_balanced_accuracy",
+        definition="Mean of the recalls of both classes over white-space tokens; 0.5 = a coin",
+        source="Brodersen et al. 2010",
+        project=_token_decisions,
+        statistic=_decided(Confusion.balanced_accuracy),
+    ),
+    _token(
+        "token_mcc",
+        definition="Matthews correlation of label and decision over white-space tokens; 0 = a coin",
+        source="Matthews 1975",
+        project=_token_decisions,
+        statistic=_decided(Confusion.mcc),
+        low=-1.0,
+    ),
     word_roc_auc(),
     *(
         Metric(

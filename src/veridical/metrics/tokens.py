@@ -6,7 +6,7 @@ Units are arrays of half-open character spans, *shape* (k, 2), sorted and disjoi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -15,9 +15,20 @@ from numpy.typing import NDArray
 from veridical.core.errors import SpanError
 from veridical.core.segment import words
 from veridical.core.spans import Span
+from veridical.core.types import GOLD_THRESHOLD, Example, judged_spans
 from veridical.metrics.arrays import Bools, Floats
 
-__all__ = ["Units", "any_in", "highest_in", "mask", "runs", "scores_of_characters", "white_space_tokens", "word_units"]
+__all__ = [
+    "Units",
+    "any_in",
+    "highest_in",
+    "mask",
+    "runs",
+    "scores_of_characters",
+    "unit_labels",
+    "white_space_tokens",
+    "word_units",
+]
 
 Units: TypeAlias = NDArray[np.int64]
 _TOKEN = re.compile(r"\S+")
@@ -111,3 +122,39 @@ def highest_in(values: Floats, units: Units) -> Floats:
         return np.zeros(0)
     highest: Floats = np.maximum.reduceat(np.r_[values, 0.0], units.ravel())[::2]  # odd places are the gaps
     return highest
+
+
+def unit_labels(example: Example, units: Sequence[Span], *, soft: bool = False) -> tuple[Floats, Bools]:
+    """What gold says of each unit of a response: its label in [0, 1], and whether it says anything; both (units,).
+
+    A unit is hallucinated if it overlaps a gold span of that score (0.5 or more), white space left out; it is labelled
+    where gold judged it. A gold that calls a response hallucinated without saying where labels no unit, one that
+    speaks of coverage alone neither.
+
+    Args:
+        example: The case and its gold.
+        units: Characters of the response; empty spans have no label.
+        soft: Whether labels are the scores of the verdicts, instead of 0 or 1.
+
+    >>> from veridical.core.types import Case, Judgement, Verdict
+    >>> gold = Judgement("1", "human:a", verdicts=(Verdict(Span(3, 7), 0.8),))
+    >>> unit_labels(Example(Case("1", "In Rome"), gold), [Span(0, 2), Span(3, 7)])
+    (array([0., 1.]), array([ True,  True]))
+    """
+    text, gold = example.case.response, example.gold
+    at = np.array([(unit.start, unit.end) for unit in units], dtype=np.int64).reshape(-1, 2)
+    scored = [(verdict.span, verdict.score) for verdict in gold.verdicts if soft or verdict.score >= GOLD_THRESHOLD]
+    only_coverage = gold.omission is not None or bool(gold.omissions)
+    silent = gold.hallucination is None and not gold.verdicts and only_coverage
+    if silent or (not scored and (gold.hallucination or 0.0) >= GOLD_THRESHOLD):
+        return np.zeros(len(at)), np.zeros(len(at), dtype=bool)
+    visible = mask(len(text), judged_spans(example.case, gold)) & ~np.array(
+        [char.isspace() for char in text], dtype=bool
+    )
+    known = any_in(visible, at)
+    scores = np.where(visible, scores_of_characters(len(text), scored), 0.0)
+    labels = np.zeros(len(at))
+    filled = at[:, 1] > at[:, 0]
+    if filled.any():
+        labels[filled] = highest_in(scores, at[filled])
+    return (labels if soft else (labels >= GOLD_THRESHOLD).astype(np.float64)), known

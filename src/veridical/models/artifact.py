@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -26,6 +27,7 @@ from veridical.models.load import LocalModel
 __all__ = [
     "DETECTOR",
     "FORMAT",
+    "WEIGHTS",
     "Artifact",
     "Base",
     "base_of",
@@ -33,8 +35,11 @@ __all__ = [
     "description",
     "identity",
     "load_artifact",
+    "read_base",
+    "read_folder",
     "save_artifact",
     "versions",
+    "write_folder",
 ]
 
 FORMAT = 1
@@ -156,22 +161,28 @@ def versions() -> dict[str, str]:
     return installed
 
 
-def save_artifact(artifact: Artifact, folder: str | Path) -> Path:
-    """Write the artifact to `folder` and return it: weights first, each file whole or not at all."""
+def write_folder(folder: str | Path, kind: str, fields: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Path:
+    """Write a detector of `kind` to `folder` and return it: weights first, each file whole or not at all.
+
+    Args:
+        folder: The folder, made where it is missing.
+        kind: What `description` and `read_folder` ask for.
+        fields: What else `detector.json` holds.
+        tensors: What `weights.safetensors` holds; its hash is in `detector.json`.
+
+    Raises:
+        OutputError: If it cannot be written.
+    """
     from safetensors.numpy import save
 
     folder = Path(folder)
+    data = save({name: np.ascontiguousarray(array) for name, array in tensors.items()})
     document = {
         "veridical": f"detector/{FORMAT}",
-        "kind": artifact.kind,
-        "base": asdict(artifact.base),
-        "settings": artifact.settings,
-        "training": artifact.training,
-        "validation": artifact.validation,
+        "kind": kind,
+        **fields,
+        "weights": hashlib.sha256(data).hexdigest(),
     }
-    tensors = {name: np.ascontiguousarray(array) for name, array in artifact.tensors.items()}
-    data = save(tensors)
-    document["weights"] = hashlib.sha256(data).hexdigest()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -181,19 +192,13 @@ def save_artifact(artifact: Artifact, folder: str | Path) -> Path:
     return folder
 
 
-def load_artifact(folder: str | Path, kind: str) -> Artifact:
-    """The artifact in `folder`; it must be of `kind`.
+def read_folder(folder: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The object in `detector.json` and the tensors of the detector of `kind` in `folder`.
 
     Raises `DataError` for a folder that holds none, one that is damaged, of another kind or of a newer format.
     """
     folder = Path(folder)
-    document, path = description(folder, kind), folder / DETECTOR
-    try:
-        base = Base(**document["base"])
-        parts = {name: dict(document[name]) for name in ("settings", "training", "validation")}
-    except (KeyError, TypeError, ValueError):
-        expected = ", ".join(f.name for f in fields(Base))
-        raise DataError("a field is missing or unknown", path=path, hint=f"base: {expected}") from None
+    document = description(folder, kind)
     try:
         from safetensors import SafetensorError
         from safetensors.numpy import load
@@ -206,9 +211,45 @@ def load_artifact(folder: str | Path, kind: str) -> Artifact:
     if hashlib.sha256(data).hexdigest() != document.get("weights"):
         raise DataError(f"not the weights that {DETECTOR} names (damaged or of another run)", path=path)
     try:
-        return Artifact(kind, base, tensors=load(data), **parts)
+        return document, load(data)
     except SafetensorError as error:
         raise DataError(f"cannot be read: {error}", path=path) from None
+
+
+def read_base(value: Any, path: Path) -> Base:
+    """The base model that an artifact names; `DataError` if a field of it is missing or unknown."""
+    try:
+        return Base(**value)
+    except TypeError:
+        expected = ", ".join(f.name for f in fields(Base))
+        raise DataError("a field is missing or unknown", path=path, hint=f"base: {expected}") from None
+
+
+def save_artifact(artifact: Artifact, folder: str | Path) -> Path:
+    """Write the artifact to `folder` and return it: weights first, each file whole or not at all."""
+    about = {
+        "base": asdict(artifact.base),
+        "settings": artifact.settings,
+        "training": artifact.training,
+        "validation": artifact.validation,
+    }
+    return write_folder(folder, artifact.kind, about, artifact.tensors)
+
+
+def load_artifact(folder: str | Path, kind: str) -> Artifact:
+    """The artifact in `folder`; it must be of `kind`.
+
+    Raises `DataError` for a folder that holds none, one that is damaged, of another kind or of a newer format.
+    """
+    path = Path(folder) / DETECTOR
+    document, tensors = read_folder(folder, kind)
+    base = read_base(document.get("base"), path)
+    try:
+        parts = {name: dict(document[name]) for name in ("settings", "training", "validation")}
+    except (KeyError, TypeError, ValueError):
+        expected = ", ".join(f.name for f in fields(Base))
+        raise DataError("a field is missing or unknown", path=path, hint=f"base: {expected}") from None
+    return Artifact(kind, base, tensors=tensors, **parts)
 
 
 def description(folder: str | Path, kind: str) -> dict[str, Any]:

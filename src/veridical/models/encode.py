@@ -20,7 +20,18 @@ from veridical.core.types import Case
 from veridical.models.load import LocalModel
 from veridical.models.template import Piece, Rendered, Template, render
 
-__all__ = ["Encoded", "SourceSpan", "Tokens", "default_template", "encode", "tokenize"]
+__all__ = [
+    "Encoded",
+    "SourceSpan",
+    "SpecialTokens",
+    "Tokens",
+    "default_template",
+    "encode",
+    "response_spans",
+    "special_tokens",
+    "tokenize",
+    "tokenize_texts",
+]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LEAST_ROOM = 16  # tokens; a window that shows less of a source is not worth a pass
@@ -66,7 +77,7 @@ class Encoded:
 
 
 @dataclass(frozen=True, slots=True)
-class _SpecialTokens:
+class SpecialTokens:
     """Special tokens before and behind a text; `decoder`: what an encoder-decoder's decoder reads first, else None."""
 
     before: tuple[int, ...]
@@ -112,7 +123,7 @@ def encode(
         CannotJudgeError: If the response is longer than the model reads.
     """
     template = template or default_template(model)
-    around = _special_tokens(model)
+    around = special_tokens(model)
     budget = min(max_tokens or model.max_positions, model.max_positions)
     rendered = render(case, template, tokenizer=model.tokenizer)
     if rendered.markup and around.before and model.kind != "encoder":
@@ -147,7 +158,7 @@ def encode(
     return [_encoded(r, t, s, around, (*rendered.notes, note)) for r, t, s in windows]
 
 
-def _special_tokens(model: LocalModel) -> _SpecialTokens:
+def special_tokens(model: LocalModel) -> SpecialTokens:
     """The special tokens that the model expects around a text.
 
     They are those that the tokenizer adds. A decoder whose tokenizer adds none gets its begin-of-text token if it has
@@ -176,7 +187,7 @@ def _special_tokens(model: LocalModel) -> _SpecialTokens:
         forced = token_id("forced_bos_token_id")
         first = before if forced is None else (forced,)
         decoder = (start,) if first == (start,) else (start, *first)
-    return _SpecialTokens(before, after, decoder)
+    return SpecialTokens(before, after, decoder)
 
 
 def _tokenise(model: LocalModel, rendered: Rendered) -> tuple[Tokens, int]:
@@ -240,14 +251,33 @@ def tokenize(tokenizer: Any, text: str, *, markup: bool = False, literal: Sequen
     return Tokens(ids, offsets)
 
 
+def tokenize_texts(tokenizer: Any, texts: Sequence[str]) -> list[Tokens]:
+    """The tokens of each text, as `tokenize` gives them; many texts are tokenised on all cores at once."""
+    if not texts:
+        return []
+    encodings = tokenizer(
+        [_SURROGATE.sub("\ufffd", text) for text in texts],
+        add_special_tokens=False,
+        return_offsets_mapping=True,
+        return_attention_mask=False,
+        split_special_tokens=True,
+        truncation=False,
+        padding=False,
+        verbose=False,
+    )
+    return [Tokens(*pair) for pair in zip(encodings["input_ids"], encodings["offset_mapping"], strict=True)]
+
+
 def _encoded(
     rendered: Rendered,
     tokens: Tokens,
     start: int,
-    around: _SpecialTokens,
+    around: SpecialTokens,
     notes: tuple[str, ...],
 ) -> Encoded:
-    spans = _response_spans(rendered, tokens.offsets[start:])
+    edge = rendered.response.start
+    offsets = [(max(begin - edge, 0), max(end - edge, 0)) for begin, end in tokens.offsets[start:]]
+    spans = response_spans(rendered.response.of(rendered.text), offsets)
     source_spans: list[SourceSpan] = []
     order = sorted(rendered.sources, key=lambda placed: placed.in_text)
     starts = [placed.in_text.start for placed in order]
@@ -265,10 +295,17 @@ def _encoded(
     return Encoded(ids, len(around.before) + start, spans, tuple(source_spans), notes)
 
 
-def _response_spans(rendered: Rendered, offsets: Sequence[tuple[int, int]]) -> tuple[Span | None, ...]:
-    """Which characters of the response each of its tokens stands for; every one but white space is in some token."""
-    edge, response = rendered.response.start, rendered.response.of(rendered.text)
-    spans = [(max(s, edge) - edge, max(e, edge) - edge) for s, e in offsets]
+def response_spans(response: str, offsets: Sequence[tuple[int, int]]) -> tuple[Span | None, ...]:
+    """Which characters of a response each of its tokens stands for; every one but white space is in some token.
+
+    Args:
+        response: The text.
+        offsets: (start, end) characters of each token as the tokenizer gives them.
+
+    >>> response_spans("In Rome", [(0, 2), (3, 7), (7, 7)])
+    (Span(start=0, end=2), Span(start=3, end=7), None)
+    """
+    spans = list(offsets)
     covered = 0
     last = None
     for i, (begin, end) in enumerate(spans):

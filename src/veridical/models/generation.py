@@ -74,7 +74,7 @@ class CachedForward:
             head: Whether logits are wanted; without them the language-model head does not run.
 
         Returns:
-            Logits in fp32, *shape* (rows, vocabulary), or None without `head`.
+            Logits in fp32, *shape* (rows, vocabulary); without `head` the last hidden states, (rows, tokens, width).
 
         Raises:
             CannotJudgeError: If a row has logits that are not finite.
@@ -95,7 +95,7 @@ class CachedForward:
         self.length += ids.shape[1]
         self.passes += 1
         if not head:
-            return None
+            return output.last_hidden_state
         logits = output.logits[:, -1].float()
         if not torch.isfinite(logits.amax(-1)).all():  # the maximum is NaN where any logit is
             raise CannotJudgeError("the model's numbers are not finite", hint="run it in fp32 or bf16")

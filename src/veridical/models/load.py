@@ -21,12 +21,26 @@ from veridical.core.errors import InputError, MissingExtraError, UnknownNameErro
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DTYPES", "FORCED", "READERS", "Kind", "LocalModel", "load", "quiet", "require_models", "unload"]
+__all__ = [
+    "DTYPES",
+    "FORCED",
+    "OFFSET_POSITIONS",
+    "READERS",
+    "Kind",
+    "LocalModel",
+    "kind_of",
+    "load",
+    "positions_of",
+    "quiet",
+    "require_models",
+    "unload",
+]
 
-Kind = Literal["causal", "encoder", "seq2seq"]
+Kind = Literal["causal", "encoder", "masked", "seq2seq"]
 _KINDS: dict[Kind, str] = {
     "causal": "a decoder (a causal language model)",
     "encoder": "an encoder",
+    "masked": "a masked language model (an encoder with its language-model head)",
     "seq2seq": "an encoder-decoder",
 }
 READERS: tuple[Kind, ...] = ("causal", "encoder")  # those that have a state for every token of one text
@@ -105,7 +119,7 @@ def load(
         device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:N" or "mps".
         dtype: "auto" (bf16 where the device computes in it, else fp32), "fp32", "bf16" or "fp16".
         trust_remote_code: Whether code of the model's repository may run.
-        kinds: What the caller can work with.
+        kinds: What the caller can work with. With "masked" an encoder is loaded with its language-model head.
 
     Raises:
         InputError: For a folder without configuration or safetensors, a tokenizer without offsets, or a model of
@@ -140,9 +154,10 @@ def load(
     placement = _placement(device, dtype)
     key = (place, revision, placement, trust_remote_code)
     with _lock:
-        if key not in _loaded:
-            _loaded[key] = _load(place, revision, placement, trust_remote_code, kinds)
-        model = _loaded[key]
+        plain, with_head = _loaded.get((*key, False)), _loaded.get((*key, True))
+        reusable = with_head if "masked" in kinds and (plain is None or plain.kind == "encoder") else plain
+        model = reusable or _load(place, revision, placement, trust_remote_code, kinds)
+        _loaded[(*key, model.kind == "masked")] = model
     _check_kind(place, model.kind, model.model.config.model_type, kinds)
     return model
 
@@ -189,9 +204,18 @@ def _load(
         commit = getattr(config, "_commit_hash", None)
         if commit:
             common["revision"] = commit
-        kind = _kind(config)
+        kind = kind_of(config)
+        if kind == "encoder" and "masked" in kinds:
+            from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
+
+            kind = "masked" if config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES else kind
         _check_kind(place, kind, config.model_type, kinds)
-        classes = {"causal": "AutoModelForCausalLM", "encoder": "AutoModel", "seq2seq": "AutoModelForSeq2SeqLM"}
+        classes = {
+            "causal": "AutoModelForCausalLM",
+            "encoder": "AutoModel",
+            "masked": "AutoModelForMaskedLM",
+            "seq2seq": "AutoModelForSeq2SeqLM",
+        }
         tokenizer = transformers.AutoTokenizer.from_pretrained(place, **common)
         with quiet():
             model, report = getattr(transformers, classes[kind]).from_pretrained(
@@ -223,7 +247,7 @@ def _load(
         fields.pop(field, None)
     identity = json.dumps(fields, sort_keys=True, default=str) + tokenizer.backend_tokenizer.to_str()
     digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
-    return LocalModel(model, tokenizer, place, commit, kind, _positions(config, tokenizer), device, dtype, digest)
+    return LocalModel(model, tokenizer, place, commit, kind, positions_of(config, tokenizer), device, dtype, digest)
 
 
 @contextmanager
@@ -242,7 +266,8 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _kind(config: Any) -> Kind:
+def kind_of(config: Any) -> Kind:
+    """What a model of this configuration is."""
     from transformers.models.auto import modeling_auto
 
     if getattr(config, "is_encoder_decoder", False):
@@ -278,13 +303,14 @@ def _placement(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
     return chosen, torch.bfloat16 if has_bf16 else torch.float32
 
 
-def _positions(config: Any, tokenizer: Any) -> int:
+def positions_of(config: Any, tokenizer: Any) -> int:
+    """The most tokens that a model of this configuration reads at once."""
     text = config.get_text_config()
     for name in _POSITIONS:
         count = getattr(text, name, None)
         if isinstance(count, int) and count > 0:
             # these count positions from behind the padding index
-            return count - text.pad_token_id - 1 if text.model_type in _OFFSET_POSITIONS else count
+            return count - text.pad_token_id - 1 if text.model_type in OFFSET_POSITIONS else count
     limit = tokenizer.model_max_length
     return int(limit) if limit and limit < _UNBOUNDED else _DEFAULT_POSITIONS
 
@@ -297,4 +323,4 @@ _POSITIONS = (
     "seq_length",
     "n_ctx",
 )
-_OFFSET_POSITIONS = frozenset({"roberta", "xlm-roberta", "camembert", "roberta-prelayernorm", "xlm-roberta-xl"})
+OFFSET_POSITIONS = frozenset({"camembert", "mpnet", "roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl"})

@@ -33,6 +33,7 @@ _BATCH_TOKENS = {"cpu": 1024}  # there larger batches only cost memory traffic
 _HEAD_BYTES = 1 << 26  # of logits (in fp32) held at once
 # these count positions themselves, from the padding mask or the padding id
 _OWN_POSITIONS = frozenset({"roberta", "xlm-roberta", "camembert"})
+_FIXED_PADDING_ID = frozenset({"mpnet"})  # the same with one fixed id, so that padding has to be on the right
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ class RequestedOutputs:
         rank: 1 for the most probable token.
         sublayers: Whose outputs to return ("all": 2L, see `veridical.models.sublayers`).
         dtype: Theirs.
+        layers: After which blocks to return the hidden states: 0 is the embeddings, i what the i-th block hands on, in
+            fp32.
     """
 
     logprobs: bool = True
@@ -52,6 +55,7 @@ class RequestedOutputs:
     rank: bool = False
     sublayers: tuple[int, ...] | Literal["all"] = ()
     dtype: Literal["float32", "float16"] = "float32"
+    layers: tuple[int, ...] = ()
 
     @property
     def head(self) -> bool:
@@ -67,6 +71,7 @@ class Result:
         logprob, entropy, rank: *Shape:* (tokens,); None where not requested. NaN (rank 0) at a first token that nothing
             predicts.
         hidden: By sublayer, at the token's own position. *Shape:* (tokens, width).
+        states: By layer, at the token's own position. *Shape:* (tokens, width).
         notes: What to report about the run.
         failed: Why there are no outputs (out of memory, numbers that are not finite); None if there are.
     """
@@ -75,6 +80,7 @@ class Result:
     entropy: np.ndarray | None = None
     rank: np.ndarray | None = None
     hidden: dict[int, np.ndarray] = field(default_factory=dict)
+    states: dict[int, np.ndarray] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     failed: str | None = None
 
@@ -97,7 +103,8 @@ class Runner:
         self.max_batch_tokens = max_batch_tokens
         # an architecture without position ids as input counts positions from the left
         self._positions = "position_ids" in signature(model.model.base_model.forward).parameters
-        self._positions = self._positions and model.model_type not in _OWN_POSITIONS and model.kind != "seq2seq"
+        self._positions = self._positions and model.model_type not in _OWN_POSITIONS | _FIXED_PADDING_ID
+        self._positions = self._positions and model.kind != "seq2seq"
         self.padding = padding if self._positions or model.model_type in _OWN_POSITIONS else "right"
         self._checked = False
         self._split_head: bool | None = None
@@ -106,8 +113,8 @@ class Runner:
         """Yield one result per sequence, in the same order.
 
         Raises:
-            InputError: If log-probabilities are requested of a model without a language-model head, or sublayers of an
-                unknown architecture.
+            InputError: If log-probabilities are requested of a model without a language-model head, sublayers of an
+                unknown architecture, or a layer that the model does not have.
         """
         requested = requested or RequestedOutputs()
         if requested.head and self.model.kind not in FORCED:
@@ -115,11 +122,15 @@ class Runner:
         if requested.head and self._split_head is None:
             self._split_head = _head_runs_apart(self.model)
         sublayers: tuple[int, ...] = ()
+        if self.model.kind == "seq2seq" and (requested.sublayers or requested.layers):
+            raise InputError(
+                f"{self.model.name} is an encoder-decoder", hint="it has log-probabilities, but no sublayers here"
+            )
+        for layer in requested.layers:
+            blocks = int(self.model.model.config.get_text_config().num_hidden_layers)
+            if not 0 <= layer <= blocks:
+                raise InputError(f"{self.model.name} has no layer {layer}", hint=f"it has layers 0 to {blocks}")
         if requested.sublayers:
-            if self.model.kind == "seq2seq":
-                raise InputError(
-                    f"{self.model.name} is an encoder-decoder", hint="it has log-probabilities, but no sublayers here"
-                )
             if not self._checked:
                 check_layout(self.model)
                 self._checked = True
@@ -174,6 +185,7 @@ class Runner:
 
         inputs, rows = self._inputs(batch)
         captured: dict[int, torch.Tensor] = {}
+        layers: dict[int, np.ndarray] = {}
 
         def capture(index: int, output: torch.Tensor) -> None:
             flat = output.reshape(-1, output.shape[-1])  # OPT's is flat already
@@ -181,9 +193,12 @@ class Runner:
 
         with torch.inference_mode():
             with capture_sublayers(self.model, sublayers, capture) if sublayers else nullcontext():
-                states = self._states(inputs, requested)
+                states, by_layer = self._states(inputs, requested)
             outputs = self._heads(states, batch, rows, requested) if requested.head else {}
             hidden = {i: tensor.cpu().numpy() for i, tensor in captured.items()}
+            for i in requested.layers:
+                kept = by_layer[i].reshape(-1, by_layer[i].shape[-1]).index_select(0, rows)
+                layers[i] = kept.float().cpu().numpy()
         results = []
         start = 0
         for e in batch:
@@ -191,23 +206,33 @@ class Runner:
             start = tokens.stop
             of_case = {name: array[tokens].copy() for name, array in outputs.items()}
             hidden_of_case = {i: array[tokens].copy() for i, array in hidden.items()}
-            if not all(np.isfinite(array).all() for array in (*of_case.values(), *hidden_of_case.values())):
+            layers_of_case = {i: array[tokens].copy() for i, array in layers.items()}
+            arrays = (*of_case.values(), *hidden_of_case.values(), *layers_of_case.values())
+            if not all(np.isfinite(array).all() for array in arrays):
                 results.append(Result(failed="the model's numbers are not finite (or too large for the dtype)"))
                 continue
             for name, array in of_case.items():
                 array[: e.scored_from] = 0 if name == "rank" else np.nan
-            results.append(Result(of_case.get("logprob"), of_case.get("entropy"), of_case.get("rank"), hidden_of_case))
+            head = (of_case.get("logprob"), of_case.get("entropy"), of_case.get("rank"))
+            results.append(Result(*head, hidden_of_case, layers_of_case))
         return results
 
-    def _states(self, inputs: dict[str, torch.Tensor], requested: RequestedOutputs) -> torch.Tensor:
-        """(batch, width, …): the last hidden states, or all logits of a model whose head cannot be run apart."""
+    def _states(
+        self, inputs: dict[str, torch.Tensor], requested: RequestedOutputs
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+        """(batch, width, …): the last hidden states, or all logits of a model whose head cannot be run apart.
+
+        Also the hidden states by layer, where any are requested.
+        """
         model = self.model.model
+        options: dict[str, bool] = {} if self.model.kind == "encoder" else {"use_cache": False}
+        if requested.layers:
+            options["output_hidden_states"] = True
         if not self._split_head and (requested.head or self.model.kind == "seq2seq"):
-            logits: torch.Tensor = model(**inputs, use_cache=False).logits
-            return logits
-        options = {} if self.model.kind == "encoder" else {"use_cache": False}
-        states: torch.Tensor = model.base_model(**inputs, **options).last_hidden_state
-        return states
+            outputs = model(**inputs, **options)
+            return outputs.logits, outputs.hidden_states if requested.layers else ()
+        outputs = model.base_model(**inputs, **options)
+        return outputs.last_hidden_state, outputs.hidden_states if requested.layers else ()
 
     def _inputs(self, batch: Sequence[Encoded]) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
         """The model's inputs, and which rows of its flattened (batch * width) states are response tokens, in order."""

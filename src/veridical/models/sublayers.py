@@ -57,6 +57,9 @@ LAYOUTS: dict[str, Layout] = {
     "llama": _LLAMA,
     "mistral": _LLAMA,
     "modernbert": Layout("layers", "attn", "mlp"),
+    "mpnet": Layout(
+        "encoder.layer", "attention.dropout", "output.dropout", ("attention.LayerNorm", "output.LayerNorm")
+    ),
     "opt": Layout("decoder.layers", "self_attn", "fc2"),
     "phi3": _LLAMA,
     "qwen2": _LLAMA,

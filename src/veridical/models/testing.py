@@ -73,6 +73,7 @@ ARCHITECTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
         "ModernBertForMaskedLM",
         {**_SIZES, "global_attn_every_n_layers": 2, "local_attention": 64, "cls_token_id": 1, "sep_token_id": 2},
     ),
+    "mpnet": ("MPNetConfig", "MPNetModel", {**_SIZES, "max_position_embeddings": 258}),
     "opt": (
         "OPTConfig",
         "OPTForCausalLM",
@@ -104,7 +105,7 @@ ARCHITECTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
 }
 ENCODER_DECODERS = ("bart", "t5")
-ENCODERS = ("bert", "distilbert", "modernbert", "roberta")
+ENCODERS = ("bert", "distilbert", "modernbert", "mpnet", "roberta")
 
 
 def tiny(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from veridical.core.errors import InputError
 from veridical.core.text import visible
 from veridical.core.types import Checked, Outcome
+from veridical.report.heat import SHADES, heat_style, heat_view
 from veridical.report.html_view import case_view
 from veridical.report.pages import render, render_page
 from veridical.report.salience import HIGHLIGHTING_WORDS, MapView, hover_rules, map_view, salience_style
@@ -29,13 +30,14 @@ def render_html(
     title: str = "Veridical report",
     generated: str | None = None,
     maps: Sequence[Sequence[SalienceMap | None]] = (),
+    heat: bool = False,
 ) -> str:
     """The page of all cases of `checked`: one HTML document without a script, readable without a network.
 
     `generated` (a date, a command) is shown under the title as it is; without it the same cases always give the same
-    page. `maps[i][k]` is the salience map behind `checked[i].judgements[k]`, shown below its case (None: none). Time
-    and size are linear in the texts and marks. Raises `InputError` or `SpanError` for a judgement that does not fit
-    its case.
+    page. `maps[i][k]` is the salience map behind `checked[i].judgements[k]`, shown below its case (None: none). With
+    `heat` every judgement that has scores for words shows them as shades (`report.heat`). Time and size are linear in
+    the texts and marks. Raises `InputError` or `SpanError` for a judgement that does not fit its case.
 
     >>> from veridical.core.decide import decide
     >>> from veridical.core.types import Case, Judgement, Span, Verdict
@@ -53,17 +55,27 @@ def render_html(
     keys = dict.fromkeys(key for segment in segments for key in segment.keys)
     anchors = [key for key in keys if re.fullmatch(r"[a-z0-9-]+", key)]
     map_views, rules = _map_views(checked, maps)
+    judged = (
+        (i, k, item, *pair)
+        for i, item in enumerate(checked if heat else (), 1)
+        for k, pair in enumerate(zip(item.judgements, item.decisions, strict=True), 1)
+    )
+    views = ((f"c{i}-d{k}", heat_view(item.case, judgement, decision)) for i, k, item, judgement, decision in judged)
+    heats = {id: view for id, view in views if view is not None}
     counts = Counter(item.outcome for item in checked)
     return render_page(
         "report.html",
         render("cut_marks.css", anchors=anchors[:CUT_MARKS]),
         salience_style(rules) if map_views else "",
+        heat_style() if heats else "",
         title=title,
         generated=None if generated is None else visible(generated),
         cases=cases,
         counts=[(outcome, counts[outcome]) for outcome in (Outcome.FLAGGED, Outcome.UNJUDGED, Outcome.CLEAR)],
         used={kind for segment in segments for kind in segment.kinds},
         maps=map_views,
+        heats=heats,
+        shades=SHADES,
         highlighting_words=HIGHLIGHTING_WORDS,
     )
 

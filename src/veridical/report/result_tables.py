@@ -9,8 +9,9 @@ from veridical.bench.published import Published
 from veridical.bench.results import ResultRow
 from veridical.metrics.measure import Measured
 from veridical.report.tables import Table
+from veridical.training.token_benchmark import TABLE_METRICS
 
-__all__ = ["by_data", "cell", "comparison_table", "published_tables", "result_tables"]
+__all__ = ["by_data", "cell", "comparison_table", "phrase_tables", "published_tables", "result_tables"]
 
 
 def by_data(rows: Iterable[ResultRow]) -> list[list[ResultRow]]:
@@ -53,6 +54,39 @@ def result_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = Non
         head = ["detector", *(["group"] if grouped else []), "n", "not judged", *names]
         tables.append(Table(_title(first.data, first.split), head, lines, foot))
     return tables
+
+
+def phrase_tables(rows: Iterable[ResultRow]) -> list[Table]:
+    """The columns of Liu et al. 2022, Tables 2 and 3, one table per setting: percent, with half a 95 % interval."""
+    tables = []
+    groups: dict[str, list[ResultRow]] = {}
+    for row in rows:
+        groups.setdefault(row.group or "", []).append(row)
+    for group, of_group in groups.items():
+        first = of_group[0]
+        lines = [
+            [row.detector, str(row.n), str(row.not_judged), *(percent(row.metrics.get(name)) for name in TABLE_METRICS)]
+            for row in of_group
+        ]
+        foot = (
+            f"percent ± half the {first.level:.0%} interval (bootstrap over {first.documents} texts); BSS is the Brier "
+            f"score, lower is better; threshold: {first.threshold_from}; data {first.data_hash[:12]}, {first.date}"
+        )
+        title = f"{_title(first.data, first.split)}, {group.removeprefix('setting=')}"
+        tables.append(Table(title, ["detector", "n", "not judged", *TABLE_METRICS.values()], lines, foot))
+    return tables
+
+
+def percent(measured: Measured | None) -> str:
+    """`62.3±2.1`; a dash where there is no value.
+
+    >>> percent(Measured(0.623, 0.602, 0.644))
+    '62.3±2.1'
+    """
+    if measured is None or measured.value is None:
+        return "–"
+    half = "" if measured.low is None or measured.high is None else f"±{50 * (measured.high - measured.low):.1f}"
+    return f"{100 * measured.value:.1f}{half}"
 
 
 def _title(data: str, split: str) -> str:

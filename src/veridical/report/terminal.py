@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from veridical.core.spans import Span
 from veridical.core.text import shorten, visible
 from veridical.core.types import Case, Checked, Omission, Outcome, Source
+from veridical.report.heat import heat_legend, heat_text, heat_view
 from veridical.report.judgement_view import (
     FlaggedSpan,
     JudgementView,
@@ -39,12 +40,13 @@ _BRACKETS = {"flagged": ("[-", "-]"), "omitted": ("[!", "!]"), "unjudged": ("[? 
 _OUTCOMES = {Outcome.CLEAR: "bold green", Outcome.FLAGGED: "bold red", Outcome.UNJUDGED: "bold yellow"}
 
 
-def print_report(checked: Iterable[Checked], console: Console, *, legend: bool = True) -> None:
+def print_report(checked: Iterable[Checked], console: Console, *, legend: bool = True, heat: bool = False) -> None:
     """Print every case of `checked` to `console`, and a legend of the marks that were used.
 
+    With `heat` the response is shaded by the scores of its words instead of marked, where there are such scores.
     Colours and escape codes are used only where `console` is a terminal that has colours and does not refuse them.
     """
-    page = Printer(console)
+    page = Printer(console, heat=heat)
     for item in checked:
         page.case(item)
     if legend:
@@ -54,8 +56,9 @@ def print_report(checked: Iterable[Checked], console: Console, *, legend: bool =
 class Printer:
     """Writes to one console and remembers which marks it used."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, heat: bool = False) -> None:
         self.console = console
+        self.heat = heat
         self.plain = console.no_color or not console.is_terminal or console.color_system is None
         self.used: set[str] = set()
 
@@ -99,7 +102,13 @@ class Printer:
         """What one detector says of a case."""
         self.scores(view)
         marks = [(span.span, "flagged") for span in view.flagged] + [(span, "unjudged") for span in view.unjudged]
-        self.line(self.marked(case.response, marks), indent=4)
+        shaded = heat_view(case, view.judgement, view.decision) if self.heat else None
+        if shaded is not None:
+            self.used.add("heat")
+        text = self.marked(case.response, marks) if shaded is None else heat_text(shaded, plain=self.plain)
+        self.line(text, indent=4)
+        if self.heat and shaded is None:
+            self.line(("No scores for words.", "dim"), indent=4)
         if view.flagged:
             self.console.print()
             self.flagged(case, view)
@@ -251,6 +260,8 @@ class Printer:
 
     def legend(self) -> None:
         """What the marks mean that were used; nothing where none was."""
+        if "heat" in self.used:
+            self.line(heat_legend(plain=self.plain))
         words = {
             "flagged": "flagged: not backed by the sources",
             "omitted": "left out of the response",

@@ -1,0 +1,43 @@
+"""`veridical export`: a trained classifier as an ONNX file."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from veridical.cli.options import write_line
+
+
+class Precision(StrEnum):
+    """The precision of the weights in the file."""
+
+    FP32 = "fp32"
+    INT8 = "int8"
+
+
+def export_command(
+    folder: Annotated[Path, Argument(metavar="FOLDER", help="A classifier that `veridical train tokens` wrote.")],
+    precision: Annotated[Precision, Option(help="fp32, or int8: a quarter of the size, and faster.")] = Precision.INT8,
+    model: Annotated[
+        str | None, Option(metavar="FOLDER", help="Where the backbone is, for a classifier on a frozen one.")
+    ] = None,
+) -> int:
+    """Write a token classifier as an ONNX file, and check it against the original.
+
+    The file goes into the classifier's folder (onnx/). It is read by onnxruntime (extra onnx).
+
+    [bold]veridical export classifier --precision int8[/bold]
+    [bold]veridical check answer.json --detector tokens:classifier,onnx=int8[/bold]
+    """
+    from veridical.detectors.tokens.detector import ONNX, Tokens
+
+    export = Tokens(folder, model=model).export(precision.value)
+    write_line(
+        f"wrote {folder / ONNX}: {export.bytes / 1e6:.1f} MB, largest difference of states {export.difference:.2g}, "
+        f"lowest cosine similarity {export.cosine:.4f}"
+    )
+    write_line(f"use it as tokens:{folder},onnx={precision.value}")
+    return 0

@@ -1,0 +1,1 @@
+"""Token and span classifiers on a transformer's states (`veridical train tokens`)."""

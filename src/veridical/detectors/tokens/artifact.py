@@ -1,0 +1,181 @@
+"""A trained token classifier as a folder: `detector.json`, the head, and the backbone where it was trained, too.
+
+`backbone/` is an ordinary Hugging Face folder. A frozen backbone is not copied: the artifact knows which one it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from veridical.core.errors import DataError, InputError
+from veridical.core.files import read_text
+from veridical.models.artifact import DETECTOR, Artifact, base_of, load_artifact, save_artifact
+from veridical.models.load import READERS, LocalModel, load, quiet, unload
+from veridical.models.pair_network import MODES, HeadSettings, PairHead
+from veridical.models.pairs import PairSettings
+from veridical.models.template import TEMPLATES
+
+__all__ = ["BACKBONE", "KIND", "TokenScale", "TokenSettings", "load_checkpoint", "load_tokens", "save_tokens"]
+
+KIND = "tokens"
+BACKBONE = "backbone"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenScale:
+    """How a logit becomes a probability, 1 / (1 + exp(-(slope * logit + intercept))), and from where it flags."""
+
+    threshold: float = 0.5
+    slope: float = 1.0
+    intercept: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSettings:
+    """All of a token classifier that is not a weight.
+
+    Attributes:
+        pairs: How cases are presented to the model.
+        head: The form of the head.
+        mode: "offline" or "online".
+        attention: "full" or "prefix" (`models.pair_network.PairRunner`).
+        backbone: Whether the artifact has a backbone of its own.
+        span: The scale of words or tokens.
+        response: The scale of whole responses.
+        response_by: Which logit stands for a response: of its own head ("whole") or of its worst unit ("worst").
+    """
+
+    pairs: PairSettings = field(default_factory=PairSettings)
+    head: HeadSettings = field(default_factory=HeadSettings)
+    mode: Literal["offline", "online"] = "offline"
+    attention: Literal["full", "prefix"] = "full"
+    backbone: bool = True
+    span: TokenScale = field(default_factory=TokenScale)
+    response: TokenScale = field(default_factory=TokenScale)
+    response_by: Literal["whole", "worst"] = "whole"
+
+    @classmethod
+    def from_json(cls, settings: Mapping[str, Any], path: Path) -> TokenSettings:
+        """The settings in an artifact; `DataError` with `path` and the first field that is missing or invalid."""
+        from pydantic import TypeAdapter, ValidationError
+
+        try:
+            loaded = TypeAdapter(cls).validate_json(json.dumps(dict(settings)), strict=True)
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            where = ".".join(str(part) for part in ("settings", *problem["loc"]))
+            raise DataError(f"{where}: {problem['msg']}", path=path, hint="copy or train it again") from None
+        except InputError as error:
+            raise DataError(error.message, path=path, hint="copy or train it again") from None
+        if loaded.pairs.template not in TEMPLATES or loaded.mode not in MODES:
+            raise DataError(f"settings: template {loaded.pairs.template!r}, mode {loaded.mode!r}", path=path)
+        for scale in (loaded.span, loaded.response):
+            if not (0.0 <= scale.threshold <= 1.0 and scale.slope > 0.0 and np.isfinite(scale.intercept)):
+                raise DataError(f"settings: {scale}", path=path, hint="a threshold in [0, 1] and a slope above 0")
+        return loaded
+
+
+def save_tokens(
+    model: LocalModel,
+    settings: TokenSettings,
+    head: PairHead,
+    folder: str | Path,
+    training: dict[str, Any] | None = None,
+    validation: dict[str, Any] | None = None,
+) -> Path:
+    """Write a token classifier to `folder` and return it; its description is written last.
+
+    Args:
+        model: The backbone, which is copied where the settings say that it was trained.
+        settings: The settings.
+        head: The head.
+        folder: Where to write.
+        training: What is known of its making.
+        validation: Figures on validation data.
+    """
+    folder = Path(folder)
+    base = base_of(model)
+    if settings.backbone:
+        with quiet():
+            model.model.save_pretrained(folder / BACKBONE)
+            model.tokenizer.save_pretrained(folder / BACKBONE)
+        saved = load(folder / BACKBONE, device="cpu", dtype="fp32", kinds=READERS)  # which some settings get added to
+        base = replace(base_of(saved), name=BACKBONE, revision=None)
+        unload(saved)
+    artifact = Artifact(KIND, base, asdict(settings), dict(head.tensors), training or {}, validation or {})
+    return save_artifact(artifact, folder)
+
+
+def load_checkpoint(folder: str | Path, pairs: PairSettings | None = None) -> tuple[TokenSettings, PairHead]:
+    """The settings and head of a plain token-classification checkpoint of two labels, the second of them hallucinated.
+
+    This is the form of LettuceDetect (Kovács and Recski 2025): a linear head on every token, no segment embeddings.
+
+    Args:
+        folder: A Hugging Face folder.
+        pairs: How cases are presented; None: the sources, then the response, all of long sources in windows.
+
+    Raises:
+        DataError: If the folder holds no such checkpoint.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    folder = Path(folder)
+    try:
+        config = json.loads(read_text(folder / "config.json"))
+        names = {f"classifier.{name}" for name in ("weight", "bias")}
+        found: dict[str, np.ndarray] = {}
+        for file in sorted(folder.glob("*.safetensors")):
+            with safe_open(file, "pt") as tensors:
+                found |= {name: tensors.get_tensor(name).float().numpy() for name in names & set(tensors.keys())}
+    except (OSError, json.JSONDecodeError, SafetensorError) as error:
+        raise DataError(f"cannot be read: {error}", path=folder) from None
+    architectures = " ".join(config.get("architectures") or ())
+    if "ForTokenClassification" not in architectures or set(found) != names:
+        raise DataError(
+            f"no token classifier ({architectures or 'no architecture is named'})",
+            path=folder,
+            hint="a folder of `veridical train tokens`, or a checkpoint with a linear head on tokens",
+        )
+    if len(found["classifier.weight"]) != 2:
+        raise DataError(
+            f"a classifier of {len(found['classifier.weight'])} labels",
+            path=folder,
+            hint="two are read: supported, hallucinated",
+        )
+    weight = found["classifier.weight"][1:] - found["classifier.weight"][:1]
+    bias = found["classifier.bias"][1:] - found["classifier.bias"][:1]
+    tensors = {"units.weight": weight, "units.bias": bias, "pair.weight": weight * 0, "pair.bias": bias * 0}
+    pairs = pairs or PairSettings(evidence="all", segments=False)
+    settings = TokenSettings(pairs, HeadSettings("token", "mean", 0, 0), response_by="worst")
+    return settings, PairHead(settings.head, tensors)
+
+
+def load_tokens(folder: str | Path) -> tuple[Artifact, TokenSettings, PairHead]:
+    """The description, settings and head in `folder`; the backbone is loaded apart.
+
+    Raises `DataError` for a folder that holds none, is damaged or of another kind.
+    """
+    artifact = load_artifact(folder, KIND)
+    path = Path(folder) / DETECTOR
+    settings = TokenSettings.from_json(artifact.settings, path)
+    size = artifact.base.width + settings.head.features
+    hidden = settings.head.hidden
+    shapes = {
+        "units.weight": (1, hidden or size),
+        "units.bias": (1,),
+        "pair.weight": (1, size),
+        "pair.bias": (1,),
+    } | ({"hidden.weight": (hidden, size), "hidden.bias": (hidden,)} if hidden else {})
+    found = {name: tuple(tensor.shape) for name, tensor in artifact.tensors.items()}
+    if found != shapes:
+        raise DataError(f"the head has {found}, not {shapes}", path=path, hint="copy or train it again")
+    if not all(np.isfinite(tensor).all() for tensor in artifact.tensors.values()):
+        raise DataError("the head holds numbers that are not finite", path=path)
+    return artifact, settings, PairHead(settings.head, artifact.tensors)

@@ -1,0 +1,233 @@
+"""Token and span classifiers trained on your labels, with sources and without, offline and online.
+
+Liu et al. 2022, §4.2 and §5; with sources the form that LettuceDetect is known for (Kovács and Recski 2025).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from veridical.calibration.calibrators import Platt
+from veridical.core.detector import DetectorContext, DetectorInfo, digest_of
+from veridical.core.errors import InputError
+from veridical.core.spans import Span, complement
+from veridical.core.spec import Spec
+from veridical.core.types import Case, Judgement, Level, Source, Verdict
+from veridical.detectors.local.forced_decoding import unjudged
+from veridical.detectors.tokens.artifact import (
+    BACKBONE,
+    TokenScale,
+    TokenSettings,
+    load_checkpoint,
+    load_tokens,
+)
+from veridical.detectors.tokens.scoring import ScoredResponse, score_cases
+from veridical.detectors.tokens.streaming import TokenSession
+from veridical.models.artifact import DETECTOR, Artifact, base_of, check_base
+from veridical.models.load import READERS, LocalModel, load
+from veridical.models.onnx import OnnxExport, OnnxRunner, export_onnx, load_onnx
+from veridical.models.pair_network import PairHead, PairRunner
+from veridical.models.pairs import PairEncoder, PairEncoding
+
+__all__ = ["ONNX", "Tokens", "probabilities_of"]
+
+_BRIDGE = Source("a", "The bridge over the Elbe was opened in 1893. It is 280 m long, and was painted blue in 1961.")
+_REPORT = Source("b", "The council met on Monday. Anna Berg said that 40 of 52 members had agreed. " * 6)
+_SAMPLES = [  # what an export is checked on
+    Case("1", "The blue bridge is 280 metres long.", (_BRIDGE,)),
+    Case("2", "It was opened in 1983 by the king.", (_BRIDGE,)),
+    Case("3", "Most members agreed, said Berg. The council will meet again in May.", (_REPORT,)),
+    Case("4", "Nobody agreed.", (_REPORT,)),
+    Case("5", "The tower is green."),
+]
+
+_OPTIONS = ("batch_tokens", "device", "dtype", "evidence", "max_tokens", "model", "onnx")
+ONNX = "onnx"  # the folder of its exports, inside the artifact
+
+
+class Tokens:
+    """Token or span classifiers on an encoder's or decoder's states (`veridical train tokens`).
+
+    A word is scored by its pooled state, where the sources are long by the window that supports it best. The response
+    is scored by a head of its own, or by its worst word, whichever ranked better on validation data. Scores are
+    calibrated probabilities.
+
+    Args:
+        path: The folder that `veridical train tokens` wrote, or a plain token-classification checkpoint of two labels.
+        model: Where the backbone is now, for a classifier on a frozen one. Default: where it was at training.
+        device: As in `models.load`.
+        dtype: As in `models.load`; "auto": bf16 where the processor computes in it.
+        onnx: "fp32" or "int8": compute with the ONNX file that `veridical export` wrote; None: with torch.
+        evidence: "relevant" or "all" (`models.pairs.PairSettings`); None: as trained.
+        max_tokens: The most tokens of a window; None: as trained.
+        batch_tokens: The most tokens that are run at once, padding included.
+        name: Default: "tokens:PATH".
+    """
+
+    info = DetectorInfo((Level.RESPONSE, Level.SPAN))
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        model: str | Path | None = None,
+        device: str = "auto",
+        dtype: str = "auto",
+        onnx: str | None = None,
+        evidence: str | None = None,
+        max_tokens: int | None = None,
+        batch_tokens: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self.model = model
+        self.device = device
+        self.dtype = dtype
+        self.onnx = onnx
+        self.changes: dict[str, Any] = {"evidence": evidence, "max_tokens": max_tokens}
+        self.batch_tokens = batch_tokens
+        self.name = name or f"tokens:{path}"
+
+    @classmethod
+    def from_spec(cls, spec: Spec, context: DetectorContext) -> Tokens:
+        """The detector for `tokens:PATH[,model=FOLDER,device=…,dtype=…,onnx=…,evidence=…,max_tokens=N …]`."""
+        if spec.accept(_OPTIONS, values=1).value is None:
+            raise InputError("tokens needs a trained classifier", hint="tokens:FOLDER, from `veridical train tokens`")
+        options: dict[str, Any] = {
+            **spec.options,
+            **{name: spec.whole(name) for name in ("batch_tokens", "max_tokens")},
+        }
+        tokens = cls(spec.values[0], name=str(spec), **options)
+        tokens.settings  # noqa: B018 - a folder that holds none is said before anything is judged
+        return tokens
+
+    @cached_property
+    def _loaded(self) -> tuple[Artifact | None, TokenSettings, PairHead]:
+        artifact: Artifact | None = None
+        if (self.path / DETECTOR).is_file() or not (self.path / "config.json").is_file():
+            artifact, settings, head = load_tokens(self.path)
+        else:
+            settings, head = load_checkpoint(self.path)
+        changes = {name: value for name, value in self.changes.items() if value is not None}
+        return artifact, replace(settings, pairs=replace(settings.pairs, **changes)), head
+
+    @property
+    def settings(self) -> TokenSettings:
+        """How cases are read and scored; `DataError` if the artifact is damaged."""
+        return self._loaded[1]
+
+    @property
+    def thresholds(self) -> dict[Level, float]:
+        """As fitted on validation data."""
+        return {Level.RESPONSE: self.settings.response.threshold, Level.SPAN: self.settings.span.threshold}
+
+    def backbone(self) -> LocalModel:
+        """The backbone, loaded; `InputError` if it is another than the one trained on, with the difference named."""
+        artifact = self._loaded[0]
+        if artifact is None:
+            return load(self.path, device=self.device, dtype=self.dtype, kinds=READERS)
+        base = artifact.base
+        if self.settings.backbone:
+            if self.model is not None:
+                raise InputError(f"{self.path} has a backbone of its own", hint="leave out model=")
+            place: str | Path = self.path / BACKBONE
+        else:
+            place = self.model or base.name
+            if self.model is None and not Path(place).is_dir() and base.revision is None:
+                raise InputError(
+                    f"the backbone of {self.path} is not in {place!r} any more",
+                    hint=f"say where it is: tokens:{self.path},model=FOLDER",
+                )
+        revision = base.revision if self.model is None else None
+        model = load(place, revision=revision, device=self.device, dtype=self.dtype, kinds=READERS)
+        check_base(base, model, f"the classifier in {self.path}")
+        return model
+
+    @cached_property
+    def _scorer(self) -> tuple[PairRunner, PairEncoder, PairHead]:
+        artifact, settings, head = self._loaded
+        if self.onnx is not None:
+            place: str | Path = self.path
+            if artifact is not None:
+                place = self.path / BACKBONE if settings.backbone else self.model or artifact.base.name
+            weights = None if artifact is None else artifact.base.weights
+            model, session = load_onnx(self.path / ONNX, place, weights, self.onnx)
+            runner: PairRunner = OnnxRunner(
+                model, session, settings.mode, settings.attention, max_batch_tokens=self.batch_tokens
+            )
+        else:
+            model = self.backbone()
+            runner = PairRunner(model, settings.mode, settings.attention, max_batch_tokens=self.batch_tokens)
+        return runner, PairEncoder(model, settings.pairs), head
+
+    def fingerprint(self) -> dict[str, Any]:
+        """On what its scores depend: the settings, the head and the backbone's identity."""
+        artifact, settings, head = self._loaded
+        base = base_of(self.backbone()) if artifact is None else artifact.base
+        digest = hashlib.sha256(digest_of([asdict(settings), base.weights, base.config]).encode())
+        for name, tensor in sorted(head.tensors.items()):
+            digest.update(name.encode() + np.ascontiguousarray(tensor).tobytes())
+        return {"tokens": digest.hexdigest()[:16], "mode": settings.mode, "onnx": self.onnx}
+
+    def export(self, precision: Literal["fp32", "int8"] = "fp32") -> OnnxExport:
+        """Write the backbone as an ONNX file into the artifact's folder, checked against the original.
+
+        Raises whatever `models.onnx.export_onnx` raises.
+        """
+        original = Tokens(self.path, model=self.model, device="cpu", dtype="fp32")
+        runner, encoder, _ = original._scorer
+        encodings = encoder.encode(_SAMPLES)
+        windows = [window for each in encodings if isinstance(each, PairEncoding) for window in each.windows]
+        return export_onnx(runner, windows, self.path / ONNX, precision)
+
+    def score_units(self, cases: Sequence[Case], units: Sequence[Sequence[Span]] | None = None) -> list[ScoredResponse]:
+        """The logits of given spans of each response, pooled as one unit each; None: of its words or tokens.
+
+        This is how a marked phrase is judged as a whole (Liu et al. 2022, §3.1).
+        """
+        return score_cases(*self._scorer, cases, units)
+
+    def judge_spans(self, cases: Sequence[Case], spans: Sequence[Sequence[Span]]) -> list[Judgement]:
+        """One judgement per case, with a verdict on each of `spans`, whose states are pooled together."""
+        return [
+            self.judgement(case, scored) for case, scored in zip(cases, self.score_units(cases, spans), strict=True)
+        ]
+
+    def stream(self, case: Case) -> TokenSession:
+        """Return a session that judges a response to `case` while it is written; `case.response` is ignored."""
+        return TokenSession(*self._scorer, lambda part, scored: self.judgement(part, scored).verdicts, case)
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        """One judgement per case; windows of all cases are batched together by length."""
+        return [self.judgement(case, scored) for case, scored in zip(cases, self.score_units(cases), strict=True)]
+
+    def judgement(self, case: Case, scored: ScoredResponse) -> Judgement:
+        """The judgement of `case` that its logits result in."""
+        if scored.problem:
+            return unjudged(case, self.name, scored.problem)
+        known = np.isfinite(scored.logits)
+        probabilities = probabilities_of(self.settings.span, scored.logits[known])
+        spans = [unit for unit, there in zip(scored.units, known, strict=True) if there]
+        verdicts = tuple(Verdict(s, float(p)) for s, p in zip(spans, probabilities, strict=True))
+        whole = scored.whole
+        if self.settings.response_by == "worst" and known.any():
+            whole = float(scored.logits[known].max())
+        response = float(probabilities_of(self.settings.response, np.array([whole]))[0])
+        notes, judged = scored.notes, None
+        if not known.all():
+            missing = [unit for unit, there in zip(scored.units, known, strict=True) if not there]
+            judged = tuple(complement(missing, len(case.response)))
+            notes = (*notes, "the tokenizer has no token for a part of the response: it was not judged")
+        return Judgement(case.id, self.name, response, verdicts=verdicts, judged=judged, notes=notes)
+
+
+def probabilities_of(scale: TokenScale, logits: np.ndarray) -> np.ndarray:
+    """The calibrated probability of each logit, in [0, 1]."""
+    return Platt(scale.slope, scale.intercept).apply(logits)

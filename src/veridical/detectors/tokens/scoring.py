@@ -1,0 +1,148 @@
+"""From cases to the logits of their words: what a token classifier computes, in training's evaluation as in use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.core.errors import CannotJudgeError
+from veridical.core.segment import words
+from veridical.core.spans import Span, trimmed
+from veridical.core.types import Case
+from veridical.detectors.tokens.lexical import lexical_features
+from veridical.models.pair_network import PairHead, PairRunner
+from veridical.models.pairs import PairEncoder, PairEncoding, Window, token_ranges
+
+__all__ = ["LabelledWindow", "ScoredResponse", "label_windows", "score_cases", "units_of"]
+
+_SHARD = 256  # cases whose windows are sorted and run together
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledWindow:
+    """A window with the units of the response that it shows.
+
+    Attributes:
+        window: The window.
+        units: Indices of the units among all of the response.
+        ranges: First and end token of each, counted from the window's first response token.
+        features: *Shape:* (units, features); None where the head takes none.
+    """
+
+    window: Window
+    units: NDArray[np.int64]
+    ranges: list[tuple[int, int]]
+    features: NDArray[np.float32] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredResponse:
+    """The logits of one response; `problem` says why there are none.
+
+    Attributes:
+        units: The characters of each unit.
+        logits: The logit of each; NaN where the tokenizer has no token for it. *Shape:* (units,).
+        whole: The logit of the response.
+        notes: What to report.
+        problem: None where there are logits.
+    """
+
+    units: Sequence[Span] = ()
+    logits: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    whole: float = 0.0
+    notes: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+def units_of(response: str, spans: Sequence[Span | None], unit: str) -> list[Span]:
+    """What is scored of a response: its words, or its tokens (those that share a character as one)."""
+    if unit == "word":
+        return words(response)
+    units: list[Span] = []
+    for span in sorted(inner for span in spans if span is not None and (inner := trimmed(span, response))):
+        if units and units[-1].overlaps(span):
+            units[-1] = Span(units[-1].start, max(units[-1].end, span.end))
+        else:
+            units.append(span)
+    return units
+
+
+def label_windows(case: Case, encoding: PairEncoding, units: Sequence[Span], lexical: bool) -> list[LabelledWindow]:
+    """Each window of a case with its units; one that begins in a window belongs to it.
+
+    Args:
+        case: The case.
+        encoding: Its windows.
+        units: The characters of each unit, in order.
+        lexical: Whether to add `lexical_features`.
+    """
+    ranges = token_ranges(encoding.spans, units)
+    features = lexical_features(case, units) if lexical else None
+    firsts = np.array([first for first, _ in ranges], dtype=np.int64)
+    filled = np.array([end > first for first, end in ranges], dtype=bool)
+    windows = []
+    for window in encoding.windows:
+        behind = window.first + window.count
+        inside = np.flatnonzero(filled & (firsts >= window.first) & (firsts < behind))
+        here = [(ranges[i][0] - window.first, min(ranges[i][1], behind) - window.first) for i in inside.tolist()]
+        windows.append(LabelledWindow(window, inside, here, None if features is None else features[inside]))
+    return windows
+
+
+def score_cases(
+    runner: PairRunner,
+    encoder: PairEncoder,
+    head: PairHead,
+    cases: Sequence[Case],
+    units: Sequence[Sequence[Span] | None] | None = None,
+) -> list[ScoredResponse]:
+    """The logits of each case's response; all windows of many cases are batched together.
+
+    A unit counts as supported if any window over the sources supports it; of several parts of a response the worst one
+    counts for the whole.
+
+    Args:
+        runner: Runs the backbone.
+        encoder: Encodes the cases.
+        head: The head.
+        cases: The cases.
+        units: The characters to score in each response; None: the words or tokens, as the head says, of one or of all.
+    """
+    results: list[ScoredResponse] = []
+    lexical = head.settings.features > 0
+    for at in range(0, len(cases), _SHARD):
+        shard = cases[at : at + _SHARD]
+        encodings = encoder.encode(shard)
+        labelled: list[list[LabelledWindow]] = []
+        of_case: list[Sequence[Span]] = []
+        for i, (case, encoding) in enumerate(zip(shard, encodings, strict=True)):
+            wanted: Sequence[Span] = ()
+            if not isinstance(encoding, CannotJudgeError):
+                given = None if units is None else units[at + i]
+                wanted = units_of(case.response, encoding.spans, head.settings.unit) if given is None else given
+                labelled.append(label_windows(case, encoding, wanted, lexical))
+            else:
+                labelled.append([])
+            of_case.append(wanted)
+        states = iter(runner.run([each.window for windows in labelled for each in windows]))
+        for case_units, windows, encoding in zip(of_case, labelled, encodings, strict=True):
+            if isinstance(encoding, CannotJudgeError):
+                results.append(ScoredResponse(problem=encoding.message))
+                continue
+            logits = np.full(len(case_units), np.nan)
+            parts: dict[int, float] = {}
+            for each, state in zip(windows, states, strict=False):
+                features = each.features
+                mean = None
+                if features is not None:
+                    mean = features.mean(0) if len(features) else np.zeros(head.settings.features, dtype=np.float32)
+                whole = head.pair_logit(state.whole, mean)
+                parts[each.window.first] = min(parts.get(each.window.first, np.inf), whole)
+                if each.ranges:
+                    scores = head.unit_logits(state.response, each.ranges, features)
+                    logits[each.units] = np.fmin(logits[each.units], scores)
+            results.append(ScoredResponse(case_units, logits, max(parts.values()), encoding.notes))
+    return results

@@ -1,0 +1,111 @@
+"""A session that judges a response with a token classifier while it grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from veridical.core.errors import CannotJudgeError, InputError
+from veridical.core.segment import sentences, words
+from veridical.core.types import Case, Verdict
+from veridical.detectors.tokens.scoring import ScoredResponse, label_windows, score_cases, units_of
+from veridical.models.generation import CachedForward
+from veridical.models.pair_network import PairHead, PairRunner
+from veridical.models.pairs import PairEncoder
+
+__all__ = ["TokenSession"]
+
+
+class TokenSession:
+    """Judges a response while it grows: `feed` it text, then `finish`.
+
+    A classifier that is online judges every word once it is complete. A decoder keeps what it has read and reads only
+    what is new; an encoder reads the window again. One that is offline judges a sentence once the next has begun, by
+    all that is there until then.
+
+    Args:
+        runner: Runs the backbone.
+        encoder: Encodes the case.
+        head: The head.
+        verdicts: Makes the verdicts on a response of its logits.
+        case: The case; its response is ignored.
+
+    Attributes:
+        text: The response so far; verdicts are about spans of it.
+        read: How many tokens the backbone has read so far.
+    """
+
+    def __init__(
+        self,
+        runner: PairRunner,
+        encoder: PairEncoder,
+        head: PairHead,
+        verdicts: Callable[[Case, ScoredResponse], Sequence[Verdict]],
+        case: Case,
+    ) -> None:
+        self.text = ""
+        self.read = 0
+        self._runner, self._encoder, self._head, self._verdicts = runner, encoder, head, verdicts
+        self._case = replace(case, response="")
+        self._forward = CachedForward(runner.model) if runner.caches else None
+        self._ids: list[int] = []
+        self._states: list[np.ndarray] = []  # of each token that the cache holds
+        self._emitted = 0  # characters up to which verdicts were given
+
+    def feed(self, text_or_tokens: str | Sequence[int]) -> list[Verdict]:
+        """The new verdicts after more text. Raises `InputError` for token ids."""
+        if not isinstance(text_or_tokens, str):
+            raise InputError("a token classifier is fed with text", hint="decode the tokens first")
+        self.text += text_or_tokens
+        if self._runner.mode == "online":  # the last word may go on
+            end = next((i for i in reversed(range(len(self.text))) if self.text[i].isspace()), 0)
+        else:
+            end = max((sentence.end for sentence in sentences(self.text)[:-1]), default=0)
+        return self._judge(self.text[:end].rstrip())
+
+    def finish(self) -> list[Verdict]:
+        """The verdicts that were held back until the end of the response."""
+        return self._judge(self.text)
+
+    def _judge(self, text: str) -> list[Verdict]:
+        """The verdicts on what has none yet of the first part of the response."""
+        if not any(word.start >= self._emitted for word in words(text)):
+            return []
+        case = replace(self._case, response=text)
+        scored = self._scored(case) if self._forward else None
+        if scored is None:
+            (scored,) = score_cases(self._runner, self._encoder, self._head, [case])
+            (encoding,) = self._encoder.encode([case])
+            self.read += 0 if isinstance(encoding, CannotJudgeError) else sum(len(w.ids) for w in encoding.windows)
+        new = [verdict for verdict in self._verdicts(case, scored) if verdict.span.start >= self._emitted]
+        self._emitted = max((verdict.span.end for verdict in new), default=self._emitted)
+        return new
+
+    def _scored(self, case: Case) -> ScoredResponse | None:
+        """The logits by a decoder that reads only what it has not read; None where the case has several windows."""
+        import torch
+
+        (encoding,) = self._encoder.encode([case])
+        if self._forward is None or isinstance(encoding, CannotJudgeError) or len(encoding.windows) > 1:
+            return None
+        (window,) = encoding.windows
+        ids = window.ids.tolist()
+        same = next((i for i, (a, b) in enumerate(zip(ids, self._ids, strict=False)) if a != b), len(self._ids))
+        same = min(same, len(ids))
+        self._forward.crop(same)
+        del self._states[self._forward.length :], self._ids[self._forward.length :]
+        unread = ids[len(self._ids) :]
+        if unread:
+            states = self._forward(torch.tensor([unread], device=self._runner.model.device), head=False)
+            self._states += list(states[0].float().cpu().numpy())
+            self._ids += unread
+            self.read += len(unread)
+        units = units_of(case.response, encoding.spans, self._head.settings.unit)
+        (labelled,) = label_windows(case, encoding, units, self._head.settings.features > 0)
+        logits = np.full(len(units), np.nan)
+        states_of_response = np.stack(self._states[window.start : window.start + window.count])
+        if labelled.ranges:
+            logits[labelled.units] = self._head.unit_logits(states_of_response, labelled.ranges, labelled.features)
+        return ScoredResponse(units, logits, 0.0, encoding.notes)

@@ -1,0 +1,131 @@
+"""What a masked language model expects in place of given stretches of a text, each masked in turn.
+
+Liu et al. 2022, §3.4: probability and entropy of the tokens of a marked phrase, with the phrase masked as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.core.errors import InputError
+from veridical.core.spans import Span
+from veridical.models.encode import special_tokens, tokenize
+from veridical.models.load import LocalModel
+
+__all__ = ["MaskedOutputs", "mask_in_turn"]
+
+_BATCH_TOKENS = {"cpu": 1024}  # as in the runner; elsewhere the logits of a whole batch bound it
+_OTHER_BATCH_TOKENS = 8192
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MaskedOutputs:
+    """What the model expected in place of each token of one masked stretch. *Shape:* (tokens,) each.
+
+    Attributes:
+        logprob: Log p of the token that stands there, in nats.
+        entropy: Of the distribution there, in nats.
+        rank: That of the token, 1 for the most probable one.
+    """
+
+    logprob: NDArray[np.float64]
+    entropy: NDArray[np.float64]
+    rank: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedSequence:
+    """One sequence: whose it is, its ids with masks, where the masks begin, and the true ids there."""
+
+    text: int
+    stretch: int
+    ids: list[int]
+    first: int
+    hidden: list[int]
+
+
+def mask_in_turn(
+    model: LocalModel,
+    texts: Sequence[str],
+    stretches: Sequence[Sequence[Span]],
+    *,
+    left_only: bool = False,
+    max_batch_tokens: int | None = None,
+) -> list[list[MaskedOutputs | None]]:
+    """Mask each of the `stretches` of each text by itself, and read off what the model expects there.
+
+    Args:
+        model: A masked language model (`load(…, kinds=("masked",))`).
+        texts: The texts.
+        stretches: Spans of each text. All tokens that share a character with one are masked together. A text that is
+            longer than the model reads is cut around the stretch.
+        left_only: Whether what comes after the stretch is hidden from the model.
+        max_batch_tokens: The most tokens of a batch, padding included; None: by device.
+
+    Returns:
+        For each text the outputs of each stretch; None for one without a token, or longer than the model reads.
+
+    Raises:
+        InputError: For a tokenizer without a mask.
+    """
+    if model.tokenizer.mask_token_id is None:
+        raise InputError(f"the tokenizer of {model.name} has no mask", hint="a masked language model is needed")
+    results: list[list[MaskedOutputs | None]] = [[None] * len(of_text) for of_text in stretches]
+    sequences = [s for i, text in enumerate(texts) for s in masked_sequences(model, i, text, stretches[i], left_only)]
+    sequences.sort(key=lambda sequence: -len(sequence.ids))
+    limit = max_batch_tokens or _BATCH_TOKENS.get(model.device.type, _OTHER_BATCH_TOKENS)
+    at = 0
+    while at < len(sequences):
+        batch = sequences[at : at + max(1, limit // len(sequences[at].ids))]
+        at += len(batch)
+        for sequence, outputs in zip(batch, masked_outputs(model, batch), strict=True):
+            results[sequence.text][sequence.stretch] = outputs
+    return results
+
+
+def masked_sequences(
+    model: LocalModel, number: int, text: str, stretches: Sequence[Span], left_only: bool
+) -> Iterator[MaskedSequence]:
+    """The sequences for one text, the `number`-th: one for each stretch that has tokens and fits."""
+    around = special_tokens(model)
+    tokens = tokenize(model.tokenizer, text)
+    room = model.max_positions - len(around.before) - len(around.after)
+    starts, ends = (np.array([offset[side] for offset in tokens.offsets], dtype=np.int64) for side in (0, 1))
+    for i, span in enumerate(stretches):
+        inside = np.flatnonzero((ends > span.start) & (starts < span.end))
+        if not inside.size or len(inside) > room:
+            continue
+        first, last = int(inside[0]), int(inside[-1]) + 1
+        end = last if left_only else len(tokens.ids)
+        begin = 0
+        if end > room:  # the stretch in the middle, or at the end of what is left
+            begin = min(max(0, (first + last - room) // 2), end - room)
+            end = begin + room
+        ids = [*tokens.ids[begin:first], *[model.tokenizer.mask_token_id] * (last - first), *tokens.ids[last:end]]
+        whole = [*around.before, *ids, *around.after]
+        yield MaskedSequence(number, i, whole, len(around.before) + first - begin, tokens.ids[first:last])
+
+
+def masked_outputs(model: LocalModel, batch: Sequence[MaskedSequence]) -> Iterator[MaskedOutputs]:
+    """The outputs of each sequence of a batch, which is run at once."""
+    import torch
+
+    width = max(len(sequence.ids) for sequence in batch)
+    pad = model.tokenizer.pad_token_id or 0
+    ids = torch.tensor([sequence.ids + [pad] * (width - len(sequence.ids)) for sequence in batch])
+    mask = torch.tensor([[1] * len(s.ids) + [0] * (width - len(s.ids)) for s in batch])
+    with torch.inference_mode():
+        logits: Any = model.model(input_ids=ids.to(model.device), attention_mask=mask.to(model.device)).logits
+        for row, sequence in enumerate(batch):
+            there = logits[row, sequence.first : sequence.first + len(sequence.hidden)].float()
+            true = torch.tensor(sequence.hidden, device=there.device)[:, None]
+            log_p = torch.log_softmax(there, -1)
+            chosen = log_p.gather(1, true)
+            rank = (log_p > chosen).sum(-1) + 1
+            numbers = (chosen[:, 0], torch.special.entr(log_p.exp()).sum(-1), rank)
+            yield MaskedOutputs(*(tensor.double().cpu().numpy() for tensor in numbers))

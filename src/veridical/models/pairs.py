@@ -1,0 +1,308 @@
+"""Cases as pairs (prompt with the sources, response) for models that read both at once, in windows where they are long.
+
+The prompt is tokenised once for all responses that share it. A window holds a part of the response, the prompt's
+instructions and as much of the sources as fits; what a response is compared with is either all of the sources, window
+after window, or the sentences that share most with it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
+from veridical.core.segment import sentences, words
+from veridical.core.spans import Span
+from veridical.core.stemmer import stem
+from veridical.core.stopwords import STOP_WORDS
+from veridical.core.types import Case
+from veridical.models.encode import response_spans, tokenize, tokenize_texts
+from veridical.models.load import LocalModel
+from veridical.models.template import render
+
+__all__ = ["EVIDENCE", "PairEncoder", "PairEncoding", "PairSettings", "Window", "token_ranges"]
+
+Ids = NDArray[np.int32]
+EVIDENCE = ("relevant", "all")
+_KEPT_PROMPTS = 64
+_LONGEST_PIECE = 96  # tokens of a source that are chosen or left out together, at most
+
+
+@dataclass(frozen=True, slots=True)
+class PairSettings:
+    """How a case is presented to the model.
+
+    Attributes:
+        template: The prompt template (`veridical.models.template`), without the response.
+        max_tokens: The most tokens of a window; None: as many as the model has positions.
+        evidence: "relevant": one window of the source sentences that share most with the response, weighted by how rare
+            the shared words are in the sources. "all": windows over all of the sources, which overlap by a sentence.
+        sources: Whether the model sees the sources; without them it judges by the response, question and history alone.
+        segments: Whether segment embeddings, where the model has any, distinguish prompt and response.
+        by_sentence: Whether each sentence of the response is read apart, with evidence of its own.
+    """
+
+    template: str = "bare"
+    max_tokens: int | None = None
+    evidence: Literal["relevant", "all"] = "relevant"
+    sources: bool = True
+    segments: bool = True
+    by_sentence: bool = False
+
+    def __post_init__(self) -> None:
+        if self.evidence not in EVIDENCE:
+            raise UnknownNameError("evidence", self.evidence, EVIDENCE)
+        if self.max_tokens is not None and self.max_tokens < 32:
+            raise InputError(f"max_tokens is {self.max_tokens}", hint="32 or more")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """One sequence for the model.
+
+    `ids[start : start + count]` are the response's tokens `first` to `first + count`; `types` are the segment ids.
+    """
+
+    ids: Ids
+    types: Ids
+    start: int
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PairEncoding:
+    """The windows of a case, and which characters of the response each of its tokens stands for."""
+
+    windows: list[Window]
+    spans: tuple[Span | None, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class _Prompt:
+    """A tokenised prompt: which tokens are of sources, in which pieces, and which pieces hold a word."""
+
+    text: str
+    ids: Ids
+    pieces: list[tuple[int, int]]
+    fixed: NDArray[np.int64]
+    index: dict[str, list[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """A part of the response of the case at the index `case`."""
+
+    case: int
+    prompt: _Prompt
+    ids: Ids
+    first: int
+    text: str
+
+
+class PairEncoder:
+    """Encodes cases for `model`; prompts that were tokenised lately are kept.
+
+    Raises `InputError` if the special tokens leave no room.
+    """
+
+    def __init__(self, model: LocalModel, settings: PairSettings | None = None) -> None:
+        self.settings = settings or PairSettings()
+        self.model = model
+        tokenizer = model.tokenizer
+        bare = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", "b")]
+        pair = tokenizer("a", "b", add_special_tokens=True, return_token_type_ids=True)
+        ids = pair["input_ids"]
+        at = ids.index(bare[0][0])
+        behind = len(ids) - 1 - ids[::-1].index(bare[1][-1])
+        self._before = ids[:at]
+        self._between = ids[at + len(bare[0]) : behind + 1 - len(bare[1])]
+        self._after = ids[behind + 1 :]
+        types = pair.get("token_type_ids") or [0] * len(ids)
+        self._response_type = int(types[behind]) if self.settings.segments else 0
+        if not self._before and model.kind == "causal" and tokenizer.bos_token_id is not None:
+            self._before = [tokenizer.bos_token_id]
+        if not self._between:
+            self._between = tokenizer("\n\n", add_special_tokens=False)["input_ids"]
+        self.max_tokens = min(self.settings.max_tokens or model.max_positions, model.max_positions)
+        self._room = self.max_tokens - len(self._before) - len(self._between) - len(self._after)
+        if self._room < 8:
+            raise InputError(f"{model.name!r} has room for {self._room} tokens", hint="a model with a longer context")
+        self._prompts: OrderedDict[tuple[str, bool], _Prompt] = OrderedDict()
+
+    def encode(self, cases: Sequence[Case], *, group: int = 1) -> list[PairEncoding | CannotJudgeError]:
+        """The windows of each case, or why it has none; texts are tokenised side by side.
+
+        A response too long for the model is read in parts that end with a sentence where that is possible.
+
+        Args:
+            cases: The cases.
+            group: For how many responses to the same prompt evidence is chosen together, so that they can share a pass.
+        """
+        tokenised = tokenize_texts(self.model.tokenizer, [case.response for case in cases])
+        results: list[PairEncoding | CannotJudgeError | None] = [None] * len(cases)
+        groups: dict[tuple[str, int], list[_Part]] = {}  # by prompt, and which of its groups
+        sizes: Counter[str] = Counter()
+        prompts: dict[str, _Prompt] = {}  # of these cases: more than those that are kept
+        for i, (case, tokens) in enumerate(zip(cases, tokenised, strict=True)):
+            spans = response_spans(case.response, tokens.offsets)
+            if not words(case.response) or not any(spans):
+                reason = "the response has no words" if spans else "the tokenizer has no token for the response"
+                results[i] = CannotJudgeError(f"case {case.id!r}: {reason}")
+                continue
+            prompt = self._prompt(case)
+            prompt = prompts.setdefault(prompt.text, prompt)
+            limit = self._room if not prompt.ids.size else self._room // 2
+            parts = _parts(case.response, spans, limit, self.settings.by_sentence)
+            notes: tuple[str, ...] = ()
+            if len(parts) > 1 and not self.settings.by_sentence:
+                notes = (f"the response of {len(spans)} tokens was read in {len(parts)} parts of {limit} at most",)
+            results[i] = PairEncoding([], spans, notes)
+            for first, end in parts:
+                shown = [span for span in spans[first:end] if span]
+                text = case.response[shown[0].start : shown[-1].end] if shown else ""
+                part = _Part(i, prompt, np.array(tokens.ids[first:end], dtype=np.int32), first, text)
+                groups.setdefault((prompt.text, sizes[prompt.text] // group), []).append(part)
+                sizes[prompt.text] += 1
+        for members in groups.values():
+            prompt = members[0].prompt
+            wanted = Counter(key for part in members for key in _keys(part.text))
+            for at in self._evidence(prompt, wanted, max(len(part.ids) for part in members)):
+                for part in members:
+                    encoding = results[part.case]
+                    if isinstance(encoding, PairEncoding):
+                        encoding.windows.append(self._window(prompt.ids[at], part.ids, part.first))
+        return [result for result in results if result is not None]
+
+    def _prompt(self, case: Case) -> _Prompt:
+        shown = case if self.settings.sources else replace(case, sources=(), prompt=None)
+        rendered = render(shown, self.settings.template, tokenizer=self.model.tokenizer)
+        text = rendered.text[: rendered.response.start].rstrip()
+        key = (text, rendered.markup)
+        if key in self._prompts:
+            self._prompts.move_to_end(key)
+            return self._prompts[key]
+        tokens = tokenize(self.model.tokenizer, text, markup=rendered.markup, literal=rendered.literal)
+        starts = np.array([start for start, _ in tokens.offsets], dtype=np.int64)
+        ends = np.array([end for _, end in tokens.offsets], dtype=np.int64)
+        prompt = _Prompt(text, np.array(tokens.ids, dtype=np.int32), [], np.zeros(0, dtype=np.int64))
+        in_source = np.zeros(len(starts), dtype=bool)
+        for placed in rendered.sources:
+            source = placed.in_source.of(case.source(placed.source_id).text)
+            for sentence in sentences(source):
+                begin, end = placed.in_text.start + sentence.start, placed.in_text.start + sentence.end
+                low, high = int(np.searchsorted(ends, begin, "right")), int(np.searchsorted(starts, end, "left"))
+                in_source[low:high] = True
+                for at in range(low, high, _LONGEST_PIECE):
+                    prompt.pieces.append((at, min(at + _LONGEST_PIECE, high)))
+                    piece = text[int(starts[at]) : int(ends[prompt.pieces[-1][1] - 1])]
+                    for word in _keys(piece):
+                        prompt.index.setdefault(word, []).append(len(prompt.pieces) - 1)
+        prompt.fixed = np.flatnonzero(~in_source)
+        self._prompts[key] = prompt
+        if len(self._prompts) > _KEPT_PROMPTS:
+            self._prompts.popitem(last=False)
+        return prompt
+
+    def _evidence(self, prompt: _Prompt, wanted: Mapping[str, int], count: int) -> list[NDArray[np.int64]]:
+        """Which tokens of the prompt each window shows, for parts of responses of up to `count` tokens.
+
+        `wanted` counts the stems of their content words.
+        """
+        room = self._room - count
+        if len(prompt.ids) <= room:
+            return [np.arange(len(prompt.ids))]
+        fixed = prompt.fixed[max(0, len(prompt.fixed) - room // 4) :]
+        room -= len(fixed)
+        if self.settings.evidence == "all":
+            total = prompt.pieces[-1][1] - prompt.pieces[0][0]
+            size = min(room, -(-total // -(-total // room)) + _LONGEST_PIECE)  # windows of about the same length
+            windows, first = [], 0
+            while True:
+                end = first + 1
+                while end < len(prompt.pieces) and prompt.pieces[end][1] - prompt.pieces[first][0] <= size:
+                    end += 1
+                begin, stop = prompt.pieces[first][0], prompt.pieces[end - 1][1]
+                windows.append(np.union1d(fixed, np.arange(begin, min(stop, begin + room))))
+                if end == len(prompt.pieces):
+                    return windows
+                first = max(first + 1, end - 1)  # a sentence at the edge is complete in both
+        relevance = np.zeros(len(prompt.pieces))
+        for word, times in wanted.items():
+            where = prompt.index.get(word)
+            if where:
+                relevance[where] += times * np.log1p(len(prompt.pieces) / len(where))
+        chosen = [fixed]
+        for piece in np.argsort(-relevance, kind="stable").tolist():
+            begin, end = prompt.pieces[piece]
+            end = min(end, begin + room)
+            chosen.append(np.arange(begin, end))
+            room -= end - begin
+            if room <= 0:
+                break
+        return [np.sort(np.concatenate(chosen))]
+
+    def _window(self, prompt: Ids, response: Ids, first: int) -> Window:
+        start = len(self._before) + len(prompt) + len(self._between)
+        ids = np.concatenate([self._before, prompt, self._between, response, self._after]).astype(np.int32)
+        types = np.zeros(len(ids), dtype=np.int32)
+        types[start:] = self._response_type
+        return Window(ids, types, start, first, len(response))
+
+
+def _keys(text: str) -> set[str]:
+    """The stems of the content words of a text."""
+    forms = {span.of(text).lower() for span in words(text)}
+    return {stem(form) for form in forms if form not in STOP_WORDS}
+
+
+def _parts(text: str, spans: Sequence[Span | None], limit: int, by_sentence: bool) -> list[tuple[int, int]]:
+    """The token ranges in which a response is read: whole sentences as far as they fit into `limit` tokens.
+
+    Punctuation that the tokenizer gives no character belongs to what is before it.
+    """
+    if len(spans) <= limit and not by_sentence:
+        return [(0, len(spans))]
+    ends = [sentence.end for sentence in sentences(text)]
+    breaks, at = [], 0
+    for i, span in enumerate(spans):
+        if span is not None and at < len(ends) and span.start >= ends[at]:
+            breaks.append(i)
+            while at < len(ends) and span.start >= ends[at]:
+                at += 1
+    breaks.append(len(spans))
+    parts: list[tuple[int, int]] = []
+    first = last = 0
+    for end in breaks:
+        if last > first and (by_sentence or end - first > limit):
+            parts.append((first, last))
+            first = last
+        while end - first > limit:
+            parts.append((first, first + limit))
+            first += limit
+        last = end
+    if last > first:
+        parts.append((first, last))
+    return parts
+
+
+def token_ranges(spans: Sequence[Span | None], units: Sequence[Span]) -> list[tuple[int, int]]:
+    """The first and the end token of each unit of a response; the two are equal where no token is in it.
+
+    >>> token_ranges([Span(0, 2), None, Span(2, 4), Span(5, 6)], [Span(0, 4), Span(4, 5), Span(5, 6)])
+    [(0, 3), (3, 3), (3, 4)]
+    """
+    starts, ends, last = [], [], 0
+    for span in spans:
+        last = max(last, span.end if span else 0)
+        starts.append(last if span is None else span.start)
+        ends.append(last)
+    low = np.searchsorted(ends, [unit.start for unit in units], "right")
+    high = np.searchsorted(np.maximum.accumulate(starts), [unit.end for unit in units], "left")
+    return [(int(a), max(int(a), int(b))) for a, b in zip(low, high, strict=True)]

@@ -1,0 +1,154 @@
+"""A response shaded word by word by its scores (Liu et al. 2022, Figure 5), in a terminal and as a part of a page.
+
+For any judgement with verdicts on words, tokens or spans: a word has the highest score of the verdicts that reach into
+it. A word that was not judged has no score and looks like none of them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from veridical.core.segment import words
+from veridical.core.spans import Span
+from veridical.core.text import visible
+from veridical.core.types import Case, Decision, Judgement, judged_spans
+from veridical.report.judgement_view import number
+from veridical.report.pages import render
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+__all__ = ["SHADES", "HeatView", "HeatWord", "heat_legend", "heat_style", "heat_text", "heat_view", "word_scores"]
+
+SHADES = 10  # each a tenth of the scores from 0 to 1
+_HIGHEST = 20  # words in the list of the highest scores
+_LIGHT_INK = 7  # from this shade on the ink is light: it stands out better than dark
+_PALETTE = (
+    "#fff5eb",
+    "#fee6ce",
+    "#fdd0a2",
+    "#fdb97d",
+    "#fda057",
+    "#f98838",
+    "#ee6d1a",
+    "#db5407",
+    "#b83c02",
+    "#8b2c04",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HeatWord:
+    """A word of the response, the text between it and the word before it, and its score (None: not judged)."""
+
+    before: str
+    text: str
+    score: float | None
+    flagged: bool
+
+    @property
+    def shade(self) -> int | None:
+        """The tenth in which its score is, from 0 to 9."""
+        return None if self.score is None else min(int(self.score * SHADES), SHADES - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class HeatView:
+    """What a page shows: all words, the text behind the last one, and the words with the highest scores."""
+
+    words: tuple[HeatWord, ...]
+    rest: str
+    highest: tuple[tuple[str, str], ...]
+    unjudged: int
+
+
+def word_scores(case: Case, judgement: Judgement) -> list[tuple[Span, float | None]]:
+    """Each word of the response with the highest score of the verdicts that reach into it; None if it was not judged.
+
+    What was judged and has no verdict has the score 0. A word of which only a part was judged counts as judged. Linear
+    in the words and in the words under verdicts.
+
+    >>> from veridical.core.types import Verdict
+    >>> judgement = Judgement("1", "someone", verdicts=(Verdict(Span(3, 5), 0.9), Verdict(Span(4, 9), 0.4)))
+    >>> [score for _, score in word_scores(Case("1", "In 1999 it fell"), judgement)]
+    [0.0, 0.9, 0.4, 0.0]
+    """
+    spans = words(case.response)
+    ends = [span.end for span in spans]
+    scores: list[float | None] = [None] * len(spans)
+    reached = [(span, 0.0) for span in judged_spans(case, judgement)]
+    for reach, score in reached + [(verdict.span, verdict.score) for verdict in judgement.verdicts]:
+        i = bisect_left(ends, reach.start + 1)
+        while i < len(spans) and spans[i].start < reach.end and len(reach):
+            scores[i] = max(scores[i] or 0.0, score)
+            i += 1
+    return list(zip(spans, scores, strict=True))
+
+
+def heat_view(case: Case, judgement: Judgement, decision: Decision) -> HeatView | None:
+    """The words of a response with their scores; None for a judgement that has none (no verdict on a word of it)."""
+    scored = word_scores(case, judgement)
+    if not judgement.verdicts or all(score is None for _, score in scored):
+        return None
+    flagged = tuple(judgement.verdicts[i] for i in decision.verdicts)
+    flags = word_scores(case, Judgement(case.id, judgement.by, judged=(), verdicts=flagged))
+    views: list[HeatWord] = []
+    at = 0
+    for (span, score), (_, flag) in zip(scored, flags, strict=True):
+        before, text = visible(case.response, at, span.start), visible(case.response, span.start, span.end)
+        views.append(HeatWord(before, text, score, flag is not None))
+        at = span.end
+    ranked = sorted((view for view in views if view.score), key=lambda view: -(view.score or 0.0))
+    highest = tuple((view.text, number(view.score or 0.0)) for view in ranked[:_HIGHEST])
+    unjudged = sum(view.score is None for view in views)
+    return HeatView(tuple(views), visible(case.response, at, len(case.response)), highest, unjudged)
+
+
+def heat_text(view: HeatView, *, plain: bool) -> Text:
+    """The response for a terminal: words on a background by score; flagged ones underlined, unjudged ones in italics.
+
+    In plain text every word from a tenth on has the tenths of its score behind it ("1999{9}"), a flagged one in square
+    brackets, too ("[1999{9}]"); a word that was not judged has "{?}".
+    """
+    from rich.text import Text
+
+    result = Text()
+    for word in view.words:
+        result.append(word.before)
+        if not plain:
+            result.append(word.text, _style(word.shade, word.flagged))
+            continue
+        mark = "{?}" if word.shade is None else f"{{{word.shade}}}" if word.shade else ""
+        result.append(f"[{word.text}{mark}]" if word.flagged else word.text + mark)
+    result.append(view.rest)
+    return result
+
+
+def heat_legend(*, plain: bool) -> Text:
+    """What the shades of `heat_text` mean."""
+    from rich.text import Text
+
+    if plain:
+        return Text("{1} … {9}: score of the word before in tenths, none below 0.1; [ ]: flagged; {?}: not judged")
+    result = Text("Score ")
+    for shade in range(SHADES):
+        result.append(f" .{shade} ", _style(shade, flagged=False))
+    result.append("  ")
+    result.append("flagged", "bold underline")
+    result.append("  ")
+    return result.append("not judged", _style(None, flagged=False))
+
+
+def _style(shade: int | None, flagged: bool) -> str:
+    """The style of a word for `rich`: dark on light shades, light on dark ones."""
+    if shade is None:
+        return "dim italic"
+    ink = "#ffffff" if shade >= _LIGHT_INK else "#1a1a1a"
+    return f"{'bold underline ' if flagged else ''}{ink} on {_PALETTE[shade]}" if shade or flagged else ""
+
+
+def heat_style() -> str:
+    """The style sheet of a page with heat views."""
+    return render("heat.css", palette=_PALETTE, light_ink=_LIGHT_INK)

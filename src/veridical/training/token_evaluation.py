@@ -1,0 +1,108 @@
+"""What a token classifier is worth on validation data, and the thresholds and probabilities fitted there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.calibration.calibrators import Platt, fit_platt
+from veridical.calibration.thresholding import threshold_fitter
+from veridical.core.spans import Span
+from veridical.core.types import GOLD_THRESHOLD, Example, judged_spans
+from veridical.detectors.tokens.artifact import TokenScale
+from veridical.detectors.tokens.scoring import ScoredResponse
+from veridical.metrics import UndefinedMetricError
+from veridical.metrics.ranking import roc_auc
+from veridical.metrics.tokens import unit_labels
+
+__all__ = ["fit_scales", "labelled_logits", "phrase_of", "response_target", "validation_figures"]
+
+
+def phrase_of(example: Example) -> list[Span] | None:
+    """The one phrase of a response that gold judges, as in HaDes (Liu et al. 2022, §3.1); None for other gold."""
+    judged = example.gold.judged
+    if judged is None or len(judged) != 1 or len(judged[0]) >= len(example.case.response):
+        return None
+    return list(judged)
+
+
+def response_target(example: Example) -> float:
+    """The gold score of the whole response; NaN where nothing is known about it."""
+    gold = example.gold
+    if gold.hallucination is not None:
+        return gold.hallucination
+    if gold.verdicts:
+        return max(verdict.score for verdict in gold.verdicts)
+    if gold.omission is not None or gold.omissions or not judged_spans(example.case, gold):
+        return np.nan
+    return 0.0
+
+
+def labelled_logits(judged: Sequence[tuple[Example, ScoredResponse]]) -> dict[str, NDArray[np.float64]]:
+    """(label, logit) of every labelled unit ("span"), and of every labelled response by its own head ("whole") and by
+    its worst unit ("worst"), *shape* (n, 2) each."""
+    units: list[NDArray[np.float64]] = [np.zeros((0, 2))]
+    whole: list[tuple[bool, float]] = []
+    worst: list[tuple[bool, float]] = []
+    for example, scored in judged:
+        if scored.problem:
+            continue
+        labels, known = unit_labels(example, scored.units)
+        finite = np.isfinite(scored.logits)
+        units.append(np.column_stack([labels >= GOLD_THRESHOLD, scored.logits])[known & finite])
+        target = response_target(example)
+        if np.isfinite(target) and finite.any():
+            whole.append((target >= GOLD_THRESHOLD, scored.whole))
+            worst.append((target >= GOLD_THRESHOLD, float(scored.logits[finite].max())))
+    tables = {"whole": np.array(whole, dtype=np.float64), "worst": np.array(worst, dtype=np.float64)}
+    return {"span": np.concatenate(units)} | {name: table.reshape(-1, 2) for name, table in tables.items()}
+
+
+def _auc(table: NDArray[np.float64]) -> float | None:
+    try:
+        return float(roc_auc(table[:, 0] > 0, table[:, 1]))
+    except UndefinedMetricError:
+        return None
+
+
+def validation_figures(judged: Sequence[tuple[Example, ScoredResponse]]) -> dict[str, Any]:
+    """ROC AUC over all labelled units and over all labelled responses, None where a class is missing; and counts."""
+    tables = labelled_logits(judged)
+    return {
+        "units": len(tables["span"]),
+        "responses": len(tables["whole"]),
+        "unit_roc_auc": _auc(tables["span"]),
+        "roc_auc": _auc(tables["whole"]),
+        "worst_unit_roc_auc": _auc(tables["worst"]),
+    }
+
+
+def fit_scales(judged: Sequence[tuple[Example, ScoredResponse]], criterion: str) -> dict[str, Any]:
+    """What `TokenSettings` needs of validation data.
+
+    Args:
+        judged: Validation examples with their logits.
+        criterion: What the thresholds optimise, one of `calibration.thresholding.CRITERIA`.
+
+    Returns:
+        "span" and "response": their scales; "response_by": which logit stands for a response: of its own head
+        ("whole") or of its worst unit ("worst"), by ROC AUC. Where a class is missing a scale keeps its defaults.
+    """
+    tables = labelled_logits(judged)
+    by_whole, by_worst = _auc(tables["whole"]), _auc(tables["worst"])
+    response_by = "worst" if by_worst is not None and by_whole is not None and by_worst > by_whole else "whole"
+    scales = {}
+    for level, table in (("span", tables["span"]), ("response", tables[response_by])):
+        scales[level] = TokenScale()
+        try:
+            platt = fit_platt(table[:, 0] > 0, table[:, 1])
+            if platt.slope <= 0:
+                platt = Platt(1.0, 0.0)
+            threshold = threshold_fitter(criterion)(table[:, 0] > 0, platt.apply(table[:, 1]))
+            scales[level] = TokenScale(threshold, platt.slope, platt.intercept)
+        except UndefinedMetricError:
+            continue
+    return {**scales, "response_by": response_by}

@@ -1,0 +1,291 @@
+"""Token classifiers: training, the artifact, and what is made of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.detectors.feature_examples import examples, phrases
+from tests.detectors.token_examples import trained_tokens
+from veridical.core.errors import DataError, InputError
+from veridical.core.spans import Span
+from veridical.core.types import Case, Judgement, Level, Source
+from veridical.detectors import load_detector
+from veridical.detectors.tokens.artifact import BACKBONE
+from veridical.detectors.tokens.detector import Tokens
+from veridical.detectors.tokens.lexical import FEATURES, lexical_features
+from veridical.metrics.ranking import roc_auc
+from veridical.models.load import load, unload
+from veridical.models.pairs import PairSettings
+from veridical.models.testing import tiny
+from veridical.training.token_evaluation import labelled_logits
+from veridical.training.tokens import CHECKPOINT, TokenTraining, TrainingStopped, train_tokens
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained_tokens(tmp_path_factory.mktemp("tokens") / "classifier", epochs=8)
+
+
+def test_it_learns_which_words_are_wrong(folder: Path) -> None:
+    data = examples(160)[80:]
+    detector = Tokens(folder, dtype="fp32")
+    scored = detector.score_units([example.case for example in data])
+    tables = labelled_logits(list(zip(data, scored, strict=True)))
+    assert roc_auc(tables["span"][:, 0] > 0, tables["span"][:, 1]) > 0.8
+    assert roc_auc(tables["whole"][:, 0] > 0, tables["whole"][:, 1]) > 0.8
+    judgement = detector.judge([data[0].case])[0]
+    assert judgement.hallucination is not None
+    assert {verdict.span.of(data[0].case.response) for verdict in judgement.verdicts} >= {"Marta", "Kowalska"}
+
+
+def test_scores_are_the_same_one_by_one(folder: Path) -> None:
+    detector = Tokens(folder, dtype="fp32")
+    cases = [replace(e.case, response=e.case.response * (i % 3 + 1)) for i, e in enumerate(examples(24))]
+    together = detector.score_units(cases)
+    for case, scored in zip(cases, together, strict=True):
+        (alone,) = detector.score_units([case])
+        np.testing.assert_allclose(scored.logits, alone.logits, atol=1e-4)
+        assert scored.whole == pytest.approx(alone.whole, abs=1e-4)
+
+
+def test_words_of_a_response_are_scored_where_they_are_whatever_is_before_them(folder: Path) -> None:
+    detector = Tokens(folder, dtype="fp32")
+    case = examples(4)[3].case
+    plain, shifted = detector.judge([case, replace(case, response=f"\n\n  {case.response}")])
+    assert [v.span.shift(4) for v in plain.verdicts] == [v.span for v in shifted.verdicts]
+    assert [v.score for v in plain.verdicts] == pytest.approx([v.score for v in shifted.verdicts], abs=1e-4)
+
+
+def test_a_given_span_is_one_unit(tmp_path: Path) -> None:
+    data = phrases(120)
+    trained = trained_tokens(tmp_path / "spans", data, lexical=False, epochs=3)
+    detector = Tokens(trained, dtype="fp32")
+    spans = [(example.gold.judged or ())[0] for example in data]
+    scored = detector.score_units([example.case for example in data], [[span] for span in spans])
+    labels = [bool(example.gold.verdicts) for example in data]
+    assert roc_auc(labels, [float(each.logits[0]) for each in scored]) > 0.9
+
+
+def test_online_judges_words_by_what_is_before_them(tmp_path: Path) -> None:
+    trained = trained_tokens(tmp_path / "online", mode="online", lexical=False)
+    detector = Tokens(trained, dtype="fp32")
+    case = Case("1", "Paris opened a bridge", (Source("s", "Paris."),))
+    longer = replace(case, response="Paris opened a bridge near the desert")
+    a, b = detector.score_units([case, longer])
+    np.testing.assert_allclose(a.logits, b.logits[:4], atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{"frozen": True}, {"unit": "token", "hidden": 0}, {"pooling": "max"}])
+def test_other_forms(tmp_path: Path, options: dict[str, object]) -> None:
+    trained = trained_tokens(tmp_path / "other", **options)
+    assert (trained / BACKBONE).exists() == ("frozen" not in options)
+    (judgement,) = Tokens(trained, dtype="fp32").judge([examples(1)[0].case])
+    assert judgement.verdicts
+
+
+def test_an_interrupted_training_goes_on_to_the_same_weights(tmp_path: Path) -> None:
+    base = tiny("bert", tmp_path / "base")
+    options = TokenTraining(epochs=2, hidden=0, batch_tokens=512, dropout=0.1)
+    data = {"set": examples(60)}
+
+    def run(out: Path, after: int | None = None) -> None:
+        steps = iter(range(10**6))
+        model = load(base, dtype="fp32", kinds=("encoder",))
+        try:
+            train_tokens(model, data, options, out=out, stop=lambda: next(steps) == after)
+        finally:
+            unload(model)
+
+    run(tmp_path / "whole")
+    with pytest.raises(TrainingStopped, match="the same command goes on"):
+        run(tmp_path / "parts", after=2)
+    run(tmp_path / "parts")
+    whole, parts = (Tokens(tmp_path / name, dtype="fp32") for name in ("whole", "parts"))
+    cases = [example.case for example in examples(8)]
+    for a, b in zip(whole.score_units(cases), parts.score_units(cases), strict=True):
+        np.testing.assert_allclose(a.logits, b.logits, atol=1e-5)
+    model = load(base, dtype="fp32", kinds=("encoder",))
+    with pytest.raises(InputError, match="another training"):
+        train_tokens(model, data, replace(options, seed=1), out=tmp_path / "parts")
+    assert (tmp_path / "parts" / CHECKPOINT / "state.json").is_file()
+
+
+def test_training_goes_on_from_an_earlier_classifier(folder: Path, tmp_path: Path) -> None:
+    before = Tokens(folder, dtype="fp32")
+    model = before.backbone()
+    head = before._scorer[2]
+    options = TokenTraining(epochs=1, hidden=8, learning_rate=1e-9, head_learning_rate=1e-9)
+    train_tokens(model, {"set": examples(60)}, options, out=tmp_path / "more", start_from=head)
+    cases = [example.case for example in examples(4)]
+    for a, b in zip(before.score_units(cases), Tokens(tmp_path / "more", dtype="fp32").score_units(cases), strict=True):
+        np.testing.assert_allclose(a.logits, b.logits, atol=1e-3)
+    with pytest.raises(InputError, match="same unit, pooling"):
+        train_tokens(model, {"set": examples(60)}, replace(options, hidden=4), out=tmp_path / "no", start_from=head)
+    unload(model)
+
+
+def test_labels_of_whole_responses_alone_can_be_learned(tmp_path: Path) -> None:
+    data = [replace(e, gold=Judgement(e.case.id, "human:a", e.gold.hallucination)) for e in examples(120)]
+    trained = trained_tokens(tmp_path / "pairs", data, epochs=4)
+    held = examples(200)[120:]
+    scored = Tokens(trained, dtype="fp32").score_units([example.case for example in held])
+    tables = labelled_logits(list(zip(held, scored, strict=True)))
+    assert roc_auc(tables["whole"][:, 0] > 0, tables["whole"][:, 1]) > 0.8
+    assert roc_auc(tables["span"][:, 0] > 0, tables["span"][:, 1]) > 0.6
+
+
+def test_lexical_features_say_what_the_sources_have() -> None:
+    case = Case("1", "Anna met 90 dogs in Oslo.", (Source("s", "Berg met 80 dogs near Oslo."),))
+    units = [Span(0, 4), Span(5, 8), Span(9, 11), Span(12, 16), Span(17, 19), Span(20, 24)]
+    table = dict(zip(FEATURES, lexical_features(case, units).T.tolist(), strict=True))
+    assert table["missing"] == [1, 0, 1, 0, 0, 0]
+    assert table["value_missing"] == [0, 0, 1, 0, 0, 0]
+    assert table["name_missing"] == [1, 0, 0, 0, 0, 0]
+    assert table["exact"] == [0, 1, 0, 1, 0, 1]
+    assert not lexical_features(replace(case, sources=()), units).any()
+
+
+def test_thresholds_and_spec(folder: Path) -> None:
+    detector = load_detector(f"tokens:{folder},dtype=fp32")
+    assert set(detector.thresholds) == {Level.RESPONSE, Level.SPAN}  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="trained classifier"):
+        load_detector("tokens")
+    with pytest.raises(InputError, match="of its own"):
+        Tokens(folder, model="somewhere").judge([Case("1", "It is.")])
+
+
+def test_a_damaged_or_foreign_artifact_is_refused(folder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    for name, change in (
+        ("weights", lambda d: (d / "weights.safetensors").write_bytes(b"x")),
+        ("no weights", lambda d: (d / "weights.safetensors").unlink()),
+        ("kind", lambda d: edit(d, lambda x: x.update(kind="probe"))),
+        ("setting", lambda d: edit(d, lambda x: x["settings"].update(mode="sometimes"))),
+        ("head", lambda d: edit(d, lambda x: x["settings"]["head"].update(hidden=3))),
+    ):
+        copy = tmp_path / name
+        shutil.copytree(folder, copy)
+        change(copy)
+        with pytest.raises(DataError):
+            load_detector(f"tokens:{copy}")
+    copy = tmp_path / "backbone"
+    shutil.copytree(folder, copy)
+    shutil.rmtree(copy / BACKBONE)
+    tiny("bert", copy / BACKBONE, seed=5)
+    with pytest.raises(InputError, match="differs"):
+        load_detector(f"tokens:{copy}").judge([Case("1", "It is.")])
+
+
+def edit(folder: Path, change: object) -> None:
+    path = folder / "detector.json"
+    document = json.loads(path.read_text())
+    change(document)  # type: ignore[operator]
+    path.write_text(json.dumps(document))
+
+
+def test_data_without_labels_cannot_be_trained_on(tmp_path: Path) -> None:
+    model = load(tiny("bert", tmp_path / "base"), dtype="fp32", kinds=("encoder",))
+    bare = [replace(e, gold=Judgement(e.case.id, "human:a", judged=())) for e in examples(30)]
+    with pytest.raises(InputError, match="nothing to train"):
+        train_tokens(model, {"set": bare}, out=tmp_path / "out")
+    with pytest.raises(InputError, match="one class"):
+        train_tokens(model, {"set": [e for e in examples(80) if not e.gold.verdicts]}, out=tmp_path / "out2")
+    assert not (tmp_path / "out" / "detector.json").exists()
+    unload(model)
+
+
+def test_by_sentence_each_sentence_is_judged_apart(tmp_path: Path) -> None:
+    trained = trained_tokens(tmp_path / "sentences", pairs=PairSettings(by_sentence=True), lexical=False)
+    detector = Tokens(trained, dtype="fp32")
+    source = (Source("s", "In 1998, Marta Kowalska won the race."),)
+    both, second = detector.score_units(
+        [Case("1", "Paris is big. Anna Berg led a study.", source), Case("2", "Anna Berg led a study.", source)]
+    )
+    np.testing.assert_allclose(both.logits[3:], second.logits, atol=1e-4)
+
+
+def test_onnx_files_compute_the_same(folder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    original = Tokens(copy, dtype="fp32")
+    cases = [example.case for example in examples(12)]
+    expected = original.score_units(cases)
+    exported = original.export("fp32")
+    assert exported.difference < 1e-4
+    for a, b in zip(expected, load_detector(f"tokens:{copy},onnx=fp32").score_units(cases), strict=True):  # type: ignore[attr-defined]
+        np.testing.assert_allclose(a.logits, b.logits, atol=1e-4)
+    small = original.export("int8")
+    assert small.bytes < exported.bytes
+    assert load_detector(f"tokens:{copy},onnx=int8").judge(cases)[0].verdicts
+    (copy / "onnx" / "model.int8.onnx").write_bytes(b"x")
+    with pytest.raises(DataError, match="damaged"):
+        load_detector(f"tokens:{copy},onnx=int8").judge(cases)
+    with pytest.raises(DataError, match="veridical export"):
+        load_detector(f"tokens:{folder},onnx=fp32").judge(cases)
+    about = copy / "onnx" / "model.onnx.json"
+    about.write_text(json.dumps(json.loads(about.read_text()) | {"weights": "other"}))
+    with pytest.raises(DataError, match="another model"):
+        load_detector(f"tokens:{copy},onnx=fp32").judge(cases)
+
+
+@pytest.mark.parametrize(("architecture", "mode"), [("llama", "online"), ("bert", "online"), ("bert", "offline")])
+def test_a_stream_gives_the_verdicts_of_the_whole(tmp_path: Path, architecture: str, mode: str) -> None:
+    trained = trained_tokens(tmp_path / "stream", architecture=architecture, mode=mode, lexical=False)
+    detector = Tokens(trained, dtype="fp32")
+    case = examples(8)[5].case
+    text = f"{case.response} It was reported that Anna Berg slept."
+    session = detector.stream(case)
+    streamed, before_end = [], 0
+    for start in range(0, len(text), 3):
+        new = session.feed(text[start : start + 3])
+        assert all(v.span.end <= start + 3 for v in new)
+        streamed += new
+    before_end = len(streamed)
+    streamed += session.finish()
+    assert before_end > 3
+    (whole,) = detector.judge([replace(case, response=text)])
+    assert [v.span for v in streamed] == [v.span for v in whole.verdicts]
+    if mode == "online":
+        assert [v.score for v in streamed] == pytest.approx([v.score for v in whole.verdicts], abs=1e-4)
+    if architecture == "llama":  # every token is read once, or twice where a word went on
+        size = len(detector.backbone().tokenizer(f"{case.sources[0].text} {text}")["input_ids"])
+        assert session.read < 1.3 * size
+    with pytest.raises(InputError, match="fed with text"):
+        session.feed([1, 2])
+    unload()
+
+
+def test_a_plain_checkpoint_gives_its_own_probabilities(tmp_path: Path) -> None:
+    import torch
+    import transformers
+
+    base = tiny("bert", tmp_path / "base")
+    torch.manual_seed(1)
+    model = transformers.AutoModelForTokenClassification.from_pretrained(base, num_labels=2)
+    model.train(False).save_pretrained(tmp_path / "checkpoint")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(base)
+    tokenizer.save_pretrained(tmp_path / "checkpoint")
+    case = examples(2)[1].case
+    ids = tokenizer(case.sources[0].text, case.response, return_tensors="pt")
+    with torch.no_grad():
+        logits = model(input_ids=ids["input_ids"], attention_mask=ids["attention_mask"]).logits[0]
+    count = len(tokenizer(case.response, add_special_tokens=False)["input_ids"])
+    expected = logits.softmax(-1)[-1 - count : -1, 1].tolist()
+    detector = load_detector(f"tokens:{tmp_path / 'checkpoint'},dtype=fp32")
+    (judgement,) = detector.judge([case])
+    assert [verdict.score for verdict in judgement.verdicts] == pytest.approx(expected, abs=1e-5)
+    assert judgement.hallucination == pytest.approx(max(expected), abs=1e-5)
+    with pytest.raises(DataError, match="no token classifier"):
+        load_detector(f"tokens:{base}")
+    three = transformers.AutoModelForTokenClassification.from_pretrained(base, num_labels=3)
+    three.save_pretrained(tmp_path / "three")
+    with pytest.raises(DataError, match="3 labels"):
+        load_detector(f"tokens:{tmp_path / 'three'}")

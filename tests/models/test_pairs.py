@@ -1,0 +1,214 @@
+"""Pairs of prompt and response in windows, and the states that a backbone gives for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
+from veridical.core.segment import words
+from veridical.core.spans import Span
+from veridical.core.types import Case, Source
+from veridical.models.load import LocalModel, load
+from veridical.models.pair_network import HeadSettings, PairHead, PairRunner, pool, torch_head
+from veridical.models.pairs import PairEncoder, PairEncoding, PairSettings, Window, token_ranges
+from veridical.models.testing import ENCODERS, tiny
+
+SOURCE = "The committee met on Monday. The river should be cleaned before summer. Paris is the capital of France."
+CASES = [
+    Case(str(i), response, (Source("s", SOURCE),))
+    for i, response in enumerate(["The committee met.", "Paris is in France; the dog slept.", "Mud lies in the river."])
+]
+LONG = " ".join(f"The dogs slept in the house number {i} near the lake." for i in range(60))
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import torch
+
+    torch.set_num_threads(1)
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module", params=[*ENCODERS, "gpt2", "llama", "qwen2", "gemma3", "opt"])
+def model(request: pytest.FixtureRequest, folders: Path) -> LocalModel:
+    return load(tiny(request.param, folders / request.param), dtype="fp32", kinds=("causal", "encoder"))
+
+
+@pytest.fixture(scope="module")
+def bert(folders: Path) -> LocalModel:
+    return load(tiny("bert", folders / "bert1", seed=1), dtype="fp32", kinds=("encoder",))
+
+
+def windows_of(model: LocalModel, cases: list[Case], options: PairSettings | None = None) -> list[Window]:
+    encoded = PairEncoder(model, options).encode(cases)
+    assert all(isinstance(each, PairEncoding) for each in encoded)
+    return [window for each in encoded if isinstance(each, PairEncoding) for window in each.windows]
+
+
+@pytest.mark.parametrize("mode", ["offline", "online"])
+@pytest.mark.parametrize("attention", ["full", "prefix"])
+def test_states_do_not_depend_on_the_batch(model: LocalModel, mode: str, attention: str) -> None:
+    windows = windows_of(model, CASES)
+    runner = PairRunner(model, mode, attention)
+    assert len(runner.rows(windows)) == (1 if runner.shares_prompts else 3)
+    together = runner.run(windows)
+    for window, states in zip(windows, together, strict=True):
+        (alone,) = runner.run([window])
+        assert states.response.shape[0] == window.count
+        np.testing.assert_allclose(states.response, alone.response, atol=1e-4)
+        np.testing.assert_allclose(states.whole, alone.whole, atol=1e-4)
+
+
+def test_online_sees_only_what_is_left(model: LocalModel) -> None:
+    window = windows_of(model, CASES)[1]
+    other = window.ids.copy()
+    other[window.start + window.count - 1] = window.ids[window.start]
+    online, offline = PairRunner(model, "online"), PairRunner(model, "offline")
+    for runner, unchanged in ((online, True), (offline, model.kind == "causal")):
+        before, after = (runner.run([each])[0].response for each in (window, replace(window, ids=other)))
+        assert np.allclose(before[:-1], after[:-1], atol=1e-5) == unchanged
+        assert not np.allclose(before[-1], after[-1], atol=1e-3)
+
+
+@pytest.mark.parametrize("architecture", ["bert", "mpnet", "llama"])
+def test_in_bf16_states_are_nearly_the_same(folders: Path, architecture: str) -> None:
+    folder = tiny(architecture, folders / f"{architecture}-bf16")
+    exact, rounded = (load(folder, dtype=dtype, kinds=("causal", "encoder")) for dtype in ("fp32", "bf16"))
+    windows = windows_of(exact, CASES)
+    pairs = zip(PairRunner(exact, "online").run(windows), PairRunner(rounded, "online").run(windows), strict=True)
+    for a, b in pairs:
+        assert np.abs(a.response - b.response).mean() < 0.05 * np.abs(a.response).max()
+
+
+def test_a_prompt_is_read_once_for_all_responses_to_it(bert: LocalModel) -> None:
+    windows = windows_of(bert, CASES * 4)
+    prefix, full = PairRunner(bert, attention="prefix"), PairRunner(bert)
+    assert len(prefix.rows(windows)) == 1
+    assert len(full.rows(windows)) == 12
+
+
+def test_evidence_is_what_shares_words_with_the_response(bert: LocalModel) -> None:
+    source = LONG.replace("number 41 near the lake", "of Marta Kowalska in Paris")
+    case = Case("1", "Marta Kowalska slept.", (Source("s", source),))
+    (window,) = windows_of(bert, [case], PairSettings(max_tokens=96))
+    assert len(window.ids) <= 96
+    shown = bert.tokenizer.decode(window.ids[: window.start])
+    assert "marta" in shown.replace(" ", "").lower()
+    everything = windows_of(bert, [case], PairSettings(max_tokens=96, evidence="all"))
+    assert len(everything) > 8
+    seen = {int(token) for each in everything for token in each.ids}
+    assert seen >= set(bert.tokenizer(source, add_special_tokens=False)["input_ids"])
+
+
+def test_a_long_response_is_read_in_parts_of_whole_sentences(bert: LocalModel) -> None:
+    case = Case("1", LONG, (Source("s", SOURCE),))
+    (encoding,) = PairEncoder(bert).encode([case])
+    assert isinstance(encoding, PairEncoding)
+    assert encoding.notes
+    assert "parts" in encoding.notes[0]
+    covered = [i for w in encoding.windows for i in range(w.first, w.first + w.count)]
+    assert covered == list(range(len(encoding.spans)))
+    for window in encoding.windows[1:]:
+        before = encoding.spans[window.first - 1]
+        assert before is not None
+        assert LONG[before.start : before.end].endswith(".")
+
+
+def test_evidence_chosen_for_a_group_is_the_same_for_all_of_it(bert: LocalModel) -> None:
+    cases = [
+        Case(f"{source} {i}", f"The dogs of house {i} slept near {source}.", (Source("s", f"{source}. {LONG}"),))
+        for i in range(4)
+        for source in map(str, range(70))  # more sources than are kept
+    ]
+    encodings = PairEncoder(bert, PairSettings(max_tokens=96)).encode(cases, group=4)
+    windows = [window for each in encodings if isinstance(each, PairEncoding) for window in each.windows]
+    assert len(PairRunner(bert, attention="prefix").rows(windows)) <= 70
+
+
+def test_sentences_apart(bert: LocalModel) -> None:
+    case = Case("1", "The committee met. Paris is big.", (Source("s", SOURCE),))
+    windows = windows_of(bert, [case], PairSettings(by_sentence=True))
+    assert len(windows) == 2
+    assert windows[1].first == windows[0].count
+
+
+def test_without_sources_nothing_of_them_is_shown(bert: LocalModel) -> None:
+    bare = windows_of(bert, [replace(CASES[0], sources=())])
+    hidden = windows_of(bert, CASES[:1], PairSettings(sources=False))
+    assert hidden[0].ids.tolist() == bare[0].ids.tolist()
+
+
+@pytest.mark.parametrize("response", ["", " \n ", "…!"])
+def test_a_response_without_words_is_not_judged(bert: LocalModel, response: str) -> None:
+    (encoding,) = PairEncoder(bert).encode([Case("1", response)])
+    assert isinstance(encoding, CannotJudgeError)
+
+
+def test_bad_settings_are_refused(bert: LocalModel) -> None:
+    with pytest.raises(UnknownNameError):
+        PairSettings(evidence="some")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="max_tokens is 4"):
+        PairSettings(max_tokens=4)
+    with pytest.raises(UnknownNameError):
+        PairRunner(bert, "sometimes")
+    with pytest.raises(UnknownNameError):
+        HeadSettings(pooling="min")  # type: ignore[arg-type]
+
+
+@given(st.text(max_size=80))
+@settings(deadline=None, max_examples=60)
+def test_every_word_has_its_tokens(text: str) -> None:
+    model = _bert()
+    (encoding,) = PairEncoder(model).encode([Case("1", text, (Source("s", "It is."),))])
+    if isinstance(encoding, CannotJudgeError):
+        return
+    units = words(text)
+    for unit, (first, end) in zip(units, token_ranges(encoding.spans, units), strict=True):
+        inside = {i for i, span in enumerate(encoding.spans) if span is not None and span.overlaps(unit)}
+        assert inside <= set(range(first, end))
+        assert all(s is None or s.overlaps(unit) or not len(s) for s in encoding.spans[first:end])
+
+
+_made: list[LocalModel] = []
+
+
+def _bert() -> LocalModel:
+    if not _made:
+        import tempfile
+
+        _made.append(load(tiny("bert", tempfile.mkdtemp()), dtype="fp32", kinds=("encoder",)))
+    return _made[0]
+
+
+def test_pooling() -> None:
+    states = np.array([[1.0, 5.0], [3.0, 1.0], [2.0, 2.0]], dtype=np.float32)
+    assert pool(states, [(0, 2), (2, 3)], "max").tolist() == [[3.0, 5.0], [2.0, 2.0]]
+    assert pool(states, [(0, 2), (2, 3)], "mean").tolist() == [[2.0, 3.0], [2.0, 2.0]]
+    assert pool(states, [(0, 1), (2, 3)], "max").tolist() == [[1.0, 5.0], [2.0, 2.0]]
+
+
+@pytest.mark.parametrize("hidden", [0, 5])
+def test_the_head_in_numpy_is_the_one_in_torch(hidden: int) -> None:
+    import torch
+
+    form = HeadSettings("token", "mean", hidden, features=2)
+    module = torch_head(4, form, seed=3)
+    head = PairHead(form, {name: t.detach().numpy() for name, t in module.state_dict().items()})
+    rng = np.random.default_rng(0)
+    states, features = rng.normal(size=(3, 4)).astype(np.float32), rng.normal(size=(3, 2)).astype(np.float32)
+    rows = torch.from_numpy(np.concatenate([states, features], 1))
+    units, pair = module(rows, rows[:1])
+    np.testing.assert_allclose(
+        head.unit_logits(states, [(0, 1), (1, 2), (2, 3)], features), units.detach().numpy(), atol=1e-5
+    )
+    assert head.pair_logit(states[0], features[0]) == pytest.approx(float(pair[0].detach()), abs=1e-5)
+
+
+def test_token_ranges_of_spans_that_no_token_is_in() -> None:
+    assert token_ranges([Span(0, 2), None, Span(5, 6)], [Span(2, 4), Span(5, 6)]) == [(2, 2), (2, 3)]
