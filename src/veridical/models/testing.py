@@ -6,7 +6,10 @@ Also a converter from the format of llama2.c. Nothing is downloaded; the same ar
 from __future__ import annotations
 
 import json
+import math
 import struct
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -183,22 +186,27 @@ def tiny_tokenizer(kind: TokenizerKind = "bytes") -> Any:
         pieces = [*special, *(f"<0x{byte:02X}>" for byte in range(256))]
         trainer = trainers.BpeTrainer(vocab_size=480, special_tokens=pieces, show_progress=False)
     elif kind == "unigram":
-        built = Tokenizer(models.Unigram())
+        counts = _frequent_pieces(["▁" + word for word in _TEXT.split()], 200 - len(special))
+        scores = [(piece, math.log(count / sum(counts.values()))) for piece, count in counts.items()]
+        built = Tokenizer(models.Unigram([*((piece, 0.0) for piece in special), *scores], special.index("<unk>")))
+        built.add_special_tokens(special)
         built.normalizer = normalizers.NFKC()
         built.pre_tokenizer = pre_tokenizers.Metaspace()
         built.decoder = decoders.Metaspace()
-        trainer = trainers.UnigramTrainer(
-            vocab_size=200, special_tokens=special, unk_token="<unk>", show_progress=False
-        )
+        trainer = None
     elif kind == "wordpiece":
-        built = Tokenizer(models.WordPiece(unk_token="<unk>"))
-        built.normalizer = normalizers.BertNormalizer()
-        built.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        normalizer, splitter = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+        split = [word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(_TEXT))]
+        pieces = [*special, *_frequent_pieces(split, 300 - len(special), inside="##")]
+        built = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="<unk>"))
+        built.add_special_tokens(special)
+        built.normalizer, built.pre_tokenizer = normalizer, splitter
         built.decoder = decoders.WordPiece()
-        trainer = trainers.WordPieceTrainer(vocab_size=300, special_tokens=special, show_progress=False)
+        trainer = None
     else:
         raise UnknownNameError("tokenizer", kind, TOKENIZERS)
-    built.train_from_iterator(_TEXT.splitlines(), trainer)
+    if trainer is not None:
+        built.train_from_iterator(_TEXT.splitlines(), trainer)
     if kind == "metaspace":  # its byte pieces were special for the trainer's sake; as such, decoding would drop them
         document = json.loads(built.to_str())
         document["added_tokens"] = [token for token in document["added_tokens"] if token["content"] in special]
@@ -210,6 +218,22 @@ def tiny_tokenizer(kind: TokenizerKind = "bytes") -> Any:
     return PreTrainedTokenizerFast(
         tokenizer_object=built, pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>"
     )
+
+
+def _frequent_pieces(words: Iterable[str], size: int, inside: str = "") -> dict[str, int]:
+    """All letters and the most frequent parts of some words with their counts; those not at the start after `inside`.
+
+    In place of the trainers of WordPiece and Unigram, whose results differ from run to run.
+    """
+    counts: Counter[str] = Counter()
+    letters: set[str] = set()
+    for word in words:
+        for start in range(len(word)):
+            mark = inside if start else ""
+            letters.add(mark + word[start])
+            counts.update(mark + word[start:end] for end in range(start + 1, len(word) + 1))
+    best = sorted(counts, key=lambda piece: (piece not in letters, -counts[piece] * len(piece), piece))
+    return {piece: counts[piece] for piece in best[:size]}
 
 
 def from_llama2c(weights: str | Path, tokenizer: str | Path, folder: str | Path) -> Path:

@@ -6,7 +6,7 @@ of the response.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.names import is_name
-from veridical.core.quantities import is_value
 from veridical.core.segment import sentences, words
 from veridical.detectors.align.encoding import TextStates
-from veridical.detectors.overlap.matching import WORDS, CompoundMatches, Profile, compiled
+from veridical.detectors.overlap.matching import WORDS, Profile, word_support
 
 __all__ = ["FEATURES", "EncodedText", "WordMatches", "feature_names", "features", "match_words"]
 
@@ -167,6 +166,10 @@ def match_words(
             chosen.setdefault(row, cosine)
         rows = list(chosen.items())[:K]
         named.append(tuple((i := bisect_right(shifts, r) - 1, r - shifts[i], c) for r, c in rows))
+    support = word_support(text.profile, text.spans, [other.profile for other in others])
+    content, found, value = np.array(support, dtype=bool).reshape(-1, 3).T
+    seen: frozenset[str] = frozenset().union(*(other.distinct for other in others))
+    names = np.array([is_name(text.text, span) for span in text.spans], dtype=bool)
     return WordMatches(
         text,
         best,
@@ -174,39 +177,14 @@ def match_words(
         top,
         where,
         tuple(named),
-        **_lexical(text, others),
+        content=content,
+        found=found,
+        exact=np.array([word in seen for word in text.lower], dtype=bool),
+        value=value,
+        name=names & content,
         others=tuple(others),
         other_words=shifts[-1],
     )
-
-
-def _lexical(text: EncodedText, others: Sequence[EncodedText]) -> dict[str, Bools]:
-    """Which words are content words, values and names, and which of them the others have; see `WordMatches`."""
-    profile, spans = text.profile, text.spans
-    content, missing, value = (np.zeros(len(spans), dtype=bool) for _ in range(3))
-    compounds: set[str] = set()
-    for other in others:
-        compounds |= CompoundMatches(profile, other.profile).response_forms
-    supported = {
-        form: form in compounds or any(other.profile.matching_key(form) is not None for other in others)
-        for form in profile.types
-    }
-    starts, ends = [span.start for span in spans], [span.end for span in spans]
-    for match in compiled(profile.pattern).finditer(profile.text):
-        form = match[0]
-        if form in supported:
-            inside = slice(bisect_right(ends, match.start()), bisect_left(starts, match.end()))
-            content[inside] = True
-            missing[inside] |= not supported[form]
-            value[inside] |= is_value(form)
-    seen: frozenset[str] = frozenset().union(*(other.distinct for other in others))
-    return {
-        "content": content,
-        "found": content & ~missing,
-        "exact": np.array([word in seen for word in text.lower], dtype=bool),
-        "value": value,
-        "name": np.array([is_name(text.text, span) for span in spans], dtype=bool) & content,
-    }
 
 
 FEATURES = (

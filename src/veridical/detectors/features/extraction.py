@@ -26,7 +26,7 @@ from veridical.core.types import Case
 from veridical.detectors.features.statistics import WordStatistics
 from veridical.detectors.features.tagger import ENTITIES, PARTS_OF_SPEECH, Tag, Tagger
 from veridical.detectors.local.forced_decoding import NO_WORDS, decode_cases
-from veridical.detectors.overlap.matching import WORDS, CompoundMatches, Profile, compiled
+from veridical.detectors.overlap.matching import WORDS, Profile, word_support
 from veridical.models.load import LocalModel
 from veridical.models.masked import mask_in_turn
 from veridical.models.runner import RequestedOutputs
@@ -233,18 +233,17 @@ class FeatureExtractor:
         profiles = [source.profile for source in sources]
         text = case.response
         left = self.settings.context == "left"
-        if left:
-            support = []
-            for span in places:
-                start = tail_start(text, span)
-                support.append(self.support(text[start : span.end], [span.shift(-start)], profiles)[0])
-        else:
-            support = self.support(text, places, profiles)
-        known = np.array(support)  # 1 supported, 0 not, NaN for a word that does not count
+        # a word of which only the left context is known is looked up in a text that ends with it
+        parts = [(text[(start := tail_start(text, s)) : s.end], [s.shift(-start)]) for s in places]
+        support = [
+            word
+            for part, words in (parts if left else [(text, places)])
+            for word in word_support(Profile(part, WORDS["values"]), words, profiles)
+        ]
+        counted, found, _ = np.array(support, dtype=bool).reshape(-1, 3).T
+        missing = (counted & ~found).astype(np.float64)
         folded = [quantities.fold(span.of(text)) for span in places]
         there = [sum(profile.types.get(form, 0) for profile in profiles) for form in folded]
-        missing = np.where(np.isnan(known), 0.0, 1.0 - known)
-        counted = ~np.isnan(known)
         names = np.array([is_name(text[: span.end], span) for span in places])
         values = np.array([quantities.is_value(form) for form in folded])
         content = np.flatnonzero(counted)
@@ -261,32 +260,6 @@ class FeatureExtractor:
         whole = missing[content].mean() if len(content) else np.nan
         columns = [missing, missing * names, missing * values, np.log1p(there), pairs, before, earlier]
         return np.column_stack(columns if left else [*columns, after, np.full(len(places), whole)])
-
-    @staticmethod
-    def support(text: str, places: Sequence[Span], profiles: Sequence[Profile]) -> list[float]:
-        """1.0 for each word whose value or stem any source has, 0.0 for others, NaN for one that does not count.
-
-        A value of several words ("3 May 2021") is supported or not as a whole, as in `overlap:values`.
-        """
-        response = Profile(text, WORDS["values"])
-        spelled = set().union(*(CompoundMatches(response, profile).response_forms for profile in profiles))
-        found = {
-            form: form in spelled or any(profile.matching_key(form) is not None for profile in profiles)
-            for form in response.types
-        }
-        support = [float("nan")] * len(places)
-        at = 0
-        for match in compiled(response.pattern).finditer(response.text):
-            if match[0] not in found:
-                continue
-            while at < len(places) and places[at].end <= match.start():
-                at += 1
-            i = at
-            while i < len(places) and places[i].start < match.end():
-                known = support[i]
-                support[i] = float(found[match[0]]) if known != known else min(known, float(found[match[0]]))
-                i += 1
-        return support
 
     # --- what language models say -------------------------------------------------------------------------------
 

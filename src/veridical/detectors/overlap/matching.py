@@ -6,6 +6,7 @@ The comparing half of the overlap detector; it knows no cases and no judgements.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,15 @@ from veridical.core.spans import Span
 from veridical.core.stemmer import stem
 from veridical.core.stopwords import STOP_WORDS
 
-__all__ = ["WORDS", "CompoundMatches", "Normalization", "Profile", "clipped_overlap", "compiled"]
+__all__ = [
+    "WORDS",
+    "CompoundMatches",
+    "Normalization",
+    "Profile",
+    "clipped_overlap",
+    "compiled",
+    "word_support",
+]
 
 _CACHED_WORDS = 1 << 17  # forms whose keys are kept, about 20 MB
 
@@ -203,6 +212,36 @@ class CompoundMatches:
                 self.response_forms.add(form)
                 self.source_forms |= {a, b}
                 self.split_spans[form] = Span(at, at + len(a) + 1 + len(b))
+
+
+def word_support(text: Profile, words: Sequence[Span], others: Sequence[Profile]) -> list[tuple[bool, bool, bool]]:
+    """Look up the words of a text in other texts; the profiles are of one normalization.
+
+    Args:
+        text: The text.
+        words: Its words, or some of them, in order.
+        others: The other texts.
+
+    Returns:
+        For each word whether it counts as one to look for (a stop word does not, unless it is part of a value); whether
+        it counts and it, and each value that it is part of ("3 May 2021", "300 m"), is in another text; and whether it
+        is, or is part of, a number, date, time or quantity.
+    """
+    content, missing, value = ([False] * len(words) for _ in range(3))
+    spelled: set[str] = set().union(*(CompoundMatches(text, other).response_forms for other in others))
+    found = {
+        form: form in spelled or any(other.matching_key(form) is not None for other in others) for form in text.types
+    }
+    starts, ends = [word.start for word in words], [word.end for word in words]
+    for match in compiled(text.pattern).finditer(text.text):
+        form = match[0]
+        if form in found:
+            is_value = quantities.is_value(form)
+            for i in range(bisect_right(ends, match.start()), bisect_left(starts, match.end())):
+                content[i] = True
+                missing[i] |= not found[form]
+                value[i] |= is_value
+    return [(c, c and not m, v) for c, m, v in zip(content, missing, value, strict=True)]
 
 
 def clipped_overlap(words: Sequence[Profile], others: Sequence[Profile], compounds: Iterable[set[str]]) -> float:

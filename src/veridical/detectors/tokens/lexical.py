@@ -10,16 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.names import is_name
-from veridical.core.quantities import is_value
 from veridical.core.segment import words
 from veridical.core.spans import Span
 from veridical.core.types import Case
-from veridical.detectors.overlap.matching import WORDS, Profile
+from veridical.detectors.overlap.matching import WORDS, Profile, word_support
 
 __all__ = ["FEATURES", "lexical_features"]
 
 FEATURES = (
-    "content",  # a word that is no stop word
+    "content",  # no stop word, or part of a value
     "in_source",  # content word whose stem or value a source has
     "missing",  # content word whose stem or value no source has
     "exact",  # the same form in a source, whatever its case
@@ -63,23 +62,14 @@ def lexical_features(case: Case, units: Sequence[Span]) -> NDArray[np.float32]:
         return table
     profiles, forms, pairs, runs = _read(texts)
     response = Profile(case.response, WORDS["values"])
-    keys = response.normalization.keys
+    support = word_support(response, units, profiles)
+    content, found, value = np.array(support, dtype=bool).reshape(-1, 3).T
+    missing = content & ~found
+    names = np.array([is_name(case.response, unit) for unit in units], dtype=bool)
     sequence = [unit.of(case.response).lower() for unit in units]
-    for i, (unit, form) in enumerate(zip(units, sequence, strict=True)):
-        folded = response.normalization.fold(unit.of(case.response))
-        wanted = keys(folded)
-        found = any(key in profile.counts for key in wanted for profile in profiles)
-        value, name = is_value(folded), is_name(case.response, unit)
-        table[i, :8] = (
-            bool(wanted),
-            found,
-            bool(wanted) and not found,
-            form in forms,
-            value,
-            value and not found,
-            name,
-            name and not found,
-        )
+    known = np.array([form in forms for form in sequence], dtype=bool)
+    columns = [content, found, missing, known, value, value & missing, names, names & missing]
+    table[:, :8] = np.column_stack(columns)
     run = (table[:, 3] > 0).astype(np.int64)
     for i, pair in enumerate(pairwise(sequence)):
         if pair in pairs:
@@ -90,6 +80,5 @@ def lexical_features(case: Case, units: Sequence[Span]) -> NDArray[np.float32]:
             if hash(tuple(sequence[i : i + size])) in runs:
                 run[i : i + size] = size
     table[:, 10] = run / _LONGEST_RUN
-    content = table[:, 0].sum()
-    table[:, 11] = table[:, 2].sum() / content if content else 0.0
+    table[:, 11] = missing.sum() / max(content.sum(), 1)
     return table
