@@ -10,8 +10,14 @@ from typing import Annotated, ClassVar
 from typer import Option
 
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import LabelledSets, LocalModelOptions, ModelFolder, write_line
-from veridical.cli.train import OutFolder, train_app
+from veridical.cli.options import (
+    LabelledSets,
+    LocalModelOptions,
+    ModelFolder,
+    OutFolder,
+    ValidationSets,
+    write_line,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +93,6 @@ class ClassifierOptions:
     ] = False
 
 
-@train_app.command("tokens")
 @option_groups
 def tokens_command(
     data: LabelledSets,
@@ -95,15 +100,16 @@ def tokens_command(
     out: OutFolder,
     classifier: ClassifierOptions,
     options: TokenTrainingOptions,
+    validation: ValidationSets = None,
     checkpoint_minutes: Annotated[
         float, Option(help="Save a checkpoint this often; the same command continues from it.", min=0.1)
     ] = 10.0,
 ) -> int:
     """Train a token or span classifier on an encoder or decoder, with sources or reference-free.
 
-    Data are split by document into training, validation and test (70/10/20). MODEL is a Hugging Face folder, or a
-    folder that this command wrote, whose classifier is trained further. An interrupted training continues when the
-    same command is run again.
+    Without --validation, data are split by document into training, validation and test (70/10/20). MODEL is a Hugging
+    Face folder, or a folder that this command wrote, whose classifier is trained further. An interrupted training
+    continues when the same command is run again.
 
     [bold]veridical train tokens xsum_token:data/xsum_token --model models/minilm --out classifier[/bold]
     [bold]veridical train tokens hades:data/hades --model models/gpt2 --out online --mode online --no-sources[/bold]
@@ -130,6 +136,7 @@ def tokens_command(
     given = {name: value for name, value in asdict(options).items() if name not in ("device", "dtype", "split")}
     settings = TokenTraining(pairs=pairs, **form, **given)
     examples = {spec: list(read(spec, options.split)) for spec in data}
+    held_out = {spec: list(read(spec)) for spec in validation or ()}
     head = None
     dtype = "fp32" if options.dtype == "auto" else options.dtype
     if (Path(model) / DETECTOR).is_file():
@@ -148,6 +155,7 @@ def tokens_command(
             settings,
             out=out,
             start_from=head,
+            validation=held_out or None,
             checkpoint_minutes=checkpoint_minutes,
             stop=lambda: bool(stopped),
             progress=write_line,

@@ -147,7 +147,8 @@ def train_tokens(
         options: How to train.
         out: The folder to write.
         start_from: The head to begin with, of an earlier training; None: a random one.
-        validation: The examples to validate on, by data set; None: a tenth of the documents of each.
+        validation: The examples to validate on, by data set, beside which all of `data` are trained on; None: a tenth
+            of the documents of each of `data`.
         checkpoint_minutes: How often what was reached is saved.
         stop: Asked after every step whether to save and end; `TrainingStopped` is raised then.
         progress: Called with a line of text now and then.
@@ -201,7 +202,9 @@ class _Training:
         hidden = width if options.hidden is None else options.hidden
         features = len(FEATURES) if self.lexical else 0
         self.head_settings = HeadSettings(options.unit, options.pooling, hidden, features)  # type: ignore[arg-type]
-        self.data_hash = content_hash(example for examples in data.values() for example in examples)
+        self.sets, self.fractions = list(data), dict(FRACTIONS) if validation is None else None
+        everything = [*data.values(), *(validation or {}).values()]
+        self.data_hash = content_hash(example for examples in everything for example in examples)
         self._split(data, validation)
         self.class_weights = 1.0, 1.0
         if options.class_weights:
@@ -242,11 +245,11 @@ class _Training:
         self.validation: dict[str, list[Example]] = {}
         self.examples = {"train": 0, "valid": 0}
         rng = np.random.default_rng(self.options.seed)
-        for name, examples in data.items():
+        for name in dict.fromkeys((*data, *(validation or ()))):
             if validation is None:
-                parts = split_by_document(examples, seed=self.options.seed)
+                parts = split_by_document(data[name], seed=self.options.seed)
             else:
-                parts = {"train": list(examples), "valid": list(validation.get(name, ()))}
+                parts = {"train": list(data.get(name, ())), "valid": list(validation.get(name, ()))}
             train, valid = (
                 [part[i] for i in np.sort(rng.permutation(len(part))[:most]).tolist()]
                 for part, most in (
@@ -261,10 +264,11 @@ class _Training:
                 f"{len(valid)} to validate on"
             )
             self.items += items
-            self.validation[name] = valid
+            if valid:
+                self.validation[name] = valid
             self.examples["train"] += len(train)
             self.examples["valid"] += len(valid)
-        if not self.items or not any(self.validation.values()):
+        if not self.items or not self.validation:
             raise InputError(
                 "there is nothing to train or to validate on", hint="give data with labels, of ten documents or more"
             )
@@ -555,9 +559,9 @@ class _Training:
         )
         training = {
             "data": self.data_hash,
-            "sets": list(self.validation),
+            "sets": self.sets,
             "examples": self.examples,
-            "fractions": dict(FRACTIONS),
+            "fractions": self.fractions,
             "options": asdict(self.options),
             "steps": self.step,
             "dtype": str(self.model.dtype).removeprefix("torch."),
