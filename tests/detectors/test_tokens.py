@@ -23,7 +23,8 @@ from veridical.models.load import load, unload
 from veridical.models.pairs import PairSettings
 from veridical.models.testing import tiny
 from veridical.training.token_evaluation import labelled_logits
-from veridical.training.tokens import CHECKPOINT, TokenTraining, TrainingStopped, train_tokens
+from veridical.training.token_options import TokenTraining
+from veridical.training.tokens import CHECKPOINT, TrainingStopped, train_tokens
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +113,9 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(tmp_path: Path) -> 
     model = load(base, dtype="fp32", kinds=("encoder",))
     with pytest.raises(InputError, match="another training"):
         train_tokens(model, data, replace(options, seed=1), out=tmp_path / "parts")
-    assert (tmp_path / "parts" / CHECKPOINT / "state.json").is_file()
+    (tmp_path / "parts" / CHECKPOINT / "state.json").write_text("{")
+    with pytest.raises(DataError, match="damaged checkpoint"):
+        train_tokens(model, data, options, out=tmp_path / "parts")
 
 
 def test_training_goes_on_from_an_earlier_classifier(folder: Path, tmp_path: Path) -> None:

@@ -123,7 +123,8 @@ def tokens_command(
     from veridical.models.artifact import DETECTOR
     from veridical.models.load import READERS
     from veridical.models.pairs import PairSettings
-    from veridical.training.tokens import TokenTraining, train_tokens
+    from veridical.training.token_options import TokenTraining
+    from veridical.training.tokens import train_tokens
 
     pairs = PairSettings(
         template=classifier.template,
