@@ -22,8 +22,8 @@ from veridical.calibration.calibrators import Platt, fit_platt
 from veridical.calibration.thresholding import threshold_fitter
 from veridical.core.errors import InputError, MissingExtraError, UnknownNameError
 from veridical.core.segment import words
-from veridical.core.spans import Span, length
-from veridical.core.types import Example, Judgement
+from veridical.core.spans import Span
+from veridical.core.types import Example
 from veridical.datasets.split import FRACTIONS, content_hash, document_of, split_by_document
 from veridical.detectors.features.detector import TrainedFeatures
 from veridical.detectors.features.extraction import FeatureExtractor, FeatureSettings, TokenScores
@@ -32,9 +32,8 @@ from veridical.detectors.features.settings import CLASSIFIERS, CONTEXTS, KIND, D
 from veridical.detectors.features.statistics import WordStatistics, count_words
 from veridical.detectors.features.tagger import load_tagger
 from veridical.metrics import UndefinedMetricError
-from veridical.metrics.alignment import characters
 from veridical.metrics.ranking import roc_auc
-from veridical.metrics.tokens import any_in
+from veridical.metrics.tokens import labelled_phrase, unit_labels
 from veridical.models.artifact import base_of, versions, write_folder
 from veridical.models.encode import default_template
 from veridical.models.load import LocalModel
@@ -47,7 +46,6 @@ MAX_ITERATIONS = 100  # Liu et al. 2022, §4
 PATIENCE = 5  # iterations without a lower loss, ibid.
 _STRENGTHS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 _LOSSES = {"lr": "log_loss", "svm": "hinge"}
-_PHRASE_WORDS = 12  # the longest judged part of a response that `auto` takes for one marked phrase
 _BATCH = 256
 
 Floats = NDArray[np.float64]
@@ -130,21 +128,14 @@ def labelled_units(example: Example, unit: str) -> tuple[list[Span], list[bool]]
 
     Empty for an example whose gold does not say where.
     """
-    says = Judgement(example.case.id, "anybody", hallucination=0.0)
-    aligned = characters(example, says)
-    if aligned is None:
-        return [], []
     judged = example.gold.judged
-    if unit == "auto":
-        short = judged is not None and len(judged) == 1 and len(words(judged[0].of(aligned.text))) <= _PHRASE_WORDS
-        unit = "phrase" if short and length(judged or ()) < len(aligned.text) else "word"
-    spans = list(judged) if unit == "phrase" and judged is not None else words(aligned.text)
-    if not spans:
-        return [], []
-    units = np.array([(span.start, span.end) for span in spans], dtype=np.int64)
-    counts = any_in(aligned.judged, units)
-    labels = any_in(aligned.gold_mask(), units)
-    return [s for s, c in zip(spans, counts, strict=True) if c], labels[counts].tolist()
+    phrase = labelled_phrase(example) if unit == "auto" else None
+    if phrase is not None:
+        spans = [phrase]
+    else:
+        spans = list(judged) if unit == "phrase" and judged is not None else words(example.case.response)
+    labels, known = unit_labels(example, spans)
+    return [s for s, there in zip(spans, known, strict=True) if there], (labels[known] > 0).tolist()
 
 
 def feature_table(extractor: FeatureExtractor, examples: Sequence[Example], unit: str = "auto") -> FeatureTable:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from veridical.calibration.calibrators import Platt, fit_platt
 from veridical.calibration.thresholding import threshold_fitter
-from veridical.core.spans import Span
 from veridical.core.types import GOLD_THRESHOLD, Example, judged_spans
 from veridical.detectors.tokens.artifact import TokenScale
 from veridical.detectors.tokens.scoring import ScoredResponse
@@ -18,15 +17,7 @@ from veridical.metrics import UndefinedMetricError
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.tokens import unit_labels
 
-__all__ = ["fit_scales", "labelled_logits", "phrase_of", "response_target", "validation_figures"]
-
-
-def phrase_of(example: Example) -> list[Span] | None:
-    """The one phrase of a response that gold judges, as in HaDes (Liu et al. 2022, §3.1); None for other gold."""
-    judged = example.gold.judged
-    if judged is None or len(judged) != 1 or len(judged[0]) >= len(example.case.response):
-        return None
-    return list(judged)
+__all__ = ["fit_scales", "labelled_logits", "response_target", "validation_figures"]
 
 
 def response_target(example: Example) -> float:

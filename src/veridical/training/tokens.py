@@ -16,17 +16,18 @@ import numpy as np
 
 from veridical.core.detector import digest_of
 from veridical.core.errors import CannotJudgeError, InputError
+from veridical.core.spans import Span
 from veridical.core.types import GOLD_THRESHOLD, Example
 from veridical.datasets.split import FRACTIONS, content_hash, split_by_document
 from veridical.detectors.tokens.artifact import TokenSettings, save_tokens
 from veridical.detectors.tokens.scoring import ScoredResponse, label_windows, score_cases, units_of
-from veridical.metrics.tokens import unit_labels
+from veridical.metrics.tokens import labelled_phrase, unit_labels
 from veridical.models.artifact import versions
 from veridical.models.load import LocalModel
 from veridical.models.pair_network import PairHead, PairRunner, row_length
 from veridical.models.pairs import PairEncoder
 from veridical.training.token_checkpoint import Reached, resume_checkpoint, save_checkpoint
-from veridical.training.token_evaluation import fit_scales, phrase_of, response_target, validation_figures
+from veridical.training.token_evaluation import fit_scales, response_target, validation_figures
 from veridical.training.token_network import Item, TokenNetwork
 from veridical.training.token_options import TokenTraining
 
@@ -175,7 +176,7 @@ class _Training:
         for example, encoding in zip(examples, encodings, strict=True):
             if isinstance(encoding, CannotJudgeError):
                 continue
-            units = phrase_of(example) or units_of(example.case.response, encoding.spans, self.options.unit)
+            units = given_units(example) or units_of(example.case.response, encoding.spans, self.options.unit)
             targets, known = unit_labels(example, units, soft=self.options.soft_labels)
             targets = np.where(known, targets, np.nan)
             response = response_target(example)
@@ -247,8 +248,8 @@ class _Training:
         head = self.network.numpy_head()
         judged = {}
         for name, examples in self.validation.items():
-            cases, phrases = [example.case for example in examples], [phrase_of(example) for example in examples]
-            scored = score_cases(self.runner, self.evaluating, head, cases, phrases)
+            cases, units = [example.case for example in examples], [given_units(example) for example in examples]
+            scored = score_cases(self.runner, self.evaluating, head, cases, units)
             judged[name] = list(zip(examples, scored, strict=True))
         return judged
 
@@ -325,3 +326,9 @@ class _Training:
         validation = {"history": self.reached.history, "sets": figures}
         save_tokens(self.model, settings, self.network.numpy_head(), self.out, training, validation)
         return self.out
+
+
+def given_units(example: Example) -> list[Span] | None:
+    """What is one unit of a response because gold judges it as one phrase; None where its words or tokens are."""
+    phrase = labelled_phrase(example)
+    return None if phrase is None else [phrase]
