@@ -50,6 +50,9 @@ class TokenTrainingOptions(LocalModelOptions):
     bf16: Annotated[bool, Option("--bf16", help="Compute matrix products in bf16; weights stay in fp32.")] = False
     seed: Annotated[int, Option(help="Random seed of the split by document, the order and the head.")] = 0
     split: Annotated[str | None, Option(metavar="NAME", help="Read only this split of the data.")] = None
+    checkpoint_minutes: Annotated[
+        float, Option(help="Save a checkpoint this often; the same command continues from it.", min=0.1)
+    ] = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,9 +104,6 @@ def tokens_command(
     classifier: ClassifierOptions,
     options: TokenTrainingOptions,
     validation: ValidationSets = None,
-    checkpoint_minutes: Annotated[
-        float, Option(help="Save a checkpoint this often; the same command continues from it.", min=0.1)
-    ] = 10.0,
 ) -> int:
     """Train a token or span classifier on an encoder or decoder, with sources or reference-free.
 
@@ -134,7 +134,8 @@ def tokens_command(
         by_sentence=classifier.by_sentence,
     )
     form = {name: getattr(classifier, name) for name in ("unit", "pooling", "hidden", "mode", "attention", "lexical")}
-    given = {name: value for name, value in asdict(options).items() if name not in ("device", "dtype", "split")}
+    elsewhere = ("device", "dtype", "split", "checkpoint_minutes")
+    given = {name: value for name, value in asdict(options).items() if name not in elsewhere}
     settings = TokenTraining(pairs=pairs, **form, **given)
     examples = {spec: list(read(spec, options.split)) for spec in data}
     held_out = {spec: list(read(spec)) for spec in validation or ()}
@@ -157,7 +158,7 @@ def tokens_command(
             out=out,
             start_from=head,
             validation=held_out or None,
-            checkpoint_minutes=checkpoint_minutes,
+            checkpoint_minutes=options.checkpoint_minutes,
             stop=lambda: bool(stopped),
             progress=write_line,
         )

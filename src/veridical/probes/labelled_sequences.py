@@ -20,7 +20,7 @@ from veridical.metrics.tokens import unit_labels
 from veridical.models.encode import Encoded, encode
 from veridical.models.load import LocalModel
 
-__all__ = ["EncodedExamples", "Labels", "encode_examples", "labels_of", "model_tokens", "with_token_consensus"]
+__all__ = ["EncodedExamples", "Labels", "encode_examples", "labels_of", "with_token_consensus"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,17 +92,6 @@ def encode_examples(
             hint=skipped[0] if skipped else "there are no examples",
         )
     return EncodedExamples(examples, sequences, np.array(example_of, dtype=np.int64), tuple(skipped))
-
-
-def model_tokens(encoded: Encoded) -> list[Span]:
-    """The characters of the response that each token stands for, in order; tokens that share a character are one."""
-    tokens: list[Span] = []
-    for span in sorted(span for span in encoded.spans if span is not None):
-        if tokens and tokens[-1].overlaps(span):
-            tokens[-1] = Span(tokens[-1].start, max(tokens[-1].end, span.end))
-        else:
-            tokens.append(span)
-    return tokens
 
 
 def with_token_consensus(example: Example, encoded: Encoded) -> Example:

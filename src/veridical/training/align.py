@@ -211,8 +211,8 @@ def add_rows(table: LabelledRows, level: Level, example: Example, matched: CaseM
         if gold.omissions or gold.judged_sources or says_none:
             judged = judged_source_spans(case, gold)
             for id, matches in matched.sources.items():
-                rows, labels = source_rows(id, matches, gold, judged[id], scorer)
-                table.add(rows, labels)
+                rows, omitted = source_rows(id, matches, gold, judged[id], scorer)
+                table.add(rows, omitted)
     elif level is Level.COVERAGE and matched.sources:
         found = pairs(level, example, Judgement(case.id, "anybody", omission=0.0))
         if found is not None:

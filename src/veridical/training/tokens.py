@@ -20,12 +20,13 @@ from veridical.core.spans import Span
 from veridical.core.types import GOLD_THRESHOLD, Example
 from veridical.datasets.split import FRACTIONS, content_hash, split_by_document
 from veridical.detectors.tokens.artifact import TokenSettings, save_tokens
-from veridical.detectors.tokens.scoring import ScoredResponse, label_windows, score_cases, units_of
+from veridical.detectors.tokens.scoring import ScoredResponse, label_windows, score_cases
 from veridical.metrics.tokens import labelled_phrase, unit_labels
 from veridical.models.artifact import versions
 from veridical.models.load import LocalModel
 from veridical.models.pair_network import PairHead, PairRunner, row_length
 from veridical.models.pairs import PairEncoder
+from veridical.models.token_words import units_of
 from veridical.training.token_checkpoint import Reached, resume_checkpoint, save_checkpoint
 from veridical.training.token_evaluation import fit_scales, response_target, validation_figures
 from veridical.training.token_network import Item, TokenNetwork

@@ -10,10 +10,11 @@ import numpy as np
 from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.segment import sentences, words
 from veridical.core.types import Case, Verdict
-from veridical.detectors.tokens.scoring import ScoredResponse, label_windows, score_cases, units_of
+from veridical.detectors.tokens.scoring import ScoredResponse, label_windows, score_cases
 from veridical.models.generation import CachedForward
 from veridical.models.pair_network import PairHead, PairRunner
 from veridical.models.pairs import PairEncoder
+from veridical.models.token_words import units_of
 
 __all__ = ["TokenSession"]
 
