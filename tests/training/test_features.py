@@ -161,7 +161,7 @@ def test_data_that_cannot_be_trained_on() -> None:
         size = len(e.case.response)
         last = Verdict(Span(size - 5, size - 1), 1.0)  # the year, where training calls the first word wrong
         upside_down.append(replace(e, gold=Judgement(e.case.id, "human:a", 1.0, verdicts=(last,))))
-    with pytest.raises(InputError, match="say nothing of the labels"):
+    with pytest.raises(InputError, match="do not go with the labels"):
         train_features([e for e in noise if e.gold.verdicts], validation=upside_down)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.calibration.calibrators import Platt, fit_platt
+from veridical.calibration.fitting import CalibrationOptions, fit_scale
 from veridical.calibration.thresholding import threshold_fitter
 from veridical.core.errors import InputError, MissingExtraError, UnknownNameError
 from veridical.core.segment import words
@@ -199,7 +199,7 @@ def train_features(
                 hint="give more documents, or another seed",
             )
     classifier, strength = fit_classifier(tables["training"], tables["validation"], options)
-    settings, figures = fit_scale(classifier, tables["validation"], valid, extractor, options)
+    settings, figures = fit_settings(classifier, tables["validation"], valid, extractor, options)
     shown = ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if isinstance(value, float))
     inputs.progress(f"on validation: {shown}")
     training = {
@@ -276,7 +276,7 @@ def fit_classifier(train: FeatureTable, valid: FeatureTable, options: FeatureOpt
     return best, best_strength
 
 
-def fit_scale(
+def fit_settings(
     classifier: LinearClassifier,
     table: FeatureTable,
     examples: Sequence[Example],
@@ -286,25 +286,27 @@ def fit_scale(
     """Calibration and thresholds on the validation part, as settings; and figures there.
 
     Raises:
-        InputError: If higher distances do not go with the labels.
+        InputError: If higher distances do not go with the labels, or no threshold meets the criterion.
     """
     distances = classifier.decide(table.values)
-    platt: Platt = fit_platt(table.labels, distances)
     auc = roc_auc(table.labels, distances)
-    if platt.slope <= 0:
+    wanted = CalibrationOptions(options.criterion, "platt")
+    try:
+        scale = fit_scale(table.labels, distances, wanted)
+    except UndefinedMetricError as error:
         raise InputError(
-            f"the features say nothing of the labels: ROC AUC {auc:.3f} on validation",
-            hint="give more labelled documents, or more features (--model, --token-scores)",
-        )
-    scores = np.clip(platt.apply(distances), 0.0, 1.0)
-    fit = threshold_fitter(options.criterion)
-    thresholds = {"span": float(fit(table.labels, scores))}
+            f"nothing can be fitted to the features on validation: {error.message}",
+            hint="give more labelled documents, more features (--model, --token-scores), or another criterion",
+        ) from None
+    assert scale.calibration is not None
+    scores = np.array(scale.apply(distances.tolist()))
+    thresholds = {"span": scale.threshold}
     figures: dict[str, Any] = {"n": len(scores), "share_of_positives": float(table.labels.mean()), "roc_auc": auc}
     whole = [i for i in np.unique(table.example).tolist() if examples[i].gold.judged is None]
     worst = np.array([scores[table.example == i].max() for i in whole])
     gold = np.array([table.labels[table.example == i].any() for i in whole])
     try:
-        thresholds["response"] = float(fit(gold, worst))
+        thresholds["response"] = float(threshold_fitter(options.criterion)(gold, worst))
     except UndefinedMetricError as error:
         figures["response"] = f"no threshold: {error.message}"
         thresholds["response"] = thresholds["span"]
@@ -314,7 +316,7 @@ def fit_scale(
         names=list(extractor.settings.names),
         tagger=extractor.tagger.name,
         tagger_identity=extractor.tagger.identity(),
-        calibration=platt.parameters(),
+        calibration=scale.calibration.parameters(),
         thresholds=thresholds,
         template_digest=None
         if extractor.settings.template is None

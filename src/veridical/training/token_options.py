@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from veridical.calibration.thresholding import threshold_fitter
 from veridical.core.errors import InputError
 from veridical.models.pairs import PairSettings
 
@@ -79,6 +80,7 @@ class TokenTraining:
             raise InputError("label_smoothing and warmup lie in [0, 1)")
         if min(self.learning_rate, self.head_learning_rate) <= 0:
             raise InputError("the learning rates are not positive")
+        threshold_fitter(self.criterion)
 
     @property
     def reads_lexical(self) -> bool:

@@ -304,13 +304,16 @@ class _Training:
         self.network.set_weights(self.best_weights)
         self.model.model.requires_grad_(False)
         judged = self.judged()
+        scales, notes = fit_scales([pair for pairs in judged.values() for pair in pairs], self.options.criterion)
+        for note in notes:
+            self.progress(note)
         settings = TokenSettings(
             pairs=self.options.pairs,
             head=self.network.head_settings,
             mode=self.options.mode,  # type: ignore[arg-type]
             attention=self.options.attention,  # type: ignore[arg-type]
             backbone=not self.options.frozen,
-            **fit_scales([pair for pairs in judged.values() for pair in pairs], self.options.criterion),
+            **scales,
         )
         training = {
             "data": self.data_hash,
@@ -324,7 +327,7 @@ class _Training:
             "versions": versions(),
         }
         figures = {name: validation_figures(pairs) for name, pairs in judged.items()}
-        validation = {"history": self.reached.history, "sets": figures}
+        validation = {"history": self.reached.history, "sets": figures, "notes": notes}
         save_tokens(self.model, settings, self.network.numpy_head(), self.out, training, validation)
         return self.out
 
