@@ -58,7 +58,7 @@ def aggregate_claims(
             unjudged.append(span)
             continue
         correction = result.correction if result.score > 0 else None
-        verdicts.append(Verdict(span, result.score, None, claim, result.evidence, result.reason, correction))
+        verdicts.append(Verdict(span, result.score, result.label, claim, result.evidence, result.reason, correction))
         if result.unjudged:
             verbatim = claim.text == span.of(case.response)
             unjudged += [part.shift(span.start) for part in result.unjudged] if verbatim else [span]
