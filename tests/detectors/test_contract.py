@@ -45,6 +45,7 @@ SPECS: dict[str, list[str]] = {
         "verify:overlap:values",
         "verify:overlap,citations=all+missing+each",
         "verify:yes_no,model=scripted:SCRIPT,citations=skip",
+        "verify:qa,model=scripted:SCRIPT",
         "verify:cot,model=scripted:SCRIPT,splitter=model,window=4000,coverage=no",
     ],
 }
