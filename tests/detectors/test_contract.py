@@ -27,6 +27,7 @@ SPECS: dict[str, list[str]] = {
     "align": ["align:ENCODER,dtype=fp32,idf=yes"],
     "calibrated": ["calibrated:FITTED"],
     "coin": ["coin", "coin:0.3"],
+    "dependency_arcs": [],  # needs a parser; tests/detectors/test_dependency_arcs.py gives one
     "logprob": [
         "logprob:MODEL,dtype=fp32,max_windows=2",
         "logprob:MODEL,dtype=fp32,max_windows=2,score=entropy,unit=token",
