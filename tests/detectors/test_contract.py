@@ -31,6 +31,7 @@ SPECS: dict[str, list[str]] = {
         "entailment:NLI,dtype=fp32",
         "entailment:NLI,dtype=fp32,form=summac,response=worst",
     ],
+    "dependency_arcs": [],  # needs a parser; tests/detectors/test_dependency_arcs.py gives one
     "logprob": [
         "logprob:MODEL,dtype=fp32,max_windows=2",
         "logprob:MODEL,dtype=fp32,max_windows=2,score=entropy,unit=token",
@@ -49,6 +50,7 @@ SPECS: dict[str, list[str]] = {
         "verify:overlap:values",
         "verify:overlap,citations=all+missing+each",
         "verify:yes_no,model=scripted:SCRIPT,citations=skip",
+        "verify:qa,model=scripted:SCRIPT",
         "verify:cot,model=scripted:SCRIPT,splitter=model,window=4000,coverage=no",
     ],
 }
