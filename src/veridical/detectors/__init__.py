@@ -25,6 +25,8 @@ DETECTORS = Registry(
         "align": "veridical.detectors.align.detector:Align",
         "calibrated": "veridical.calibration.calibrated:Calibrated",
         "coin": "veridical.detectors.baselines:Coin",
+        "entailment": "veridical.detectors.entailment.detector:Entailment",
+        "dependency_arcs": "veridical.detectors.dependency_arcs:DependencyArcs",
         "features": "veridical.detectors.features.detector:Features",
         "judge": "veridical.detectors.claims.judge:Judge",
         "length": "veridical.detectors.baselines:Length",

@@ -25,7 +25,7 @@ from veridical.models.encode import response_spans, special_tokens, tokenize, to
 from veridical.models.load import LocalModel
 from veridical.models.template import render
 
-__all__ = ["EVIDENCE", "PairEncoder", "PairEncoding", "PairSettings", "Window"]
+__all__ = ["EVIDENCE", "PairEncoder", "PairEncoding", "PairForm", "PairSettings", "Window"]
 
 Ids = NDArray[np.int32]
 EVIDENCE = ("relevant", "all")
@@ -76,6 +76,43 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class PairForm:
+    """The special tokens around and between two texts that a model reads as a pair, and the second's segment id."""
+
+    before: list[int]
+    between: list[int]
+    after: list[int]
+    second_type: int
+
+    @classmethod
+    def of(cls, model: LocalModel) -> PairForm:
+        """The form that the model's tokenizer gives a pair; a blank line in between where it knows none."""
+        tokenizer = model.tokenizer
+        around = special_tokens(model)
+        texts = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", "b")]
+        pair = tokenizer("a", "b", add_special_tokens=True, return_token_type_ids=True)
+        ids = pair["input_ids"]
+        end = ids.index(texts[0][0]) + len(texts[0])  # of the first text
+        start = len(ids) - ids[::-1].index(texts[1][-1]) - len(texts[1])  # of the second
+        between = ids[end:start] or tokenizer("\n\n", add_special_tokens=False)["input_ids"]
+        types = pair.get("token_type_ids") or [0] * len(ids)
+        return cls(list(around.before), between, list(around.after), int(types[start]))
+
+    @property
+    def size(self) -> int:
+        """How many tokens they are."""
+        return len(self.before) + len(self.between) + len(self.after)
+
+    def window(self, first: Ids, second: Ids, offset: int = 0) -> Window:
+        """The window with the two texts' tokens; those of the second are the response's from `offset` on."""
+        start = len(self.before) + len(first) + len(self.between)
+        ids = np.concatenate([self.before, first, self.between, second, self.after]).astype(np.int32)
+        types = np.zeros(len(ids), dtype=np.int32)
+        types[start:] = self.second_type
+        return Window(ids, types, start, offset, len(second))
+
+
+@dataclass(frozen=True, slots=True)
 class PairEncoding:
     """The windows of a case, and which characters of the response each of its tokens stands for."""
 
@@ -115,19 +152,10 @@ class PairEncoder:
     def __init__(self, model: LocalModel, settings: PairSettings | None = None) -> None:
         self.settings = settings or PairSettings()
         self.model = model
-        tokenizer = model.tokenizer
-        around = special_tokens(model)
-        self._before, self._after = around.before, around.after
-        texts = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", "b")]
-        pair = tokenizer("a", "b", add_special_tokens=True, return_token_type_ids=True)
-        ids = pair["input_ids"]
-        end = ids.index(texts[0][0]) + len(texts[0])  # of the first text
-        start = len(ids) - ids[::-1].index(texts[1][-1]) - len(texts[1])  # of the second
-        self._between = ids[end:start] or tokenizer("\n\n", add_special_tokens=False)["input_ids"]
-        types = pair.get("token_type_ids") or [0] * len(ids)
-        self._response_type = int(types[start]) if self.settings.segments else 0
+        form = PairForm.of(model)
+        self.form = form if self.settings.segments else replace(form, second_type=0)
         self.max_tokens = min(self.settings.max_tokens or model.max_positions, model.max_positions)
-        self._room = self.max_tokens - len(self._before) - len(self._between) - len(self._after)
+        self._room = self.max_tokens - self.form.size
         if self._room < 8:
             raise InputError(f"{model.name!r} has room for {self._room} tokens", hint="a model with a longer context")
         self._prompts: OrderedDict[tuple[str, bool], _Prompt] = OrderedDict()
@@ -173,7 +201,7 @@ class PairEncoder:
                 for part in members:
                     encoding = results[part.case]
                     if isinstance(encoding, PairEncoding):
-                        encoding.windows.append(self._window(prompt.ids[at], part.ids, part.first))
+                        encoding.windows.append(self.form.window(prompt.ids[at], part.ids, part.first))
         return [result for result in results if result is not None]
 
     def _prompt(self, case: Case) -> _Prompt:
@@ -243,13 +271,6 @@ class PairEncoder:
             if room <= 0:
                 break
         return [np.sort(np.concatenate(chosen))]
-
-    def _window(self, prompt: Ids, response: Ids, first: int) -> Window:
-        start = len(self._before) + len(prompt) + len(self._between)
-        ids = np.concatenate([self._before, prompt, self._between, response, self._after]).astype(np.int32)
-        types = np.zeros(len(ids), dtype=np.int32)
-        types[start:] = self._response_type
-        return Window(ids, types, start, first, len(response))
 
 
 def _keys(text: str) -> set[str]:
