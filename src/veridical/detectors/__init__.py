@@ -25,6 +25,7 @@ DETECTORS = Registry(
         "align": "veridical.detectors.align.detector:Align",
         "calibrated": "veridical.calibration.calibrated:Calibrated",
         "coin": "veridical.detectors.baselines:Coin",
+        "ensemble": "veridical.detectors.ensemble.detector:Ensemble",
         "features": "veridical.detectors.features.detector:Features",
         "judge": "veridical.detectors.claims.judge:Judge",
         "length": "veridical.detectors.baselines:Length",
