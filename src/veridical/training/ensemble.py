@@ -63,8 +63,9 @@ __all__ = [
 _STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 _FOLDS = 5
 _ALL_SUBSETS = 4  # members up to which every set of them has a combination of its own
-_QUANTILES = 40  # candidates for each threshold of a cascade
+_QUANTILES = 20  # candidates for each threshold of a cascade
 _SWEEPS = 4
+_NO_LABELS = "no level that a member scores has labels of both classes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,8 @@ def fit_ensemble(
             )
     if not levels:
         raise InputError(
-            f"nothing can be fitted on {len(used)} examples: no level that a member scores has labels of both classes",
+            f"nothing can be fitted on {len(used)} examples: "
+            + ("higher scores of no member go with the labels" if figures else _NO_LABELS),
             hint="give labelled data of more documents; see: veridical data list",
         )
     training = {

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from veridical.calibration.calibrated import difference
-from veridical.core.decide import merge
 from veridical.core.detector import Detector, DetectorContext, DetectorInfo, digest_of, fingerprint_of, info_of
 from veridical.core.errors import InputError, VeridicalError
 from veridical.core.judging import judge
@@ -267,19 +265,31 @@ class Ensemble:
         )
 
     def _omissions(self, case: Case, said: Sequence[Judgement | None]) -> tuple[Omission, ...]:
-        """One omission per run of words with the same score that a member speaks of."""
+        """One omission per run of words with the same score that a member speaks of; a run has only blanks between."""
         omissions = []
         for id, table in source_word_scores(case, said).items():
+            text, units = case.source(id).text, table.units
             probabilities, parts = self.levels[Level.SOURCE].combine(table.scores)
-            usable = table.named & ~np.isnan(probabilities)
-            spans = table.spans()
-            keys = [
-                (float(probabilities[i]), self._raised_by(parts[i])) if usable[i] else None for i in range(len(spans))
+            usable = np.flatnonzero(table.named & ~np.isnan(probabilities))
+            raised = parts[usable] > 0
+            starts = np.ones(len(usable), dtype=bool)
+            starts[1:] = (
+                (np.diff(usable) > 1)
+                | (np.diff(probabilities[usable]) != 0)
+                | (raised[1:] != raised[:-1]).any(axis=1)
+                | (units[usable[1:], 0] != units[usable[:-1], 1] + 1)
+                | np.array([text[end] != " " for end in units[usable[:-1], 1].tolist()], dtype=bool)
+            )
+            runs = np.split(usable, np.flatnonzero(starts)[1:]) if len(usable) else []
+            omissions += [
+                Omission(
+                    id,
+                    Span(int(units[run[0], 0]), int(units[run[-1], 1])),
+                    float(probabilities[run[0]]),
+                    self._raised_by(parts[run[0]]),
+                )
+                for run in runs
             ]
-            for key, run in groupby(range(len(spans)), key=keys.__getitem__):
-                if key is not None:
-                    text = case.source(id).text
-                    omissions += [Omission(id, span, *key) for span in merge(text, [spans[i] for i in run])]
         return tuple(omissions)
 
     def _shares(self, level: str, scores: Floats, parts: Floats) -> list[tuple[str, str]]:
@@ -338,7 +348,7 @@ class Ensemble:
         return notes
 
     def _left_out(self, said: Sequence[Judgement | None]) -> list[str]:
-        """A note on each kind of score that members gave and nothing was fitted for."""
+        """A note on the kinds of scores that members gave and nothing was fitted for."""
         there = [j for j in said if j is not None]
         given = {
             Level.RESPONSE: ("the score of the whole response", any(j.hallucination is not None for j in there)),
@@ -346,11 +356,8 @@ class Ensemble:
             Level.COVERAGE: ("coverage", any(j.omission is not None for j in there)),
             Level.SOURCE: ("the scores of source words", any(j.omissions for j in there)),
         }
-        return [
-            f"{what}: left out, for nothing was fitted for it"
-            for level, (what, applies) in given.items()
-            if applies and level not in self.levels
-        ]
+        left = [what for level, (what, applies) in given.items() if applies and level not in self.levels]
+        return [f"{', '.join(left)}: left out, for nothing was fitted for it"] if left else []
 
 
 def columns_by_level(infos: Mapping[int, DetectorInfo]) -> dict[Level, tuple[int, ...]]:
