@@ -89,6 +89,8 @@ def main() -> None:
     comparisons = [compare_pair(everybody, other, name, command) for name in TESTED for other in evaluations]
     if fitted.cascade:
         again = load_members(arguments.members)
+        for detector in again.values():
+            judge(detector, [data.examples[0].case])
         cascade = Ensemble(
             [again[spec] for spec in order], fitted, cascade=True, name=f"ensemble:{arguments.out},cascade=yes"
         )
