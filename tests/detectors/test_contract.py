@@ -23,11 +23,16 @@ from veridical.detectors import DETECTORS, load_detector
 # model made for the test; "max_windows" keeps its passes over a source of a megabyte few. SCRIPT is a chat model's
 # replies, FITTED a folder of thresholds for word overlap, COMBINED an ensemble of it; FEATURES and READING are
 # classifiers of word features, with sources, and without them on a language model; TOKENS and ONLINE are token
-# classifiers.
+# classifiers, NLI a sequence classifier.
 SPECS: dict[str, list[str]] = {
     "align": ["align:ENCODER,dtype=fp32,idf=yes"],
     "calibrated": ["calibrated:FITTED"],
     "coin": ["coin", "coin:0.3"],
+    "entailment": [
+        "entailment:NLI,dtype=fp32",
+        "entailment:NLI,dtype=fp32,form=summac,response=worst",
+    ],
+    "dependency_arcs": [],  # needs a parser; tests/detectors/test_dependency_arcs.py gives one
     "logprob": [
         "logprob:MODEL,dtype=fp32,max_windows=2",
         "logprob:MODEL,dtype=fp32,max_windows=2,score=entropy,unit=token",
@@ -47,6 +52,7 @@ SPECS: dict[str, list[str]] = {
         "verify:overlap:values",
         "verify:overlap,citations=all+missing+each",
         "verify:yes_no,model=scripted:SCRIPT,citations=skip",
+        "verify:qa,model=scripted:SCRIPT",
         "verify:cot,model=scripted:SCRIPT,splitter=model,window=4000,coverage=no",
     ],
 }
@@ -117,6 +123,13 @@ def detector(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             folder = tmp_path_factory.getbasetemp() / f"tiny-{architecture}"
             if name in spec:
                 spec = spec.replace(name, str(folder if folder.exists() else tiny(architecture, folder)))
+    if "NLI" in spec:
+        from veridical.models.testing import tiny
+
+        folder = tmp_path_factory.getbasetemp() / "tiny-nli"
+        labels = dict(enumerate(["entailment", "neutral", "contradiction"]))
+        tiny("bert", folder, head="SequenceClassification", id2label=labels)
+        spec = spec.replace("NLI", str(folder))
     if "SCRIPT" in spec:
         script = tmp_path_factory.getbasetemp() / "script.json"
         script.write_text('{"": "It says so.\\nSupported: Yes"}', encoding="utf-8")

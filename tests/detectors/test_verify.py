@@ -755,3 +755,85 @@ def test_a_claim_judged_in_part_is_not_judged_whole() -> None:
     assert judgement.judged == (Span(0, 4), Span(8, 13))
     assert "2 of 2 claims judged only in part" in judgement.notes
     assert outcome(case, judgement) is Outcome.UNJUDGED
+
+
+# ---------------------------------------------------------------------------------------- questions (QAGS, QuestEval)
+
+
+def asks_and_answers(asked: str, answers: dict[str, str]) -> Scripted:
+    """A model that asks `asked` about every claim, and answers a question by the key that it holds."""
+
+    def reply(request: Request) -> str:
+        text = request.messages[-1].content
+        if request.stage == "ask":
+            return asked
+        return next((answer for key, answer in answers.items() if key in text), "unanswerable")
+
+    return Scripted(reply)
+
+
+OPENED = "Question: When was the tower opened?\nAnswer: in 1898\nQuestion: Where is it?\nAnswer: Paris"
+
+
+def test_a_claim_is_wrong_where_the_sources_answer_its_questions_otherwise() -> None:
+    model = asks_and_answers(OPENED, {"When was": "in 1889", "Where is": "Paris"})
+    verify = Verify("qa", model=model)
+    case, judgement = judge(verify, "The tower in Paris was opened in 1898.", TOWER)
+    (verdict,) = judgement.verdicts
+    assert verdict.score == pytest.approx(0.5)  # one of two answers
+    assert verdict.reason is not None
+    assert "“in 1898”, the sources “in 1889”" in verdict.reason
+    assert {e.span.of(TOWER.text) for e in verdict.evidence} == {"in 1889", "Paris"}
+    assert [request.stage for request in model.requests] == ["ask", "answer", "answer"]
+    assert judgement.usage is not None
+    assert judgement.usage.calls == 3
+    check_judgement(case, judgement)
+
+
+def test_what_the_sources_do_not_answer_is_not_supported() -> None:
+    judgement = judge(Verify("qa", model=asks_and_answers(OPENED, {})), "In Paris it opened in 1898.", TOWER)[1]
+    assert judgement.hallucination == 1.0
+    assert "the sources do not say" in (judgement.verdicts[0].reason or "")
+
+
+@pytest.mark.parametrize(
+    "asked", ["", "I cannot help.", "Question: Who?\nAnswer: Gustave", "Answer: Paris", "Question: Where?\nAnswer:"]
+)
+def test_without_a_question_about_the_claim_it_is_not_judged(asked: str) -> None:
+    judgement = judge(Verify("qa", model=asks_and_answers(asked, {})), "It is in Paris.", TOWER)[1]
+    assert judgement.hallucination is None
+    assert any("no question" in note for note in judgement.notes)
+
+
+def test_an_answer_that_explains_is_none() -> None:
+    talks = asks_and_answers(OPENED, {"When": "Well,\nin 1889", "Where": " ".join(["Paris"] * 31)})
+    judgement = judge(Verify("qa", model=talks), "The tower in Paris was opened in 1898.", TOWER)[1]
+    assert judgement.hallucination is None
+    assert any("not a short answer" in note for note in judgement.notes)
+
+
+def test_the_best_answer_of_all_windows_counts() -> None:
+    model = asks_and_answers("Question: How tall is it?\nAnswer: 330 m", {"330 m tall": "330 metres"})
+    detector = load_detector("verify:qa,model=m,window=40,questions=1", reaching(model))
+    assert judge(detector, "It is 330 m tall.", TOWER)[1].hallucination == 0.0  # type: ignore[arg-type]
+    assert sum(request.stage == "answer" for request in model.requests) > 1
+
+
+def test_options_of_questions() -> None:
+    model = Scripted([])
+    detector = load_detector("verify:qa,model=m,questions=5,aggregate=mean", reaching(model))
+    assert detector.name == "verify:qa:scripted,questions=5,aggregate=mean"
+    for spec in (
+        "verify:qa,model=m,claims_per_call=2",
+        "verify:qa,model=m,questions=0",
+        "verify:overlap,aggregate=sum",
+    ):
+        with pytest.raises(InputError):
+            load_detector(spec, reaching(model))
+
+
+def test_the_mean_is_the_share_of_wrong_claims() -> None:
+    """FActScore, Min et al. 2023: the share of supported facts, one by one."""
+    verify = Verify(LLMChecker(knows("1898")), aggregate="mean")
+    response = "It stands in Paris. It was opened in 1898. It is tall. It is 330 m."
+    assert judge(verify, response, TOWER)[1].hallucination == pytest.approx((0.9 + 3 * 0.1) / 4)

@@ -1,4 +1,4 @@
-"""`veridical export`: a trained classifier as an ONNX file."""
+"""`veridical export`: a classifier as an ONNX file."""
 
 from __future__ import annotations
 
@@ -19,25 +19,39 @@ class Precision(StrEnum):
 
 
 def export_command(
-    folder: Annotated[Path, Argument(metavar="FOLDER", help="A classifier that `veridical train tokens` wrote.")],
+    folder: Annotated[
+        Path,
+        Argument(
+            metavar="FOLDER", help="What `veridical train tokens` wrote, or a sequence classifier (Hugging Face)."
+        ),
+    ],
     precision: Annotated[Precision, Option(help="fp32, or int8: a quarter of the size, and faster.")] = Precision.INT8,
     model: Annotated[
         str | None, Option(metavar="FOLDER", help="Where the backbone is, for a classifier on a frozen one.")
     ] = None,
 ) -> int:
-    """Write a token classifier as an ONNX file, and check it against the original.
+    """Write a token or sequence classifier as an ONNX file, and check it against the original.
 
     The file goes into the classifier's folder (onnx/). It is read by onnxruntime (extra onnx).
 
     [bold]veridical export classifier --precision int8[/bold]
     [bold]veridical check answer.json --detector tokens:classifier,onnx=int8[/bold]
+    [bold]veridical check answer.json --detector entailment:models/nli,onnx=int8[/bold]
     """
-    from veridical.detectors.tokens.detector import ONNX, Tokens
+    import json
 
-    export = Tokens(folder, model=model).export(precision.value)
+    from veridical.detectors.entailment.scorers import ClassifierScorer
+    from veridical.detectors.tokens.detector import ONNX, Tokens
+    from veridical.models.artifact import described_kind
+    from veridical.models.checkpoint import read_config
+
+    paired = described_kind(folder) is None and (folder / "config.json").is_file()
+    paired = paired and "ForSequenceClassification" in json.dumps(read_config(folder).get("architectures"))
+    classifier = ClassifierScorer(folder) if paired else Tokens(folder, model=model)
+    export = classifier.export(precision.value)
     write_line(
-        f"wrote {folder / ONNX}: {export.bytes / 1e6:.1f} MB, largest difference of states {export.difference:.2g}, "
+        f"wrote {folder / ONNX}: {export.bytes / 1e6:.1f} MB, largest difference {export.difference:.2g}, "
         f"lowest cosine similarity {export.cosine:.4f}"
     )
-    write_line(f"use it as tokens:{folder},onnx={precision.value}")
+    write_line(f"use it as {'entailment' if paired else 'tokens'}:{folder},onnx={precision.value}")
     return 0

@@ -26,6 +26,8 @@ DETECTORS = Registry(
         "calibrated": "veridical.calibration.calibrated:Calibrated",
         "coin": "veridical.detectors.baselines:Coin",
         "ensemble": "veridical.detectors.ensemble.detector:Ensemble",
+        "entailment": "veridical.detectors.entailment.detector:Entailment",
+        "dependency_arcs": "veridical.detectors.dependency_arcs:DependencyArcs",
         "features": "veridical.detectors.features.detector:Features",
         "judge": "veridical.detectors.claims.judge:Judge",
         "length": "veridical.detectors.baselines:Length",

@@ -32,6 +32,7 @@ __all__ = [
     "Base",
     "base_of",
     "check_base",
+    "described_kind",
     "description",
     "identity",
     "load_artifact",
@@ -273,3 +274,14 @@ def description(folder: str | Path, kind: str) -> dict[str, Any]:
     if described != kind:
         raise DataError(f"a detector of the kind {described!r}, not {kind!r}", path=path)
     return document
+
+
+def described_kind(folder: str | Path) -> str | None:
+    """The kind of the detector in `folder`; None if it holds none, "" if its description cannot be read."""
+    path = Path(folder) / DETECTOR
+    if not path.is_file():
+        return None
+    try:
+        return str(parse(read_text(path)).get("kind", ""))
+    except (WireError, DataError):
+        return ""

@@ -36,9 +36,10 @@ __all__ = [
     "unload",
 ]
 
-Kind = Literal["causal", "encoder", "masked", "seq2seq"]
+Kind = Literal["causal", "classifier", "encoder", "masked", "seq2seq"]
 _KINDS: dict[Kind, str] = {
     "causal": "a decoder (a causal language model)",
+    "classifier": "a sequence classifier",
     "encoder": "an encoder",
     "masked": "a masked language model (an encoder with its language-model head)",
     "seq2seq": "an encoder-decoder",
@@ -119,7 +120,8 @@ def load(
         device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:N" or "mps".
         dtype: "auto" (bf16 where the device computes in it, else fp32), "fp32", "bf16" or "fp16".
         trust_remote_code: Whether code of the model's repository may run.
-        kinds: What the caller can work with. With "masked" an encoder is loaded with its language-model head.
+        kinds: What the caller can work with. With "masked" an encoder is loaded with its language-model head, with
+            "classifier" whatever was saved as a sequence classifier with its classification head.
 
     Raises:
         InputError: For a folder without configuration or safetensors, a tokenizer without offsets, or a model of
@@ -154,10 +156,11 @@ def load(
     placement = _placement(device, dtype)
     key = (place, revision, placement, trust_remote_code)
     with _lock:
-        plain, with_head = _loaded.get((*key, False)), _loaded.get((*key, True))
-        reusable = with_head if "masked" in kinds and (plain is None or plain.kind == "encoder") else plain
+        plain, masked, classifier = (_loaded.get((*key, head)) for head in ("", "masked", "classifier"))
+        reusable = masked if "masked" in kinds and (plain is None or plain.kind == "encoder") else plain
+        reusable = classifier if "classifier" in kinds else reusable
         model = reusable or _load(place, revision, placement, trust_remote_code, kinds)
-        _loaded[(*key, model.kind == "masked")] = model
+        _loaded[(*key, model.kind if model.kind in ("masked", "classifier") else "")] = model
     _check_kind(place, model.kind, model.model.config.model_type, kinds)
     return model
 
@@ -205,13 +208,16 @@ def _load(
         if commit:
             common["revision"] = commit
         kind = kind_of(config)
-        if kind == "encoder" and "masked" in kinds:
+        if "classifier" in kinds and "ForSequenceClassification" in " ".join(config.architectures or ()):
+            kind = "classifier"
+        elif kind == "encoder" and "masked" in kinds:
             from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
             kind = "masked" if config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES else kind
         _check_kind(place, kind, config.model_type, kinds)
         classes = {
             "causal": "AutoModelForCausalLM",
+            "classifier": "AutoModelForSequenceClassification",
             "encoder": "AutoModel",
             "masked": "AutoModelForMaskedLM",
             "seq2seq": "AutoModelForSeq2SeqLM",
@@ -231,7 +237,8 @@ def _load(
             if local
             else "there is no such folder; as a hub name it needs the network and safetensors weights",
         ) from error
-    missing = sorted(key for key in report["missing_keys"] if "pooler" not in key)  # which nothing here reads
+    # nothing here reads a pooler but the head of a classifier
+    missing = sorted(key for key in report["missing_keys"] if kind == "classifier" or "pooler" not in key)
     if missing:
         raise InputError(
             f"the weights of {place!r} lack {len(missing)} tensors, such as {missing[0]}",

@@ -1,4 +1,4 @@
-"""The backbone of a token classifier as an ONNX file, in fp32 or int8, and the runtime that reads it.
+"""A token classifier's backbone or a sequence classifier as an ONNX file, in fp32 or int8, and its runtime.
 
 Dynamic quantisation: weights in int8 per channel, activations as they come. A file is written with the hash of the
 weights it was made from and with how far it is from them; one of another model is refused.
@@ -22,7 +22,7 @@ from veridical.core.files import read_text, replacing, write_whole
 from veridical.core.serialization import parse
 from veridical.models.artifact import base_of
 from veridical.models.load import LocalModel, kind_of, positions_of, quiet
-from veridical.models.pair_network import Floats, PairRunner
+from veridical.models.pair_network import Floats, PairRunner, outputs_of
 from veridical.models.pairs import Window
 
 __all__ = ["PRECISIONS", "OnnxExport", "OnnxRunner", "export_onnx", "load_onnx"]
@@ -40,8 +40,9 @@ class OnnxExport:
         sha256: Of the file.
         weights: The hash of the weights that it was made from (`models.artifact.Base`).
         bytes: Its size.
-        difference: The largest difference between its states and the original's, on the texts that it was checked on.
-        cosine: The lowest cosine similarity between states of a token.
+        difference: The largest difference between its states and the original's, on the texts that it was checked on;
+            of a sequence classifier, between logits.
+        cosine: The lowest cosine similarity between states of a token; of a sequence classifier, that of all logits.
     """
 
     precision: str
@@ -59,7 +60,7 @@ def _description(folder: Path, precision: str) -> Path:
 def export_onnx(
     runner: PairRunner, windows: Sequence[Window], folder: str | Path, precision: Literal["fp32", "int8"] = "fp32"
 ) -> OnnxExport:
-    """Write the backbone of `runner` to `folder` and check what it computes.
+    """Write the backbone (or the sequence classifier) of `runner` to `folder` and check what it computes.
 
     Args:
         runner: Runs the original, in fp32.
@@ -102,7 +103,10 @@ def export_onnx(
         session = onnxruntime.InferenceSession(data)
         other = OnnxRunner(runner.model, session, runner.mode, runner.attention)
         pairs = list(zip(runner.run(windows), other.run(windows), strict=True))
-        a, b = (np.concatenate([pair[i].response for pair in pairs]) for i in (0, 1))
+        if runner.model.kind == "classifier":
+            a, b = (np.concatenate([pair[i].whole for pair in pairs])[None] for i in (0, 1))
+        else:
+            a, b = (np.concatenate([pair[i].response for pair in pairs]) for i in (0, 1))
         norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
         cosine = float(((a * b).sum(1) / np.maximum(norms, 1e-12)).min())
         if cosine < (0.99 if precision == "fp32" else 0.8):
@@ -117,22 +121,21 @@ def export_onnx(
 
 
 def _write(runner: PairRunner, windows: Sequence[Window], path: Path) -> None:
-    """Export the backbone with free batch and length."""
+    """Export the model with free batch and length."""
     import torch
 
     rows = [[windows[i] for i in row] for row in runner.rows(windows)[:2]]
     inputs, _ = runner.inputs(rows * 2 if len(rows) == 1 else rows)
     names = list(inputs)
-    model = runner.model.model.base_model
+    model = runner.model
 
     class Trunk(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.model = model
+            self.model = model.model
 
         def forward(self, *tensors: torch.Tensor) -> torch.Tensor:
-            states: torch.Tensor = self.model(**dict(zip(names, tensors, strict=True))).last_hidden_state
-            return states
+            return outputs_of(model, dict(zip(names, tensors, strict=True)))
 
     tensors = tuple(torch.from_numpy(inputs[name]) for name in names)
     batch, width = torch.export.Dim("batch", min=1, max=4096), torch.export.Dim("width", min=2, max=1 << 16)

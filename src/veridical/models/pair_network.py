@@ -29,6 +29,7 @@ __all__ = [
     "PairHead",
     "PairRunner",
     "States",
+    "outputs_of",
     "pool",
     "relative_positions",
     "row_length",
@@ -118,7 +119,10 @@ class PairHead:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class States:
-    """What the backbone gives for a window: `response` (tokens, width), `whole` (width,) of the response as a whole."""
+    """What the model gives for a window: `response` (tokens, width), `whole` (width,) of the response as a whole.
+
+    Of a classifier `whole` holds the logits, and `response` is empty.
+    """
 
     response: Floats
     whole: Floats
@@ -233,7 +237,7 @@ class PairRunner:
             rows: As for `inputs`.
 
         Returns:
-            The last hidden states, (rows, width, size), and where each window's response starts in its row.
+            What `outputs_of` gives, and where each window's response starts in its row.
         """
         import torch
 
@@ -241,10 +245,8 @@ class PairRunner:
         tensors = {name: torch.from_numpy(array).to(self.model.device) for name, array in inputs.items()}
         if tensors["attention_mask"].is_floating_point():
             tensors["attention_mask"] = tensors["attention_mask"].to(self.model.dtype)
-        options = {} if self.model.kind == "encoder" else {"use_cache": False}
         with relative_positions(self.model, tensors.get("position_ids")):
-            states: torch.Tensor = self.model.model.base_model(**tensors, **options).last_hidden_state
-        return states, starts
+            return outputs_of(self.model, tensors), starts
 
     def _prefix_mask(self, rows: Sequence[Sequence[Window]], starts: list[list[int]], width: int) -> NDArray[np.bool_]:
         """Which position may attend to which, (rows, width, width): a response to the prompt and to itself."""
@@ -293,6 +295,16 @@ class PairRunner:
                     whole = array[r, self.whole_position(window, start)]
                     results[i] = States(array[r, start : start + window.count].copy(), whole.copy())
         return [results[i] for i in range(len(windows))]
+
+
+def outputs_of(model: LocalModel, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    """The last hidden states of a batch, (rows, width, size); of a classifier its logits, (rows, 1, classes)."""
+    if model.kind == "classifier":
+        logits: torch.Tensor = model.model(**inputs).logits
+        return logits[:, None]
+    options = {} if model.kind == "encoder" else {"use_cache": False}
+    states: torch.Tensor = model.model.base_model(**inputs, **options).last_hidden_state
+    return states
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from veridical.models.encode import response_spans, tokenize, tokenize_texts
 from veridical.models.load import LocalModel
 from veridical.models.template import render
 
-__all__ = ["EVIDENCE", "PairEncoder", "PairEncoding", "PairSettings", "Window", "token_ranges"]
+__all__ = ["EVIDENCE", "PairEncoder", "PairEncoding", "PairForm", "PairSettings", "Window", "token_ranges"]
 
 Ids = NDArray[np.int32]
 EVIDENCE = ("relevant", "all")
@@ -76,6 +76,46 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class PairForm:
+    """The special tokens around and between two texts that a model reads as a pair, and the second's segment id."""
+
+    before: list[int]
+    between: list[int]
+    after: list[int]
+    second_type: int
+
+    @classmethod
+    def of(cls, model: LocalModel) -> PairForm:
+        """The form that the model's tokenizer gives a pair; a blank line in between where it knows none."""
+        tokenizer = model.tokenizer
+        bare = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", "b")]
+        pair = tokenizer("a", "b", add_special_tokens=True, return_token_type_ids=True)
+        ids = pair["input_ids"]
+        at = ids.index(bare[0][0])
+        behind = len(ids) - 1 - ids[::-1].index(bare[1][-1])
+        before = ids[:at]
+        types = pair.get("token_type_ids") or [0] * len(ids)
+        if not before and model.kind == "causal" and tokenizer.bos_token_id is not None:
+            before = [tokenizer.bos_token_id]
+        between = ids[at + len(bare[0]) : behind + 1 - len(bare[1])]
+        between = between or tokenizer("\n\n", add_special_tokens=False)["input_ids"]
+        return cls(before, between, ids[behind + 1 :], int(types[behind]))
+
+    @property
+    def size(self) -> int:
+        """How many tokens they are."""
+        return len(self.before) + len(self.between) + len(self.after)
+
+    def window(self, first: Ids, second: Ids, offset: int = 0) -> Window:
+        """The window with the two texts' tokens; those of the second are the response's from `offset` on."""
+        start = len(self.before) + len(first) + len(self.between)
+        ids = np.concatenate([self.before, first, self.between, second, self.after]).astype(np.int32)
+        types = np.zeros(len(ids), dtype=np.int32)
+        types[start:] = self.second_type
+        return Window(ids, types, start, offset, len(second))
+
+
+@dataclass(frozen=True, slots=True)
 class PairEncoding:
     """The windows of a case, and which characters of the response each of its tokens stands for."""
 
@@ -115,23 +155,10 @@ class PairEncoder:
     def __init__(self, model: LocalModel, settings: PairSettings | None = None) -> None:
         self.settings = settings or PairSettings()
         self.model = model
-        tokenizer = model.tokenizer
-        bare = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", "b")]
-        pair = tokenizer("a", "b", add_special_tokens=True, return_token_type_ids=True)
-        ids = pair["input_ids"]
-        at = ids.index(bare[0][0])
-        behind = len(ids) - 1 - ids[::-1].index(bare[1][-1])
-        self._before = ids[:at]
-        self._between = ids[at + len(bare[0]) : behind + 1 - len(bare[1])]
-        self._after = ids[behind + 1 :]
-        types = pair.get("token_type_ids") or [0] * len(ids)
-        self._response_type = int(types[behind]) if self.settings.segments else 0
-        if not self._before and model.kind == "causal" and tokenizer.bos_token_id is not None:
-            self._before = [tokenizer.bos_token_id]
-        if not self._between:
-            self._between = tokenizer("\n\n", add_special_tokens=False)["input_ids"]
+        form = PairForm.of(model)
+        self.form = form if self.settings.segments else replace(form, second_type=0)
         self.max_tokens = min(self.settings.max_tokens or model.max_positions, model.max_positions)
-        self._room = self.max_tokens - len(self._before) - len(self._between) - len(self._after)
+        self._room = self.max_tokens - self.form.size
         if self._room < 8:
             raise InputError(f"{model.name!r} has room for {self._room} tokens", hint="a model with a longer context")
         self._prompts: OrderedDict[tuple[str, bool], _Prompt] = OrderedDict()
@@ -177,7 +204,7 @@ class PairEncoder:
                 for part in members:
                     encoding = results[part.case]
                     if isinstance(encoding, PairEncoding):
-                        encoding.windows.append(self._window(prompt.ids[at], part.ids, part.first))
+                        encoding.windows.append(self.form.window(prompt.ids[at], part.ids, part.first))
         return [result for result in results if result is not None]
 
     def _prompt(self, case: Case) -> _Prompt:
@@ -247,13 +274,6 @@ class PairEncoder:
             if room <= 0:
                 break
         return [np.sort(np.concatenate(chosen))]
-
-    def _window(self, prompt: Ids, response: Ids, first: int) -> Window:
-        start = len(self._before) + len(prompt) + len(self._between)
-        ids = np.concatenate([self._before, prompt, self._between, response, self._after]).astype(np.int32)
-        types = np.zeros(len(ids), dtype=np.int32)
-        types[start:] = self._response_type
-        return Window(ids, types, start, first, len(response))
 
 
 def _keys(text: str) -> set[str]:

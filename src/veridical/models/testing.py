@@ -116,15 +116,16 @@ def tiny(
     folder: str | Path,
     *,
     tokenizer: TokenizerKind | None = None,
+    head: Literal["SequenceClassification", "TokenClassification"] | None = None,
     seed: int = 0,
     **config: Any,
 ) -> Path:
     """Write a random model of `architecture` with its tokenizer to `folder` and return it (some 30,000 weights, fp32).
 
     2 blocks of width 32, 256 positions. `tokenizer` is one of `TOKENIZERS` (default: "wordpiece" for encoders,
-    "unigram" for T5, else "bytes"); BART's puts <s> and </s> around a text, T5's </s> behind it. `config` overrides
-    fields of the configuration. Weights are larger than at a real start, so that predictions differ from token to
-    token.
+    "unigram" for T5, else "bytes"); BART's puts <s> and </s> around a text, T5's </s> behind it. With `head` it is a
+    classifier, of the labels in `id2label`. `config` overrides fields of the configuration. Weights are larger than at
+    a real start, so that predictions differ from token to token.
     """
     require_models()
     import torch
@@ -145,7 +146,9 @@ def tiny(
     settings = getattr(transformers, config_class)(**{**special, **fields, **config})
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = getattr(transformers, model_class)(settings).train(False)
+        classes = model_class if head is None else f"AutoModelFor{head}"
+        made = getattr(transformers, classes)
+        model = (made(settings) if head is None else made.from_config(settings)).train(False)
         for name, weight in model.named_parameters():
             if weight.ndim > 1:
                 torch.nn.init.normal_(weight, std=0.3)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import expm1, log1p
+from statistics import fmean
 
 from veridical.core.perspectives import by_perspective
 from veridical.core.segment import has_words
@@ -15,7 +16,14 @@ from veridical.detectors.claims.citations import statements
 from veridical.detectors.claims.claim_checker import ClaimResult
 from veridical.detectors.claims.claims import Claims
 
-__all__ = ["Coverage", "aggregate_claims", "aggregate_coverage", "any_false", "sentences_to_cover"]
+__all__ = [
+    "AGGREGATES",
+    "Coverage",
+    "aggregate_claims",
+    "aggregate_coverage",
+    "any_false",
+    "sentences_to_cover",
+]
 
 
 def any_false(scores: Sequence[float]) -> float:
@@ -27,6 +35,12 @@ def any_false(scores: Sequence[float]) -> float:
     (0.75, 1.0, 0.0)
     """
     return 1.0 if any(score >= 1.0 for score in scores) else -expm1(sum(log1p(-score) for score in scores)) + 0.0
+
+
+AGGREGATES: dict[str, Callable[[Sequence[float]], float]] = {
+    "any": any_false,  # P(some claim is wrong), George and Stuhlmüller 2023
+    "mean": fmean,  # 1 - FActScore: the share of claims that are not supported, Min et al. 2023
+}
 
 
 def aggregate_claims(
@@ -58,7 +72,7 @@ def aggregate_claims(
             unjudged.append(span)
             continue
         correction = result.correction if result.score > 0 else None
-        verdicts.append(Verdict(span, result.score, None, claim, result.evidence, result.reason, correction))
+        verdicts.append(Verdict(span, result.score, result.label, claim, result.evidence, result.reason, correction))
         if result.unjudged:
             verbatim = claim.text == span.of(case.response)
             unjudged += [part.shift(span.start) for part in result.unjudged] if verbatim else [span]

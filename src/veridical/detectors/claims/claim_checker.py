@@ -48,6 +48,7 @@ class ClaimResult:
         usage: What the check cost.
         no_logprobs: The score is a bare yes or no, for want of log-probabilities.
         unsupported_quotes: How many quotes in the reasoning are in no source.
+        label: What kind of error it is, where the checker distinguishes any (`Verdict.label`).
     """
 
     score: float | None
@@ -58,6 +59,7 @@ class ClaimResult:
     usage: Usage | None = None
     no_logprobs: bool = False
     unsupported_quotes: int = 0
+    label: str | None = None
 
 
 class ClaimChecker(Protocol):

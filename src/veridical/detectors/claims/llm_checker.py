@@ -8,7 +8,7 @@ sources; a claim that any chunk supports is supported. A reply that is not plain
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -28,6 +28,7 @@ from veridical.llm.reply_parser import labelled, numbered, quotes, strip_reasoni
 __all__ = [
     "METHODS",
     "LLMChecker",
+    "ask_by_chunk",
     "chat_messages",
     "explain_quotes",
     "read_cot",
@@ -145,41 +146,21 @@ class LLMChecker:
                 f"{self.name} needs {self.n_few_shot} few-shot examples from labelled data",
                 hint="bench --fit, or few_shot=FILE",
             )
-        calls: list[_Call] = []
-        for _, group in groupby(range(len(questions)), key=lambda i: (questions[i].case_id, questions[i].sources)):
-            same_sources = tuple(group)
-            chunks = chunk_sources(questions[same_sources[0]].sources, self.window)
-            for start in range(0, len(same_sources), self.claims_per_call):
-                calls += [_Call(same_sources[start : start + self.claims_per_call], text) for text in chunks]
-        results: list[list[ClaimResult]] = [[] for _ in questions]
-        while calls:
-            replies = self.model.chat([self._request(call, questions) for call in calls])
-            again: list[_Call] = []
-            for call, reply in zip(calls, replies, strict=True):
-                halves = call.halves(reply)
-                again += halves
-                if halves:  # the call that was refused may have cost something
-                    answers = [ClaimResult(None, _TOO_LONG, usage=reply.usage)] if reply.usage else []
-                else:
-                    answers = self._read(call, reply, questions)
-                for i, answer in zip(call.indices, answers, strict=False):
-                    results[i].append(answer)
-            calls = again
-        return [_best_chunk(by_chunk) for by_chunk in results]
+        return ask_by_chunk(self.model, questions, self._request, self._read, self.window, self.claims_per_call)
 
-    def _request(self, call: _Call, questions: Sequence[Question]) -> Request:
+    def _request(self, questions: Sequence[Question], document: str) -> Request:
         if self.claims_per_call > 1:
-            lines = (" ".join(questions[i].claim.split()) for i in call.indices)
+            lines = (" ".join(question.claim.split()) for question in questions)
             numbered_claims = "\n".join(f"{n}. {line}" for n, line in enumerate(lines, 1))
-            messages = chat_messages(self.prompts, call.text, claims=numbered_claims)
-            max_tokens = 16 + 8 * len(call.indices)
+            messages = chat_messages(self.prompts, document, claims=numbered_claims)
+            max_tokens = 16 + 8 * len(questions)
         else:
             answered = []
             for example in self.few_shot:
                 word = "Yes" if example.supported else "No"
                 answer = f"Reasoning: {example.reasoning}\nSupported: {word}" if self.method == "cot" else word
                 answered.append((example.document, example.claim, answer))
-            messages = chat_messages(self.prompts, call.text, answered, claim=questions[call.indices[0]].claim)
+            messages = chat_messages(self.prompts, document, answered, claim=questions[0].claim)
             max_tokens = 16 if self.method == "yes_no" else 1024
         return Request(
             messages,
@@ -189,18 +170,59 @@ class LLMChecker:
             prompt="+".join(p.hash for p in self.prompts),
         )
 
-    def _read(self, call: _Call, reply: Reply | Failure, questions: Sequence[Question]) -> list[ClaimResult]:
-        if isinstance(reply, Failure):
-            rest = [ClaimResult(None, reply.reason) for _ in call.indices[1:]]
-            return [ClaimResult(None, reply.reason, usage=reply.usage), *rest]
+    def _read(self, reply: Reply, questions: Sequence[Question]) -> list[ClaimResult]:
         if self.claims_per_call > 1:
-            return read_many(reply, len(call.indices))
-        question = questions[call.indices[0]]
+            return read_many(reply, len(questions))
+        (question,) = questions
         if self.method == "cot":
             return [read_cot(reply, "Supported", question.claim, question.sources)]
         if self.method == "critique":
             return [read_critique(reply)]
         return [read_yes_no(reply, "Supported", self.min_probability_mass)]
+
+
+def ask_by_chunk(
+    model: ChatModel,
+    questions: Sequence[Question],
+    request: Callable[[Sequence[Question], str], Request],
+    read: Callable[[Reply, Sequence[Question]], list[ClaimResult]],
+    window: int | None = None,
+    per_call: int = 1,
+) -> list[ClaimResult]:
+    """Ask about each chunk of the sources; the chunk that supports a question best gives its result.
+
+    Args:
+        model: The model to ask; all requests go to it in one call, and again those whose chunk was too long, halved.
+        questions: The questions.
+        request: The request for some questions about a text.
+        read: The results of those questions in a reply.
+        window: How many characters of the sources go into one request; None = all.
+        per_call: How many questions about the same sources go into one request at most.
+    """
+    calls: list[_Call] = []
+    for _, group in groupby(range(len(questions)), key=lambda i: (questions[i].case_id, questions[i].sources)):
+        same_sources = tuple(group)
+        chunks = chunk_sources(questions[same_sources[0]].sources, window)
+        for start in range(0, len(same_sources), per_call):
+            calls += [_Call(same_sources[start : start + per_call], text) for text in chunks]
+    results: list[list[ClaimResult]] = [[] for _ in questions]
+    while calls:
+        asked = [[questions[i] for i in call.indices] for call in calls]
+        replies = model.chat([request(about, call.text) for about, call in zip(asked, calls, strict=True)])
+        again: list[_Call] = []
+        for call, about, reply in zip(calls, asked, replies, strict=True):
+            halves = call.halves(reply)
+            again += halves
+            if halves:  # the call that was refused may have cost something
+                answers = [ClaimResult(None, _TOO_LONG, usage=reply.usage)] if reply.usage else []
+            elif isinstance(reply, Failure):
+                answers = [ClaimResult(None, reply.reason, usage=None if i else reply.usage) for i in range(len(about))]
+            else:
+                answers = read(reply, about)
+            for i, answer in zip(call.indices, answers, strict=False):
+                results[i].append(answer)
+        calls = again
+    return [_best_chunk(by_chunk) for by_chunk in results]
 
 
 _TOO_LONG = "longer than the model's context"

@@ -12,24 +12,25 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from veridical.core.detector import Detector, DetectorContext, DetectorInfo, digest_of, fingerprint_of, info_of
-from veridical.core.errors import InputError
+from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.segment import has_words
 from veridical.core.spans import Span
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Claim, Example, Judgement, Source, Usage, Verdict
-from veridical.detectors.claims.aggregate import aggregate_claims, aggregate_coverage, sentences_to_cover
+from veridical.detectors.claims.aggregate import AGGREGATES, aggregate_claims, aggregate_coverage, sentences_to_cover
 from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG, CitationPolicy, ResponseCitations
 from veridical.detectors.claims.claim_checker import ClaimChecker, ClaimResult, DetectorChecker, Question
 from veridical.detectors.claims.claims import Claims, nothing_to_check, sentence_claims, split_by_model
 from veridical.detectors.claims.few_shot import draw_few_shot, few_shot_option
 from veridical.detectors.claims.llm_checker import METHODS, LLMChecker
+from veridical.detectors.claims.qa_checker import QAChecker
 from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.prompts import prompt
 from veridical.llm.protocol import ChatModel, model_fingerprint
 
 __all__ = ["Verify"]
 
-_OPTIONS = ("citations", "splitter", "coverage")
+_OPTIONS = ("citations", "splitter", "aggregate", "coverage")
 _LLM_OPTIONS = ("window", "claims_per_call", "few_shot", "min_probability_mass")
 
 
@@ -37,15 +38,17 @@ class Verify:
     """Each claim of the response checked by itself, by another detector (`verify:overlap`) or by a language model.
 
     One verdict per claim, score = 1 - P(supported); `hallucination` is 1 - the product of those probabilities, over the
-    claims that could be judged (and 1 where a citation dangles); `omission` is 1 - the least mean P(covered) of a
-    perspective. A claim whose answer cannot be read leaves `judged` and is counted in the notes.
+    claims that could be judged, or their mean score (and 1 where a citation dangles); `omission` is 1 - the least mean
+    P(covered) of a perspective. A claim whose answer cannot be read leaves `judged` and is counted in the notes.
 
     Args:
-        checker: A detector, a checker of claims, or "yes_no", "cot" or "critique", which ask `model` (`LLMChecker` has
-            more options).
+        checker: A detector, a checker of claims, or "yes_no", "cot", "critique" or "qa", which ask `model`
+            (`LLMChecker` and `QAChecker` have more options).
         model: The chat model that checks claims or lists them.
         splitter: What the claims are: the "sentences", or what `model` lists ("model").
         citations: With a policy, a claim is checked against the sources that it cites.
+        aggregate: "any": how likely it is that some claim is wrong; "mean": which share of the claims is, as FActScore
+            has it (Min et al. 2023).
         coverage: Whether each sentence of a source with `must_cover` is checked against the response, too.
     """
 
@@ -58,12 +61,17 @@ class Verify:
         model: ChatModel | None = None,
         splitter: Literal["sentences", "model"] = "sentences",
         citations: CitationPolicy | None = None,
+        aggregate: str = "any",
         coverage: bool = True,
     ) -> None:
+        if aggregate not in AGGREGATES:
+            raise UnknownNameError("aggregate", aggregate, AGGREGATES)
         if splitter not in ("sentences", "model"):
             raise InputError(f"the splitter is {splitter!r}", hint="sentences or model")
-        if isinstance(checker, str) and model is not None:
-            self.checker: ClaimChecker = LLMChecker(model, method=checker)  # type: ignore[arg-type]
+        if checker == "qa" and model is not None:
+            self.checker: ClaimChecker = QAChecker(model)
+        elif isinstance(checker, str) and model is not None:
+            self.checker = LLMChecker(model, method=checker)  # type: ignore[arg-type]
         elif isinstance(checker, str) or (splitter == "model" and model is None):
             raise InputError("verify has no model to ask", hint="give model=, or take a detector as the checker")
         elif not isinstance(checker, Detector):
@@ -75,24 +83,32 @@ class Verify:
         self.model = model
         self.splitter = splitter
         self.citations = citations
+        self.aggregate = aggregate
         self.coverage = coverage
         options = [("splitter", splitter, "sentences"), ("citations", str(citations or "off"), "off")]
+        options.append(("aggregate", aggregate, "any"))
         options.append(("coverage", "yes" if coverage else "no", "yes"))
         changed = (f",{option}={value}" for option, value, default in options if value != default)
         self.name = f"verify:{self.checker.name}{''.join(changed)}"
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Verify:
-        """`verify[:CHECKER][,citations=…,splitter=…,coverage=no,…]`.
+        """`verify[:CHECKER][,citations=…,splitter=…,aggregate=…,coverage=no,…]`.
 
-        CHECKER is the spec of any detector that needs sources, or yes_no, cot or critique, which ask a model and also
-        take window, claims_per_call, few_shot, min_probability_mass, and how the model is reached. Without one it is
-        yes_no where a model is named, else overlap. `citations` are as in `CitationPolicy.parse`.
+        CHECKER is the spec of any detector that needs sources, or yes_no, cot, critique or qa, which ask a model and
+        also take window, how the model is reached, and claims_per_call, few_shot, min_probability_mass (qa: questions).
+        Without one it is yes_no where a model is named, else overlap. `citations` are as in `CitationPolicy.parse`.
         """
         own, rest = spec.split(_OPTIONS)
         connection = context.connection or Connection()
         checker: ClaimChecker | Detector | None = None
-        if rest.value is None or rest.value in METHODS:
+        if rest.value == "qa":
+            asked, reached = rest.accept((*OPTIONS, "window", "questions"), values=1).split(("window", "questions"))
+            connection = connection.with_options(reached.options)
+            checker = QAChecker(
+                connection.chat(), questions=asked.whole("questions") or 3, window=asked.whole("window")
+            )
+        elif rest.value is None or rest.value in METHODS:
             rest.accept((*OPTIONS, *_LLM_OPTIONS), values=1)
             options, reached = rest.split(_LLM_OPTIONS)
             connection = connection.with_options(reached.options)
@@ -112,6 +128,7 @@ class Verify:
             model=connection.chat() if splitter == "model" else None,
             splitter=splitter,  # type: ignore[arg-type]
             citations=CitationPolicy.parse(own.options.get("citations", "off")),
+            aggregate=own.options.get("aggregate", "any"),
             coverage=own.flag("coverage", True),
         )
 
@@ -121,13 +138,20 @@ class Verify:
             return self
         checker = self.checker.with_few_shot(draw_few_shot(examples, self.checker.n_few_shot))
         return Verify(
-            checker, model=self.model, splitter=self.splitter, citations=self.citations, coverage=self.coverage
+            checker,
+            model=self.model,
+            splitter=self.splitter,
+            citations=self.citations,
+            aggregate=self.aggregate,
+            coverage=self.coverage,
         )
 
     def fingerprint(self) -> dict[str, Any]:
         """What its scores depend on: how claims are made and checked, prompts, few-shot examples and server."""
         checker = self.checker
         about: dict[str, Any] = {"splitter": self.splitter, "citations": str(self.citations or "off")}
+        if self.aggregate != "any":
+            about["aggregate"] = self.aggregate
         inner = fingerprint_of(checker.detector) if isinstance(checker, DetectorChecker) else {"name": checker.name}
         about |= {"coverage": self.coverage, "checker": inner}
         models = [model for model in (self.model, getattr(checker, "model", None)) if model is not None]
@@ -197,11 +221,14 @@ class Verify:
                 result = replace(result, unjudged=(Span(0, len(to_check.claim.text)),))
             claim_results.append((to_check.claim, result))
         citations = self._citation_verdicts(plan, claim_results, results[n_claims : n_claims + n_single])
-        judgement = aggregate_claims(plan.case, self.name, claim_results, plan.split, other_verdicts=citations)
+        score = AGGREGATES[self.aggregate]
+        judgement = aggregate_claims(
+            plan.case, self.name, claim_results, plan.split, other_verdicts=citations, score=score
+        )
         dangling = any(verdict.label == DANGLING for verdict in citations)
         check_usage = Usage.total(result.usage for result in results)
         prompts = [prompt("split_claims")] if plan.split.usage else []
-        if isinstance(self.checker, LLMChecker) and check_usage:
+        if isinstance(self.checker, LLMChecker | QAChecker) and check_usage:
             prompts += self.checker.prompts
         provenance = sorted({(f"prompt {p.name}", p.hash) for p in prompts})
         for stage, u in (("check", check_usage), ("split", plan.split.usage)):

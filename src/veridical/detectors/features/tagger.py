@@ -12,10 +12,11 @@ from functools import cache, cached_property
 from typing import Any, Protocol
 
 from veridical.core import quantities
-from veridical.core.errors import InputError, MissingExtraError
+from veridical.core.errors import InputError
 from veridical.core.names import is_name
 from veridical.core.spans import Span
 from veridical.core.vocabulary import MONTHS, WEEKDAYS
+from veridical.detectors.spacy_pipeline import identity_of, load_pipeline
 
 __all__ = ["ENTITIES", "PARTS_OF_SPEECH", "RuleTagger", "SpacyTagger", "Tag", "Tagger", "load_tagger"]
 
@@ -78,27 +79,12 @@ class SpacyTagger:
 
     @cached_property
     def _nlp(self) -> Any:
-        try:
-            import spacy
-        except ImportError:
-            raise MissingExtraError("a spaCy pipeline", "tagger") from None
-        try:
-            nlp = spacy.load(self.pipeline, exclude=["parser", "lemmatizer"])
-        except (OSError, ValueError) as error:
-            reason = str(error).split("\n", 1)[0]
-            hint = "name its folder, or an installed one; the built-in rules need none (--tagger rules)"
-            raise InputError(f"the spaCy pipeline {self.pipeline!r} cannot be loaded: {reason}", hint=hint) from None
-        if not {"tagger", "morphologizer"} & set(nlp.pipe_names):
-            raise InputError(
-                f"the spaCy pipeline {self.pipeline!r} has no tagger",
-                hint=f"it has: {', '.join(nlp.pipe_names) or 'nothing'}",
-            )
-        return nlp
+        needs = ("tagger", "morphologizer")
+        return load_pipeline(self.pipeline, exclude=("parser", "lemmatizer"), needs=needs, what="tagger")
 
     def identity(self) -> str:
         """Language, name and version of the pipeline."""
-        meta = self._nlp.meta
-        return f"spacy:{meta['lang']}_{meta['name']}-{meta['version']}"
+        return identity_of(self._nlp)
 
     def tag(self, texts: Sequence[str], words: Sequence[Sequence[Span]]) -> list[list[Tag]]:
         """The tag of each word: that of the first token that shares a character with it ("do" of "don't")."""

@@ -1,0 +1,159 @@
+"""Checks a claim by questions: what it answers, and what the sources answer (QAGS, QuestEval).
+
+After Wang et al. 2020 and Scialom et al. 2021, a baseline of CH-Wang et al. 2024, §5.2. A chat model asks about the
+claim and answers from the sources; the answers are compared by the F1 of their words, numbers and dates by value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from veridical.core.errors import InputError
+from veridical.core.quantities import fold
+from veridical.core.quotes import find_quote
+from veridical.core.segment import has_words, words
+from veridical.core.types import Evidence, Usage
+from veridical.detectors.claims.claim_checker import ClaimResult, Question
+from veridical.detectors.claims.llm_checker import ask_by_chunk, chat_messages
+from veridical.detectors.overlap.matching import WORDS, Profile, clipped_overlap
+from veridical.llm.prompts import PromptTemplate, fill, prompt
+from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
+from veridical.llm.reply_parser import strip_reasoning
+
+__all__ = ["QAChecker", "answer_f1", "read_questions"]
+
+_LONGEST_ANSWER = 30  # words; a longer reply explains instead of answering
+_LINE = re.compile(r"^[\s>*_#\d.)-]*(question|answer)[ \t*_]*:[ \t*_]*(\S.*?)[ \t*_]*$", re.IGNORECASE)
+
+
+class QAChecker:
+    """Asks `model` questions about a claim, answers them from the sources, and compares the answers.
+
+    A claim's score is 1 - the mean F1 of its answers; a question that the sources do not answer counts as 0.
+
+    Args:
+        model: The model that asks and answers.
+        questions: The most questions about a claim.
+        window: How many characters of the sources go into one prompt (None = all); the best answer counts.
+    """
+
+    reads_citations = False
+
+    def __init__(self, model: ChatModel, *, questions: int = 3, window: int | None = None) -> None:
+        if not 1 <= questions <= 20 or (window is not None and window < 1):
+            raise InputError(f"questions is {questions} and window is {window}", hint="1 to 20, and at least 1")
+        self.model = model
+        self.questions = questions
+        self.window = window
+        options = [("questions", questions, 3), ("window", window, None)]
+        self.name = f"qa:{model.name}" + "".join(f",{o}={v}" for o, v, default in options if v != default)
+
+    @cached_property
+    def prompts(self) -> tuple[PromptTemplate, ...]:
+        """The prompts that ask, hold the document, and answer."""
+        return prompt("qa_questions"), prompt("verify_document"), prompt("qa_answer")
+
+    def check(self, questions: Sequence[Question]) -> list[ClaimResult]:
+        """One result per claim: all questions are asked in one call, and answered in another."""
+        ask = self.prompts[0]
+        requests = [
+            Request(
+                (Message("user", fill(ask, claim=question.claim, count=str(self.questions))),),
+                max_tokens=96 * self.questions,
+                stage="ask",
+                prompt=ask.hash,
+            )
+            for question in questions
+        ]
+        replies = self.model.chat(requests) if requests else []
+        asked = [
+            [] if isinstance(reply, Failure) else read_questions(reply.text, question.claim)[: self.questions]
+            for question, reply in zip(questions, replies, strict=True)
+        ]
+        to_answer = [
+            _Asked(question.case_id, text, question.sources, answer=answer)
+            for question, pairs in zip(questions, asked, strict=True)
+            for text, answer in pairs
+        ]
+        answers = iter(ask_by_chunk(self.model, to_answer, self._request, _read_answer, self.window))
+        return [_of_claim(reply, [next(answers) for _ in pairs]) for reply, pairs in zip(replies, asked, strict=True)]
+
+    def _request(self, questions: Sequence[Question], document: str) -> Request:
+        (question,) = questions
+        prompts = self.prompts[1], self.prompts[2]
+        messages = chat_messages(prompts, document, question=question.claim)
+        return Request(messages, max_tokens=64, stage="answer", prompt="+".join(p.hash for p in prompts))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked(Question):
+    """A question about a claim (`claim` holds its text), and the answer that the claim gives."""
+
+    answer: str = ""
+
+
+def read_questions(reply: str, claim: str) -> list[tuple[str, str]]:
+    """The questions of a reply with the answers that the claim gives; an answer that is not in the claim is left out.
+
+    >>> read_questions("Question: When?\\nAnswer: in 1889\\nQuestion: Why?\\nAnswer: rain", "Built in 1889.")
+    [('When?', 'in 1889')]
+    """
+    pairs: dict[str, str] = {}
+    question = None
+    for line in strip_reasoning(reply).splitlines():
+        match = _LINE.match(line)
+        if match and match[1].lower() == "question":
+            question = match[2]
+        elif match and question is not None:
+            if has_words(question) and has_words(match[2]) and find_quote(claim, match[2]) is not None:
+                pairs.setdefault(question, match[2])
+            question = None
+    return list(pairs.items())
+
+
+def answer_f1(answer: str, other: str) -> float:
+    """F1 of the words of two answers, stop words left out, numbers and dates compared by value; in [0, 1].
+
+    >>> answer_f1("in May 2021", "May 2021"), answer_f1("1,200 people", "1.2 thousand"), answer_f1("Anna", "Berg")
+    (1.0, 0.6666666666666666, 0.0)
+    """
+    one, two = Profile(answer, WORDS["values"]), Profile(other, WORDS["values"])
+    if not one.total or not two.total:
+        return float(re.findall(r"\w+", fold(answer)) == re.findall(r"\w+", fold(other)))
+    precision, recall = clipped_overlap([one], [two], []), clipped_overlap([two], [one], [])
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+def _read_answer(reply: Reply, questions: Sequence[Question]) -> list[ClaimResult]:
+    """1 - F1 of the reply and the claim's own answer, with the reply's place in the sources as evidence."""
+    (question,) = questions
+    assert isinstance(question, _Asked)
+    lines = [line.strip() for line in strip_reasoning(reply.text).splitlines() if line.strip()]
+    match = _LINE.match(lines[0]) if lines else None
+    answer = match[2] if match else lines[0] if lines else ""
+    if len(lines) != 1 or not has_words(answer) or len(words(answer)) > _LONGEST_ANSWER or reply.finish == "length":
+        return [ClaimResult(None, "the reply is not a short answer", usage=reply.usage)]
+    if "unanswerable" in answer.lower():
+        reason = f"“{question.claim}”: the response says “{question.answer}”, the sources do not say"
+        return [ClaimResult(1.0, reason, usage=reply.usage)]
+    quoted = ((source.id, find_quote(source.text, answer)) for source in question.sources)
+    evidence = next((Evidence(id, span) for id, span in quoted if span), None)
+    score = 1.0 - answer_f1(question.answer, answer)
+    reason = f"“{question.claim}”: the response says “{question.answer}”, the sources “{answer}”"
+    return [ClaimResult(score, reason, (evidence,) if evidence else (), usage=reply.usage)]
+
+
+def _of_claim(reply: Reply | Failure, answers: Sequence[ClaimResult]) -> ClaimResult:
+    """The mean over the questions of a claim, and the question whose answers differ most as its reason."""
+    usage = Usage.total([reply.usage, *(answer.usage for answer in answers)])
+    scored = [(answer.score, answer) for answer in answers if answer.score is not None]
+    if not scored:
+        problem = reply.reason if isinstance(reply, Failure) else "no question about the claim could be read"
+        return ClaimResult(None, answers[0].reason if answers else problem, usage=usage)
+    worst, answer = max(scored, key=lambda pair: pair[0])
+    evidence = tuple(dict.fromkeys(e for _, each in scored for e in each.evidence))
+    mean = sum(score for score, _ in scored) / len(scored)
+    return ClaimResult(mean, answer.reason if worst > 0 else None, evidence, usage=usage)

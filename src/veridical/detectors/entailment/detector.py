@@ -1,0 +1,216 @@
+"""Entailment by any cross-encoder: each sentence of a response against the sources, in the form of a published method.
+
+The methods differ in what a premise and a hypothesis is and in how a matrix of probabilities becomes a score
+(`forms`); the pairs of all cases are scored in one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from veridical.core.detector import DetectorContext, DetectorInfo, digest_of
+from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.spans import Span
+from veridical.core.spec import Spec
+from veridical.core.types import DEFAULT_THRESHOLD, Case, Claim, Evidence, Judgement, Level, SourceSpan
+from veridical.detectors.align.scoring import Head
+from veridical.detectors.claims.aggregate import aggregate_claims
+from veridical.detectors.claims.claim_checker import ClaimResult
+from veridical.detectors.claims.claims import Claims, nothing_to_check
+from veridical.detectors.entailment.artifact import KIND, load_layer
+from veridical.detectors.entailment.forms import (
+    CHOICES,
+    FORMS,
+    Floats,
+    Form,
+    hypotheses_of,
+    premises_of,
+    sentence_scores,
+)
+from veridical.detectors.entailment.scorers import ClassifierScorer, PairScorer, ScorerOptions, open_scorer
+from veridical.detectors.local.forced_decoding import unjudged
+from veridical.models.artifact import described_kind
+from veridical.models.checkpoint import checkpoint_folder
+from veridical.models.cross_encoder import PairScores
+
+__all__ = ["CONTRADICTION", "UNSUPPORTED", "Entailment"]
+
+CONTRADICTION, UNSUPPORTED = "contradiction", "unsupported"
+_REASONS = {CONTRADICTION: "a source contradicts it", UNSUPPORTED: "no source entails it"}
+_FORM_OPTIONS = ("form", "premise", "hypothesis", "words", "contradiction", "response")
+_SCORER_OPTIONS = ("labels", "device", "dtype", "onnx", "max_tokens", "batch_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A case with its hypotheses and premises, or why it has none."""
+
+    case: Case
+    hypotheses: tuple[Claim, ...] = ()
+    premises: tuple[SourceSpan, ...] = ()
+    problem: str | None = None
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """(premise, hypothesis), hypothesis by hypothesis."""
+        texts = [premise.span.of(self.case.source(premise.source_id).text) for premise in self.premises]
+        return [(text, claim.text) for claim in self.hypotheses for text in texts]
+
+
+class Entailment:
+    """Sentences that no source entails, by a cross-encoder in a published form (SummaC, MiniCheck, HHEM, AlignScore).
+
+    One verdict per sentence with the premise it rests on as evidence; its label says whether a source contradicts it
+    or none has it, where the model tells the two apart.
+
+    Args:
+        scorer: What scores the pairs (`scorers.open_scorer`).
+        form: The name of a form, or one of your own.
+        layer: The trained layer of SummaC Conv, for a form with bins.
+        name: The detector's name.
+    """
+
+    info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=True)
+
+    def __init__(
+        self, scorer: PairScorer, form: Form | str = "nli", *, layer: Head | None = None, name: str = "entailment"
+    ) -> None:
+        if isinstance(form, str):
+            if form not in FORMS:
+                raise UnknownNameError("form of entailment", form, FORMS)
+            form = FORMS[form]
+        if form.bins and layer is None:
+            raise InputError(
+                "summac-conv needs a trained layer", hint="veridical train summac writes one; then entailment:FOLDER"
+            )
+        self.scorer = scorer
+        self.form = form
+        self.layer = layer
+        self.name = name
+        if isinstance(scorer, ClassifierScorer):
+            scorer.joined = form.joined
+            if form.contradiction and "contradiction" not in scorer.roles:
+                raise InputError(
+                    f"{scorer.folder} has no class for contradiction", hint="contradiction=no, or another checkpoint"
+                )
+
+    @classmethod
+    def from_spec(cls, spec: Spec, context: DetectorContext) -> Entailment:
+        """`entailment:FOLDER[,form=…,premise=…,hypothesis=…,words=N,contradiction=yes,response=…,labels=…,…]`.
+
+        FOLDER is a sequence classifier in Hugging Face format or its hub name, a classifier of `veridical train
+        tokens`, or what `veridical train summac` wrote.
+        """
+        if spec.accept((*_FORM_OPTIONS, *_SCORER_OPTIONS, "model"), values=1).value is None:
+            raise InputError(f"{spec.name} needs a model", hint=f"{spec.name}:FOLDER or {spec.name}:OWNER/NAME")
+        place = checkpoint_folder(spec.values[0])
+        whole = {name: spec.whole(name) for name in ("max_tokens", "batch_tokens") if name in spec.options}
+        named = {name: spec.options[name] for name in ("labels", "device", "dtype", "onnx") if name in spec.options}
+        options = ScorerOptions(**named, **whole)  # type: ignore[arg-type]
+        model = spec.options.get("model")
+        layer = None
+        if described_kind(place) == KIND:
+            given = [name for name in _FORM_OPTIONS if name in spec.options]
+            if given:
+                raise InputError(f"{given[0]} is fixed by the training in {place}", hint=f"leave out {given[0]}=")
+            base, form, layer = load_layer(place)
+            scorer = open_scorer(model or base.name, options)
+            if isinstance(scorer, ClassifierScorer):
+                scorer.expected = base
+        else:
+            scorer = open_scorer(place, options, model=model)
+            form = _form(spec, scorer)
+        return cls(scorer, form, layer=layer, name=str(spec))
+
+    def fingerprint(self) -> dict[str, Any]:
+        """On what its scores depend: the form, the model, and the layer."""
+        layer = None if self.layer is None else digest_of([self.layer.weight.tolist(), self.layer.bias])
+        return {"form": asdict(self.form), "layer": layer, **self.scorer.fingerprint()}
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        """One judgement per case; the pairs of all cases go to the scorer in one call."""
+        plans = [self._plan(case) for case in cases]
+        pairs = [plan.pairs for plan in plans]
+        scores = self.scorer.score([pair for of_case in pairs for pair in of_case]) if any(pairs) else None
+        judgements, at = [], 0
+        for plan, of_case in zip(plans, pairs, strict=True):
+            if plan.problem or scores is None:
+                judgements.append(unjudged(plan.case, self.name, plan.problem or "no pairs"))
+            else:
+                judgements.append(self._judgement(plan, _part(scores, at, at + len(of_case))))
+            at += len(of_case)
+        return judgements
+
+    def _plan(self, case: Case) -> _Plan:
+        problem = nothing_to_check(case)
+        if problem:
+            return _Plan(case, problem=problem)
+        premises = premises_of(case.sources, self.form, self.scorer.most_words)
+        return _Plan(case, hypotheses_of(case.response, self.form), tuple(premises))
+
+    def _judgement(self, plan: _Plan, scores: PairScores) -> Judgement:
+        shape = len(plan.hypotheses), len(plan.premises)
+        entailment = scores.entailment.reshape(shape)
+        contradiction = None if scores.contradiction is None else scores.contradiction.reshape(shape)
+        known = np.asarray(np.isfinite(entailment).all(axis=1))
+        found: list[ClaimResult] = []
+        whole = None
+        if known.any():
+            against = None if contradiction is None else contradiction[known]
+            values, whole = sentence_scores(entailment[known], against, self.form, self.layer)
+            rows = iter(values.tolist())
+        for i, claim in enumerate(plan.hypotheses):
+            if not known[i]:
+                found.append(ClaimResult(None, "the model has no token for it"))
+                continue
+            row = None if contradiction is None else contradiction[i]
+            result = _result(next(rows), entailment[i], row, plan.premises)
+            read = int(scores.read.reshape(shape)[i].min())
+            unread = (Span(read, len(claim.text)),) if read < len(claim.text) else ()
+            found.append(replace(result, unjudged=unread))
+        results = list(zip(plan.hypotheses, found, strict=True))
+        judgement = aggregate_claims(plan.case, self.name, results, Claims(plan.hypotheses))
+        cut = int((~scores.whole.reshape(shape)).any(0).sum())
+        note = f"{cut} of {shape[1]} premises are too long for the model: their ends were not read"
+        return replace(judgement, hallucination=whole, notes=(*judgement.notes, *([note] if cut else [])))
+
+
+def _form(spec: Spec, scorer: PairScorer) -> Form:
+    """The form that the spec names, or that the model's classes suggest, with the options of the spec."""
+    named = spec.options.get("form")
+    if named is None:
+        named = scorer.usual_form if isinstance(scorer, ClassifierScorer) else "nli"
+    if named not in FORMS:
+        raise UnknownNameError("form of entailment", named, FORMS)
+    form = FORMS[named]
+    changes: dict[str, Any] = {
+        name: spec.choice(name, getattr(form, name), CHOICES[name]) for name in ("premise", "hypothesis", "response")
+    }
+    return replace(
+        form,
+        **changes,
+        words=spec.whole("words", form.words) or form.words,
+        contradiction=spec.flag("contradiction", form.contradiction),
+    )
+
+
+def _part(scores: PairScores, start: int, end: int) -> PairScores:
+    """The scores of the pairs from `start` to `end`."""
+    contradiction = None if scores.contradiction is None else scores.contradiction[start:end]
+    return PairScores(scores.entailment[start:end], contradiction, scores.read[start:end], scores.whole[start:end])
+
+
+def _result(
+    score: float, entailment: Floats, contradiction: Floats | None, premises: Sequence[SourceSpan]
+) -> ClaimResult:
+    """The result for one hypothesis: where it rests on, or what contradicts it."""
+    best, weight = int(entailment.argmax()), float(entailment.max())
+    label = UNSUPPORTED if score >= DEFAULT_THRESHOLD else None
+    if contradiction is not None and contradiction.max() > max(weight, 0.5):
+        best, weight, label = int(contradiction.argmax()), float(contradiction.max()), CONTRADICTION
+    evidence = Evidence(premises[best].source_id, premises[best].span, min(weight, 1.0))
+    return ClaimResult(score, label and _REASONS[label], (evidence,), label=label)

@@ -1,0 +1,165 @@
+"""The published ways to score a response by entailment, as settings of one: premises, hypotheses, and arithmetic.
+
+A matrix of P(entailment), hypotheses by premises, is reduced to a score per hypothesis and one for the response.
+SummaC: Laban et al. 2022, §4; MiniCheck: Tang et al. 2024, §3; AlignScore: Zha et al. 2023, §3.3; FactCC: Kryściński
+et al. 2020. Scores here are 1 minus theirs: 1 is hallucinated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.segment import has_words, words
+from veridical.core.spans import Span, trimmed
+from veridical.core.types import Claim, Source, SourceSpan
+from veridical.detectors.align.scoring import Head
+from veridical.detectors.claims.citations import statements
+
+__all__ = ["CHOICES", "FORMS", "Form", "chunks", "histograms", "hypotheses_of", "premises_of", "sentence_scores"]
+
+Floats = NDArray[np.float64]
+CHOICES = {
+    "premise": ("sentence", "chunk", "document"),
+    "hypothesis": ("sentence", "response"),
+    "response": ("mean", "worst"),
+    "joined": ("pair", "single"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What is a premise, what is a hypothesis, and how probabilities become scores.
+
+    Attributes:
+        premise: A "sentence" of a source, a "chunk" of whole sentences, or each source as a "document".
+        hypothesis: A "sentence" of the response, or all of the "response".
+        words: The most words of a chunk.
+        contradiction: Whether the highest P(contradiction) is subtracted from the highest P(entailment).
+        response: Whether the response's score is the "mean" of its sentences' or that of the "worst".
+        joined: How the two texts are joined (`models.cross_encoder.CrossEncoder`).
+        bins: How many bins a learned layer reads of each sentence's probabilities (SummaC Conv); 0: the highest counts.
+    """
+
+    premise: Literal["sentence", "chunk", "document"] = "chunk"
+    hypothesis: Literal["sentence", "response"] = "sentence"
+    words: int = 350
+    contradiction: bool = False
+    response: Literal["mean", "worst"] = "mean"
+    joined: Literal["pair", "single"] = "pair"
+    bins: int = 0
+
+    def __post_init__(self) -> None:
+        for name, known in CHOICES.items():
+            if getattr(self, name) not in known:
+                raise UnknownNameError(f"{name} of entailment", str(getattr(self, name)), known)
+        if self.words < 1 or self.bins < 0:
+            raise InputError(f"chunks of {self.words} words, {self.bins} bins", hint="at least one word")
+
+
+FORMS = {
+    "nli": Form("chunk", "sentence", 350, response="worst"),
+    "summac": Form("sentence", "sentence", contradiction=True),
+    "summac-conv": Form("sentence", "sentence", bins=50),
+    "minicheck": Form("chunk", "sentence", 500, response="worst", joined="single"),
+    "hhem": Form("document", "response"),
+    "alignscore": Form("chunk", "sentence", 350),
+    "factcc": Form("document", "sentence", response="worst"),
+}
+
+
+def chunks(text: str, most: int) -> list[Span]:
+    """Whole sentences of `text` in chunks of at most `most` words; only a longer sentence is cut.
+
+    >>> text = "One two. Three four five. Six."
+    >>> [span.of(text) for span in chunks(text, 4)]
+    ['One two.', 'Three four five. Six.']
+    """
+    found: list[Span] = []
+    size = 0
+    for sentence in statements(text):
+        inside = words(sentence.of(text))
+        if found and size + len(inside) <= most:
+            found[-1] = Span(found[-1].start, sentence.end)
+            size += len(inside)
+            continue
+        starts = [sentence.start, *(sentence.start + inside[i].start for i in range(most, len(inside), most))]
+        found += [Span(a, b) for a, b in zip(starts, [*starts[1:], sentence.end], strict=True)]
+        size = len(inside) - most * (len(starts) - 1)
+    return [inner for span in found if (inner := trimmed(span, text))]
+
+
+def premises_of(sources: Sequence[Source], form: Form, most_words: int) -> list[SourceSpan]:
+    """The premises of a case, in order: those parts of its sources that hold a word.
+
+    Args:
+        sources: The sources.
+        form: What a premise is.
+        most_words: The most words that the model can read beside a hypothesis; chunks are no longer than that.
+    """
+    premises = []
+    for source in sources:
+        if form.premise == "document":
+            whole = trimmed(Span(0, len(source.text)), source.text)
+            spans = [whole] if whole and has_words(source.text) else []
+        elif form.premise == "chunk":
+            spans = chunks(source.text, min(form.words, most_words))
+        else:
+            spans = statements(source.text)
+        premises += [SourceSpan(source.id, span) for span in spans]
+    return premises
+
+
+def hypotheses_of(response: str, form: Form) -> tuple[Claim, ...]:
+    """What is checked of a response that holds a word: its sentences, or all of it."""
+    spans = statements(response)
+    if form.hypothesis == "response":
+        spans = [Span(spans[0].start, spans[-1].end)]
+    return tuple(Claim(span.of(response), (span,)) for span in spans)
+
+
+def histograms(entailment: Floats, bins: int) -> Floats:
+    """How many premises fall into each bin of P(entailment), per hypothesis: what SummaC Conv reads.
+
+    Args:
+        entailment: *Shape:* (hypotheses, premises).
+        bins: Their number; they divide [0, 1] evenly, the last one holds 1.
+
+    Returns:
+        *Shape:* (hypotheses, bins).
+    """
+    index = np.minimum((entailment * bins).astype(np.int64), bins - 1)
+    counts: Floats = (index[:, :, None] == np.arange(bins)).sum(1).astype(np.float64)
+    return counts
+
+
+def sentence_scores(
+    entailment: Floats, contradiction: Floats | None, form: Form, layer: Head | None
+) -> tuple[Floats, float]:
+    """The score of each hypothesis, in [0, 1], and that of the response.
+
+    Without a layer a hypothesis has 1 - the highest P(entailment) e over premises; with `form.contradiction`
+    (1 - (e - c)) / 2 with the highest P(contradiction) c. A layer reads the histogram of each; of the response it
+    reads their mean, which is the mean of their logits.
+
+    Args:
+        entailment: *Shape:* (hypotheses, premises), both at least 1.
+        contradiction: The same of P(contradiction).
+        form: The arithmetic.
+        layer: The layer of SummaC Conv: P(hallucinated) from a histogram.
+    """
+    if layer is not None:
+        counts = histograms(entailment, form.bins)
+        pooled = counts.mean(0, keepdims=True)
+        scores = layer.scores(counts)
+        return scores, float(layer.scores(pooled)[0] if form.response == "mean" else scores.max())
+    scores = 1.0 - entailment.max(1)
+    if form.contradiction and contradiction is not None:
+        scores = (scores + contradiction.max(1)) / 2.0
+    scores = np.clip(scores, 0.0, 1.0)
+    return scores, float(scores.mean() if form.response == "mean" else scores.max())

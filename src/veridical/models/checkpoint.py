@@ -1,0 +1,75 @@
+"""A published checkpoint by folder or hub name: where its files are, and what its configuration says of it.
+
+No weights are loaded here, and no code of a checkpoint ever runs: one that needs its own is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from veridical.core.errors import DataError, InputError, WireError
+from veridical.core.files import read_text
+from veridical.core.serialization import parse
+from veridical.models.load import require_models
+
+__all__ = ["checkpoint_folder", "read_config"]
+
+_HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")  # neither pickles nor code
+_TOKENIZERS = ("tokenizer.json", "vocab.*", "*.model", "merges.txt")
+
+
+def checkpoint_folder(name: str | Path, *, revision: str | None = None) -> Path:
+    """The folder `name`, or that of the hub model "owner/model": from the local cache, else downloaded to it.
+
+    Raises:
+        InputError: If there is neither such a folder nor, here and now, such a model on the hub.
+    """
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder
+    if not _HUB_NAME.fullmatch(str(name)):
+        raise InputError(
+            f"there is no checkpoint folder {str(name)!r}", hint="name a folder, or a hub model as owner/name"
+        )
+    require_models()
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(str(name), revision=revision, allow_patterns=list(_FILES)))
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().split("\n", 1)[0] or type(error).__name__
+        raise InputError(
+            f"there is no folder {str(name)!r}, and as a hub name it cannot be had: {reason}",
+            hint="download it where there is a network, and name the folder",
+        ) from None
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The `config.json` of a Hugging Face folder that has a tokenizer and needs no code of its own.
+
+    Raises:
+        DataError: If it has no configuration or no tokenizer, or one that cannot be read.
+        InputError: If it needs code of its own.
+    """
+    path = folder / "config.json"
+    if not path.is_file():
+        raise DataError(
+            "no config.json in it", path=folder, hint="name the folder that save_pretrained or a hub download made"
+        )
+    try:
+        config: dict[str, Any] = dict(parse(read_text(path)))
+    except WireError as error:
+        raise DataError(error.message, path=path) from None
+    if config.get("auto_map"):
+        raise InputError(
+            f"{folder} needs code of its own (auto_map in config.json), which is never run",
+            hint="take a checkpoint of a plain architecture, or save its weights as one where you trust that code",
+        )
+    if not any(file for pattern in _TOKENIZERS for file in folder.glob(pattern)):
+        raise DataError(
+            "no tokenizer in it", path=folder, hint="copy tokenizer.json from the model it was trained from"
+        )
+    return config
