@@ -6,7 +6,7 @@ The data are split by document (70/10/20, seed 0). The ensemble is fitted on the
 measured on the test part: every member judges it once, the ensemble combines these judgements, and the cascade is run
 by itself with members loaded again. Seconds are processor seconds of all threads, of judging alone. Appends result
 rows to benchmarks/rows/ensemble.jsonl, tests against each member to ensemble-compare.jsonl, and what the cascade saves
-to ensemble-cascade.jsonl. An interrupted run continues.
+to ensemble-cascade.jsonl. An interrupted run continues, and one with other members reuses what is judged already.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--keep", type=float, default=0.99)
     arguments = parser.parse_args()
     command = " ".join(["python", "benchmarks/ensemble.py", *sys.argv[1:]])
-    folder = arguments.out.with_name(arguments.out.name + ".work")
+    folder = arguments.out.with_name(arguments.data.partition(":")[0] + ".work")
     folder.mkdir(parents=True, exist_ok=True)
     members = load_members(arguments.members)
     options = EnsembleOptions(criterion=arguments.criterion, keep=arguments.keep, data=arguments.data, journal=folder)
