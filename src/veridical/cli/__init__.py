@@ -36,8 +36,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-import_module("veridical.cli.train_tokens")  # commands of `train` in files of their own
-import_module("veridical.cli.train_ensemble")
 for _name in COMMANDS:
     _module = import_module(f"veridical.cli.{_name}")
     if hasattr(_module, f"{_name}_app"):

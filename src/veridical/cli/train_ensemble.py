@@ -11,8 +11,7 @@ from typer import Option
 
 from veridical.cli.delivery import plain_console
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import OUTPUT, LabelledSets, write_line
-from veridical.cli.train import OutFolder, train_app
+from veridical.cli.options import OUTPUT, LabelledSets, OutFolder, write_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +36,6 @@ class EnsembleFittingOptions:
     seed: Annotated[int, Option(help="Random seed of the split by document, the folds and the bootstrap.")] = 0
 
 
-@train_app.command("ensemble")
 @option_groups
 def ensemble_command(
     data: LabelledSets,
