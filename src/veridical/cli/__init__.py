@@ -36,7 +36,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-import_module("veridical.cli.train_tokens")  # a command of `train` in a file of its own
+for _name in ("train_tokens", "train_summac"):  # commands of `train` in files of their own
+    import_module(f"veridical.cli.{_name}")
 for _name in COMMANDS:
     _module = import_module(f"veridical.cli.{_name}")
     if hasattr(_module, f"{_name}_app"):
