@@ -40,8 +40,13 @@ def test_train_export_check(data: str, tmp_path: Path, capsys: pytest.CaptureFix
         checked = json.loads(capsys.readouterr().out)
         assert checked["judgements"][0]["verdicts"]
     more = ["train", "tokens", data, "--model", out, "--out", str(tmp_path / "more"), "--epochs", "1", "--hidden", "4"]
-    assert main([*more, "--attention", "prefix"]) == 0  # from the classifier
-    assert main([*more, "--attention", "prefix", "--seed", "3"]) == 2  # the folder holds another training
+    held_out = tmp_path / "held_out.jsonl"
+    held_out.write_text("".join(encode(example) + "\n" for example in examples(100)[60:]), "utf-8")
+    more += ["--attention", "prefix", "--validation", f"jsonl:{held_out}"]
+    assert main(more) == 0  # from the classifier
+    training = json.loads((tmp_path / "more" / "detector.json").read_text())["training"]
+    assert (training["examples"], training["fractions"]) == ({"train": 60, "valid": 40}, None)
+    assert main([*more, "--seed", "3"]) == 2  # the folder holds another training
     assert "checkpoint of another training" in capsys.readouterr().err
 
 

@@ -12,18 +12,22 @@ import pytest
 from tests.detectors.feature_examples import examples, phrases
 from tests.detectors.token_examples import trained_tokens
 from veridical.core.errors import DataError, InputError
+from veridical.core.segment import words
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Level, Source
 from veridical.detectors import load_detector
-from veridical.detectors.tokens.artifact import BACKBONE
+from veridical.detectors.tokens.artifact import BACKBONE, TokenScale
 from veridical.detectors.tokens.detector import Tokens
 from veridical.detectors.tokens.lexical import FEATURES, lexical_features
+from veridical.detectors.tokens.scoring import ScoredResponse
 from veridical.metrics.ranking import roc_auc
+from veridical.metrics.tokens import unit_labels
 from veridical.models.load import load, unload
 from veridical.models.pairs import PairSettings
 from veridical.models.testing import tiny
-from veridical.training.token_evaluation import labelled_logits
-from veridical.training.tokens import CHECKPOINT, TokenTraining, TrainingStopped, train_tokens
+from veridical.training.token_evaluation import fit_scales, labelled_logits
+from veridical.training.token_options import TokenTraining
+from veridical.training.tokens import CHECKPOINT, TrainingStopped, train_tokens
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +116,9 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(tmp_path: Path) -> 
     model = load(base, dtype="fp32", kinds=("encoder",))
     with pytest.raises(InputError, match="another training"):
         train_tokens(model, data, replace(options, seed=1), out=tmp_path / "parts")
-    assert (tmp_path / "parts" / CHECKPOINT / "state.json").is_file()
+    (tmp_path / "parts" / CHECKPOINT / "state.json").write_text("{")
+    with pytest.raises(DataError, match="damaged checkpoint"):
+        train_tokens(model, data, options, out=tmp_path / "parts")
 
 
 def test_training_goes_on_from_an_earlier_classifier(folder: Path, tmp_path: Path) -> None:
@@ -148,6 +154,21 @@ def test_lexical_features_say_what_the_sources_have() -> None:
     assert table["name_missing"] == [1, 0, 0, 0, 0, 0]
     assert table["exact"] == [0, 1, 0, 1, 0, 1]
     assert not lexical_features(replace(case, sources=()), units).any()
+
+
+def test_scores_that_do_not_rise_with_the_labels_are_reported() -> None:
+    data = examples(40)
+    judged = []
+    for example in data:
+        units = words(example.case.response)
+        labels, _ = unit_labels(example, units)
+        judged.append((example, ScoredResponse(units, -labels, whole=float(labels.max()))))
+    scales, (note,) = fit_scales(judged, "f1")
+    assert note.startswith("span: scores are not calibrated")
+    assert "do not go with the labels (ROC AUC 0.000)" in note
+    assert scales["span"] == TokenScale()
+    assert scales["response"].slope > 0
+    assert scales["response_by"] == "whole"
 
 
 def test_thresholds_and_spec(folder: Path) -> None:

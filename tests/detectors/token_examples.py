@@ -10,7 +10,8 @@ from tests.detectors.feature_examples import examples
 from veridical.core.types import Example
 from veridical.models.load import load, unload
 from veridical.models.testing import tiny
-from veridical.training.tokens import TokenTraining, train_tokens
+from veridical.training.token_options import TokenTraining
+from veridical.training.tokens import train_tokens
 
 
 def trained_tokens(

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.segment import words
-from veridical.core.spans import Span
 from veridical.core.types import Case, Source
 from veridical.models.load import LocalModel, load
 from veridical.models.pair_network import HeadSettings, PairHead, PairRunner, pool, torch_head
-from veridical.models.pairs import PairEncoder, PairEncoding, PairSettings, Window, token_ranges
+from veridical.models.pairs import PairEncoder, PairEncoding, PairSettings, Window
 from veridical.models.testing import ENCODERS, tiny
+from veridical.models.token_words import token_ranges
 
 SOURCE = "The committee met on Monday. The river should be cleaned before summer. Paris is the capital of France."
 CASES = [
@@ -208,7 +208,3 @@ def test_the_head_in_numpy_is_the_one_in_torch(hidden: int) -> None:
         head.unit_logits(states, [(0, 1), (1, 2), (2, 3)], features), units.detach().numpy(), atol=1e-5
     )
     assert head.pair_logit(states[0], features[0]) == pytest.approx(float(pair[0].detach()), abs=1e-5)
-
-
-def test_token_ranges_of_spans_that_no_token_is_in() -> None:
-    assert token_ranges([Span(0, 2), None, Span(5, 6)], [Span(2, 4), Span(5, 6)]) == [(2, 2), (2, 3)]

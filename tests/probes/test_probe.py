@@ -28,12 +28,13 @@ from veridical.detectors.local.probe import Probe  # noqa: E402
 from veridical.metrics.registry import METRICS  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.testing import tiny  # noqa: E402
+from veridical.models.token_words import joined_tokens  # noqa: E402
 from veridical.probes import fitting as fitting_module  # noqa: E402
 from veridical.probes import training as module  # noqa: E402
 from veridical.probes.activations import States  # noqa: E402
 from veridical.probes.evaluation import f1_sp_in_model_tokens, fit_threshold  # noqa: E402
 from veridical.probes.fitting import FittedProbes  # noqa: E402
-from veridical.probes.labelled_sequences import Labels, encode_examples, labels_of, model_tokens, with_token_consensus  # noqa: E402
+from veridical.probes.labelled_sequences import Labels, encode_examples, labels_of, with_token_consensus  # noqa: E402
 from veridical.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
 from veridical.probes.training import train_probe  # noqa: E402
 
@@ -255,7 +256,7 @@ def test_f1_sp_in_the_tokens_of_the_model(model: LocalModel) -> None:
     text = "The cat sat on the lake."
     sample = marked(text, Span(19, 23))
     encoded = encode_examples(model, [sample])
-    tokens = [t for t in model_tokens(encoded.encoded[0]) if t.overlaps(Span(19, 23))]
+    tokens = [t for t in joined_tokens(encoded.encoded[0].spans) if t.overlaps(Span(19, 23))]
     assert len(tokens) == 3, "l, ak, e"
     first = Judgement("1", "me", verdicts=(Verdict(Span(19, 20), 1.0),))
     rows = f1_sp_in_model_tokens(encoded).rows(sample, first, 0.5)

@@ -13,6 +13,7 @@ from veridical.datasets.split import split_by_document
 from veridical.detectors.features.detector import Features, TrainedFeatures
 from veridical.detectors.features.extraction import FeatureSettings
 from veridical.detectors.features.linear import LinearClassifier
+from veridical.metrics.tokens import labelled_phrase
 from veridical.training.features import FeatureOptions, labelled_units, save_features, train_features
 
 
@@ -81,6 +82,10 @@ def test_units_of_words_and_phrases() -> None:
     spans, labels = labelled_units(phrase, "auto")
     assert (spans, labels) == ([Span(38, 42)], [True])
     assert labelled_units(phrase, "word") == (spans, labels)
+    long = Example(Case("1", "So it is. " * 6), Judgement("1", "human:a", 0.0, judged=(Span(0, 49),)))
+    assert labelled_phrase(phrase) == spans[0]
+    assert labelled_phrase(long) is None
+    assert len(labelled_units(long, "auto")[0]) == 15
     nowhere = Example(Case("1", "So it is."), Judgement("1", "human:a", 1.0))
     assert labelled_units(nowhere, "auto") == ([], [])
     unlabelled = Example(Case("1", "So it is."), Judgement("1", "human:a", judged=()))
@@ -156,7 +161,7 @@ def test_data_that_cannot_be_trained_on() -> None:
         size = len(e.case.response)
         last = Verdict(Span(size - 5, size - 1), 1.0)  # the year, where training calls the first word wrong
         upside_down.append(replace(e, gold=Judgement(e.case.id, "human:a", 1.0, verdicts=(last,))))
-    with pytest.raises(InputError, match="say nothing of the labels"):
+    with pytest.raises(InputError, match="do not go with the labels"):
         train_features([e for e in noise if e.gold.verdicts], validation=upside_down)
 
 

@@ -31,7 +31,7 @@ from veridical.metrics.measure import measure_rows
 from veridical.metrics.registry import METRICS
 from veridical.models.artifact import versions
 
-__all__ = ["CALIBRATIONS", "CalibrationOptions", "fit_thresholds"]
+__all__ = ["CALIBRATIONS", "CalibrationOptions", "fit_scale", "fit_thresholds"]
 
 CALIBRATIONS = ("auto", "isotonic", "platt", "none")
 _ISOTONIC_FROM = 1000  # items from which `auto` chooses isotonic regression (Niculescu-Mizil & Caruana 2005)
@@ -192,7 +192,7 @@ def _labelled_scores(
 def _fit(sample: _Sample, options: CalibrationOptions) -> Scale:
     """The scale fitted on all items; `InputError`, naming the level, where that cannot be done."""
     try:
-        return _fit_on(sample.labels, sample.scores, options)
+        return fit_scale(sample.labels, sample.scores, options)
     except UndefinedMetricError as error:
         raise InputError(
             f"{sample.level.value}: {error.message} ({len(sample.labels)} items of {sample.responses} responses)",
@@ -200,7 +200,19 @@ def _fit(sample: _Sample, options: CalibrationOptions) -> Scale:
         ) from None
 
 
-def _fit_on(labels: np.ndarray, scores: Floats, options: CalibrationOptions, *, must_rise: bool = True) -> Scale:
+def fit_scale(labels: np.ndarray, scores: Floats, options: CalibrationOptions, *, must_rise: bool = True) -> Scale:
+    """The calibration and threshold of one level, fitted on labelled scores.
+
+    Args:
+        labels: Whether each item is hallucinated. *Shape:* (items,)
+        scores: Scores or logits; higher is worse. *Shape:* (items,)
+        options: What to fit; `levels`, `seed` and the like do not matter.
+        must_rise: Whether scores that do not rise with the labels are refused.
+
+    Raises:
+        UndefinedMetricError: For labels of one class, scores that do not rise with the labels, or a precision that no
+            threshold has.
+    """
     calibration: Platt | Isotonic | None = None
     rises = True
     if options.calibration == "isotonic" or (options.calibration == "auto" and len(labels) >= _ISOTONIC_FROM):
@@ -246,7 +258,7 @@ def _cross_fitted(sample: _Sample, options: CalibrationOptions) -> Floats | None
     for fold in range(_FOLDS):
         inside = folds == fold
         try:
-            scale = _fit_on(sample.labels[~inside], sample.scores[~inside], options, must_rise=False)
+            scale = fit_scale(sample.labels[~inside], sample.scores[~inside], options, must_rise=False)
         except UndefinedMetricError:
             return None
         table[inside, 1] = scale.apply(sample.scores[inside].tolist())

@@ -36,8 +36,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _name in ("train_tokens", "train_summac"):  # commands of `train` in files of their own
-    import_module(f"veridical.cli.{_name}")
 for _name in COMMANDS:
     _module = import_module(f"veridical.cli.{_name}")
     if hasattr(_module, f"{_name}_app"):

@@ -34,11 +34,13 @@ __all__ = [
     "FeatureInputOptions",
     "InputOptions",
     "LocalModelOptions",
+    "OutFolder",
     "OutputOptions",
     "ProbeTrainingOptions",
     "ServerOptions",
     "TextOutputOptions",
     "Threshold",
+    "ValidationSets",
     "this_command",
     "write_line",
 ]
@@ -67,7 +69,20 @@ LabelledSets = Annotated[
     list[str],
     Argument(metavar="SET:PATH…", help="Labelled data: data sets' names and paths; see: veridical data list."),
 ]
+ValidationSets = Annotated[
+    list[str] | None,
+    Option(
+        "--validation",
+        metavar="SET:PATH",
+        help="Fit on these data what is not learned from the others (regularisation or early stopping, calibration, "
+        "thresholds), and train on all of the others. Default: a split by document (70/10/20). Repeatable.",
+    ),
+]
 ModelFolder = Annotated[str, Option(metavar="FOLDER", help="The language model: a local folder, or a hub name.")]
+
+OutFolder = Annotated[
+    Path, Option(metavar="FOLDER", help="Write the trained detector to FOLDER.", rich_help_panel=OUTPUT)
+]
 
 
 def this_command() -> str:

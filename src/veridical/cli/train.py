@@ -19,18 +19,18 @@ from veridical.cli.options import (
     LabelledSets,
     LocalModelOptions,
     ModelFolder,
+    OutFolder,
     ProbeTrainingOptions,
+    ValidationSets,
     write_line,
 )
+from veridical.cli.train_summac import summac_command
+from veridical.cli.train_tokens import tokens_command
 
 if TYPE_CHECKING:
     from veridical.training.features import FeatureOptions
 
 train_app = typer.Typer(no_args_is_help=True, help="Train detectors, and fit thresholds, on labelled data.")
-
-OutFolder = Annotated[
-    Path, Option(metavar="FOLDER", help="Write the trained detector to FOLDER.", rich_help_panel=OUTPUT)
-]
 
 
 @train_app.callback()
@@ -149,14 +149,7 @@ def features_command(
     data: LabelledSets,
     out: OutFolder,
     options: FeatureTrainingOptions,
-    validation: Annotated[
-        list[str] | None,
-        Option(
-            metavar="SET:PATH",
-            help="Fit regularisation, calibration and thresholds on these data, and train on all of the others. "
-            "Default: a split by document (70/10/20). Repeatable.",
-        ),
-    ] = None,
+    validation: ValidationSets = None,
 ) -> int:
     """Train a linear classifier on features of words: how likely a language model finds them, how rare they are, what
     part of speech, and whether the sources have them.
@@ -217,14 +210,7 @@ def align_command(
     model: Annotated[str, Option(metavar="FOLDER", help="The encoder: a local folder, or a hub name.")],
     out: OutFolder,
     options: AlignTrainingCommandOptions,
-    validation: Annotated[
-        list[str] | None,
-        Option(
-            metavar="SET:PATH",
-            help="Fit regularisation, calibration and thresholds on these data, and train on all of the others. "
-            "Default: a split by document (70/10/20). Repeatable.",
-        ),
-    ] = None,
+    validation: ValidationSets = None,
 ) -> int:
     """Train heads on how well each word of a response matches its sources in an encoder's embeddings, and the reverse.
 
@@ -329,3 +315,7 @@ def threshold_command(
             write_line(note)
     write_line(f"wrote {out}; use it as calibrated:{out}")
     return 0
+
+
+train_app.command("tokens")(tokens_command)
+train_app.command("summac")(summac_command)

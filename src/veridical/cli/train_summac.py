@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar
 from typer import Option
 
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import LabelledSets, LocalModelOptions, write_line
-from veridical.cli.train import OutFolder, train_app
+from veridical.cli.options import LabelledSets, LocalModelOptions, OutFolder, ValidationSets, write_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,13 +27,13 @@ class SummacTrainingOptions(LocalModelOptions):
     seed: Annotated[int, Option(help="Random seed of the split by document.")] = 0
 
 
-@train_app.command("summac")
 @option_groups
 def summac_command(
     data: LabelledSets,
     model: Annotated[str, Option(metavar="FOLDER", help="A cross-encoder of text pairs: a folder, or a hub name.")],
     out: OutFolder,
     options: SummacTrainingOptions,
+    validation: ValidationSets = None,
 ) -> int:
     """Train the layer of SummaC Conv: from how many source sentences entail a sentence, and how much, to a score.
 
@@ -55,7 +54,8 @@ def summac_command(
     how = ScorerOptions(labels=options.labels, device=options.device, dtype=options.dtype)
     scorer = ClassifierScorer(checkpoint_folder(model), how)
     examples = [example for spec in data for example in read(spec, options.split)]
-    artifact = train_summac(scorer, examples, form, seed=options.seed, out=out)
+    held_out = [example for spec in validation or () for example in read(spec)]
+    artifact = train_summac(scorer, examples, form, validation=held_out or None, seed=options.seed, out=out)
     write_line(
         f"ROC AUC {artifact.validation['roc_auc']:.3f} on {artifact.validation['responses']} validation responses"
     )

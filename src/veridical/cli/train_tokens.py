@@ -10,8 +10,14 @@ from typing import Annotated, ClassVar
 from typer import Option
 
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import LabelledSets, LocalModelOptions, ModelFolder, write_line
-from veridical.cli.train import OutFolder, train_app
+from veridical.cli.options import (
+    LabelledSets,
+    LocalModelOptions,
+    ModelFolder,
+    OutFolder,
+    ValidationSets,
+    write_line,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +50,9 @@ class TokenTrainingOptions(LocalModelOptions):
     bf16: Annotated[bool, Option("--bf16", help="Compute matrix products in bf16; weights stay in fp32.")] = False
     seed: Annotated[int, Option(help="Random seed of the split by document, the order and the head.")] = 0
     split: Annotated[str | None, Option(metavar="NAME", help="Read only this split of the data.")] = None
+    checkpoint_minutes: Annotated[
+        float, Option(help="Save a checkpoint this often; the same command continues from it.", min=0.1)
+    ] = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +96,6 @@ class ClassifierOptions:
     ] = False
 
 
-@train_app.command("tokens")
 @option_groups
 def tokens_command(
     data: LabelledSets,
@@ -95,15 +103,13 @@ def tokens_command(
     out: OutFolder,
     classifier: ClassifierOptions,
     options: TokenTrainingOptions,
-    checkpoint_minutes: Annotated[
-        float, Option(help="Save a checkpoint this often; the same command continues from it.", min=0.1)
-    ] = 10.0,
+    validation: ValidationSets = None,
 ) -> int:
     """Train a token or span classifier on an encoder or decoder, with sources or reference-free.
 
-    Data are split by document into training, validation and test (70/10/20). MODEL is a Hugging Face folder, or a
-    folder that this command wrote, whose classifier is trained further. An interrupted training continues when the
-    same command is run again.
+    Without --validation, data are split by document into training, validation and test (70/10/20). MODEL is a Hugging
+    Face folder, or a folder that this command wrote, whose classifier is trained further. An interrupted training
+    continues when the same command is run again.
 
     [bold]veridical train tokens xsum_token:data/xsum_token --model models/minilm --out classifier[/bold]
     [bold]veridical train tokens hades:data/hades --model models/gpt2 --out online --mode online --no-sources[/bold]
@@ -117,7 +123,8 @@ def tokens_command(
     from veridical.models.artifact import DETECTOR
     from veridical.models.load import READERS
     from veridical.models.pairs import PairSettings
-    from veridical.training.tokens import TokenTraining, train_tokens
+    from veridical.training.token_options import TokenTraining
+    from veridical.training.tokens import train_tokens
 
     pairs = PairSettings(
         template=classifier.template,
@@ -127,9 +134,11 @@ def tokens_command(
         by_sentence=classifier.by_sentence,
     )
     form = {name: getattr(classifier, name) for name in ("unit", "pooling", "hidden", "mode", "attention", "lexical")}
-    given = {name: value for name, value in asdict(options).items() if name not in ("device", "dtype", "split")}
+    elsewhere = ("device", "dtype", "split", "checkpoint_minutes")
+    given = {name: value for name, value in asdict(options).items() if name not in elsewhere}
     settings = TokenTraining(pairs=pairs, **form, **given)
     examples = {spec: list(read(spec, options.split)) for spec in data}
+    held_out = {spec: list(read(spec)) for spec in validation or ()}
     head = None
     dtype = "fp32" if options.dtype == "auto" else options.dtype
     if (Path(model) / DETECTOR).is_file():
@@ -148,7 +157,8 @@ def tokens_command(
             settings,
             out=out,
             start_from=head,
-            checkpoint_minutes=checkpoint_minutes,
+            validation=held_out or None,
+            checkpoint_minutes=options.checkpoint_minutes,
             stop=lambda: bool(stopped),
             progress=write_line,
         )

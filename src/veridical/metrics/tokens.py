@@ -22,6 +22,7 @@ __all__ = [
     "Units",
     "any_in",
     "highest_in",
+    "labelled_phrase",
     "mask",
     "runs",
     "scores_of_characters",
@@ -32,6 +33,7 @@ __all__ = [
 
 Units: TypeAlias = NDArray[np.int64]
 _TOKEN = re.compile(r"\S+")
+_PHRASE_WORDS = 12
 
 
 def white_space_tokens(text: str) -> Units:
@@ -158,3 +160,18 @@ def unit_labels(example: Example, units: Sequence[Span], *, soft: bool = False) 
     if filled.any():
         labels[filled] = highest_in(scores, at[filled])
     return (labels if soft else (labels >= GOLD_THRESHOLD).astype(np.float64)), known
+
+
+def labelled_phrase(example: Example) -> Span | None:
+    """The one phrase of a response that gold judges, as in HaDes (Liu et al. 2022, §3.1); None for other gold.
+
+    A phrase has at most 12 words, and is not all of the response.
+
+    >>> from veridical.core.types import Case, Judgement
+    >>> labelled_phrase(Example(Case("1", "In Rome"), Judgement("1", "human:a", 1.0, judged=(Span(3, 7),))))
+    Span(start=3, end=7)
+    """
+    text, judged = example.case.response, example.gold.judged
+    if judged is None or len(judged) != 1 or len(judged[0]) >= len(text):
+        return None
+    return judged[0] if len(words(judged[0].of(text))) <= _PHRASE_WORDS else None

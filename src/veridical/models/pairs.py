@@ -21,11 +21,11 @@ from veridical.core.spans import Span
 from veridical.core.stemmer import stem
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case
-from veridical.models.encode import response_spans, tokenize, tokenize_texts
+from veridical.models.encode import response_spans, special_tokens, tokenize, tokenize_texts
 from veridical.models.load import LocalModel
 from veridical.models.template import render
 
-__all__ = ["EVIDENCE", "PairEncoder", "PairEncoding", "PairForm", "PairSettings", "Window", "token_ranges"]
+__all__ = ["EVIDENCE", "PairEncoder", "PairEncoding", "PairForm", "PairSettings", "Window"]
 
 Ids = NDArray[np.int32]
 EVIDENCE = ("relevant", "all")
@@ -88,18 +88,15 @@ class PairForm:
     def of(cls, model: LocalModel) -> PairForm:
         """The form that the model's tokenizer gives a pair; a blank line in between where it knows none."""
         tokenizer = model.tokenizer
-        bare = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", "b")]
+        around = special_tokens(model)
+        texts = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", "b")]
         pair = tokenizer("a", "b", add_special_tokens=True, return_token_type_ids=True)
         ids = pair["input_ids"]
-        at = ids.index(bare[0][0])
-        behind = len(ids) - 1 - ids[::-1].index(bare[1][-1])
-        before = ids[:at]
+        end = ids.index(texts[0][0]) + len(texts[0])  # of the first text
+        start = len(ids) - ids[::-1].index(texts[1][-1]) - len(texts[1])  # of the second
+        between = ids[end:start] or tokenizer("\n\n", add_special_tokens=False)["input_ids"]
         types = pair.get("token_type_ids") or [0] * len(ids)
-        if not before and model.kind == "causal" and tokenizer.bos_token_id is not None:
-            before = [tokenizer.bos_token_id]
-        between = ids[at + len(bare[0]) : behind + 1 - len(bare[1])]
-        between = between or tokenizer("\n\n", add_special_tokens=False)["input_ids"]
-        return cls(before, between, ids[behind + 1 :], int(types[behind]))
+        return cls(list(around.before), between, list(around.after), int(types[start]))
 
     @property
     def size(self) -> int:
@@ -310,19 +307,3 @@ def _parts(text: str, spans: Sequence[Span | None], limit: int, by_sentence: boo
     if last > first:
         parts.append((first, last))
     return parts
-
-
-def token_ranges(spans: Sequence[Span | None], units: Sequence[Span]) -> list[tuple[int, int]]:
-    """The first and the end token of each unit of a response; the two are equal where no token is in it.
-
-    >>> token_ranges([Span(0, 2), None, Span(2, 4), Span(5, 6)], [Span(0, 4), Span(4, 5), Span(5, 6)])
-    [(0, 3), (3, 3), (3, 4)]
-    """
-    starts, ends, last = [], [], 0
-    for span in spans:
-        last = max(last, span.end if span else 0)
-        starts.append(last if span is None else span.start)
-        ends.append(last)
-    low = np.searchsorted(ends, [unit.start for unit in units], "right")
-    high = np.searchsorted(np.maximum.accumulate(starts), [unit.end for unit in units], "left")
-    return [(int(a), max(int(a), int(b))) for a, b in zip(low, high, strict=True)]

@@ -22,9 +22,10 @@ from veridical.metrics.measure import Metric, Project
 from veridical.metrics.registry import LABELLED_SCORES, METRICS
 from veridical.metrics.response import f1
 from veridical.metrics.spans import coverage_rows
+from veridical.models.token_words import joined_tokens
 from veridical.probes.activations import Ids
 from veridical.probes.fitting import ScoresBySequence
-from veridical.probes.labelled_sequences import EncodedExamples, Labels, model_tokens
+from veridical.probes.labelled_sequences import EncodedExamples, Labels
 
 __all__ = ["Judged", "best_f1_each", "f1_sp_in_model_tokens", "fit_threshold", "judgements_of", "label_score_pairs"]
 
@@ -110,7 +111,7 @@ def f1_sp_in_model_tokens(sequences: EncodedExamples) -> Metric:
     `METRICS["f1_sp"]` counts white-space tokens, which are the same for every model.
     """
     first = dict(zip(reversed(sequences.example_of.tolist()), reversed(sequences.encoded), strict=True))
-    tokens = {sequences.examples[of].case.id: model_tokens(encoded) for of, encoded in first.items()}
+    tokens = {sequences.examples[of].case.id: joined_tokens(encoded.spans) for of, encoded in first.items()}
 
     def project(example: Example, judgement: Judgement, threshold: float) -> Floats | None:
         aligned = characters(example, judgement)

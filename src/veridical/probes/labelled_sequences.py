@@ -16,11 +16,11 @@ from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.spans import Span
 from veridical.core.types import GOLD_THRESHOLD, Example, judged_spans
 from veridical.datasets.consensus import majority
-from veridical.metrics.tokens import any_in, mask
+from veridical.metrics.tokens import unit_labels
 from veridical.models.encode import Encoded, encode
 from veridical.models.load import LocalModel
 
-__all__ = ["EncodedExamples", "Labels", "encode_examples", "labels_of", "model_tokens", "with_token_consensus"]
+__all__ = ["EncodedExamples", "Labels", "encode_examples", "labels_of", "with_token_consensus"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,17 +94,6 @@ def encode_examples(
     return EncodedExamples(examples, sequences, np.array(example_of, dtype=np.int64), tuple(skipped))
 
 
-def model_tokens(encoded: Encoded) -> list[Span]:
-    """The characters of the response that each token stands for, in order; tokens that share a character are one."""
-    tokens: list[Span] = []
-    for span in sorted(span for span in encoded.spans if span is not None):
-        if tokens and tokens[-1].overlaps(span):
-            tokens[-1] = Span(tokens[-1].start, max(tokens[-1].end, span.end))
-        else:
-            tokens.append(span)
-    return tokens
-
-
 def with_token_consensus(example: Example, encoded: Encoded) -> Example:
     """The example with a gold that is the majority of its annotators token by token (CH-Wang et al. 2024, §3.3).
 
@@ -148,9 +137,7 @@ class Labels:
 def labels_of(sequences: EncodedExamples) -> Labels:
     """The labels of all tokens and responses.
 
-    A token is hallucinated if it overlaps a gold span of that score (0.5 or more), white space around the token left
-    out; it is labelled where gold judged it. A gold that calls a response hallucinated without saying where labels no
-    token, one that speaks of coverage alone labels nothing.
+    Those of tokens are of `metrics.tokens.unit_labels`. A gold that speaks of coverage alone labels nothing.
     """
     windows = np.bincount(sequences.example_of, minlength=len(sequences.examples))
     tokens, token_weights = [], []
@@ -166,23 +153,8 @@ def labels_of(sequences: EncodedExamples) -> Labels:
             score = gold.hallucination
             score = max((v.score for v in gold.verdicts), default=0.0) if score is None else score
             responses[i], response_weights[i] = score >= GOLD_THRESHOLD, 1.0 / windows[of]
-        label, is_labelled = _token_labels(example, encoded) if judged else (np.zeros(len(encoded.spans)),) * 2
+        # a token of no character is an empty span, which has no label
+        label, is_labelled = unit_labels(example, [span or Span(0, 0) for span in encoded.spans])
         tokens.append(label.astype(np.float32))
         token_weights.append(is_labelled.astype(np.float32) / np.float32(windows[of]))
     return Labels(tokens, token_weights, responses, response_weights)
-
-
-def _token_labels(example: Example, encoded: Encoded) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Whether each token is hallucinated, and whether gold says so or the contrary: both (tokens,)."""
-    label, is_labelled = (np.zeros(len(encoded.spans), dtype=bool) for _ in range(2))
-    text, gold = example.case.response, example.gold
-    marked = [v.span for v in gold.verdicts if v.score >= GOLD_THRESHOLD]
-    if not marked and (gold.hallucination or 0.0) >= GOLD_THRESHOLD:
-        return label, is_labelled
-    visible = mask(len(text), judged_spans(example.case, gold))
-    visible &= np.array([not c.isspace() for c in text], dtype=bool)
-    at = [i for i, span in enumerate(encoded.spans) if span is not None]
-    units = np.array([(s.start, s.end) for s in encoded.spans if s is not None], dtype=np.int64).reshape(-1, 2)
-    label[at] = any_in(mask(len(text), marked) & visible, units)
-    is_labelled[at] = any_in(visible, units)
-    return label, is_labelled

@@ -31,11 +31,10 @@ from veridical.detectors.align.reader import CaseMatches, Reader, unrelated_cosi
 from veridical.detectors.align.scoring import AlignSettings, Floats, Head, pool
 from veridical.detectors.align.words import WordMatches, feature_names
 from veridical.metrics.ranking import roc_auc
-from veridical.metrics.tokens import any_in, mask, scores_of_characters
+from veridical.metrics.tokens import any_in, mask, scores_of_characters, unit_labels
 from veridical.models.artifact import Artifact, base_of, save_artifact, versions
 from veridical.models.encode import tokenize
 from veridical.models.load import LocalModel
-from veridical.training.features import labelled_units
 
 __all__ = ["AlignTrainingOptions", "LabelledRows", "fit_head", "train_align", "training_layers"]
 
@@ -199,11 +198,9 @@ def add_rows(table: LabelledRows, level: Level, example: Example, matched: CaseM
     """Append to `table` what an example says of one level."""
     case, gold, response = example.case, example.gold, matched.response
     if level is Level.SPAN and response is not None:
-        label_of = dict(zip(*labelled_units(example, "word"), strict=True))
-        known = np.array([s in label_of for s in response.text.spans], dtype=bool) & response.text.has_tokens
-        rows = scorer.features(response)[known]
-        spans_known = [span for span, there in zip(response.text.spans, known.tolist(), strict=True) if there]
-        table.add(rows, np.array([label_of[span] for span in spans_known], dtype=bool))
+        labels, known = unit_labels(example, response.text.spans)
+        known &= response.text.has_tokens
+        table.add(scorer.features(response)[known], labels[known] > 0)
     elif level is Level.RESPONSE and response is not None:
         found = pairs(level, example, Judgement(case.id, "anybody", hallucination=0.0))
         if found is not None:
@@ -214,8 +211,8 @@ def add_rows(table: LabelledRows, level: Level, example: Example, matched: CaseM
         if gold.omissions or gold.judged_sources or says_none:
             judged = judged_source_spans(case, gold)
             for id, matches in matched.sources.items():
-                rows, labels = source_rows(id, matches, gold, judged[id], scorer)
-                table.add(rows, labels)
+                rows, omitted = source_rows(id, matches, gold, judged[id], scorer)
+                table.add(rows, omitted)
     elif level is Level.COVERAGE and matched.sources:
         found = pairs(level, example, Judgement(case.id, "anybody", omission=0.0))
         if found is not None:

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.calibration.calibrators import Platt, fit_platt
+from veridical.calibration.fitting import CalibrationOptions, fit_scale
 from veridical.calibration.thresholding import threshold_fitter
 from veridical.core.errors import InputError, MissingExtraError, UnknownNameError
 from veridical.core.segment import words
-from veridical.core.spans import Span, length
-from veridical.core.types import Example, Judgement
+from veridical.core.spans import Span
+from veridical.core.types import Example
 from veridical.datasets.split import FRACTIONS, content_hash, document_of, split_by_document
 from veridical.detectors.features.detector import TrainedFeatures
 from veridical.detectors.features.extraction import FeatureExtractor, FeatureSettings, TokenScores
@@ -32,9 +32,8 @@ from veridical.detectors.features.settings import CLASSIFIERS, CONTEXTS, KIND, D
 from veridical.detectors.features.statistics import WordStatistics, count_words
 from veridical.detectors.features.tagger import load_tagger
 from veridical.metrics import UndefinedMetricError
-from veridical.metrics.alignment import characters
 from veridical.metrics.ranking import roc_auc
-from veridical.metrics.tokens import any_in
+from veridical.metrics.tokens import labelled_phrase, unit_labels
 from veridical.models.artifact import base_of, versions, write_folder
 from veridical.models.encode import default_template
 from veridical.models.load import LocalModel
@@ -47,7 +46,6 @@ MAX_ITERATIONS = 100  # Liu et al. 2022, §4
 PATIENCE = 5  # iterations without a lower loss, ibid.
 _STRENGTHS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 _LOSSES = {"lr": "log_loss", "svm": "hinge"}
-_PHRASE_WORDS = 12  # the longest judged part of a response that `auto` takes for one marked phrase
 _BATCH = 256
 
 Floats = NDArray[np.float64]
@@ -130,21 +128,14 @@ def labelled_units(example: Example, unit: str) -> tuple[list[Span], list[bool]]
 
     Empty for an example whose gold does not say where.
     """
-    says = Judgement(example.case.id, "anybody", hallucination=0.0)
-    aligned = characters(example, says)
-    if aligned is None:
-        return [], []
     judged = example.gold.judged
-    if unit == "auto":
-        short = judged is not None and len(judged) == 1 and len(words(judged[0].of(aligned.text))) <= _PHRASE_WORDS
-        unit = "phrase" if short and length(judged or ()) < len(aligned.text) else "word"
-    spans = list(judged) if unit == "phrase" and judged is not None else words(aligned.text)
-    if not spans:
-        return [], []
-    units = np.array([(span.start, span.end) for span in spans], dtype=np.int64)
-    counts = any_in(aligned.judged, units)
-    labels = any_in(aligned.gold_mask(), units)
-    return [s for s, c in zip(spans, counts, strict=True) if c], labels[counts].tolist()
+    phrase = labelled_phrase(example) if unit == "auto" else None
+    if phrase is not None:
+        spans = [phrase]
+    else:
+        spans = list(judged) if unit == "phrase" and judged is not None else words(example.case.response)
+    labels, known = unit_labels(example, spans)
+    return [s for s, there in zip(spans, known, strict=True) if there], (labels[known] > 0).tolist()
 
 
 def feature_table(extractor: FeatureExtractor, examples: Sequence[Example], unit: str = "auto") -> FeatureTable:
@@ -208,7 +199,7 @@ def train_features(
                 hint="give more documents, or another seed",
             )
     classifier, strength = fit_classifier(tables["training"], tables["validation"], options)
-    settings, figures = fit_scale(classifier, tables["validation"], valid, extractor, options)
+    settings, figures = fit_settings(classifier, tables["validation"], valid, extractor, options)
     shown = ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if isinstance(value, float))
     inputs.progress(f"on validation: {shown}")
     training = {
@@ -285,7 +276,7 @@ def fit_classifier(train: FeatureTable, valid: FeatureTable, options: FeatureOpt
     return best, best_strength
 
 
-def fit_scale(
+def fit_settings(
     classifier: LinearClassifier,
     table: FeatureTable,
     examples: Sequence[Example],
@@ -295,25 +286,27 @@ def fit_scale(
     """Calibration and thresholds on the validation part, as settings; and figures there.
 
     Raises:
-        InputError: If higher distances do not go with the labels.
+        InputError: If higher distances do not go with the labels, or no threshold meets the criterion.
     """
     distances = classifier.decide(table.values)
-    platt: Platt = fit_platt(table.labels, distances)
     auc = roc_auc(table.labels, distances)
-    if platt.slope <= 0:
+    wanted = CalibrationOptions(options.criterion, "platt")
+    try:
+        scale = fit_scale(table.labels, distances, wanted)
+    except UndefinedMetricError as error:
         raise InputError(
-            f"the features say nothing of the labels: ROC AUC {auc:.3f} on validation",
-            hint="give more labelled documents, or more features (--model, --token-scores)",
-        )
-    scores = np.clip(platt.apply(distances), 0.0, 1.0)
-    fit = threshold_fitter(options.criterion)
-    thresholds = {"span": float(fit(table.labels, scores))}
+            f"nothing can be fitted to the features on validation: {error.message}",
+            hint="give more labelled documents, more features (--model, --token-scores), or another criterion",
+        ) from None
+    assert scale.calibration is not None
+    scores = np.array(scale.apply(distances.tolist()))
+    thresholds = {"span": scale.threshold}
     figures: dict[str, Any] = {"n": len(scores), "share_of_positives": float(table.labels.mean()), "roc_auc": auc}
     whole = [i for i in np.unique(table.example).tolist() if examples[i].gold.judged is None]
     worst = np.array([scores[table.example == i].max() for i in whole])
     gold = np.array([table.labels[table.example == i].any() for i in whole])
     try:
-        thresholds["response"] = float(fit(gold, worst))
+        thresholds["response"] = float(threshold_fitter(options.criterion)(gold, worst))
     except UndefinedMetricError as error:
         figures["response"] = f"no threshold: {error.message}"
         thresholds["response"] = thresholds["span"]
@@ -323,7 +316,7 @@ def fit_scale(
         names=list(extractor.settings.names),
         tagger=extractor.tagger.name,
         tagger_identity=extractor.tagger.identity(),
-        calibration=platt.parameters(),
+        calibration=scale.calibration.parameters(),
         thresholds=thresholds,
         template_digest=None
         if extractor.settings.template is None

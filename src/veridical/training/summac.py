@@ -30,6 +30,7 @@ def train_summac(
     examples: Sequence[Example],
     form: Form | None = None,
     *,
+    validation: Sequence[Example] | None = None,
     seed: int = 0,
     out: str | Path | None = None,
 ) -> Artifact:
@@ -37,8 +38,10 @@ def train_summac(
 
     Args:
         scorer: The cross-encoder.
-        examples: Labelled cases with sources, split by document 70/10/20; the last part is not looked at.
+        examples: Labelled cases with sources. Without `validation` they are split by document 70/10/20, and the last
+            part is not looked at.
         form: What is compared, and the number of bins.
+        validation: Labelled cases of other documents, for regularisation.
         seed: Random seed of the split by document.
         out: The folder to save the artifact in; None: it is not saved.
 
@@ -48,7 +51,8 @@ def train_summac(
     """
     form = form or FORMS["summac-conv"]
     parts = split_by_document(examples, seed=seed)
-    tables = {name: _table(scorer, form, parts[name]) for name in ("train", "valid")}
+    train, valid = (parts["train"], parts["valid"]) if validation is None else (list(examples), list(validation))
+    tables = {name: _table(scorer, form, part) for name, part in (("train", train), ("valid", valid))}
     if not all(table.learnable for table in tables.values()):
         raise InputError(
             "nothing can be learned: supported and hallucinated responses are needed in the training and the "
@@ -58,16 +62,16 @@ def train_summac(
     layer, auc = fit_head(tables["train"], tables["valid"])
     base = replace(base_of(scorer.load()), name=str(scorer.folder.resolve()))
     training = {
-        "data": content_hash([*parts["train"], *parts["valid"]]),
+        "data": content_hash([*train, *valid]),
         "examples": {name: len(table.label) for name, table in tables.items()},
-        "fractions": dict(FRACTIONS),
+        "fractions": dict(FRACTIONS) if validation is None else None,
         "seed": seed,
         "scorer": asdict(scorer.options),
         "date": datetime.now(UTC).date().isoformat(),
         "versions": versions(),
     }
-    validation = {"roc_auc": auc, "responses": len(tables["valid"].label)}
-    artifact = layer_artifact(base, form, layer, training, validation)
+    figures = {"roc_auc": auc, "responses": len(tables["valid"].label)}
+    artifact = layer_artifact(base, form, layer, training, figures)
     if out is not None:
         save_artifact(artifact, out)
     return artifact

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.calibration.calibrators import Platt, fit_platt
-from veridical.calibration.thresholding import threshold_fitter
-from veridical.core.spans import Span
+from veridical.calibration.calibrators import Platt
+from veridical.calibration.fitting import CalibrationOptions, fit_scale
 from veridical.core.types import GOLD_THRESHOLD, Example, judged_spans
 from veridical.detectors.tokens.artifact import TokenScale
 from veridical.detectors.tokens.scoring import ScoredResponse
@@ -18,15 +17,7 @@ from veridical.metrics import UndefinedMetricError
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.tokens import unit_labels
 
-__all__ = ["fit_scales", "labelled_logits", "phrase_of", "response_target", "validation_figures"]
-
-
-def phrase_of(example: Example) -> list[Span] | None:
-    """The one phrase of a response that gold judges, as in HaDes (Liu et al. 2022, §3.1); None for other gold."""
-    judged = example.gold.judged
-    if judged is None or len(judged) != 1 or len(judged[0]) >= len(example.case.response):
-        return None
-    return list(judged)
+__all__ = ["fit_scales", "labelled_logits", "response_target", "validation_figures"]
 
 
 def response_target(example: Example) -> float:
@@ -80,8 +71,11 @@ def validation_figures(judged: Sequence[tuple[Example, ScoredResponse]]) -> dict
     }
 
 
-def fit_scales(judged: Sequence[tuple[Example, ScoredResponse]], criterion: str) -> dict[str, Any]:
-    """What `TokenSettings` needs of validation data.
+def fit_scales(judged: Sequence[tuple[Example, ScoredResponse]], criterion: str) -> tuple[dict[str, Any], list[str]]:
+    """What `TokenSettings` needs of validation data, and a note on each level of which nothing could be fitted.
+
+    Such a level, whose labels are of one class or whose logits do not rise with them, keeps its logits as they are,
+    with the threshold 0.5.
 
     Args:
         judged: Validation examples with their logits.
@@ -89,20 +83,19 @@ def fit_scales(judged: Sequence[tuple[Example, ScoredResponse]], criterion: str)
 
     Returns:
         "span" and "response": their scales; "response_by": which logit stands for a response: of its own head
-        ("whole") or of its worst unit ("worst"), by ROC AUC. Where a class is missing a scale keeps its defaults.
+        ("whole") or of its worst unit ("worst"), by ROC AUC. And the notes.
     """
     tables = labelled_logits(judged)
     by_whole, by_worst = _auc(tables["whole"]), _auc(tables["worst"])
     response_by = "worst" if by_worst is not None and by_whole is not None and by_worst > by_whole else "whole"
-    scales = {}
+    scales, notes = {}, []
     for level, table in (("span", tables["span"]), ("response", tables[response_by])):
-        scales[level] = TokenScale()
         try:
-            platt = fit_platt(table[:, 0] > 0, table[:, 1])
-            if platt.slope <= 0:
-                platt = Platt(1.0, 0.0)
-            threshold = threshold_fitter(criterion)(table[:, 0] > 0, platt.apply(table[:, 1]))
-            scales[level] = TokenScale(threshold, platt.slope, platt.intercept)
-        except UndefinedMetricError:
+            scale = fit_scale(table[:, 0] > 0, table[:, 1], CalibrationOptions(criterion, "platt"))
+        except UndefinedMetricError as error:
+            scales[level] = TokenScale()
+            notes.append(f"{level}: scores are not calibrated, the threshold is 0.5: {error.message}")
             continue
-    return {**scales, "response_by": response_by}
+        assert isinstance(scale.calibration, Platt)
+        scales[level] = TokenScale(scale.threshold, scale.calibration.slope, scale.calibration.intercept)
+    return {**scales, "response_by": response_by}, notes

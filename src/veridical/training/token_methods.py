@@ -28,7 +28,8 @@ from veridical.models.load import READERS, load
 from veridical.models.pair_network import ATTENTIONS, MODES, POOLINGS
 from veridical.models.pairs import PairSettings
 from veridical.training.features import FeatureOptions, Inputs, train_features
-from veridical.training.tokens import TokenTraining, train_tokens
+from veridical.training.token_options import TokenTraining
+from veridical.training.tokens import train_tokens
 
 __all__ = ["METHODS", "ClassifierMethod", "FeatureMethod", "TokenMethod", "load_method"]
 

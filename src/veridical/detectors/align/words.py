@@ -20,6 +20,7 @@ from veridical.core.names import is_name
 from veridical.core.segment import sentences, words
 from veridical.detectors.align.encoding import TextStates
 from veridical.detectors.overlap.matching import WORDS, Profile, word_support
+from veridical.models.token_words import token_unit_pairs
 
 __all__ = ["FEATURES", "EncodedText", "WordMatches", "feature_names", "features", "match_words"]
 
@@ -44,14 +45,10 @@ class EncodedText:
         self.tokens = tokens
         self.spans = words(text)
         ends = np.array([(s.start, s.end) for s in self.spans], dtype=np.int64).reshape(-1, 2)
-        first = np.searchsorted(tokens.offsets[:, 1], ends[:, 0], side="right")
-        last = np.searchsorted(tokens.offsets[:, 0], ends[:, 1], side="left")
-        counts = np.maximum(last - first, 0)
-        place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        self.pairs = np.column_stack([np.repeat(first, counts) + place, np.repeat(np.arange(len(ends)), counts)])
+        self.pairs = token_unit_pairs(tokens.offsets, ends)
         self.token_word = np.full(len(tokens.ids), -1)
         self.token_word[self.pairs[:, 0]] = self.pairs[:, 1]
-        self.has_tokens = counts > 0
+        self.has_tokens = np.bincount(self.pairs[:, 1], minlength=len(ends)) > 0
 
     @cached_property
     def profile(self) -> Profile:

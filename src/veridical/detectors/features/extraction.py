@@ -30,6 +30,7 @@ from veridical.detectors.overlap.matching import WORDS, Profile, word_support
 from veridical.models.load import LocalModel
 from veridical.models.masked import mask_in_turn
 from veridical.models.runner import RequestedOutputs
+from veridical.models.token_words import tokens_of_units
 
 __all__ = ["Extracted", "FeatureExtractor", "FeatureSettings", "TokenScores"]
 
@@ -331,7 +332,7 @@ class FeatureExtractor:
         scored = [(span, score) for span, score in self.token_scores.get(case.id, ()) if math.isfinite(score)]
         values = np.array([score for _, score in scored])
         rows = np.full((len(units), 3), np.nan)
-        for row, inside, unit in zip(rows, token_bounds([span for span, _ in scored], units), units, strict=True):
+        for row, inside, unit in zip(rows, tokens_of_units([span for span, _ in scored], units), units, strict=True):
             if not len(inside):
                 continue
             known = values
@@ -391,16 +392,9 @@ def summary(logprob: Floats, entropy: Floats, rank: Floats) -> tuple[float, ...]
     )
 
 
-def token_bounds(spans: Sequence[Span | None], units: Sequence[Span]) -> list[NDArray[np.int64]]:
-    """The tokens that share a character with each unit."""
-    starts = np.array([-1 if span is None else span.start for span in spans])
-    ends = np.array([-1 if span is None else span.end for span in spans])
-    return [np.flatnonzero((ends > unit.start) & (starts < unit.end)) for unit in units]
-
-
 def mean_of(values: Floats, spans: Sequence[Span | None], units: Sequence[Span]) -> Floats:
     """The mean value of the tokens of each unit, NaN where one has no value. *Shape:* (units,)"""
-    return np.array([values[inside].mean() if len(inside) else np.nan for inside in token_bounds(spans, units)])
+    return np.array([values[inside].mean() if len(inside) else np.nan for inside in tokens_of_units(spans, units)])
 
 
 def token_features(numbers: Floats, spans: Sequence[Span | None], units: Sequence[Span], *, both: bool) -> Floats:
@@ -416,7 +410,7 @@ def token_features(numbers: Floats, spans: Sequence[Span | None], units: Sequenc
         *Shape:* (units, features); NaN for a unit without a token, or with one that nothing predicts.
     """
     rows = np.full((len(units), len(_MODEL) + 1 + both), np.nan)
-    for row, inside in zip(rows, token_bounds(spans, units), strict=True):
+    for row, inside in zip(rows, tokens_of_units(spans, units), strict=True):
         if not len(inside) or np.isnan(numbers[inside]).any():
             continue
         row[: len(_MODEL)] = summary(*numbers[inside].T)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from veridical.core.segment import words
 from veridical.core.spans import Span, complement, trimmed
 from veridical.core.types import Verdict
+from veridical.models.token_words import tokens_of_units, units_of
 
 __all__ = ["UNITS", "word_verdicts"]
 
@@ -36,28 +36,11 @@ def word_verdicts(
         The verdicts in order, and the spans that were judged (None: all of the text). A word without tokens, or with
         one of unknown score, is not judged.
     """
-    tokens = sorted(
-        (inner, i) for i, span in enumerate(spans) if span is not None and (inner := trimmed(span, text)) is not None
-    )
-    units = words(text) if unit == "word" else []
-    if unit == "token":
-        for span, _ in tokens:
-            if units and units[-1].overlaps(span):
-                units[-1] = Span(units[-1].start, max(units[-1].end, span.end))
-            else:
-                units.append(span)
+    tokens = [None if span is None else trimmed(span, text) for span in spans]
+    units = units_of(text, spans, unit)
     verdicts, unjudged = [], []
-    first = 0
-    for part in units:
-        while first < len(tokens) and tokens[first][0].end <= part.start:
-            first += 1
-        inside = []
-        for span, i in tokens[first:]:
-            if span.start >= part.end:
-                break
-            if span.end > part.start:
-                inside.append(i)
-        if inside and (known is None or known[inside].all()):
+    for part, inside in zip(units, tokens_of_units(tokens, units), strict=True):
+        if len(inside) and (known is None or known[inside].all()):
             verdicts.append(Verdict(part, float(scores[inside].max())))
         else:
             unjudged.append(part)

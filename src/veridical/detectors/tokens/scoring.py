@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.errors import CannotJudgeError
-from veridical.core.segment import words
-from veridical.core.spans import Span, trimmed
+from veridical.core.spans import Span
 from veridical.core.types import Case
 from veridical.detectors.tokens.lexical import lexical_features
 from veridical.models.pair_network import PairHead, PairRunner
-from veridical.models.pairs import PairEncoder, PairEncoding, Window, token_ranges
+from veridical.models.pairs import PairEncoder, PairEncoding, Window
+from veridical.models.token_words import token_ranges, units_of
 
-__all__ = ["LabelledWindow", "ScoredResponse", "label_windows", "score_cases", "units_of"]
+__all__ = ["LabelledWindow", "ScoredResponse", "label_windows", "score_cases"]
 
 _SHARD = 256  # cases whose windows are sorted and run together
 
@@ -55,19 +55,6 @@ class ScoredResponse:
     whole: float = 0.0
     notes: tuple[str, ...] = ()
     problem: str | None = None
-
-
-def units_of(response: str, spans: Sequence[Span | None], unit: str) -> list[Span]:
-    """What is scored of a response: its words, or its tokens (those that share a character as one)."""
-    if unit == "word":
-        return words(response)
-    units: list[Span] = []
-    for span in sorted(inner for span in spans if span is not None and (inner := trimmed(span, response))):
-        if units and units[-1].overlaps(span):
-            units[-1] = Span(units[-1].start, max(units[-1].end, span.end))
-        else:
-            units.append(span)
-    return units
 
 
 def label_windows(case: Case, encoding: PairEncoding, units: Sequence[Span], lexical: bool) -> list[LabelledWindow]:

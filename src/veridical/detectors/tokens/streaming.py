@@ -10,10 +10,11 @@ import numpy as np
 from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.segment import sentences, words
 from veridical.core.types import Case, Verdict
-from veridical.detectors.tokens.scoring import ScoredResponse, label_windows, score_cases, units_of
+from veridical.detectors.tokens.scoring import ScoredResponse, label_windows, score_cases
 from veridical.models.generation import CachedForward
 from veridical.models.pair_network import PairHead, PairRunner
 from veridical.models.pairs import PairEncoder
+from veridical.models.token_words import units_of
 
 __all__ = ["TokenSession"]
 
@@ -34,7 +35,7 @@ class TokenSession:
 
     Attributes:
         text: The response so far; verdicts are about spans of it.
-        read: How many tokens the backbone has read so far.
+        read: How many tokens a decoder has read so far; 0 for an encoder, which reads its window again each time.
     """
 
     def __init__(
@@ -74,21 +75,21 @@ class TokenSession:
         if not any(word.start >= self._emitted for word in words(text)):
             return []
         case = replace(self._case, response=text)
-        scored = self._scored(case) if self._forward else None
+        scored = self._scored(case)
         if scored is None:
             (scored,) = score_cases(self._runner, self._encoder, self._head, [case])
-            (encoding,) = self._encoder.encode([case])
-            self.read += 0 if isinstance(encoding, CannotJudgeError) else sum(len(w.ids) for w in encoding.windows)
         new = [verdict for verdict in self._verdicts(case, scored) if verdict.span.start >= self._emitted]
         self._emitted = max((verdict.span.end for verdict in new), default=self._emitted)
         return new
 
     def _scored(self, case: Case) -> ScoredResponse | None:
-        """The logits by a decoder that reads only what it has not read; None where the case has several windows."""
+        """The logits by a decoder that reads only what it has not read; None for an encoder, or of several windows."""
         import torch
 
+        if self._forward is None:
+            return None
         (encoding,) = self._encoder.encode([case])
-        if self._forward is None or isinstance(encoding, CannotJudgeError) or len(encoding.windows) > 1:
+        if isinstance(encoding, CannotJudgeError) or len(encoding.windows) > 1:
             return None
         (window,) = encoding.windows
         ids = window.ids.tolist()

@@ -1,0 +1,85 @@
+"""Which tokens make which words, or other units, of a text: by the characters that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.core.segment import words
+from veridical.core.spans import Span, trimmed
+
+__all__ = ["joined_tokens", "token_ranges", "token_unit_pairs", "tokens_of_units", "units_of"]
+
+Ints = NDArray[np.int64]
+_NOWHERE = (np.iinfo(np.int64).max, -1)  # a token that shares no character with anything
+
+
+def token_unit_pairs(tokens: Ints, units: Ints) -> Ints:
+    """(token, unit) for each token that shares a character with a unit, by unit and then by token.
+
+    Args:
+        tokens: Start and end of each token, in any order. *Shape:* (tokens, 2)
+        units: Start and end of each unit. *Shape:* (units, 2)
+
+    Returns:
+        *Shape:* (pairs, 2)
+
+    >>> token_unit_pairs(np.array([[0, 2], [2, 4], [4, 6]]), np.array([[0, 3], [5, 6]])).tolist()
+    [[0, 0], [1, 0], [2, 1]]
+    """
+    starts, ends = tokens.T
+    # all tokens before the first and from the last on are too early or too late; those between may be, too
+    first = np.searchsorted(np.maximum.accumulate(ends), units[:, 0], side="right")
+    last = np.searchsorted(np.minimum.accumulate(starts[::-1])[::-1], units[:, 1], side="left")
+    counts = np.maximum(last - first, 0)
+    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    token, unit = np.repeat(first, counts) + place, np.repeat(np.arange(len(units)), counts)
+    shared = (ends[token] > units[unit, 0]) & (starts[token] < units[unit, 1])
+    return np.column_stack([token[shared], unit[shared]])
+
+
+def tokens_of_units(spans: Sequence[Span | None], units: Sequence[Span]) -> list[Ints]:
+    """The tokens that share a character with each unit; `spans` are the tokens', None for one without characters.
+
+    >>> [tokens.tolist() for tokens in tokens_of_units([Span(0, 2), None, Span(2, 4)], [Span(0, 4), Span(4, 5)])]
+    [[0, 2], []]
+    """
+    tokens = np.array([_NOWHERE if s is None else (s.start, s.end) for s in spans], dtype=np.int64).reshape(-1, 2)
+    places = np.array([(unit.start, unit.end) for unit in units], dtype=np.int64).reshape(-1, 2)
+    token, unit = token_unit_pairs(tokens, places).T
+    return np.split(token, np.cumsum(np.bincount(unit, minlength=len(units)))[:-1]) if units else []
+
+
+def token_ranges(spans: Sequence[Span | None], units: Sequence[Span]) -> list[tuple[int, int]]:
+    """The first and the end token of each unit of a text, those between without characters included; (0, 0) for none.
+
+    >>> token_ranges([Span(0, 2), None, Span(2, 4), Span(5, 6)], [Span(0, 4), Span(4, 5), Span(5, 6)])
+    [(0, 3), (0, 0), (3, 4)]
+    """
+    return [
+        (int(tokens[0]), int(tokens[-1]) + 1) if len(tokens) else (0, 0) for tokens in tokens_of_units(spans, units)
+    ]
+
+
+def joined_tokens(spans: Iterable[Span | None]) -> list[Span]:
+    """The characters of tokens in order; tokens that share a character are one, others stay apart.
+
+    >>> joined_tokens([Span(0, 2), Span(2, 3), None, Span(2, 5)])
+    [Span(start=0, end=2), Span(start=2, end=5)]
+    """
+    tokens: list[Span] = []
+    for span in sorted(span for span in spans if span is not None):
+        if tokens and tokens[-1].overlaps(span):
+            tokens[-1] = Span(tokens[-1].start, max(tokens[-1].end, span.end))
+        else:
+            tokens.append(span)
+    return tokens
+
+
+def units_of(text: str, spans: Iterable[Span | None], unit: str) -> list[Span]:
+    """What of a text is scored: its words ("word"), or its tokens without white space (`joined_tokens`)."""
+    if unit == "word":
+        return words(text)
+    return joined_tokens(trimmed(span, text) for span in spans if span is not None)

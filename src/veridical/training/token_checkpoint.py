@@ -1,0 +1,109 @@
+"""What a training has reached, as a folder from which the same training goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from veridical.core.errors import DataError, InputError
+from veridical.core.files import read_text, replacing, write_whole
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Reached", "resume_checkpoint", "save_checkpoint"]
+
+_STATE = "state.json"
+Tensors = dict[str, "torch.Tensor"]
+
+
+@dataclass(slots=True)
+class Reached:
+    """How far a training is.
+
+    Attributes:
+        step: How many steps were taken.
+        without_gain: How many evaluations in a row were not better than the best.
+        best: The best mean ROC AUC on validation so far; None before the first evaluation.
+        history: The figures of all evaluations.
+    """
+
+    step: int = 0
+    without_gain: int = 0
+    best: float | None = None
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+def save_checkpoint(
+    folder: Path,
+    training: str,
+    reached: Reached,
+    weights: Mapping[str, Mapping[str, torch.Tensor]],
+    optimiser: Sequence[Mapping[str, torch.Tensor]],
+) -> None:
+    """Write a checkpoint in place of the one that is there.
+
+    Args:
+        folder: Where to write.
+        training: What must be equal for the checkpoint to be of the same training.
+        reached: How far it is.
+        weights: Sets of weights by name, such as those of now and the best ones.
+        optimiser: The optimiser's state of each parameter, in the optimiser's order.
+    """
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    sets = {**weights, **{f"optimiser.{i}": state for i, state in enumerate(optimiser)}}
+    # copies: a file cannot hold two tensors that share memory
+    tensors = {
+        f"{of}.{name}": tensor.detach().clone().contiguous() for of, s in sets.items() for name, tensor in s.items()
+    }
+    file = f"state-{reached.step}.safetensors"
+    with replacing(folder / file) as path:
+        save_file(tensors, path)
+    document = {"training": training, **asdict(reached), "tensors": file}
+    write_whole(folder / _STATE, json.dumps(document) + "\n")
+    for old in folder.glob("state-*.safetensors"):
+        if old.name != file:
+            old.unlink()
+
+
+def resume_checkpoint(
+    folder: Path, training: str, parameters: int
+) -> tuple[Reached, dict[str, Tensors], list[Tensors]] | None:
+    """What `save_checkpoint` wrote (the optimiser's state for so many parameters); None where there is no checkpoint.
+
+    Raises:
+        InputError: If the checkpoint is of another training.
+        DataError: If it is damaged.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    path = folder / _STATE
+    if not path.is_file():
+        return None
+    try:
+        document = json.loads(read_text(path))
+        if document.pop("training") != training:
+            raise InputError(
+                f"{folder} is a checkpoint of another training (other data, options or model)",
+                hint="name another folder, or delete the checkpoint",
+            )
+        tensors = load_file(folder / str(document.pop("tensors")))
+        reached = Reached(**document)
+    except (AttributeError, KeyError, OSError, TypeError, json.JSONDecodeError, SafetensorError) as error:
+        raise DataError(f"a damaged checkpoint: {error}", path=path, hint="delete the folder to start again") from None
+    sets: dict[str, Tensors] = {}
+    optimiser: list[Tensors] = [{} for _ in range(parameters)]
+    for key, tensor in tensors.items():
+        of, _, name = key.partition(".")
+        if of == "optimiser":
+            number, _, name = name.partition(".")
+            optimiser[int(number)][name] = tensor
+        else:
+            sets.setdefault(of, {})[name] = tensor
+    return reached, sets, optimiser
