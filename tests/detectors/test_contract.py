@@ -42,6 +42,7 @@ SPECS: dict[str, list[str]] = {
     "overlap": ["overlap", "overlap:values", "overlap:rouge", "overlap:rouge-plain"],
     "ensemble": ["ensemble:overlap,length", "ensemble:COMBINED,cascade=yes"],
     "features": ["features:FEATURES", "features:READING,dtype=fp32"],
+    "hf": [],  # loads `tokens` or `entailment`; tests/detectors/test_published.py
     "judge": [f"judge:{method},model=scripted:SCRIPT" for method in ("yes_no", "cot", "list")],
     "probe": [],  # needs a trained artifact; tests/detectors/test_probe.py makes one
     "salience": ["salience:MODEL,dtype=fp32,max_windows=2", "salience:SUMMARISER,dtype=fp32,max_windows=2"],

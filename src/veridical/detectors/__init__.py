@@ -29,6 +29,7 @@ DETECTORS = Registry(
         "entailment": "veridical.detectors.entailment.detector:Entailment",
         "dependency_arcs": "veridical.detectors.dependency_arcs:DependencyArcs",
         "features": "veridical.detectors.features.detector:Features",
+        "hf": "veridical.detectors.published:Published",
         "judge": "veridical.detectors.claims.judge:Judge",
         "length": "veridical.detectors.baselines:Length",
         "logprob": "veridical.detectors.local.logprob:Logprob",
