@@ -21,8 +21,9 @@ from veridical.detectors import DETECTORS, load_detector
 
 # name -> the specs under which the contract is run; a detector without options needs no entry. MODEL is a tiny language
 # model made for the test; "max_windows" keeps its passes over a source of a megabyte few. SCRIPT is a chat model's
-# replies, FITTED a folder of thresholds for word overlap; FEATURES and READING are classifiers of word features, with
-# sources, and without them on a language model; TOKENS and ONLINE are token classifiers, NLI a sequence classifier.
+# replies, FITTED a folder of thresholds for word overlap, COMBINED an ensemble of it; FEATURES and READING are
+# classifiers of word features, with sources, and without them on a language model; TOKENS and ONLINE are token
+# classifiers, NLI a sequence classifier.
 SPECS: dict[str, list[str]] = {
     "align": ["align:ENCODER,dtype=fp32,idf=yes"],
     "calibrated": ["calibrated:FITTED"],
@@ -39,7 +40,9 @@ SPECS: dict[str, list[str]] = {
     ],
     "majority": ["majority", "majority:hallucinated"],
     "overlap": ["overlap", "overlap:values", "overlap:rouge", "overlap:rouge-plain"],
+    "ensemble": ["ensemble:overlap,length", "ensemble:COMBINED,cascade=yes"],
     "features": ["features:FEATURES", "features:READING,dtype=fp32"],
+    "hf": [],  # loads `tokens` or `entailment`; tests/detectors/test_published.py
     "judge": [f"judge:{method},model=scripted:SCRIPT" for method in ("yes_no", "cot", "list")],
     "probe": [],  # needs a trained artifact; tests/detectors/test_probe.py makes one
     "salience": ["salience:MODEL,dtype=fp32,max_windows=2", "salience:SUMMARISER,dtype=fp32,max_windows=2"],
@@ -140,6 +143,15 @@ def detector(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         scales = {name: Scale(0.5, Platt(2.0, -1.0)) for name in Level}
         save_calibration(FittedCalibration("overlap", fingerprint_of(load_detector("overlap")), scales), folder)
         spec = spec.replace("FITTED", str(folder))
+    if "COMBINED" in spec:
+        from tests.detectors.ensemble_members import TWO
+        from veridical.detectors.ensemble.artifact import FittedEnsemble, Member, Stage, save_ensemble
+
+        members = tuple(Member(s, fingerprint_of(load_detector(s))) for s in ("overlap", "overlap:values"))
+        stages = (Stage(0.2, 0.8),)
+        folder = tmp_path_factory.getbasetemp() / "combined"
+        save_ensemble(FittedEnsemble(members, dict.fromkeys(Level, TWO), stages), folder)
+        spec = spec.replace("COMBINED", str(folder))
     for name, options in (("FEATURES", {}), ("READING", {"sources": False, "context": "left"})):
         if name in spec:
             from tests.detectors.feature_examples import trained

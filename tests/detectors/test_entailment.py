@@ -271,12 +271,12 @@ def test_a_classifier_of_our_own_is_a_scorer_and_a_claim_checker(tmp_path: Path)
 def test_export_to_onnx(nli: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
     folder = Path(shutil.copytree(nli, tmp_path / "nli"))
-    export = ClassifierScorer(folder).export("fp32")
-    assert export.cosine > 0.999
+    export = ClassifierScorer(folder).export("int8")
+    assert 0.9 < export.cosine < 1.0
     judgements: list[Judgement] = []
-    for spec in (f"entailment:{folder},dtype=fp32", f"entailment:{folder},onnx=fp32"):
+    for spec in (f"entailment:{folder},dtype=fp32", f"entailment:{folder},onnx=int8"):
         judgements += load_detector(spec).judge([CASE])
     one, two = judgements
-    assert one.hallucination == pytest.approx(two.hallucination, abs=1e-4)
-    with pytest.raises(DataError, match="no int8 export"):
-        load_detector(f"entailment:{folder},onnx=int8").judge([CASE])
+    assert one.hallucination == pytest.approx(two.hallucination, abs=0.1)
+    with pytest.raises(DataError, match="no fp32 export"):
+        load_detector(f"entailment:{folder},onnx=fp32").judge([CASE])

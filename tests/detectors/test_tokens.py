@@ -308,5 +308,6 @@ def test_a_plain_checkpoint_gives_its_own_probabilities(tmp_path: Path) -> None:
         load_detector(f"tokens:{base}")
     three = transformers.AutoModelForTokenClassification.from_pretrained(base, num_labels=3)
     three.save_pretrained(tmp_path / "three")
+    tokenizer.save_pretrained(tmp_path / "three")
     with pytest.raises(DataError, match="3 labels"):
         load_detector(f"tokens:{tmp_path / 'three'}")

@@ -40,7 +40,9 @@ def holds(made: Rendered, case: Case) -> None:
 
 def test_what_the_templates_make() -> None:
     case = Case("1", "R", (Source("a", "S"), Source("b", "T")), question="Q")
-    assert {name: render(case, name).text for name in TEMPLATES if name not in ("chat", "raw", *SHOTS)} == {
+    assert {
+        name: render(case, name).text for name in TEMPLATES if name not in ("chat", "raw", "lettucedetect", *SHOTS)
+    } == {
         "bare": "Q\nS\n\nT\nR",
         "data-to-text-bare": "Attributes: S, T\nDescription: R",
         "dialogue-bare": "Knowledge: S\n\nT\nReply that keeps to the knowledge: R",

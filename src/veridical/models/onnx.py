@@ -78,7 +78,7 @@ def export_onnx(
     if runner.model.dtype_name != "fp32":
         raise InputError(f"the model is loaded in {runner.model.dtype_name}", hint="load it with dtype=fp32")
     try:
-        import onnx  # noqa: F401
+        import onnx
         import onnxruntime
         import onnxscript  # noqa: F401
     except ImportError as error:
@@ -96,6 +96,9 @@ def export_onnx(
             whole = part.with_suffix(".whole")
             try:
                 _write(runner, windows, whole)
+                graph = onnx.load(whole)
+                del graph.graph.value_info[:]  # shapes from before the exporter transposed weights
+                onnx.save(graph, whole)
                 quantize_dynamic(whole, part, per_channel=True, weight_type=QuantType.QInt8)
             finally:
                 whole.unlink(missing_ok=True)

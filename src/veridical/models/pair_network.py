@@ -6,7 +6,7 @@ One span may be a token, a word, or a marked phrase. A second head scores the re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -95,15 +95,17 @@ class PairHead:
     """The weights of both heads, applied in numpy so that any runtime may compute the states.
 
     `tensors`: "hidden.weight" (hidden, width + features) and "hidden.bias" where the head has a hidden layer,
-    "units.weight" (1, …), "units.bias" (1,), "pair.weight" (1, width + features), "pair.bias" (1,).
+    "units.weight" (1, …), "units.bias" (1,), "pair.weight" (1, width + features), "pair.bias" (1,). `transform` is
+    applied to the states of tokens before they are pooled, where a published checkpoint has layers of its own there.
     """
 
     settings: HeadSettings
     tensors: dict[str, Floats]
+    transform: Callable[[Floats], Floats] | None = None
 
     def unit_logits(self, states: Floats, units: Sequence[tuple[int, int]], features: Floats | None) -> Floats:
         """The logit of each unit being hallucinated, (units,), from states (tokens, width)."""
-        x = pool(states, units, self.settings.pooling)
+        x = pool(states if self.transform is None else self.transform(states), units, self.settings.pooling)
         if self.settings.features:
             x = np.concatenate([x, features], axis=1)
         if self.settings.hidden:

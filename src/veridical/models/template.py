@@ -28,12 +28,16 @@ _FIELD = re.compile(r"\{(source|question|history|response)\}")
 class Template:
     """How a case becomes one text that ends in its response.
 
-    `text` holds each field at most once and ends in {response}. Several sources are separated by `separator`.
+    `text` holds each field at most once and ends in {response}; {count} is the number of sources. Several sources are
+    separated by `separator`, each behind `label` and its number where there is a label. `without_question` replaces
+    `text` for a case that has no question.
     """
 
     name: str
     text: str
     separator: str = "\n\n"
+    label: str = ""
+    without_question: str | None = None
 
     def __post_init__(self) -> None:
         fields = _FIELD.findall(self.text)
@@ -46,7 +50,10 @@ class Template:
     @property
     def digest(self) -> str:
         """16 hexadecimal digits over what the prompt reads: what was trained with it names it by this, too."""
-        return hashlib.sha256(f"{self.text}\0{self.separator}".encode()).hexdigest()[:16]
+        about = f"{self.text}\0{self.separator}"
+        if self.label or self.without_question is not None:
+            about += f"\0{self.label}\0{self.without_question}"
+        return hashlib.sha256(about.encode()).hexdigest()[:16]
 
 
 def _examples(name: str) -> str:
@@ -58,6 +65,16 @@ def _examples(name: str) -> str:
 _DIALOGUE = "Conversation: {history}\nKnowledge: {source}\nReply that keeps to the knowledge: {response}"
 _DATA_TO_TEXT = "Attributes: {source}\nDescription: {response}"
 
+# the published prompts that LettuceDetect's checkpoints were trained with (Kovács and Recski 2025; MIT licence)
+_PASSAGES = """Briefly answer the following question:
+{question}
+Bear in mind that your response should be strictly based on the following {count} passages:
+{source}
+In case the passages do not contain the necessary information to answer the question, please reply with: \
+"Unable to answer based on given passages."
+output:{response}"""
+_SUMMARY = "Summarize the following text:\n{source}\noutput:{response}"
+
 TEMPLATES = {
     t.name: t
     for t in (
@@ -67,6 +84,7 @@ TEMPLATES = {
         Template("dialogue", _examples("dialogue") + _DIALOGUE),
         Template("dialogue-bare", _DIALOGUE),
         Template("general", "{history}\n{source}\n\nQuestion: {question}\nAnswer: {response}"),
+        Template("lettucedetect", _PASSAGES, "\n", "passage", _SUMMARY),
         Template("knowledge", "Knowledge: {source}\nResponse: {response}"),
         Template("plain", "{response}"),
         Template("qa", "Source: {source}\nQuestion: {question}\nAnswer: {response}"),
@@ -161,7 +179,10 @@ def _fill(case: Case, template: Template, pieces: Sequence[Piece]) -> tuple[str,
     }
     text = ""
     sources: list[Placed] = []
-    for line in template.text.splitlines(keepends=True):
+    form = template.text
+    if template.without_question is not None and not values["question"]:
+        form = template.without_question
+    for line in form.replace("{count}", str(len(pieces))).splitlines(keepends=True):
         field = _FIELD.search(line)
         if field is None:
             if text or line.strip():  # an empty line separates what is above it from what is below
@@ -174,6 +195,7 @@ def _fill(case: Case, template: Template, pieces: Sequence[Piece]) -> tuple[str,
         if name == "source":
             for i, (source_id, span) in enumerate(pieces):
                 text += template.separator if i else ""
+                text += f"{template.label} {i + 1}: " if template.label else ""
                 shown = span.of(case.source(source_id).text)
                 sources.append(Placed(source_id, Span(len(text), len(text) + len(shown)), span))
                 text += shown

@@ -7,35 +7,25 @@ The methods differ in what a premise and a hypothesis is and in how a matrix of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
-
-import numpy as np
 
 from veridical.core.detector import DetectorContext, DetectorInfo, digest_of
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.spans import Span
 from veridical.core.spec import Spec
-from veridical.core.types import DEFAULT_THRESHOLD, Case, Claim, Evidence, Judgement, Level, SourceSpan
+from veridical.core.types import DEFAULT_THRESHOLD, Case, Evidence, Judgement, Level, SourceSpan
 from veridical.detectors.align.scoring import Head
 from veridical.detectors.claims.aggregate import aggregate_claims
 from veridical.detectors.claims.claim_checker import ClaimResult
-from veridical.detectors.claims.claims import Claims, nothing_to_check
+from veridical.detectors.claims.claims import Claims
 from veridical.detectors.entailment.artifact import KIND, load_layer
-from veridical.detectors.entailment.forms import (
-    CHOICES,
-    FORMS,
-    Floats,
-    Form,
-    hypotheses_of,
-    premises_of,
-    sentence_scores,
-)
+from veridical.detectors.entailment.comparison import Compared, compare
+from veridical.detectors.entailment.forms import CHOICES, FORMS, Floats, Form, sentence_scores
 from veridical.detectors.entailment.scorers import ClassifierScorer, PairScorer, ScorerOptions, open_scorer
 from veridical.detectors.local.forced_decoding import unjudged
 from veridical.models.artifact import described_kind
 from veridical.models.checkpoint import checkpoint_folder
-from veridical.models.cross_encoder import PairScores
 
 __all__ = ["CONTRADICTION", "UNSUPPORTED", "Entailment"]
 
@@ -43,22 +33,6 @@ CONTRADICTION, UNSUPPORTED = "contradiction", "unsupported"
 _REASONS = {CONTRADICTION: "a source contradicts it", UNSUPPORTED: "no source entails it"}
 _FORM_OPTIONS = ("form", "premise", "hypothesis", "words", "contradiction", "response")
 _SCORER_OPTIONS = ("labels", "device", "dtype", "onnx", "max_tokens", "batch_tokens")
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """A case with its hypotheses and premises, or why it has none."""
-
-    case: Case
-    hypotheses: tuple[Claim, ...] = ()
-    premises: tuple[SourceSpan, ...] = ()
-    problem: str | None = None
-
-    @property
-    def pairs(self) -> list[tuple[str, str]]:
-        """(premise, hypothesis), hypothesis by hypothesis."""
-        texts = [premise.span.of(self.case.source(premise.source_id).text) for premise in self.premises]
-        return [(text, claim.text) for claim in self.hypotheses for text in texts]
 
 
 class Entailment:
@@ -133,49 +107,32 @@ class Entailment:
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement per case; the pairs of all cases go to the scorer in one call."""
-        plans = [self._plan(case) for case in cases]
-        pairs = [plan.pairs for plan in plans]
-        scores = self.scorer.score([pair for of_case in pairs for pair in of_case]) if any(pairs) else None
-        judgements, at = [], 0
-        for plan, of_case in zip(plans, pairs, strict=True):
-            if plan.problem or scores is None:
-                judgements.append(unjudged(plan.case, self.name, plan.problem or "no pairs"))
-            else:
-                judgements.append(self._judgement(plan, _part(scores, at, at + len(of_case))))
-            at += len(of_case)
-        return judgements
+        return [self._judgement(compared) for compared in compare(self.scorer, self.form, cases)]
 
-    def _plan(self, case: Case) -> _Plan:
-        problem = nothing_to_check(case)
-        if problem:
-            return _Plan(case, problem=problem)
-        premises = premises_of(case.sources, self.form, self.scorer.most_words)
-        return _Plan(case, hypotheses_of(case.response, self.form), tuple(premises))
-
-    def _judgement(self, plan: _Plan, scores: PairScores) -> Judgement:
-        shape = len(plan.hypotheses), len(plan.premises)
-        entailment = scores.entailment.reshape(shape)
-        contradiction = None if scores.contradiction is None else scores.contradiction.reshape(shape)
-        known = np.asarray(np.isfinite(entailment).all(axis=1))
+    def _judgement(self, compared: Compared) -> Judgement:
+        matrix, case = compared.matrix, compared.case
+        if matrix is None:
+            return unjudged(case, self.name, compared.problem or "there is nothing to compare")
+        known = matrix.known
         found: list[ClaimResult] = []
         whole = None
         if known.any():
-            against = None if contradiction is None else contradiction[known]
-            values, whole = sentence_scores(entailment[known], against, self.form, self.layer)
+            against = None if matrix.contradiction is None else matrix.contradiction[known]
+            values, whole = sentence_scores(matrix.entailment[known], against, self.form, self.layer)
             rows = iter(values.tolist())
-        for i, claim in enumerate(plan.hypotheses):
+        for i, claim in enumerate(compared.hypotheses):
             if not known[i]:
                 found.append(ClaimResult(None, "the model has no token for it"))
                 continue
-            row = None if contradiction is None else contradiction[i]
-            result = _result(next(rows), entailment[i], row, plan.premises)
-            read = int(scores.read.reshape(shape)[i].min())
+            row = None if matrix.contradiction is None else matrix.contradiction[i]
+            result = _result(next(rows), matrix.entailment[i], row, compared.premises)
+            read = int(matrix.read[i].min())
             unread = (Span(read, len(claim.text)),) if read < len(claim.text) else ()
             found.append(replace(result, unjudged=unread))
-        results = list(zip(plan.hypotheses, found, strict=True))
-        judgement = aggregate_claims(plan.case, self.name, results, Claims(plan.hypotheses))
-        cut = int((~scores.whole.reshape(shape)).any(0).sum())
-        note = f"{cut} of {shape[1]} premises are too long for the model: their ends were not read"
+        results = list(zip(compared.hypotheses, found, strict=True))
+        judgement = aggregate_claims(case, self.name, results, Claims(compared.hypotheses))
+        cut = int((~matrix.whole).any(axis=0).sum())
+        note = f"{cut} of {len(compared.premises)} premises are too long for the model: their ends were not read"
         return replace(judgement, hallucination=whole, notes=(*judgement.notes, *([note] if cut else [])))
 
 
@@ -196,12 +153,6 @@ def _form(spec: Spec, scorer: PairScorer) -> Form:
         words=spec.whole("words", form.words) or form.words,
         contradiction=spec.flag("contradiction", form.contradiction),
     )
-
-
-def _part(scores: PairScores, start: int, end: int) -> PairScores:
-    """The scores of the pairs from `start` to `end`."""
-    contradiction = None if scores.contradiction is None else scores.contradiction[start:end]
-    return PairScores(scores.entailment[start:end], contradiction, scores.read[start:end], scores.whole[start:end])
 
 
 def _result(

@@ -6,25 +6,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from veridical.core.errors import DataError, InputError
-from veridical.core.files import read_text
 from veridical.models.artifact import DETECTOR, Artifact, base_of, load_artifact, save_artifact
+from veridical.models.checkpoint import read_config
+from veridical.models.cross_encoder import class_roles, label_names, role_of
 from veridical.models.load import READERS, LocalModel, load, quiet, unload
 from veridical.models.pair_network import MODES, HeadSettings, PairHead
 from veridical.models.pairs import PairSettings
 from veridical.models.template import TEMPLATES
 
-__all__ = ["BACKBONE", "KIND", "TokenScale", "TokenSettings", "load_checkpoint", "load_tokens", "save_tokens"]
+__all__ = [
+    "BACKBONE",
+    "KIND",
+    "PUBLISHED_TEMPLATE",
+    "TokenScale",
+    "TokenSettings",
+    "load_checkpoint",
+    "load_tokens",
+    "prediction_head",
+    "save_tokens",
+]
 
 KIND = "tokens"
 BACKBONE = "backbone"
+PUBLISHED_TEMPLATE = "lettucedetect"  # the prompt of published token classifiers
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,32 +125,39 @@ def save_tokens(
     return save_artifact(artifact, folder)
 
 
-def load_checkpoint(folder: str | Path, pairs: PairSettings | None = None) -> tuple[TokenSettings, PairHead]:
-    """The settings and head of a plain token-classification checkpoint of two labels, the second of them hallucinated.
+def load_checkpoint(
+    folder: str | Path, pairs: PairSettings | None = None, labels: str | None = None
+) -> tuple[TokenSettings, PairHead]:
+    """The settings and head of a plain token-classification checkpoint of two labels, supported and hallucinated.
+
+    Where their names do not say which is which (LABEL_0, LABEL_1), the second is hallucinated.
 
     This is the form of LettuceDetect (Kovács and Recski 2025): a linear head on every token, no segment embeddings.
 
     Args:
         folder: A Hugging Face folder.
         pairs: How cases are presented; None: the sources, then the response, all of long sources in windows.
+        labels: What its labels stand for, separated by "|"; None: as its configuration says.
 
     Raises:
         DataError: If the folder holds no such checkpoint.
+        InputError: If it has no tokenizer, needs code of its own, or its labels are called something else.
     """
     from safetensors import SafetensorError, safe_open
 
     folder = Path(folder)
     try:
-        config = json.loads(read_text(folder / "config.json"))
+        config = read_config(folder)
         names = {f"classifier.{name}" for name in ("weight", "bias")}
         found: dict[str, np.ndarray] = {}
         for file in sorted(folder.glob("*.safetensors")):
             with safe_open(file, "pt") as tensors:
-                found |= {name: tensors.get_tensor(name).float().numpy() for name in names & set(tensors.keys())}
-    except (OSError, json.JSONDecodeError, SafetensorError) as error:
+                wanted = [name for name in tensors.keys() if name in names or name.startswith("head.")]  # noqa: SIM118
+                found |= {name: tensors.get_tensor(name).float().numpy() for name in wanted}
+    except (OSError, SafetensorError) as error:
         raise DataError(f"cannot be read: {error}", path=folder) from None
     architectures = " ".join(config.get("architectures") or ())
-    if "ForTokenClassification" not in architectures or set(found) != names:
+    if "ForTokenClassification" not in architectures or not names <= set(found):
         raise DataError(
             f"no token classifier ({architectures or 'no architecture is named'})",
             path=folder,
@@ -151,10 +171,56 @@ def load_checkpoint(folder: str | Path, pairs: PairSettings | None = None) -> tu
         )
     weight = found["classifier.weight"][1:] - found["classifier.weight"][:1]
     bias = found["classifier.bias"][1:] - found["classifier.bias"][:1]
-    tensors = {"units.weight": weight, "units.bias": bias, "pair.weight": weight * 0, "pair.bias": bias * 0}
+    named = label_names(config)
+    if labels is not None or any(map(role_of, named)):
+        weight, bias = (-weight, -bias) if class_roles(named, labels, folder)[1] == "entailment" else (weight, bias)
+    elif named != ["LABEL_0", "LABEL_1"]:
+        raise InputError(
+            f"the labels of {folder} are called {', '.join(named)}, which does not say what they stand for",
+            hint="say it in their order: labels=supported|hallucinated",
+        )
+    between = {name: found[name] for name in sorted(set(found) - names)}
+    tensors = between | {"units.weight": weight, "units.bias": bias, "pair.weight": weight * 0, "pair.bias": bias * 0}
     pairs = pairs or PairSettings(evidence="all", segments=False)
     settings = TokenSettings(pairs, HeadSettings("token", "mean", 0, 0), response_by="worst")
-    return settings, PairHead(settings.head, tensors)
+    return settings, PairHead(settings.head, tensors, prediction_head(config, between, folder) if between else None)
+
+
+def prediction_head(
+    config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], folder: Path
+) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """The layers that ModernBERT has between its states and its classifier: dense, activation, layer norm.
+
+    Args:
+        config: The checkpoint's configuration.
+        tensors: Their weights, under the checkpoint's names.
+        folder: The checkpoint, for the message.
+
+    Raises:
+        DataError: For any other layers.
+    """
+    import torch
+    from transformers.activations import ACT2FN
+
+    known = {f"head.{layer}.{name}" for layer in ("dense", "norm") for name in ("weight", "bias")}
+    activation = str(config.get("classifier_activation", "gelu"))
+    layers = {name: torch.from_numpy(tensor) for name, tensor in tensors.items()}
+    if not {"head.dense.weight", "head.norm.weight"} <= set(layers) <= known or activation not in ACT2FN:
+        raise DataError(f"layers that are not known here: {', '.join(layers)}", path=folder)
+    act, eps = ACT2FN[activation], float(config.get("norm_eps", 1e-5))
+
+    def transform(states: NDArray[Any]) -> NDArray[Any]:
+        with torch.inference_mode():
+            x = act(
+                torch.nn.functional.linear(
+                    torch.from_numpy(states), layers["head.dense.weight"], layers.get("head.dense.bias")
+                )
+            )
+            norm = layers["head.norm.weight"], layers.get("head.norm.bias")
+            transformed: NDArray[Any] = torch.nn.functional.layer_norm(x, x.shape[-1:], *norm, eps).numpy()
+            return transformed
+
+    return transform
 
 
 def load_tokens(folder: str | Path) -> tuple[Artifact, TokenSettings, PairHead]:

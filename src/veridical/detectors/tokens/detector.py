@@ -35,6 +35,7 @@ from veridical.models.load import READERS, LocalModel, load
 from veridical.models.onnx import OnnxExport, OnnxRunner, export_onnx, load_onnx
 from veridical.models.pair_network import PairHead, PairRunner
 from veridical.models.pairs import PairEncoder, PairEncoding
+from veridical.models.template import get_template
 
 __all__ = ["ONNX", "Tokens", "probabilities_of"]
 
@@ -48,7 +49,7 @@ _SAMPLES = [  # what an export is checked on
     Case("5", "The tower is green."),
 ]
 
-_OPTIONS = ("batch_tokens", "device", "dtype", "evidence", "max_tokens", "model", "onnx")
+_OPTIONS = ("batch_tokens", "device", "dtype", "evidence", "labels", "max_tokens", "model", "onnx", "template")
 ONNX = "onnx"  # the folder of its exports, inside the artifact
 
 
@@ -67,6 +68,8 @@ class Tokens:
         onnx: "fp32" or "int8": compute with the ONNX file that `veridical export` wrote; None: with torch.
         evidence: "relevant" or "all" (`models.pairs.PairSettings`); None: as trained.
         max_tokens: The most tokens of a window; None: as trained.
+        template: The prompt template of a plain checkpoint; None: the sources alone.
+        labels: What the two labels of a plain checkpoint stand for, separated by "|"; None: as it says.
         batch_tokens: The most tokens that are run at once, padding included.
         name: Default: "tokens:PATH".
     """
@@ -83,6 +86,8 @@ class Tokens:
         onnx: str | None = None,
         evidence: str | None = None,
         max_tokens: int | None = None,
+        template: str | None = None,
+        labels: str | None = None,
         batch_tokens: int | None = None,
         name: str | None = None,
     ) -> None:
@@ -91,7 +96,8 @@ class Tokens:
         self.device = device
         self.dtype = dtype
         self.onnx = onnx
-        self.changes: dict[str, Any] = {"evidence": evidence, "max_tokens": max_tokens}
+        self.changes: dict[str, Any] = {"evidence": evidence, "max_tokens": max_tokens, "template": template}
+        self.labels = labels
         self.batch_tokens = batch_tokens
         self.name = name or f"tokens:{path}"
 
@@ -113,8 +119,13 @@ class Tokens:
         artifact: Artifact | None = None
         if (self.path / DETECTOR).is_file() or not (self.path / "config.json").is_file():
             artifact, settings, head = load_tokens(self.path)
+            for name, value in (("template", self.changes["template"]), ("labels", self.labels)):
+                if value is not None:
+                    raise InputError(f"{name} of {self.path} is fixed by its training", hint=f"leave out {name}=")
         else:
-            settings, head = load_checkpoint(self.path)
+            if self.changes["template"] is not None:
+                get_template(self.changes["template"])
+            settings, head = load_checkpoint(self.path, labels=self.labels)
         changes = {name: value for name, value in self.changes.items() if value is not None}
         return artifact, replace(settings, pairs=replace(settings.pairs, **changes)), head
 

@@ -1,0 +1,71 @@
+"""Cases compared with their sources: the matrix of probabilities of each, hypotheses by premises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.core.types import Case, Claim, SourceSpan
+from veridical.detectors.claims.claims import nothing_to_check
+from veridical.detectors.entailment.forms import Floats, Form, hypotheses_of, premises_of
+from veridical.detectors.entailment.scorers import PairScorer
+
+__all__ = ["Compared", "Matrix", "compare"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matrix:
+    """What a scorer says of one case (`models.cross_encoder.PairScores`); each has the shape (hypotheses, premises)."""
+
+    entailment: Floats
+    contradiction: Floats | None
+    read: NDArray[np.int64]
+    whole: NDArray[np.bool_]
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which hypotheses have probabilities. *Shape:* (hypotheses,)"""
+        return np.asarray(np.isfinite(self.entailment).all(axis=1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """A case with its hypotheses, premises and matrix; without one `problem` says why."""
+
+    case: Case
+    hypotheses: tuple[Claim, ...] = ()
+    premises: tuple[SourceSpan, ...] = ()
+    matrix: Matrix | None = None
+    problem: str | None = None
+
+
+def compare(scorer: PairScorer, form: Form, cases: Sequence[Case]) -> list[Compared]:
+    """Each case compared, in order; the pairs of all cases go to the scorer in one call."""
+    texts: list[tuple[tuple[Claim, ...], list[SourceSpan]]] = []
+    pairs: list[tuple[str, str]] = []
+    problems = [nothing_to_check(case) for case in cases]
+    for case, problem in zip(cases, problems, strict=True):
+        if problem:
+            texts.append(((), []))
+            continue
+        premises = premises_of(case.sources, form, scorer.most_words)
+        texts.append((hypotheses_of(case.response, form), premises))
+        shown = [premise.span.of(case.source(premise.source_id).text) for premise in premises]
+        pairs += [(text, claim.text) for claim in texts[-1][0] for text in shown]
+    scores = scorer.score(pairs) if pairs else None
+    compared, at = [], 0
+    for case, problem, (hypotheses, found) in zip(cases, problems, texts, strict=True):
+        shape = len(hypotheses), len(found)
+        part = slice(at, at + shape[0] * shape[1])
+        at = part.stop
+        if problem or scores is None:
+            compared.append(Compared(case, problem=problem))
+            continue
+        against = None if scores.contradiction is None else scores.contradiction[part].reshape(shape)
+        read, whole = scores.read[part].reshape(shape), scores.whole[part].reshape(shape)
+        matrix = Matrix(scores.entailment[part].reshape(shape), against, read, whole)
+        compared.append(Compared(case, hypotheses, tuple(found), matrix))
+    return compared
