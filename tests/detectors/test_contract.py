@@ -59,7 +59,7 @@ SPECS: dict[str, list[str]] = {
 }
 ALL = [spec for name in DETECTORS for spec in SPECS.get(name, [name])]
 
-LONG = "The river rose by 3.5 m in May 2021, Dr. Smith said. " * 20_000  # over 1 MB
+LONG = "The river rose by 3.5 m in May 2021, Dr. Smith said. " * 2_000  # over 100 kB: a hundred windows of a tiny model
 CASES = [
     Case("plain", "The cat sat on the mat.", (Source("a", "A cat sat on a mat."),)),
     Case("empty", "", (Source("a", "Something to say."),)),
@@ -124,13 +124,13 @@ def detector(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             folder = tmp_path_factory.getbasetemp() / f"tiny-{architecture}"
             if name in spec:
                 spec = spec.replace(name, str(folder if folder.exists() else tiny(architecture, folder)))
-    if "NLI" in spec:
+    if ":NLI" in spec:
         from veridical.models.testing import tiny
 
         folder = tmp_path_factory.getbasetemp() / "tiny-nli"
         labels = dict(enumerate(["entailment", "neutral", "contradiction"]))
         tiny("bert", folder, head="SequenceClassification", id2label=labels)
-        spec = spec.replace("NLI", str(folder))
+        spec = spec.replace(":NLI", f":{folder}")
     if "SCRIPT" in spec:
         script = tmp_path_factory.getbasetemp() / "script.json"
         script.write_text('{"": "It says so.\\nSupported: Yes"}', encoding="utf-8")
@@ -188,6 +188,14 @@ def test_it_is_a_detector(detector: Detector) -> None:
 
 def test_same_length_and_order(judged: list[Judgement]) -> None:
     assert [j.case_id for j in judged] == [c.id for c in CASES]
+
+
+def test_a_source_of_a_megabyte() -> None:
+    case = Case("1", "The river rose in June.", (Source("a", LONG * 10, must_cover=True),))
+    for name in ("overlap", "overlap:values"):
+        (judgement,) = load_detector(name).judge([case])
+        check_judgement(case, judgement)
+        assert (judgement.hallucination, len(judgement.omissions)) == (pytest.approx(1 / 3), 40_000)
 
 
 def test_nothing_in_nothing_out(detector: Detector) -> None:
