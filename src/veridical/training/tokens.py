@@ -35,7 +35,7 @@ from veridical.training.token_options import TokenTraining
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["CHECKPOINT", "TrainingStopped", "train_tokens"]
+__all__ = ["CHECKPOINT", "TokenTraining", "TrainingStopped", "train_tokens"]
 
 CHECKPOINT = "checkpoint"
 _REPORTED = 50  # steps between two lines of progress
