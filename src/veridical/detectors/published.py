@@ -32,7 +32,8 @@ class Published:
         kind = described_kind(folder)
         if kind is not None:
             raise InputError(f"{folder} is a detector of Veridical's own", hint=f"{kind or 'its kind'}:{folder}")
-        architectures = str(read_config(folder).get("architectures") or "no architecture is named")
+        named = read_config(folder).get("architectures")
+        architectures = ", ".join(map(str, named)) if isinstance(named, list) else "no architecture is named"
         if "ForTokenClassification" in architectures:
             options.setdefault("template", PUBLISHED_TEMPLATE)
             reader = "tokens"
