@@ -13,6 +13,7 @@ import pytest
 
 from tests.processes import LIMIT, python, start_python
 from veridical.checking import check
+from veridical.cli import main
 from veridical.core.serialization import decode
 from veridical.core.types import Outcome
 
@@ -21,19 +22,23 @@ DEMO = Path(__file__).parents[2] / "examples" / "demo.jsonl"
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def texts(tmp_path: Path) -> Path:
     (tmp_path / "good.txt").write_text("The tower is 330 m tall.")
     (tmp_path / "bad.txt").write_text("The tower is purple.")
     (tmp_path / "source.txt").write_text("The tower is 330 m tall and grey.")
     (tmp_path / "points.txt").write_text("It was built by Eiffel.")
+    return tmp_path
 
+
+@pytest.fixture
+def run(texts: Path) -> Run:
     def call(*arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
         return python(
             "-m",
             "veridical",
             *arguments,
             input=stdin,
-            cwd=tmp_path,
+            cwd=texts,
             text=True,
             encoding="utf-8",
             env={**os.environ, "COLUMNS": "100", **environment},
@@ -42,11 +47,10 @@ def run(tmp_path: Path) -> Run:
     return call
 
 
-def one_line(run: subprocess.CompletedProcess[str]) -> str:
-    lines = run.stderr.splitlines()
-    assert len(lines) == 1, run.stderr
-    assert lines[0].startswith("veridical: ")
-    return lines[0]
+def test_bad_input_of_a_process(run: Run) -> None:
+    done = run("check", "none.txt", "source.txt")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == ["veridical: none.txt: no such file (check the path)"]
 
 
 def test_nothing_flagged(run: Run) -> None:
@@ -147,20 +151,26 @@ def test_the_demo_and_its_page(run: Run, tmp_path: Path) -> None:
         (["good.txt", "source.txt", "--html"], "--html"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(run: Run, tmp_path: Path, arguments: list[str], says: str) -> None:
-    (tmp_path / "empty.txt").write_text(" \n")
-    (tmp_path / "binary.txt").write_bytes(bytes(range(256)))
-    (tmp_path / "latin.txt").write_bytes("Grüße".encode("latin-1"))
-    (tmp_path / "huge.txt").write_bytes(b"x" * (1024 * 1024 + 1))
-    (tmp_path / "cases.jsonl").write_text('{"response": "a", "sources": ["a"]}\n{"response\n')
-    (tmp_path / "twice.jsonl").write_text(
-        '{"id": "a", "response": "a", "sources": ["a"]}\n{"id": "a", "response": "b"}\n'
-    )
-    before = {p.name for p in tmp_path.iterdir()}
-    done = run("check", *arguments)
-    assert says in one_line(done)
-    assert done.returncode == 2
-    assert {p.name for p in tmp_path.iterdir()} == before, "nothing half-written is left"
+def test_bad_input_is_one_line_and_exit_code_2(
+    texts: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    says: str,
+) -> None:
+    (texts / "empty.txt").write_text(" \n")
+    (texts / "binary.txt").write_bytes(bytes(range(256)))
+    (texts / "latin.txt").write_bytes("Grüße".encode("latin-1"))
+    (texts / "huge.txt").write_bytes(b"x" * (1024 * 1024 + 1))
+    (texts / "cases.jsonl").write_text('{"response": "a", "sources": ["a"]}\n{"response\n')
+    (texts / "twice.jsonl").write_text('{"id": "a", "response": "a", "sources": ["a"]}\n{"id": "a", "response": "b"}\n')
+    before = {p.name for p in texts.iterdir()}
+    monkeypatch.chdir(texts)
+    assert main(["check", *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("veridical: ")
+    assert says in line
+    assert {p.name for p in texts.iterdir()} == before, "nothing half-written is left"
 
 
 def test_a_page_that_cannot_be_written_leaves_the_old_one(run: Run, tmp_path: Path) -> None:

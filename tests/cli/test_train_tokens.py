@@ -35,10 +35,13 @@ def test_train_export_check(data: str, tmp_path: Path, capsys: pytest.CaptureFix
     response, source = tmp_path / "r.txt", tmp_path / "s.txt"
     response.write_text("Paris closed an old tunnel in 1889.")
     source.write_text("In 1889, Paris opened a new bridge.")
-    for spec in (f"tokens:{out}", f"tokens:{out},onnx=fp32"):
+    scores = []
+    for spec in (f"tokens:{out},dtype=fp32", f"tokens:{out},onnx=fp32"):
         assert main(["check", str(response), str(source), "--detector", spec, "--json"]) in (0, 1)
-        checked = json.loads(capsys.readouterr().out)
-        assert checked["judgements"][0]["verdicts"]
+        (judgement,) = json.loads(capsys.readouterr().out)["judgements"]
+        scores.append([judgement["hallucination"], *(verdict["score"] for verdict in judgement["verdicts"])])
+    assert len(scores[0]) == 1 + 7
+    assert scores[0] == pytest.approx(scores[1], abs=1e-4)
     more = ["train", "tokens", data, "--model", out, "--out", str(tmp_path / "more"), "--epochs", "1", "--hidden", "4"]
     held_out = tmp_path / "held_out.jsonl"
     held_out.write_text("".join(encode(example) + "\n" for example in examples(100)[60:]), "utf-8")

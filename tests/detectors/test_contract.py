@@ -21,8 +21,9 @@ from veridical.detectors import DETECTORS, load_detector
 
 # name -> the specs under which the contract is run; a detector without options needs no entry. MODEL is a tiny language
 # model made for the test; "max_windows" keeps its passes over a source of a megabyte few. SCRIPT is a chat model's
-# replies, FITTED a folder of thresholds for word overlap; FEATURES and READING are classifiers of word features, with
-# sources, and without them on a language model; TOKENS and ONLINE are token classifiers, NLI a sequence classifier.
+# replies, FITTED a folder of thresholds for word overlap, COMBINED an ensemble of it; FEATURES and READING are
+# classifiers of word features, with sources, and without them on a language model; TOKENS and ONLINE are token
+# classifiers, NLI a sequence classifier.
 SPECS: dict[str, list[str]] = {
     "align": ["align:ENCODER,dtype=fp32,idf=yes"],
     "calibrated": ["calibrated:FITTED"],
@@ -39,6 +40,7 @@ SPECS: dict[str, list[str]] = {
     ],
     "majority": ["majority", "majority:hallucinated"],
     "overlap": ["overlap", "overlap:values", "overlap:rouge", "overlap:rouge-plain"],
+    "ensemble": ["ensemble:overlap,length", "ensemble:COMBINED,cascade=yes"],
     "features": ["features:FEATURES", "features:READING,dtype=fp32"],
     "hf": [],  # loads `tokens` or `entailment`; tests/detectors/test_published.py
     "judge": [f"judge:{method},model=scripted:SCRIPT" for method in ("yes_no", "cot", "list")],
@@ -57,7 +59,7 @@ SPECS: dict[str, list[str]] = {
 }
 ALL = [spec for name in DETECTORS for spec in SPECS.get(name, [name])]
 
-LONG = "The river rose by 3.5 m in May 2021, Dr. Smith said. " * 20_000  # over 1 MB
+LONG = "The river rose by 3.5 m in May 2021, Dr. Smith said. " * 2_000  # over 100 kB: a hundred windows of a tiny model
 CASES = [
     Case("plain", "The cat sat on the mat.", (Source("a", "A cat sat on a mat."),)),
     Case("empty", "", (Source("a", "Something to say."),)),
@@ -122,13 +124,13 @@ def detector(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             folder = tmp_path_factory.getbasetemp() / f"tiny-{architecture}"
             if name in spec:
                 spec = spec.replace(name, str(folder if folder.exists() else tiny(architecture, folder)))
-    if "NLI" in spec:
+    if ":NLI" in spec:
         from veridical.models.testing import tiny
 
         folder = tmp_path_factory.getbasetemp() / "tiny-nli"
         labels = dict(enumerate(["entailment", "neutral", "contradiction"]))
         tiny("bert", folder, head="SequenceClassification", id2label=labels)
-        spec = spec.replace("NLI", str(folder))
+        spec = spec.replace(":NLI", f":{folder}")
     if "SCRIPT" in spec:
         script = tmp_path_factory.getbasetemp() / "script.json"
         script.write_text('{"": "It says so.\\nSupported: Yes"}', encoding="utf-8")
@@ -141,6 +143,15 @@ def detector(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         scales = {name: Scale(0.5, Platt(2.0, -1.0)) for name in Level}
         save_calibration(FittedCalibration("overlap", fingerprint_of(load_detector("overlap")), scales), folder)
         spec = spec.replace("FITTED", str(folder))
+    if "COMBINED" in spec:
+        from tests.detectors.ensemble_members import TWO
+        from veridical.detectors.ensemble.artifact import FittedEnsemble, Member, Stage, save_ensemble
+
+        members = tuple(Member(s, fingerprint_of(load_detector(s))) for s in ("overlap", "overlap:values"))
+        stages = (Stage(0.2, 0.8),)
+        folder = tmp_path_factory.getbasetemp() / "combined"
+        save_ensemble(FittedEnsemble(members, dict.fromkeys(Level, TWO), stages), folder)
+        spec = spec.replace("COMBINED", str(folder))
     for name, options in (("FEATURES", {}), ("READING", {"sources": False, "context": "left"})):
         if name in spec:
             from tests.detectors.feature_examples import trained
@@ -177,6 +188,14 @@ def test_it_is_a_detector(detector: Detector) -> None:
 
 def test_same_length_and_order(judged: list[Judgement]) -> None:
     assert [j.case_id for j in judged] == [c.id for c in CASES]
+
+
+def test_a_source_of_a_megabyte() -> None:
+    case = Case("1", "The river rose in June.", (Source("a", LONG * 10, must_cover=True),))
+    for name in ("overlap", "overlap:values"):
+        (judgement,) = load_detector(name).judge([case])
+        check_judgement(case, judgement)
+        assert (judgement.hallucination, len(judgement.omissions)) == (pytest.approx(1 / 3), 40_000)
 
 
 def test_nothing_in_nothing_out(detector: Detector) -> None:

@@ -231,30 +231,30 @@ def test_by_sentence_each_sentence_is_judged_apart(tmp_path: Path) -> None:
     np.testing.assert_allclose(both.logits[3:], second.logits, atol=1e-4)
 
 
-def test_onnx_files_compute_the_same(folder: Path, tmp_path: Path) -> None:
+def test_an_onnx_file_in_int8_is_of_its_weights(folder: Path, tmp_path: Path) -> None:
+    """In fp32: `tests/cli/test_train_tokens.py`."""
     import shutil
 
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     original = Tokens(copy, dtype="fp32")
     cases = [example.case for example in examples(12)]
-    expected = original.score_units(cases)
-    exported = original.export("fp32")
-    assert exported.difference < 1e-4
-    for a, b in zip(expected, load_detector(f"tokens:{copy},onnx=fp32").score_units(cases), strict=True):  # type: ignore[attr-defined]
-        np.testing.assert_allclose(a.logits, b.logits, atol=1e-4)
-    small = original.export("int8")
-    assert small.bytes < exported.bytes
-    assert load_detector(f"tokens:{copy},onnx=int8").judge(cases)[0].verdicts
+    exported = original.export("int8")
+    assert exported.cosine > 0.8
+    quantised = load_detector(f"tokens:{copy},onnx=int8").score_units(cases)  # type: ignore[attr-defined]
+    for a, b in zip(original.score_units(cases), quantised, strict=True):
+        np.testing.assert_allclose(a.logits, b.logits, atol=0.5)
+    about = copy / "onnx" / "model.int8.onnx.json"
+    described = about.read_text()
+    about.write_text(json.dumps(json.loads(described) | {"weights": "other"}))
+    with pytest.raises(DataError, match="another model"):
+        load_detector(f"tokens:{copy},onnx=int8").judge(cases)
+    about.write_text(described)
     (copy / "onnx" / "model.int8.onnx").write_bytes(b"x")
     with pytest.raises(DataError, match="damaged"):
         load_detector(f"tokens:{copy},onnx=int8").judge(cases)
     with pytest.raises(DataError, match="veridical export"):
         load_detector(f"tokens:{folder},onnx=fp32").judge(cases)
-    about = copy / "onnx" / "model.onnx.json"
-    about.write_text(json.dumps(json.loads(about.read_text()) | {"weights": "other"}))
-    with pytest.raises(DataError, match="another model"):
-        load_detector(f"tokens:{copy},onnx=fp32").judge(cases)
 
 
 @pytest.mark.parametrize(("architecture", "mode"), [("llama", "online"), ("bert", "online"), ("bert", "offline")])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from veridical.bench.journal import Journal
@@ -12,11 +12,11 @@ from veridical.calibration.thresholding import fit_metric_thresholds
 from veridical.core.detector import Detector, Fittable, digest_of, fingerprint_of, info_of, thresholds_of
 from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.judging import judge, thresholds_in_force
-from veridical.core.types import Judgement, Level
+from veridical.core.types import Case, Judgement, Level
 from veridical.detectors import load_detector
 from veridical.metrics.measure import Metric
 
-__all__ = ["Evaluation", "evaluate", "identity", "load_all"]
+__all__ = ["Evaluation", "evaluate", "identity", "judge_all", "load_all"]
 
 BATCH = 64
 
@@ -94,18 +94,39 @@ def evaluate(detector: Detector, data: Loaded, settings: Settings) -> Evaluation
 
 def _judge(detector: Detector, data: Loaded, settings: Settings) -> tuple[list[Judgement], float]:
     """All judgements, of the fitting part first, and the seconds they took, an earlier run's seconds included."""
-    label = f"{detector.name} on {data.name}"
     folder = settings.journal
     journal = Journal.open(folder, identity(detector), data.name, data.hash, data.split) if folder else None
+    cases = [example.case for example in (*data.fitting, *data.examples)]
+    return judge_all(detector, cases, f"{detector.name} on {data.name}", settings, journal=journal)
+
+
+def judge_all(
+    detector: Detector,
+    cases: Sequence[Case],
+    label: str,
+    settings: Settings,
+    *,
+    journal: Journal | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[list[Judgement], float]:
+    """The judgements of all cases, batch by batch, and the seconds that they took.
+
+    Args:
+        detector: The detector.
+        cases: What to judge.
+        label: What the progress is called.
+        settings: The progress, and the connection whose budget stops the run (`CannotJudgeError`).
+        journal: What an earlier run judged, which is not judged again but whose seconds count; what is new is added.
+        clock: Which seconds.
+    """
     judgements = list(journal.judgements) if journal else []
     seconds = journal.seconds if journal else 0.0
-    cases = [example.case for example in (*data.fitting, *data.examples)]
     for at in range(len(judgements), len(cases), BATCH):
         settings.progress(label, at, len(cases))
         batch = cases[at : at + BATCH]
-        started = time.perf_counter()
+        started = clock()
         judged = judge(detector, batch)
-        elapsed = time.perf_counter() - started
+        elapsed = clock() - started
         if settings.connection is not None and settings.connection.refused_requests:
             # the batch in which the budget ran out is not kept; the replies in a cache are
             raise CannotJudgeError(

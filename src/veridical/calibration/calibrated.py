@@ -34,7 +34,7 @@ from veridical.models.artifact import DETECTOR, description
 if TYPE_CHECKING:
     from veridical.core.salience_map import SalienceMap
 
-__all__ = ["KIND", "Calibrated", "FittedCalibration", "Scale", "load_calibration", "save_calibration"]
+__all__ = ["KIND", "Calibrated", "FittedCalibration", "Scale", "difference", "load_calibration", "save_calibration"]
 
 KIND = "calibrated"
 Scored = TypeVar("Scored", Verdict, Omission)
@@ -144,16 +144,14 @@ class Calibrated:
     def judge_with_maps(self, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
         """The same, each with the salience map that it was made from (None where the detector makes none)."""
         if cases and not self._compared:  # not before there is something to judge: a fingerprint may load a model
-            fitted, current = _facts(self.fitted.fingerprint), _facts(fingerprint_of(self.detector))
-            for name in {**fitted, **current}:
-                left, right = fitted.get(name), current.get(name)
-                if left != right and not (name == "weights" and None in (left, right)):
-                    raise InputError(
-                        f"what is in {self.path} was fitted for {self.fitted.detector!r} and does not fit "
-                        f"{self.detector.name!r}: the {_TITLES.get(name, name)} differs ({left}, here {right})",
-                        hint="give the detector that it was fitted for (,detector=SPEC), or fit again: "
-                        "veridical train threshold",
-                    )
+            differs = difference(self.fitted.fingerprint, fingerprint_of(self.detector))
+            if differs is not None:
+                raise InputError(
+                    f"what is in {self.path} was fitted for {self.fitted.detector!r} and does not fit "
+                    f"{self.detector.name!r}: {differs}",
+                    hint="give the detector that it was fitted for (,detector=SPEC), or fit again: "
+                    "veridical train threshold",
+                )
             self._compared = True
         pairs = judge_with_maps(self.detector, cases)
         return [
@@ -194,6 +192,20 @@ class Calibrated:
 
 
 _TITLES = {"layers": "number of layers", "config": "configuration", "name": "detector"}
+
+
+def difference(fitted: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:
+    """What differs between the fingerprints of two detectors, in words; None where their scores mean the same.
+
+    >>> difference({"weights": "abc", "layers": 2}, {"weights": None, "layers": 6})
+    'the number of layers differs (2, here 6)'
+    """
+    left, right = _facts(fitted), _facts(current)
+    for name in {**left, **right}:
+        one, two = left.get(name), right.get(name)
+        if one != two and not (name == "weights" and None in (one, two)):
+            return f"the {_TITLES.get(name, name)} differs ({one}, here {two})"
+    return None
 
 
 def _facts(fingerprint: Mapping[str, Any]) -> dict[str, Any]:

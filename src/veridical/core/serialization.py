@@ -66,6 +66,7 @@ KINDS: dict[str, Kind] = {
     "comparison": Kind("veridical.bench.compare:Comparison"),
     "statistics": Kind("veridical.datasets.stats:DataStatistics"),
     "calibrated": Kind("veridical.calibration.calibrated:FittedCalibration"),
+    "ensemble": Kind("veridical.detectors.ensemble.artifact:FittedEnsemble"),
     "finding": Kind("veridical.probes.analysis.results:Finding"),
     "peak": Kind("veridical.probes.analysis.results:Peak"),
     "features": Kind("veridical.training.feature_analysis:FeatureAnalysis"),

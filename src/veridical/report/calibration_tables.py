@@ -9,10 +9,10 @@ from veridical.metrics.measure import Measured
 from veridical.report.result_tables import cell
 from veridical.report.tables import Table
 
-__all__ = ["calibration_notes", "calibration_tables"]
+__all__ = ["NEARLY_ALL", "calibration_notes", "calibration_tables"]
 
 _METRICS = ("roc_auc", "ece", "brier", "f1", "precision", "recall")
-_NEARLY_ALL = 0.9
+NEARLY_ALL = 0.9
 
 
 def calibration_tables(fitted: FittedCalibration) -> list[Table]:
@@ -38,5 +38,5 @@ def calibration_notes(fitted: FittedCalibration) -> list[str]:
     return [
         f"{level}: the threshold flags {fit['share_flagged']:.0%} of all; --criterion balanced_accuracy flags fewer"
         for level, fit in fitted.validation.items()
-        if fit["share_flagged"] > _NEARLY_ALL
+        if fit["share_flagged"] > NEARLY_ALL
     ]

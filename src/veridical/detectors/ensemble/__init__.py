@@ -1,0 +1,1 @@
+"""Several detectors as one: their scores combined by fitted weights, or the cheap ones asked first."""
