@@ -36,7 +36,7 @@ class Scripted:
 
     def __init__(self, table: dict[tuple[str, str], tuple[float, float]] | None = None, three: bool = True) -> None:
         self.table = table or {}
-        self.three = three
+        self.three = self.has_contradiction = three
         self.asked: list[tuple[str, str]] = []
 
     def of(self, premise: str, hypothesis: str) -> tuple[float, float]:
@@ -264,6 +264,8 @@ def test_a_classifier_of_our_own_is_a_scorer_and_a_claim_checker(tmp_path: Path)
     (checked,) = verify.judge([case])
     assert checked.verdicts
     assert checked.hallucination is not None
+    with pytest.raises(InputError, match="no class for contradiction"):
+        load_detector(f"entailment:{folder},form=summac")
     with pytest.raises(InputError, match="leave out labels="):
         load_detector(f"entailment:{folder},labels=entailment|neutral")
 

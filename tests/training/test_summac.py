@@ -34,7 +34,9 @@ def test_a_layer_is_trained_and_used(tmp_path: Path, capsys: pytest.CaptureFixtu
     command = ["train", "summac", f"jsonl:{data}", "--model", str(nli), "--out", str(out), "--dtype", "fp32"]
     assert main([*command, "--bins", "10"]) == 0
     assert f"use it as entailment:{out}" in capsys.readouterr().err
-    _, form, layer = load_layer(out)
+    trained = load_layer(out)
+    form, layer = trained.form, trained.layer
+    assert trained.labels == "entailment|neutral|contradiction"
     assert (form.bins, form.premise, len(layer.weight)) == (10, "sentence", 10)
     detector = load_detector(f"entailment:{out},dtype=fp32")
     assert isinstance(detector, Entailment)
@@ -51,6 +53,10 @@ def test_a_layer_is_trained_and_used(tmp_path: Path, capsys: pytest.CaptureFixtu
         load_detector(f"entailment:{out},dtype=fp32,model={other}").judge(cases)
     with pytest.raises(InputError, match="nothing can be learned"):
         train_summac(scorer, [example for example in labelled if example.gold.hallucination == 0.0])
+    nli.rename(tmp_path / "moved")
+    with pytest.raises(InputError, match="say where it is: entailment:"):
+        load_detector(f"entailment:{out}")
+    assert load_detector(f"entailment:{out},model={tmp_path / 'moved'}")
     description = (out / "detector.json").read_text("utf-8")
     (out / "detector.json").write_text(description.replace('"bins": 10', '"bins": 9'), "utf-8")
     with pytest.raises(DataError, match="no layer for 9 bins"):

@@ -24,15 +24,16 @@ class Published:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Detector:
-        """The detector for `hf:FOLDER` or `hf:OWNER/NAME`, with the options of the detector that reads it."""
+        """The detector for `hf:FOLDER` or `hf:OWNER/NAME[,revision=COMMIT]`, with the options of what reads it."""
         if spec.value is None:
             raise InputError("hf needs a checkpoint", hint="hf:FOLDER or hf:OWNER/NAME")
-        folder = checkpoint_folder(spec.value)
+        options = dict(spec.options)
+        folder = checkpoint_folder(spec.value, revision=options.pop("revision", None))
         kind = described_kind(folder)
         if kind is not None:
             raise InputError(f"{folder} is a detector of Veridical's own", hint=f"{kind or 'its kind'}:{folder}")
-        architectures = str(read_config(folder).get("architectures") or "no architecture is named")
-        options = dict(spec.options)
+        named = read_config(folder).get("architectures")
+        architectures = ", ".join(map(str, named)) if isinstance(named, list) else "no architecture is named"
         if "ForTokenClassification" in architectures:
             options.setdefault("template", PUBLISHED_TEMPLATE)
             reader = "tokens"

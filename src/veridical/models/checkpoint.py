@@ -5,18 +5,16 @@ No weights are loaded here, and no code of a checkpoint ever runs: one that need
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 from veridical.core.errors import DataError, InputError, WireError
 from veridical.core.files import read_text
 from veridical.core.serialization import parse
-from veridical.models.load import require_models
+from veridical.models.load import HUB_NAME, require_models
 
 __all__ = ["checkpoint_folder", "read_config"]
 
-_HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 _FILES = ("*.json", "*.safetensors", "*.txt", "*.model")  # neither pickles nor code
 _TOKENIZERS = ("tokenizer.json", "vocab.*", "*.model", "merges.txt")
 
@@ -30,7 +28,7 @@ def checkpoint_folder(name: str | Path, *, revision: str | None = None) -> Path:
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder
-    if not _HUB_NAME.fullmatch(str(name)):
+    if not HUB_NAME.fullmatch(str(name)):
         raise InputError(
             f"there is no checkpoint folder {str(name)!r}", hint="name a folder, or a hub model as owner/name"
         )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DTYPES",
     "FORCED",
+    "HUB_NAME",
     "OFFSET_POSITIONS",
     "READERS",
     "Kind",
@@ -48,7 +49,7 @@ READERS: tuple[Kind, ...] = ("causal", "encoder")  # those that have a state for
 FORCED: tuple[Kind, ...] = ("causal", "seq2seq")  # those that say how likely a given response is
 DTYPES = ("auto", "fp32", "bf16", "fp16")
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
-_HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 _UNBOUNDED = 1 << 30  # tokenizers write a huge number where there is no limit
 _DEFAULT_POSITIONS = 2048
 
@@ -147,7 +148,7 @@ def load(
                     "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)",
                 )
             raise InputError(f"{folder} has no weights", hint="a model.safetensors is needed beside config.json")
-    elif not _HUB_NAME.fullmatch(place):
+    elif not HUB_NAME.fullmatch(place):
         raise InputError(
             f"there is no model folder {place!r}",
             hint="name a folder with config.json and model.safetensors, or a hub model as owner/name",

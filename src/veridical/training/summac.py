@@ -7,7 +7,7 @@ response; on the histogram of one sentence it gives that sentence's score.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from veridical.calibration.thresholding import pairs
 from veridical.core.errors import InputError
 from veridical.core.types import Example, Judgement, Level
 from veridical.datasets.split import FRACTIONS, content_hash, split_by_document
-from veridical.detectors.entailment.artifact import layer_artifact
+from veridical.detectors.entailment.artifact import TrainedLayer, layer_artifact
 from veridical.detectors.entailment.comparison import compare
 from veridical.detectors.entailment.forms import FORMS, Form, histograms
 from veridical.detectors.entailment.scorers import ClassifierScorer
@@ -66,12 +66,11 @@ def train_summac(
         "examples": {name: len(table.label) for name, table in tables.items()},
         "fractions": dict(FRACTIONS) if validation is None else None,
         "seed": seed,
-        "scorer": asdict(scorer.options),
         "date": datetime.now(UTC).date().isoformat(),
         "versions": versions(),
     }
     figures = {"roc_auc": auc, "responses": len(tables["valid"].label)}
-    artifact = layer_artifact(base, form, layer, training, figures)
+    artifact = layer_artifact(TrainedLayer(base, form, "|".join(scorer.roles), layer), training, figures)
     if out is not None:
         save_artifact(artifact, out)
     return artifact

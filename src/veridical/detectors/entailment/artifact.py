@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +15,38 @@ from veridical.detectors.align.scoring import Head
 from veridical.detectors.entailment.forms import Form
 from veridical.models.artifact import DETECTOR, Artifact, Base, load_artifact
 
-__all__ = ["KIND", "layer_artifact", "load_layer"]
+__all__ = ["KIND", "TrainedLayer", "layer_artifact", "load_layer"]
 
 KIND = "summac"
 
 
-def layer_artifact(
-    base: Base, form: Form, layer: Head, training: Mapping[str, Any], validation: Mapping[str, Any]
-) -> Artifact:
-    """The artifact of a layer trained on the probabilities of `base`."""
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainedLayer:
+    """A layer with what it was trained on: a model, what its classes stand for (separated by "|"), and the form."""
+
+    base: Base
+    form: Form
+    labels: str
+    layer: Head
+
+
+def layer_artifact(trained: TrainedLayer, training: Mapping[str, Any], validation: Mapping[str, Any]) -> Artifact:
+    """The artifact of a layer, with what is known of its making and its figures on validation data."""
+    layer = trained.layer
+    settings = {"form": asdict(trained.form), "labels": trained.labels}
     tensors = {"weight": layer.weight, "bias": np.array([layer.bias])}
-    return Artifact(KIND, base, asdict(form), tensors, dict(training), dict(validation))
+    return Artifact(KIND, trained.base, settings, tensors, dict(training), dict(validation))
 
 
-def load_layer(folder: Path) -> tuple[Base, Form, Head]:
-    """The model, form and layer in `folder`; `DataError` if it holds none, or is damaged."""
+def load_layer(folder: Path) -> TrainedLayer:
+    """The layer in `folder`; `DataError` if it holds none, or is damaged."""
     from pydantic import TypeAdapter, ValidationError
 
     artifact = load_artifact(folder, KIND)
     path = folder / DETECTOR
     try:
-        form: Form = TypeAdapter(Form).validate_json(json.dumps(artifact.settings), strict=True)
+        form: Form = TypeAdapter(Form).validate_json(json.dumps(artifact.settings.get("form")), strict=True)
+        labels = TypeAdapter(str).validate_python(artifact.settings.get("labels"), strict=True)
     except (ValidationError, InputError) as error:
         problem = error.errors(include_url=False)[0]["msg"] if isinstance(error, ValidationError) else error.message
         raise DataError(f"settings: {problem}", path=path, hint="copy or train it again") from None
@@ -44,4 +55,4 @@ def load_layer(folder: Path) -> tuple[Base, Form, Head]:
         raise DataError(f"no layer for {form.bins} bins", path=path, hint="copy or train it again")
     if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
         raise DataError("the layer holds numbers that are not finite", path=path)
-    return artifact.base, form, Head(weight, float(bias[0]))
+    return TrainedLayer(artifact.base, form, labels, Head(weight, float(bias[0])))

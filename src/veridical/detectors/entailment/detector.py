@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from veridical.core.detector import DetectorContext, DetectorInfo, digest_of
@@ -65,12 +66,10 @@ class Entailment:
         self.form = form
         self.layer = layer
         self.name = name
+        if form.contradiction and not scorer.has_contradiction:
+            raise InputError(f"{name} has no class for contradiction", hint="contradiction=no, or another checkpoint")
         if isinstance(scorer, ClassifierScorer):
             scorer.joined = form.joined
-            if form.contradiction and "contradiction" not in scorer.roles:
-                raise InputError(
-                    f"{scorer.folder} has no class for contradiction", hint="contradiction=no, or another checkpoint"
-                )
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Entailment:
@@ -86,19 +85,21 @@ class Entailment:
         named = {name: spec.options[name] for name in ("labels", "device", "dtype", "onnx") if name in spec.options}
         options = ScorerOptions(**named, **whole)  # type: ignore[arg-type]
         model = spec.options.get("model")
-        layer = None
-        if described_kind(place) == KIND:
-            given = [name for name in _FORM_OPTIONS if name in spec.options]
-            if given:
-                raise InputError(f"{given[0]} is fixed by the training in {place}", hint=f"leave out {given[0]}=")
-            base, form, layer = load_layer(place)
-            scorer = open_scorer(model or base.name, options)
-            if isinstance(scorer, ClassifierScorer):
-                scorer.expected = base
-        else:
+        if described_kind(place) != KIND:
             scorer = open_scorer(place, options, model=model)
-            form = _form(spec, scorer)
-        return cls(scorer, form, layer=layer, name=str(spec))
+            return cls(scorer, _form(spec, scorer), name=str(spec))
+        for name in (*_FORM_OPTIONS, "labels"):
+            if name in spec.options:
+                raise InputError(f"{name} is fixed by the training in {place}", hint=f"leave out {name}=")
+        trained = load_layer(place)
+        if model is None and not Path(trained.base.name).is_dir():
+            raise InputError(
+                f"the model of {place} is not in {trained.base.name!r} any more",
+                hint=f"say where it is: {spec.name}:{place},model=FOLDER",
+            )
+        found = ClassifierScorer(Path(model or trained.base.name), replace(options, labels=trained.labels))
+        found.expected = trained.base
+        return cls(found, trained.form, layer=trained.layer, name=str(spec))
 
     def fingerprint(self) -> dict[str, Any]:
         """On what its scores depend: the form, the model, and the layer."""

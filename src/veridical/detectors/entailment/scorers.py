@@ -42,6 +42,11 @@ class PairScorer(Protocol):
         """About how many words of a premise it reads at once beside a hypothesis."""
         ...
 
+    @property
+    def has_contradiction(self) -> bool:
+        """Whether it distinguishes contradiction from mere absence."""
+        ...
+
     def fingerprint(self) -> dict[str, Any]:
         """On what its scores depend, as JSON."""
         ...
@@ -132,6 +137,11 @@ class ClassifierScorer:
         """As `PairScorer.most_words`: 0.7 words per token that there is room for."""
         return max(1, int(0.7 * self.encoder.room))
 
+    @property
+    def has_contradiction(self) -> bool:
+        """Whether one of its classes is contradiction."""
+        return "contradiction" in self.roles
+
     def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
         """The probabilities for (premise, hypothesis) pairs."""
         return self.encoder.score(pairs)
@@ -154,6 +164,8 @@ class ClassifierScorer:
 
 class TokensScorer:
     """A classifier of `veridical train tokens` as a scorer of pairs: 1 - P(the hypothesis is hallucinated)."""
+
+    has_contradiction = False
 
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
