@@ -506,17 +506,18 @@ def test_tables_and_pictures(model: LocalModel, tmp_path: Path, monkeypatch: pyt
         analyse_model_size([model, load(tiny("gpt2", tmp_path / "gpt2"), dtype="fp32")], spec, config),
         analyse_context_length(model, spec, config, [0, None]),
     ]
+    plots = {found.name: analysis_plots(found) for found in made}
     for found in made:
         tables = analysis_tables(found)
         assert tables[0].title.startswith(found.name)
         assert all(len(line) == len(table.head) for table in tables for line in table.lines)
         assert len(tables[0].lines) == len({line[0] for line in tables[0].lines})
-        drawn = {plot.name: (plot.svg, plot.png) for plot in analysis_plots(found)}
+        drawn = {plot.name: (plot.svg, plot.png) for plot in plots[found.name]}
         assert set(drawn) == {f"{found.name}-{m}" for m in ("f1", "recall", "roc_auc")}
         for svg, png in drawn.values():
             ElementTree.fromstring(svg)
             assert png.startswith(b"\x89PNG")
-    text = {found.name: analysis_plots(found)[0].svg for found in made}
+    text = {name: drawn[0].svg for name, drawn in plots.items()}
     assert "feed-forward" in text["layers"]
     assert "Intrinsic lake" in text["labels"]
     assert "organic" in text["transfer"]
