@@ -168,9 +168,9 @@ def test_too_few_documents_and_wrong_names_are_refused() -> None:
 
 def test_cross_fitted_figures_come_from_other_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    real = threshold._fit_on
+    real = threshold.fit_scale
     monkeypatch.setattr(
-        threshold, "_fit_on", lambda labels, *a, **k: (sizes.append(len(labels)), real(labels, *a, **k))[1]
+        threshold, "fit_scale", lambda labels, *a, **k: (sizes.append(len(labels)), real(labels, *a, **k))[1]
     )
     fit_thresholds(OVERLAP, EXAMPLES, Options(all_data=True, levels=("response",)))
     assert sizes[0] == 600
