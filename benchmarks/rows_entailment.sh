@@ -37,3 +37,17 @@ for one in begin conv_fever wice bump; do
   measure "$one:$data/$one"
 done
 measure "summedits:$data/summedits" --sample 100
+"$veridical" bench "entailment:$model" overlap --data "summedits:$data/summedits" --sample 100 --group-by domain --metrics roc_auc --fit none \
+  --out "$rows" >/dev/null
+for one in begin conv_fever wice bump summedits; do
+  sample=()
+  [ "$one" != summedits ] || sample=(--sample 100)
+  "$veridical" bench compare overlap "entailment:$model" --data "$one:$data/$one" "${sample[@]}" --fit balanced_accuracy --metrics roc_auc \
+    --out "benchmarks/rows/entailment-compare-$one.jsonl" >/dev/null
+  case $one in
+    begin | wice | summedits) # as FactCC reads: whole documents, one sentence after the other, by what was trained on rules and pairs
+      "$veridical" bench "entailment:$classifier,form=factcc" --data "$one:$data/$one" "${sample[@]}" --fit balanced_accuracy \
+        --metrics roc_auc,balanced_accuracy,f1 --out "$rows" >/dev/null
+      ;;
+  esac
+done

@@ -41,6 +41,13 @@ metrics=roc_auc,token_f1,token_balanced_accuracy,token_mcc,word_roc_auc
 "$veridical" bench "tokens:$out/minilm" "tokens:$out/minilm-pretrained" "tokens:$out/mpnet" overlap coin \
   --data "xsum_token:$data/xsum_token" --fit f1 \
   --metrics "$metrics,f1_sp" --out "$rows" >/dev/null
+for mode in offline online; do # reference-free: the sources are hidden
+  [ -e "$out/minilm-alone-$mode/detector.json" ] ||
+    "$veridical" train tokens "xsum_token:$data/xsum_token" --model "$minilm" --no-sources --mode "$mode" --hidden 0 --epochs 5 \
+      --learning-rate 5e-5 --batch-tokens 2048 --bf16 --out "$out/minilm-alone-$mode"
+done
+"$veridical" bench "tokens:$out/minilm-alone-offline" "tokens:$out/minilm-alone-online" --data "xsum_token:$data/xsum_token" --fit f1 \
+  --metrics "$metrics" --out "$rows" >/dev/null
 for set in "${sets[@]}" "rotowire_errors:$pairs/rotowire_errors"; do
   "$veridical" bench overlap "tokens:$out/minilm-sets" --data "$set" --fit f1 --metrics "$metrics" --out "$rows" >/dev/null
 done
