@@ -124,7 +124,7 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(tmp_path: Path) -> 
 def test_training_goes_on_from_an_earlier_classifier(folder: Path, tmp_path: Path) -> None:
     before = Tokens(folder, dtype="fp32")
     model = before.backbone()
-    head = before._scorer[2]
+    head = before.scorer[2]
     options = TokenTraining(epochs=1, hidden=8, learning_rate=1e-9, head_learning_rate=1e-9)
     train_tokens(model, {"set": examples(60)}, options, out=tmp_path / "more", start_from=head)
     cases = [example.case for example in examples(4)]

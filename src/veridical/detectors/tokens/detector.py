@@ -162,7 +162,8 @@ class Tokens:
         return model
 
     @cached_property
-    def _scorer(self) -> tuple[PairRunner, PairEncoder, PairHead]:
+    def scorer(self) -> tuple[PairRunner, PairEncoder, PairHead]:
+        """What `score_cases` scores with; `DataError` or `InputError` where it cannot be loaded."""
         artifact, settings, head = self._loaded
         if self.onnx is not None:
             place: str | Path = self.path
@@ -193,7 +194,7 @@ class Tokens:
         Raises whatever `models.onnx.export_onnx` raises.
         """
         original = Tokens(self.path, model=self.model, device="cpu", dtype="fp32")
-        runner, encoder, _ = original._scorer
+        runner, encoder, _ = original.scorer
         encodings = encoder.encode(_SAMPLES)
         windows = [window for each in encodings if isinstance(each, PairEncoding) for window in each.windows]
         return export_onnx(runner, windows, self.path / ONNX, precision)
@@ -203,7 +204,7 @@ class Tokens:
 
         This is how a marked phrase is judged as a whole (Liu et al. 2022, §3.1).
         """
-        return score_cases(*self._scorer, cases, units)
+        return score_cases(*self.scorer, cases, units)
 
     def judge_spans(self, cases: Sequence[Case], spans: Sequence[Sequence[Span]]) -> list[Judgement]:
         """One judgement per case, with a verdict on each of `spans`, whose states are pooled together."""
@@ -213,7 +214,7 @@ class Tokens:
 
     def stream(self, case: Case) -> TokenSession:
         """Return a session that judges a response to `case` while it is written; `case.response` is ignored."""
-        return TokenSession(*self._scorer, lambda part, scored: self.judgement(part, scored).verdicts, case)
+        return TokenSession(*self.scorer, lambda part, scored: self.judgement(part, scored).verdicts, case)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement per case; windows of all cases are batched together by length."""
