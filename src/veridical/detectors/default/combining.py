@@ -152,10 +152,10 @@ def level_models(document: Mapping[str, Any], path: Path) -> dict[Level, LevelMo
     models = {}
     for level, columns in COLUMNS.items():
         try:
-            about = document[level.value]
-            arrays = {name: np.array(about[name], dtype=np.float64) for name in about if name != "threshold"}
-            classifier = LinearClassifier.from_arrays(arrays, len(columns), path)
-            models[level] = LevelModel(classifier, check_threshold(float(about["threshold"])))
+            about = dict(document[level.value])
+            threshold = check_threshold(float(about.pop("threshold")))
+            arrays = {name: np.array(about[name], dtype=np.float64) for name in about}
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"the level {level.value!r} is missing or damaged", path=path) from error
+        models[level] = LevelModel(LinearClassifier.from_arrays(arrays, len(columns), path), threshold)
     return models
