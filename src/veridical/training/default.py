@@ -35,11 +35,21 @@ from veridical.metrics.tokens import unit_labels
 from veridical.models.artifact import DETECTOR, FORMAT, versions
 from veridical.models.load import READERS, load
 from veridical.models.pairs import PairSettings
-from veridical.training.default_data import Examples, general_part, labelled_part
+from veridical.training.default_data import Examples, general_part, labelled_part, some_of_each
 from veridical.training.token_evaluation import response_target
 from veridical.training.tokens import TokenTraining, train_tokens
 
-__all__ = ["DefaultTraining", "LevelRows", "assemble", "fit_level", "fit_levels", "level_rows", "train_default"]
+__all__ = [
+    "SWAPPED",
+    "DefaultTraining",
+    "LevelRows",
+    "assemble",
+    "fit_level",
+    "fit_levels",
+    "level_rows",
+    "train_default",
+    "validation_part",
+]
 
 Floats = NDArray[np.float64]
 SWAPPED = "_swapped"
@@ -58,6 +68,7 @@ class DefaultTraining:
         replay: The most examples of each set of the first part that the second one repeats.
         label_smoothing: As in `TokenTraining`.
         response_weight: As in `TokenTraining`.
+        validation: The most validation examples of each set that the regressions are fitted on.
         strength: The regressions' regularisation, scikit-learn's C.
         bf16: Whether matrix products are computed in bf16 in training.
         seed: Of everything that is random.
@@ -70,6 +81,7 @@ class DefaultTraining:
     replay: int = 120
     label_smoothing: float = 0.05
     response_weight: float = 0.6
+    validation: int = 200
     strength: float = 0.1
     bf16: bool = True
     seed: int = 0
@@ -117,15 +129,10 @@ def train_default(
     data, out = Path(data), Path(out)
     general = general_part(data, seed=options.seed, progress=progress)
     labelled = labelled_part(data, without=options.without, seed=options.seed)
-    general_valid = general_part(data, seed=options.seed, part="valid")
     labelled_valid = labelled_part(data, without=options.without, seed=options.seed, part="valid")
     chosen_by = {name: found for name, found in labelled_valid.items() if not name.endswith(SWAPPED)}
     stages = out / _STAGES
-    rng = np.random.default_rng(options.seed)
-    replayed = {
-        name: [found[i] for i in np.sort(rng.permutation(len(found))[: options.replay]).tolist()]
-        for name, found in general.items()
-    }
+    replayed = some_of_each(general, options.replay, options.seed)
     previous: Path | str = model
     for name, examples, rate in (
         ("general", general, options.rates[0]),
@@ -150,7 +157,14 @@ def train_default(
                 progress=progress,
             )
         previous = folder
-    return assemble(Path(previous), {**general_valid, **labelled_valid}, out, options, progress=progress)
+    return assemble(Path(previous), validation_part(data, options), out, options, progress=progress)
+
+
+def validation_part(data: Path, options: DefaultTraining) -> Examples:
+    """What the regressions are fitted on: validation documents of all sets."""
+    general = general_part(data, seed=options.seed, part="valid")
+    labelled = labelled_part(data, without=options.without, seed=options.seed, part="valid")
+    return some_of_each({**general, **labelled}, options.validation, options.seed)
 
 
 def assemble(

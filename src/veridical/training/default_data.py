@@ -25,7 +25,16 @@ from veridical.datasets.plain import read_texts
 from veridical.datasets.reading import jsonl_rows
 from veridical.datasets.split import split_by_document
 
-__all__ = ["MEASURED", "RESEARCH_TEXT", "general_part", "labelled_part", "slot_errors", "swapped", "training_documents"]
+__all__ = [
+    "MEASURED",
+    "RESEARCH_TEXT",
+    "general_part",
+    "labelled_part",
+    "slot_errors",
+    "some_of_each",
+    "swapped",
+    "training_documents",
+]
 
 Examples = dict[str, list[Example]]
 
@@ -58,6 +67,11 @@ def _some(examples: Iterable[Example], most: int | None, seed: int) -> list[Exam
     found = list(examples)
     chosen = random.Random(f"{seed}\0default").sample(range(len(found)), min(len(found), most or len(found)))
     return [found[i] for i in sorted(chosen)]
+
+
+def some_of_each(sets: Mapping[str, list[Example]], most: int, seed: int = 0) -> Examples:
+    """Up to `most` examples of each set, drawn evenly."""
+    return {name: _some(examples, most, seed) for name, examples in sets.items()}
 
 
 def general_part(
