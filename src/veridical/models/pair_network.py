@@ -162,7 +162,7 @@ class PairRunner:
     @property
     def caches(self) -> bool:
         """Whether the backbone can go on from what it has read: a decoder with its weights loaded."""
-        return self.model.kind == "causal" and hasattr(self.model.model, "forward")
+        return self.model.kind == "causal" and self.model.has_weights
 
     def rows(self, windows: Sequence[Window]) -> list[list[int]]:
         """The indices of windows that share a row of a batch: those with the same prompt, where that is possible."""
