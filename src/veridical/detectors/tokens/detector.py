@@ -32,7 +32,8 @@ from veridical.detectors.tokens.scoring import ScoredResponse, score_cases
 from veridical.detectors.tokens.streaming import TokenSession
 from veridical.models.artifact import DETECTOR, Artifact, base_of, check_base
 from veridical.models.load import READERS, LocalModel, load
-from veridical.models.onnx import OnnxExport, OnnxRunner, export_onnx, load_onnx
+from veridical.models.onnx import export_onnx
+from veridical.models.onnx_runtime import FILES, OnnxExport, OnnxRunner, described, load_onnx
 from veridical.models.pair_network import PairHead, PairRunner
 from veridical.models.pairs import PairEncoder, PairEncoding
 from veridical.models.template import get_template
@@ -65,7 +66,8 @@ class Tokens:
         model: Where the backbone is now, for a classifier on a frozen one. Default: where it was at training.
         device: As in `models.load`.
         dtype: As in `models.load`; "auto": bf16 where the processor computes in it.
-        onnx: "fp32" or "int8": compute with the ONNX file that `veridical export` wrote; None: with torch.
+        onnx: "fp32" or "int8": compute with the ONNX file that `veridical export` wrote, without torch and without the
+            backbone's weights, which need not be there; None: with torch.
         evidence: "relevant" or "all" (`models.pairs.PairSettings`); None: as trained.
         max_tokens: The most tokens of a window; None: as trained.
         template: The prompt template of a plain checkpoint; None: the sources alone.
@@ -149,6 +151,12 @@ class Tokens:
             if self.model is not None:
                 raise InputError(f"{self.path} has a backbone of its own", hint="leave out model=")
             place: str | Path = self.path / BACKBONE
+            exports = [name for name, file in FILES.items() if (self.path / ONNX / file).is_file()]
+            if exports and not any((self.path / BACKBONE).glob("*.safetensors")):
+                raise InputError(
+                    f"{self.path} has no weights for torch, only an ONNX file ({', '.join(exports)})",
+                    hint=f"tokens:{self.path},onnx={exports[-1]}",
+                )
         else:
             place = self.model or base.name
             if self.model is None and not Path(place).is_dir() and base.revision is None:
@@ -163,7 +171,7 @@ class Tokens:
 
     @cached_property
     def scorer(self) -> tuple[PairRunner, PairEncoder, PairHead]:
-        """What `score_cases` scores with; `DataError` or `InputError` where it cannot be loaded."""
+        """What computes its logits (`scoring.score_cases`); with `onnx`, neither torch nor transformers is imported."""
         artifact, settings, head = self._loaded
         if self.onnx is not None:
             place: str | Path = self.path
@@ -186,7 +194,8 @@ class Tokens:
         digest = hashlib.sha256(digest_of([asdict(settings), base.weights, base.config]).encode())
         for name, tensor in sorted(head.tensors.items()):
             digest.update(name.encode() + np.ascontiguousarray(tensor).tobytes())
-        return {"tokens": digest.hexdigest()[:16], "mode": settings.mode, "onnx": self.onnx}
+        onnx = None if self.onnx is None else f"{self.onnx}/{described(self.path / ONNX, self.onnx).sha256[:16]}"
+        return {"tokens": digest.hexdigest()[:16], "mode": settings.mode, "onnx": onnx}
 
     def export(self, precision: Literal["fp32", "int8"] = "fp32") -> OnnxExport:
         """Write the backbone as an ONNX file into the artifact's folder, checked against the original.

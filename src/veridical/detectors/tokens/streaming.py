@@ -84,10 +84,10 @@ class TokenSession:
 
     def _scored(self, case: Case) -> ScoredResponse | None:
         """The logits by a decoder that reads only what it has not read; None for an encoder, or of several windows."""
-        import torch
-
         if self._forward is None:
             return None
+        import torch
+
         (encoding,) = self._encoder.encode([case])
         if isinstance(encoding, CannotJudgeError) or len(encoding.windows) > 1:
             return None
