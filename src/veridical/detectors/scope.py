@@ -142,7 +142,7 @@ def _is_code(line: str) -> bool:
 def _is_row(line: str) -> bool:
     if line.count("|") > 1 or line.count("\t") > 1 or ("   " in line and len(_GAP.findall(line)) > 1):
         return True
-    keys = _KEY.findall(line) if line.count(":") > 1 else ()
+    keys = _KEY.findall(line) if line.count(":") > 1 else []
     if len(set(keys)) > 1 and line.find(keys[0]) < 4:
         return True
     marked = _SLOT.findall(line) if "[" in line else _TAG.findall(line) if "<" in line else ()
