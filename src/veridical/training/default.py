@@ -21,9 +21,17 @@ from veridical.calibration.thresholding import threshold_for_balanced_accuracy
 from veridical.core.errors import InputError, MissingExtraError
 from veridical.core.files import write_whole
 from veridical.core.segment import words
-from veridical.core.types import GOLD_THRESHOLD, Example, Level
+from veridical.core.types import DEFAULT_THRESHOLD, GOLD_THRESHOLD, Example, Level
 from veridical.datasets.split import content_hash
-from veridical.detectors.default.combining import COLUMNS, LevelModel, response_row, source_rows, word_table
+from veridical.detectors.default.combining import (
+    COLUMNS,
+    CONTRADICTION,
+    LevelModel,
+    contradiction_rows,
+    response_row,
+    source_rows,
+    word_table,
+)
 from veridical.detectors.default.detector import ENCODER, KIND, Default
 from veridical.detectors.features.linear import LinearClassifier
 from veridical.detectors.tokens.artifact import load_tokens
@@ -44,6 +52,7 @@ __all__ = [
     "DefaultTraining",
     "LevelRows",
     "assemble",
+    "fit_contradiction",
     "fit_level",
     "fit_levels",
     "level_rows",
@@ -54,6 +63,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 SWAPPED = "_swapped"
 _STAGES = "stages"
+_CONTRADICTION_STRENGTH = 0.003  # scikit-learn's C: there are as many inputs as the encoder is wide
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +79,7 @@ class DefaultTraining:
         label_smoothing: As in `TokenTraining`.
         response_weight: As in `TokenTraining`.
         validation: The most validation examples of each set that the regressions are fitted on.
+        pairs: The most examples of each set of the first part from which contradictions are learned.
         strength: The regressions' regularisation, scikit-learn's C.
         bf16: Whether matrix products are computed in bf16 in training.
         seed: Of everything that is random.
@@ -82,6 +93,7 @@ class DefaultTraining:
     label_smoothing: float = 0.05
     response_weight: float = 0.6
     validation: int = 200
+    pairs: int = 500
     strength: float = 0.1
     bf16: bool = True
     seed: int = 0
@@ -157,7 +169,8 @@ def train_default(
                 progress=progress,
             )
         previous = folder
-    return assemble(Path(previous), validation_part(data, options), out, options, progress=progress)
+    pairs = some_of_each(general, options.pairs, options.seed)
+    return assemble(Path(previous), pairs, validation_part(data, options), out, options, progress=progress)
 
 
 def validation_part(data: Path, options: DefaultTraining) -> Examples:
@@ -169,18 +182,25 @@ def validation_part(data: Path, options: DefaultTraining) -> Examples:
 
 def assemble(
     classifier: Path,
+    pairs: Examples,
     validation: Examples,
     out: Path,
     options: DefaultTraining,
     *,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Path:
-    """Export the encoder in `classifier`, fit the regressions on `validation`, and write the detector to `out`."""
+    """Export the encoder in `classifier`, fit the regressions on `validation`, and write the detector to `out`.
+
+    What tells a contradiction from an absence is fitted on `pairs`, of the training part.
+    """
     encoder = Tokens(classifier, dtype="fp32")
     exports = {precision: encoder.export(precision) for precision in ("fp32", "int8")}  # type: ignore[arg-type]
     progress(", ".join(f"{name}: {export.bytes / 1e6:.1f} MB" for name, export in exports.items()))
-    rows = level_rows(Tokens(classifier, onnx="int8"), validation, progress=progress)
+    quantised = Tokens(classifier, onnx="int8")
+    rows = level_rows(quantised, validation, progress=progress)
     models, figures = fit_levels(rows, options.strength)
+    contradiction, figures[CONTRADICTION] = fit_contradiction(quantised, pairs, validation)
+    progress(f"contradiction or absence, ROC AUC on validation documents: {figures[CONTRADICTION]}")
     place = out / ENCODER
     if place.exists():
         shutil.rmtree(place)
@@ -190,6 +210,7 @@ def assemble(
         "veridical": f"detector/{FORMAT}",
         "kind": KIND,
         **{level.value: model.to_json() for level, model in models.items()},
+        CONTRADICTION: contradiction.to_json(),
         "training": {
             "validation": content_hash(e for examples in validation.values() for e in examples),
             "sets": {name: len(examples) for name, examples in validation.items()},
@@ -275,6 +296,37 @@ def fit_levels(
             name: _auc(labels[sets == name], scores[sets == name]) for name in dict.fromkeys(sets.tolist())
         }
     return models, figures
+
+
+def fit_contradiction(
+    encoder: Tokens, training: Examples, validation: Examples
+) -> tuple[LevelModel, dict[str, float | None]]:
+    """What tells a contradiction from a claim that no source makes, and its ROC AUC by set of `validation`.
+
+    Fitted on pairs of texts whose group `label` is "contradiction" or "neutral"; each set has the same weight.
+
+    Raises:
+        InputError: If the training pairs have one of them only.
+    """
+
+    def labelled(sets: Examples) -> tuple[Floats, NDArray[np.bool_], NDArray[np.str_]]:
+        found = LevelRows()
+        for name, examples in sets.items():
+            chosen = [e for e in examples if dict(e.group).get("label") in (CONTRADICTION, "neutral")]
+            for example, one in zip(chosen, score_cases(*encoder.scorer, [e.case for e in chosen]), strict=True):
+                if len(one.parts) == 1:
+                    rows = contradiction_rows(one, word_table(example.case, one))
+                    found.add(name, rows, [dict(example.group)["label"] == CONTRADICTION])
+        if not found.rows:
+            raise InputError("no pair is a contradiction or neutral", hint="give sets of labelled pairs")
+        return found.arrays()
+
+    rows, labels, sets = labelled(training)
+    model = fit_level(rows, labels, sets, _CONTRADICTION_STRENGTH, balanced=True)
+    model = LevelModel(model.classifier, DEFAULT_THRESHOLD)
+    rows, labels, sets = labelled(validation)
+    scores = model.probabilities(rows)
+    return model, {name: _auc(labels[sets == name], scores[sets == name]) for name in dict.fromkeys(sets.tolist())}
 
 
 def fit_level(
