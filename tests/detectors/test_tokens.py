@@ -243,6 +243,16 @@ def exported(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_int8_scores_do_not_depend_on_neighbours(exported: Path, monkeypatch: pytest.MonkeyPatch, threads: str) -> None:
+    cases = [example.case for example in examples(12)]
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    alone = [Tokens(exported, onnx="int8").score_units([case])[0] for case in cases]
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    together = Tokens(exported, onnx="int8").score_units(cases)
+    assert [each.logits.tolist() for each in together] == [each.logits.tolist() for each in alone]
+
+
 def test_an_onnx_file_in_int8_is_of_its_weights(folder: Path, exported: Path, tmp_path: Path) -> None:
     """In fp32: `tests/cli/test_train_tokens.py`."""
     copy = Path(shutil.copytree(exported, tmp_path / "copy"))

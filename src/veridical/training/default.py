@@ -280,7 +280,7 @@ def fit_levels(
 def fit_level(
     table: Floats, labels: NDArray[np.bool_], sets: NDArray[np.str_], strength: float, *, balanced: bool
 ) -> LevelModel:
-    """A regression on rows *(n, columns)* and the threshold of the highest balanced accuracy, sets weighed alike."""
+    """A regression on rows *(n, columns)* and the threshold of the highest balanced accuracy, sets weighted alike."""
     try:
         from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
     except ImportError:
