@@ -48,7 +48,7 @@ class Verify:
 
     One verdict per claim, score = 1 - P(supported); `hallucination` is 1 - the product of those probabilities, over the
     claims that could be judged, or their worst or mean score (and 1 where a citation dangles); `omission` is 1 - the
-    least mean P(covered) of a perspective. A claim whose answer cannot be read leaves `judged` and is counted in the notes.
+    least mean P(covered) of a perspective. A claim whose answer cannot be read leaves `judged`; the notes count it.
 
     Args:
         checker: A detector, a checker of claims, or "yes_no", "cot", "critique" or "qa", which ask `model`

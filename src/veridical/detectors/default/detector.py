@@ -82,7 +82,7 @@ class Default:
             raise DataError(
                 "the default detector is not in this installation",
                 path=PACKAGED,
-                hint="name overlap, which needs no model, or make it: veridical train default",
+                hint="overlap works without it; `veridical train default` makes one, for default:FOLDER",
             )
         return level_models(description(self.path, KIND), self.path / DETECTOR)
 
