@@ -12,6 +12,8 @@ import pytest
 import veridical
 from tests import docs_generated
 from tests.processes import run_code
+from veridical.bench.results import read_rows
+from veridical.report.result_tables import cell
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
@@ -45,6 +47,20 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_generated_parts_are_in_step(name: str) -> None:
     path, fresh = docs_generated.PARTS[name]
     assert docs_generated.part_in(ROOT / path, name) == fresh(), "run: make docs"
+
+
+def test_the_default_detectors_table_has_the_figures_of_its_rows(tmp_path: Path) -> None:
+    file = ROOT / "benchmarks" / "rows" / "entailment.jsonl"
+    text = docs_generated.default_results(file)
+    rows = [row for row in read_rows([file]) if row.group is None]
+    for row in rows:
+        _, _, table = text.partition("**balanced_accuracy**")
+        (line,) = [line for line in table.splitlines() if f"({row.data_hash[:12]})" in line]
+        assert line.startswith(f"| {row.data}, {row.split}")
+        assert cell(row.metrics["balanced_accuracy"]) in line
+        assert f"| {row.n} |" in line
+    assert {row.detector for row in rows} <= set(text.partition("| set | n | ")[2].partition(" |\n")[0].split(" | "))
+    assert docs_generated.default_results(tmp_path / "rows.jsonl") == "Nothing is measured yet."
 
 
 @pytest.mark.parametrize("name", [m for m in MODULES if not m.endswith("__main__")])

@@ -24,7 +24,7 @@ DetectorNames = Annotated[
         "--detector",
         "-d",
         metavar="SPEC",
-        help="A detector, with options as NAME:OPTION,…; see: veridical detectors. Repeatable. Default: overlap. "
+        help="A detector, with options as NAME:OPTION,…; see: veridical detectors. Repeatable. Default: default. "
         "judge, verify and selfcheck ask a language model (--model).",
         rich_help_panel=DETECTION,
     ),

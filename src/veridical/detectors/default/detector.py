@@ -8,16 +8,17 @@ source to cover is read with the response as its source (after Chang et al. 2024
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from veridical.core.detector import DetectorContext, DetectorInfo
-from veridical.core.errors import InputError
+from veridical.core.errors import DataError, InputError
 from veridical.core.perspectives import by_perspective
 from veridical.core.segment import words
 from veridical.core.spans import Span, complement
@@ -74,17 +75,32 @@ class Default:
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Default:
         """The detector for `default[:FOLDER][,precision=int8|fp32|torch]`."""
         spec.accept(("precision",), values=1)
-        detector = cls(spec.value, precision=spec.options.get("precision", "int8"), name=str(spec))
+        precision = spec.options.get("precision", "int8")
+        if spec.value is None:
+            detector = _packaged(PACKAGED, precision, str(spec), os.getpid())
+        else:
+            detector = cls(spec.value, precision=precision, name=str(spec))
         detector.thresholds  # noqa: B018 - a folder that holds none is said before anything is judged
         return detector
 
     @cached_property
+    def _document(self) -> dict[str, Any]:
+        if self.path == PACKAGED and not (PACKAGED / DETECTOR).is_file():
+            raise DataError(
+                "the default detector is not in this installation",
+                path=PACKAGED,
+                hint="overlap works without it; `veridical train default` makes one, for default:FOLDER",
+            )
+        return description(self.path, KIND)
+
+    @cached_property
     def _levels(self) -> dict[Level, LevelModel]:
-        return level_models(description(self.path, KIND), self.path / DETECTOR)
+        return level_models(self._document, self.path / DETECTOR)
 
     @cached_property
     def encoder(self) -> Tokens:
         """The token classifier that scores words and sentences."""
+        self._levels  # noqa: B018 - a folder that holds none is said first
         onnx = None if self.precision == "torch" else self.precision
         return Tokens(self.path / ENCODER, onnx=onnx, dtype="fp32", name=self.name)
 
@@ -97,8 +113,9 @@ class Default:
 
     def fingerprint(self) -> dict[str, Any]:
         """On what its scores depend: the regressions and the encoder."""
+        encoder = self.encoder.fingerprint()
         digest = hashlib.sha256((self.path / DETECTOR).read_bytes()).hexdigest()[:16]
-        return {"default": digest, "encoder": self.encoder.fingerprint()}
+        return {"default": digest, "encoder": encoder}
 
     def scores(self, cases: Sequence[Case]) -> list[ScoredResponse]:
         """The encoder's logits of each case's response, before anything is combined."""
@@ -165,8 +182,7 @@ class Default:
     def _kinds(self, scored: ScoredResponse, table: WordTable) -> list[str]:
         """Of each sentence, if it is not supported: whether a source contradicts it or none speaks of it."""
         rows = contradiction_rows(scored, table)
-        path = self.path / DETECTOR
-        model = contradiction_model(description(self.path, KIND), scored.states.shape[1], path)
+        model = contradiction_model(self._document, scored.states.shape[1], self.path / DETECTOR)
         return [CONTRADICTION if p >= model.threshold else ABSENCE for p in model.probabilities(rows)]
 
     def _omissions(self, case: Case, source: Source, scored: ScoredResponse | None) -> list[Omission]:
@@ -181,6 +197,12 @@ class Default:
             if units:
                 found.append(Omission(source.id, Span(units[0].start, units[-1].end), probability))
         return found
+
+
+@cache
+def _packaged(path: Path, precision: str, name: str, process: int) -> Default:
+    """The detector in the package, once per process: `veridical.check` would else load it again at every call."""
+    return Default(path, precision=precision, name=name)
 
 
 def coverage_case(case: Case, source: Source) -> Case:
