@@ -13,6 +13,7 @@ import veridical
 from tests import docs_generated
 from tests.processes import run_code
 from veridical.bench.results import read_rows
+from veridical.detectors.default.detector import PACKAGED
 from veridical.report.result_tables import cell
 
 ROOT = Path(__file__).parents[1]
@@ -29,6 +30,8 @@ MODULES = [".".join(["veridical", *p.relative_to(SRC).with_suffix("").parts]) fo
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_examples_run(code: str, tmp_path: Path) -> None:
     exit_code, errors = run_code(code, tmp_path)
+    if "the default detector is not in this installation" in errors and not PACKAGED.is_dir():
+        pytest.skip("the default detector is not in this checkout")
     assert exit_code == 0, errors
 
 
@@ -53,11 +56,13 @@ def test_the_default_detectors_table_has_the_figures_of_its_rows(tmp_path: Path)
     file = ROOT / "benchmarks" / "rows" / "entailment.jsonl"
     text = docs_generated.default_results(file)
     rows = [row for row in read_rows([file]) if row.group is None]
-    for row in rows:
-        _, _, table = text.partition("**balanced_accuracy**")
-        (line,) = [line for line in table.splitlines() if f"({row.data_hash[:12]})" in line]
+    shown = ("roc_auc", "balanced_accuracy")
+    figures = {(name, row.data_hash, row.detector): row for row in rows for name in shown if name in row.metrics}
+    for (name, data, _), row in figures.items():
+        table = text.partition(f"**{name}**")[2].partition("\n\n**")[0]
+        (line,) = [line for line in table.splitlines() if f"({data[:12]})" in line]
         assert line.startswith(f"| {row.data}, {row.split}")
-        assert cell(row.metrics["balanced_accuracy"]) in line
+        assert cell(row.metrics[name]) in line
     assert {row.detector for row in rows} <= set(text.partition("| set | n | ")[2].partition(" |\n")[0].split(" | "))
     assert docs_generated.default_results(tmp_path / "rows.jsonl") == "Nothing is measured yet."
 
