@@ -29,6 +29,7 @@ from veridical.detectors.default.combining import (
     level_models,
     response_row,
     source_rows,
+    with_copies,
     word_table,
 )
 from veridical.detectors.scope import limits_of
@@ -113,8 +114,9 @@ class Default:
         return {"default": digest, "encoder": encoder}
 
     def scores(self, cases: Sequence[Case]) -> list[ScoredResponse]:
-        """The encoder's logits of each case's response, before anything is combined."""
-        return score_cases(*self.encoder.scorer, cases)
+        """The logits of each case's response before anything is combined: the encoder's, low for what is copied."""
+        scored = score_cases(*self.encoder.scorer, cases)
+        return [with_copies(case, one) for case, one in zip(cases, scored, strict=True)]
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement per case; responses, and sources to cover, are read in common batches."""
