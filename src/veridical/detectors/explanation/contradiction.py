@@ -10,7 +10,7 @@ from veridical.core.edits import apply
 from veridical.core.spans import Span
 from veridical.core.types import Edit
 from veridical.core.vocabulary import ANTONYM_PAIRS
-from veridical.detectors.explanation.counterpart import Comparison, compare, likeness, replacement
+from veridical.detectors.explanation.counterpart import Comparison, bound, compare, full_name, likeness, replacement
 from veridical.detectors.explanation.sentence import Mention, Sentence, Token
 from veridical.detectors.explanation.sentence_index import SentenceIndex, WeightedWord
 
@@ -137,13 +137,15 @@ def _other_values(
         source = sources.sentences[counterpart.sentence_i]
         if place.whole and all(key in sources for key in mention.keys):
             continue  # a source has this one, too, and it is not flagged by itself
-        there, here = counterpart.mention.span.of(source.text), mention.span.of(place.sentence.text)
-        yield _Difference(
-            counterpart.sentence_i,
-            f"the source has {there}, not {here}",
-            range(mention.first, mention.last + 1),
-            Edit(*replacement(place.sentence, mention, source, counterpart.mention), ""),
-        )
+        option = counterpart.mention
+        if mention.first < mention.last:
+            source, option = full_name(sources, counterpart.sentence_i, option)
+        there, here = option.span.of(source.text), mention.span.of(place.sentence.text)
+        edit: Edit | None = Edit(*replacement(place.sentence, mention, source, option), "")
+        if bound(place.sentence, mention) not in ("", bound(source, option)):
+            edit = None  # "more than 50" is wrong of 41, and "more than 41" is wrong, too
+        tokens = range(mention.first, mention.last + 1)
+        yield _Difference(counterpart.sentence_i, f"the source has {there}, not {here}", tokens, edit)
 
 
 def _opposites(

@@ -15,7 +15,18 @@ from veridical.core.spans import Span
 from veridical.detectors.explanation.sentence import Mention, Sentence
 from veridical.detectors.explanation.sentence_index import SentenceIndex, WeightedWord
 
-__all__ = ["Comparison", "Counterpart", "Features", "compare", "counterparts", "likeness", "replacement"]
+__all__ = [
+    "Comparison",
+    "Counterpart",
+    "Features",
+    "agrees",
+    "bound",
+    "compare",
+    "counterparts",
+    "full_name",
+    "likeness",
+    "replacement",
+]
 
 _SENTENCES = 6  # source sentences that are looked at for each mention
 _LEAST_SHARE = 0.25  # of the weight of the words around a mention, in the source sentence and near its counterpart
@@ -36,7 +47,7 @@ class Features(NamedTuple):
         preposition: Whether both have the same preposition before them, or none.
         form: Whether both are written alike (digits or letters, of one word or of several).
         rank: 1 in the closest sentence, 1/2 in the next …
-        agreement: Whether two different names have a word in common.
+        agreement: Whether both have a part in common: a word of a name, the year of a date, the number of a quantity.
     """
 
     closeness: float
@@ -51,10 +62,10 @@ class Features(NamedTuple):
     agreement: float
 
 
-# Logistic regressions on candidates from training documents, rounded (`benchmarks/explanations.py --fit`).
-_BIAS = {"value": -3.5, "name": -3.2}
+# Chosen on training documents, near the logistic regressions on their candidates (`benchmarks/explanations.py --fit`).
+_BIAS = {"value": -3.2, "name": -3.2}
 _WEIGHTS = {
-    "value": Features(0.0, 3.0, 1.0, 0.0, 1.2, 1.0, 0.0, 2.0, 1.0, 0.0),
+    "value": Features(0.7, 2.2, 0.9, 0.0, 0.7, 1.0, 0.0, 1.6, 0.9, 0.0),
     "name": Features(0.0, 3.0, 1.2, 1.0, 0.7, 0.7, 0.8, 0.5, 0.6, 1.3),
 }
 
@@ -95,6 +106,11 @@ def compare(index: SentenceIndex, words: Sequence[WeightedWord], sentence: Sente
     best = found[0] if found else None
     if best is None or best.mention.same(mention):
         return Comparison(None, supported=best is not None)
+    qualified = bound(sentence, mention)
+    if qualified == bound(index.sentences[best.sentence_i], best.mention):
+        qualified = ""  # "over 50" is not what "over 80" says
+    if agrees(mention, qualified, best.mention):
+        return Comparison(None, supported=True)
     rival = next((c.probability for c in found if not c.mention.same(best.mention)), 0.0)
     clear = (
         min(best.features.closeness, best.features.context) >= _LEAST_SHARE
@@ -162,7 +178,7 @@ def likeness(
         preposition=float(_preposition(sentence, mention) == _preposition(source, option)),
         form=float(_written(sentence, mention) == _written(source, option)),
         rank=0.0,
-        agreement=float(mention.is_name and not set(mention.keys).isdisjoint(option.keys)),
+        agreement=float(not mention.parts.isdisjoint(option.parts)),
     )
 
 
@@ -203,6 +219,69 @@ def _written(sentence: Sentence, mention: Mention) -> tuple[object, ...]:
     return words[:1].isdigit(), len(re.findall(r"[^\W_]+", words))
 
 
+# ------------------------------------------------------------------------------------------ bounds and rounding
+
+_MORE = frozenset({"over", "above", "exceeding", "after"})
+_LESS = frozenset({"under", "below", "before"})
+_ABOUT = frozenset({"about", "around", "approximately", "roughly", "nearly", "almost", "circa", "some"})
+_MORE_THAN = frozenset({"more", "higher", "greater", "larger", "bigger", "later", "longer", "older", "better"})
+_LESS_THAN = frozenset({"less", "fewer", "lower", "smaller", "earlier", "shorter", "younger", "worse"})
+_NEARLY = Fraction(1, 10)
+
+
+def bound(sentence: Sentence, mention: Mention) -> str:
+    """How a value is qualified: ">" ("more than 50"), "<", "~" ("about 50"), "" if it is not.
+
+    >>> from veridical.detectors.explanation.sentence_index import SentenceIndex
+    >>> (one,) = SentenceIndex(["At least 50 came, in under 9 minutes."]).sentences
+    >>> [bound(one, mention) for mention in one.mentions]
+    ['>', '<']
+    """
+    before, earlier = sentence.form(mention.first - 1), sentence.form(mention.first - 2)
+    if before in _MORE or (before == "than" and earlier in _MORE_THAN) or (before, earlier) == ("least", "at"):
+        return ">"
+    if before in _LESS or (before == "than" and earlier in _LESS_THAN):
+        return "<"
+    if (before, earlier) in (("most", "at"), ("to", "up")) or (before == "by" and mention.kind in ("date", "year")):
+        return "<"
+    return "~" if before in _ABOUT else ""
+
+
+def agrees(mention: Mention, bound: str, option: Mention) -> bool:
+    """Whether a value of a source fits a value of the response with that bound, or is rounded there ("1.2 million").
+
+    Where it cannot be determined for a value with a bound, it does.
+    """
+    if mention.is_name:
+        return False
+    here, there = _amount(mention), _amount(option)
+    if here is None or there is None or here[0] != there[0] or len(here) != len(there):
+        return bool(bound)
+    if bound in (">", "<"):
+        return there >= here if bound == ">" else there <= here
+    if len(here) != 2 or mention.kind in ("year", "age", "ordinal", "month", "weekday"):
+        return False
+    if bound:
+        return abs(here[1] - there[1]) <= _NEARLY * abs(there[1])
+    step = _step(here[1])
+    return abs(here[1]) >= 10 * step > 10 * _step(there[1]) and abs(here[1] - there[1]) <= step / 2
+
+
+def _amount(value: Mention) -> tuple[str, Fraction] | tuple[str, Fraction, Fraction, Fraction] | None:
+    """What a value measures and how much it is, or a date as year, month and day; None for what has no order."""
+    family, _, amount = value.keys[0].rpartition(":")
+    if family == "n" or family.startswith("q:"):
+        return family, Fraction(amount)
+    parts = [Fraction(part) for part in amount.split("-")] if family == "d" else []
+    return ("d", parts[0], parts[1], parts[2]) if len(parts) == 3 else None
+
+
+def _step(amount: Fraction) -> Fraction:
+    """The largest power of ten of which an amount is a multiple: 100,000 for 1.2 million; 0 if there is none."""
+    powers = (Fraction(10) ** exponent for exponent in range(15, -7, -1))
+    return next((power for power in powers if amount and (amount / power).denominator == 1), Fraction(0))
+
+
 # ---------------------------------------------------------------------------------------------- what to replace
 
 
@@ -216,11 +295,15 @@ def replacement(sentence: Sentence, mention: Mention, source: Sentence, option: 
     if mention.is_name:
         ours = sentence.tokens[mention.first : mention.last + 1]
         theirs = source.tokens[option.first : option.last + 1]
+        while len(theirs) > 1 and theirs[0].form == sentence.form(mention.first - 1):  # "Mark" of "Mark Stern"
+            theirs = theirs[1:]
         most = min(len(ours), len(theirs)) - 1
         head = sum(1 for _ in takewhile(lambda i: ours[i].form == theirs[i].form, range(most)))
         tail = sum(1 for _ in takewhile(lambda i: ours[-1 - i].form == theirs[-1 - i].form, range(most - head)))
         last, other_last = ours[len(ours) - tail - 1], theirs[len(theirs) - tail - 1]
         return Span(ours[head].span.start, last.span.end), source.text[theirs[head].span.start : other_last.span.end]
+    if mention.kind in ("number", "ordinal", "duration") and mention.first > 0:
+        new = new[0].lower() + new[1:]  # "Fourteen" may open its sentence
     split = _date_parts if mention.kind == "date" else _amount_parts
     parts, others = split(old), split(new)
     differing = [name for name in parts if name in others and not _same_part(parts[name].of(old), others[name].of(new))]
@@ -237,6 +320,23 @@ def replacement(sentence: Sentence, mention: Mention, source: Sentence, option: 
 def _same_part(one: str, other: str) -> bool:
     """Whether two ways to write a part of a value say the same."""
     return one == other or quantities.keys(quantities.fold(one)) == quantities.keys(quantities.fold(other)) != ()
+
+
+def full_name(index: SentenceIndex, sentence_i: int, option: Mention) -> tuple[Sentence, Mention]:
+    """The longer name that the same source gives to a name of one word ("Anna Berg" for "Berg"), and its sentence.
+
+    The name itself where there is none, or several.
+    """
+    source = index.sentences[sentence_i]
+    if not option.is_name or option.first < option.last:
+        return source, option
+    longer: dict[tuple[str, ...], tuple[Sentence, Mention]] = {}
+    for i in index.with_key(option.keys[0]):
+        for mention in index.sentences[i].mentions if index.sentences[i].text_i == source.text_i else ():
+            whole = 1 < len(mention.keys) == mention.last - mention.first + 1  # no "Governor of Kentucky"
+            if mention.kind == "name" and whole and mention.keys[-1] == option.keys[0]:
+                longer.setdefault(mention.keys, (index.sentences[i], mention))
+    return next(iter(longer.values())) if len(longer) == 1 else (source, option)
 
 
 def _date_parts(date: str) -> dict[str, Span]:

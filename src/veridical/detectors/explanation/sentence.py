@@ -30,6 +30,7 @@ _INTERJECTIONS = frozenset(
 )
 _INSIDE_NAME = frozenset({"of", "the", "de", "la", "van", "von", "der", "del", "di", "da", "bin", "al"})
 _INSIDE_GAP = re.compile(r"\.? |-|['’]|\.(?=[A-Z])")
+_BEFORE_MARK = re.compile(r"\[$|[^\W\d_][-‐‑]$")
 _PEOPLE = re.compile(r"(?:ish|ese|[a-z]ian|[a-z]ean|[a-z]ican|^french|^german|^dutch|^greek|^roman|^swiss)s?$")
 
 
@@ -57,7 +58,7 @@ class Mention:
         first: The number of its first token in the sentence.
         last: That of its last token.
         keys: What it is found by: a value by any of its keys, a name by the stems of all its words.
-        implied: What a value supports in another text: "3 May 2021" also "May 2021".
+        parts: What it also supports in another text: "3 May 2021" has "May 2021", a name each of its words.
     """
 
     kind: str
@@ -65,7 +66,7 @@ class Mention:
     first: int
     last: int
     keys: tuple[str, ...]
-    implied: frozenset[str] = frozenset()
+    parts: frozenset[str] = frozenset()
 
     @property
     def is_name(self) -> bool:
@@ -76,8 +77,12 @@ class Mention:
         """Whether both can be one thing: a value that the other implies, a name with all the words of the other."""
         one, two = set(self.keys), set(other.keys)
         if self.is_name:
-            return one <= two or two <= one
-        return not (one.isdisjoint(other.implied) and two.isdisjoint(self.implied))
+            return one <= two or two <= one or self._initials(other) or other._initials(self)
+        return not (one.isdisjoint(other.parts) and two.isdisjoint(self.parts))
+
+    def _initials(self, other: Mention) -> bool:
+        """Whether this is one word of the first letters of `other`."""
+        return len(self.keys) == 1 < len(other.keys) and self.keys[0] == "".join(key[0] for key in other.keys)
 
     def distance(self, token_i: int) -> int:
         """How many tokens it is from here to token `token_i` of the sentence; 0 or less inside."""
@@ -145,15 +150,15 @@ class Sentence:
                 if not bracketed and not (i == last and token.form in _TITLES):
                     keys = tuple(key for t in self.tokens[i : last + 1] for key in t.keys[:1])
                     people = i == last and _PEOPLE.search(token.form) is not None
-                    yield Mention("people" if people else "name", span, i, last, keys)
+                    yield Mention("people" if people else "name", span, i, last, keys, frozenset(keys))
 
     def _value_kind(self, i: int) -> str | None:
-        """What kind of value token `i` is; None if it is none, or a reference mark ("[3]")."""
+        """What kind of value token `i` is; None if it is none, a reference mark ("[3]") or in a name ("COVID-19")."""
         token, text = self.tokens[i], self.text
         form, keys = token.form, token.keys
         if form in _DAYS or form in _MONTHS:
             return ("weekday" if form in _DAYS else "month") if text[token.span.start].isupper() else None
-        if not keys or text[token.span.start - 1 : token.span.start] == "[":
+        if not keys or _BEFORE_MARK.search(text[max(0, token.span.start - 2) : token.span.start]):
             return None
         family, colon, rest = keys[0].partition(":")
         if not colon:

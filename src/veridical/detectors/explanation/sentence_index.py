@@ -68,6 +68,10 @@ class SentenceIndex:
     def __contains__(self, key: str) -> bool:
         return key in self._with_key
 
+    def with_key(self, key: str) -> Sequence[int]:
+        """The numbers of the sentences that support a key."""
+        return self._with_key.get(key, ())
+
     def weighted(self, sentence: Sentence) -> list[WeightedWord]:
         """The words of a sentence of another text, except stop words; the fewer sentences have one, the more weight."""
         weighted = []
