@@ -26,6 +26,14 @@ def python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[Any]:
     return subprocess.run([sys.executable, *arguments], **options)
 
 
+def without_torch(code: str) -> str:
+    """What `code` prints in a process that can import neither torch nor transformers; nothing else may be printed."""
+    blocked = 'import sys\nsys.modules["torch"] = sys.modules["transformers"] = None\n'
+    done = python("-c", blocked + code, text=True)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return str(done.stdout)
+
+
 def start_python(*arguments: str, **options: Any) -> subprocess.Popen[Any]:
     """Start `python ARGUMENTS` with its streams piped; the caller reads them with `communicate(timeout=LIMIT)`."""
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)

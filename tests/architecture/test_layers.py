@@ -34,6 +34,8 @@ LAYER = {package: number for number, packages in enumerate(LAYERS) for package i
 HEAVY = [
     "torch",
     "transformers",
+    "onnxruntime",
+    "tokenizers",
     "sklearn",
     "scipy",
     "httpx",

@@ -14,7 +14,9 @@ import torch
 
 from tests.detectors.feature_examples import examples
 from tests.detectors.token_examples import trained_tokens
+from tests.processes import without_torch
 from veridical.core.errors import DataError, InputError, UnknownNameError
+from veridical.core.serialization import encode
 from veridical.core.types import Case, Judgement, Source, Span
 from veridical.detectors import load_detector
 from veridical.detectors.align.scoring import Head
@@ -280,5 +282,12 @@ def test_export_to_onnx(nli: Path, tmp_path: Path) -> None:
         judgements += load_detector(spec).judge([CASE])
     one, two = judgements
     assert one.hallucination == pytest.approx(two.hallucination, abs=0.1)
+    said = without_torch(f"""
+from veridical.core.serialization import decode
+from veridical.detectors import load_detector
+(judgement,) = load_detector("entailment:{folder},onnx=int8").judge([decode({encode(CASE)!r})])
+print(judgement.hallucination)
+""")
+    assert float(said) == two.hallucination
     with pytest.raises(DataError, match="no fp32 export"):
         load_detector(f"entailment:{folder},onnx=fp32").judge([CASE])

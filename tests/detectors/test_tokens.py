@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,12 @@ import numpy as np
 import pytest
 
 from tests.detectors.feature_examples import examples, phrases
+from tests.detectors.test_contract import CASES
 from tests.detectors.token_examples import trained_tokens
+from tests.processes import python, without_torch
 from veridical.core.errors import DataError, InputError
 from veridical.core.segment import words
+from veridical.core.serialization import encode
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Level, Source
 from veridical.detectors import load_detector
@@ -124,7 +128,7 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(tmp_path: Path) -> 
 def test_training_goes_on_from_an_earlier_classifier(folder: Path, tmp_path: Path) -> None:
     before = Tokens(folder, dtype="fp32")
     model = before.backbone()
-    head = before._scorer[2]
+    head = before.scorer[2]
     options = TokenTraining(epochs=1, hidden=8, learning_rate=1e-9, head_learning_rate=1e-9)
     train_tokens(model, {"set": examples(60)}, options, out=tmp_path / "more", start_from=head)
     cases = [example.case for example in examples(4)]
@@ -231,23 +235,43 @@ def test_by_sentence_each_sentence_is_judged_apart(tmp_path: Path) -> None:
     np.testing.assert_allclose(both.logits[3:], second.logits, atol=1e-4)
 
 
-def test_an_onnx_file_in_int8_is_of_its_weights(folder: Path, tmp_path: Path) -> None:
-    """In fp32: `tests/cli/test_train_tokens.py`."""
-    import shutil
+@pytest.fixture(scope="module")
+def exported(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of `folder` with an int8 export."""
+    copy = Path(shutil.copytree(folder, tmp_path_factory.mktemp("exported") / "classifier"))
+    assert Tokens(copy, dtype="fp32").export("int8").cosine > 0.8
+    return copy
 
-    copy = tmp_path / "copy"
-    shutil.copytree(folder, copy)
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_int8_scores_do_not_depend_on_neighbours(exported: Path, monkeypatch: pytest.MonkeyPatch, threads: str) -> None:
+    cases = [example.case for example in examples(12)]
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    alone = [Tokens(exported, onnx="int8").score_units([case])[0] for case in cases]
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    together = Tokens(exported, onnx="int8").score_units(cases)
+    assert [each.logits.tolist() for each in together] == [each.logits.tolist() for each in alone]
+
+
+def test_an_onnx_file_in_int8_is_of_its_weights(folder: Path, exported: Path, tmp_path: Path) -> None:
+    """In fp32: `tests/cli/test_train_tokens.py`."""
+    copy = Path(shutil.copytree(exported, tmp_path / "copy"))
     original = Tokens(copy, dtype="fp32")
     cases = [example.case for example in examples(12)]
-    exported = original.export("int8")
-    assert exported.cosine > 0.8
     quantised = load_detector(f"tokens:{copy},onnx=int8").score_units(cases)  # type: ignore[attr-defined]
     for a, b in zip(original.score_units(cases), quantised, strict=True):
         np.testing.assert_allclose(a.logits, b.logits, atol=0.5)
     about = copy / "onnx" / "model.int8.onnx.json"
     described = about.read_text()
-    about.write_text(json.dumps(json.loads(described) | {"weights": "other"}))
-    with pytest.raises(DataError, match="another model"):
+    for change, message in (
+        ({"weights": "other"}, "another model"),
+        ({"tokenizer": "0" * 64}, "not the tokenizer"),
+    ):
+        about.write_text(json.dumps(json.loads(described) | change))
+        with pytest.raises(DataError, match=message):
+            load_detector(f"tokens:{copy},onnx=int8").judge(cases)
+    about.write_text('{"precision": "int8"}')
+    with pytest.raises(DataError, match="a field is missing"):
         load_detector(f"tokens:{copy},onnx=int8").judge(cases)
     about.write_text(described)
     (copy / "onnx" / "model.int8.onnx").write_bytes(b"x")
@@ -255,6 +279,50 @@ def test_an_onnx_file_in_int8_is_of_its_weights(folder: Path, tmp_path: Path) ->
         load_detector(f"tokens:{copy},onnx=int8").judge(cases)
     with pytest.raises(DataError, match="veridical export"):
         load_detector(f"tokens:{folder},onnx=fp32").judge(cases)
+
+
+_JUDGE = """
+import sys
+from pathlib import Path
+from veridical.core.serialization import decode, encode
+from veridical.detectors.tokens.detector import Tokens
+detector = Tokens(FOLDER, onnx="int8", name="tokens")
+cases = [decode(line) for line in Path(CASES).open(encoding="utf-8", newline="\\n")]
+for judgement in detector.judge(cases):
+    print(encode(judgement))
+session = detector.stream(cases[0])
+print(session.feed("The cat sat. It"), session.finish(), detector.fingerprint())
+print(*(name for name in ("torch", "transformers") if sys.modules.get(name)))
+"""
+
+
+def test_an_onnx_file_takes_neither_torch_nor_the_weights_of_the_backbone(exported: Path, tmp_path: Path) -> None:
+    """The same judgements to the last bit, with torch and without it, whoever tokenises."""
+    bare = Path(shutil.copytree(exported, tmp_path / "bare"))
+    kept = ("config.json", "tokenizer.json", "tokenizer_config.json")
+    for file in (bare / BACKBONE).iterdir():
+        if file.name not in kept:
+            file.unlink()
+    cases = [case for case in CASES if case.id != "long source"] + [example.case for example in examples(8)]
+    (tmp_path / "cases.jsonl").write_text("".join(f"{encode(case)}\n" for case in cases), "utf-8")
+    code = _JUDGE.replace("FOLDER", repr(str(bare))).replace("CASES", repr(str(tmp_path / "cases.jsonl")))
+    alone = without_torch(code)
+    assert python("-c", code, text=True).stdout == alone  # where torch can be imported, it is not
+    here = [encode(j) for j in Tokens(exported, onnx="int8", name="tokens").judge(cases)]
+    assert alone.splitlines()[: len(cases)] == here
+    assert "verdicts" in here[0]
+    about = bare / "onnx" / "model.int8.onnx.json"
+    about.write_text(json.dumps(json.loads(about.read_text()) | {"tokenizer": None}))
+    by_transformers = Tokens(bare, onnx="int8", name="tokens")
+    assert [encode(judgement) for judgement in by_transformers.judge(cases)] == here
+    assert type(by_transformers.scorer[1].model.tokenizer).__module__.startswith("transformers")
+    with pytest.raises(InputError, match="no weights for torch, only an ONNX file") as raised:
+        Tokens(bare).judge(cases)
+    assert "onnx=int8" in str(raised.value)
+    (bare / BACKBONE / "tokenizer.json").unlink()
+    about.write_text((exported / "onnx" / "model.int8.onnx.json").read_text())
+    with pytest.raises(DataError, match=r"no tokenizer \(tokenizer.json\)"):
+        Tokens(bare, onnx="int8").judge(cases)
 
 
 @pytest.mark.parametrize(("architecture", "mode"), [("llama", "online"), ("bert", "online"), ("bert", "offline")])
@@ -306,8 +374,41 @@ def test_a_plain_checkpoint_gives_its_own_probabilities(tmp_path: Path) -> None:
     assert judgement.hallucination == pytest.approx(max(expected), abs=1e-5)
     with pytest.raises(DataError, match="no token classifier"):
         load_detector(f"tokens:{base}")
+    Tokens(tmp_path / "checkpoint").export("fp32")
+    said = without_torch(f"""
+from veridical.core.types import Case, Source
+from veridical.detectors.tokens.detector import Tokens
+case = Case("1", {case.response!r}, (Source("a", {case.sources[0].text!r}),))
+print(*(verdict.score for verdict in Tokens({str(tmp_path / "checkpoint")!r}, onnx="fp32").judge([case])[0].verdicts))
+""")
+    assert [float(score) for score in said.split()] == pytest.approx(expected, abs=1e-5)
     three = transformers.AutoModelForTokenClassification.from_pretrained(base, num_labels=3)
     three.save_pretrained(tmp_path / "three")
     tokenizer.save_pretrained(tmp_path / "three")
     with pytest.raises(DataError, match="3 labels"):
         load_detector(f"tokens:{tmp_path / 'three'}")
+
+
+@pytest.mark.parametrize(
+    ("architecture", "dtype", "why"), [("modernbert", "float32", "the layers"), ("bert", "bfloat16", "bf16")]
+)
+def test_a_plain_checkpoint_that_takes_torch_says_so(tmp_path: Path, architecture: str, dtype: str, why: str) -> None:
+    """ModernBERT's layers before the classifier, and numbers that numpy has not."""
+    import torch
+    import transformers
+
+    folder = tiny(architecture, tmp_path / "checkpoint", head="TokenClassification")
+    model = transformers.AutoModelForTokenClassification.from_pretrained(folder, dtype=getattr(torch, dtype))
+    model.save_pretrained(folder)
+    assert Tokens(folder).settings.head.unit == "token"
+    said = without_torch(f"""
+from veridical.core.errors import MissingExtraError
+from veridical.detectors import load_detector
+try:
+    load_detector("tokens:{folder},onnx=int8")
+except MissingExtraError as error:
+    print(error)
+""")
+    assert said.count("\n") == 1
+    assert why in said
+    assert "pip install 'veridical[models]'" in said

@@ -32,7 +32,8 @@ def export_command(
 ) -> int:
     """Write a token or sequence classifier as an ONNX file, and check it against the original.
 
-    The file goes into the classifier's folder (onnx/). It is read by onnxruntime (extra onnx).
+    The file goes into the classifier's folder (onnx/). Writing it takes the extra onnx, judging with it neither that
+    nor torch.
 
     [bold]veridical export classifier --precision int8[/bold]
     [bold]veridical check answer.json --detector tokens:classifier,onnx=int8[/bold]

@@ -19,9 +19,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.errors import DataError, InputError, MissingExtraError, OutputError, WireError
+from veridical.core.errors import DataError, InputError, OutputError, WireError
 from veridical.core.files import read_text, write_whole
 from veridical.core.serialization import parse
+from veridical.models.fast_tokenizer import plain_backend
 from veridical.models.load import LocalModel
 
 __all__ = [
@@ -87,15 +88,10 @@ _weight_hashes: WeakKeyDictionary[Any, tuple[list[tuple[int, int]], str | None]]
 
 def base_of(model: LocalModel) -> Base:
     """Return what identifies `model`; its tokenizer is hashed once, its weights again only where they were changed."""
-    from tokenizers import Tokenizer
-
     config = model.model.config.get_text_config()
     if model.tokenizer not in _tokenizer_hashes:
-        # its last call may have left truncation and padding in it
-        tokenizer = Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str())
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        _tokenizer_hashes[model.tokenizer] = hashlib.sha256(tokenizer.to_str().encode()).hexdigest()[:16]
+        plain = plain_backend(model.tokenizer.backend_tokenizer.to_str()).to_str()
+        _tokenizer_hashes[model.tokenizer] = hashlib.sha256(plain.encode()).hexdigest()[:16]
     state = [(weight.data_ptr(), weight._version) for weight in model.model.parameters()]
     known = _weight_hashes.get(model.model)
     if known is None or known[0] != state:
@@ -199,12 +195,10 @@ def read_folder(folder: str | Path, kind: str) -> tuple[dict[str, Any], dict[str
     Raises `DataError` for a folder that holds none, one that is damaged, of another kind or of a newer format.
     """
     folder = Path(folder)
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
     document = description(folder, kind)
-    try:
-        from safetensors import SafetensorError
-        from safetensors.numpy import load
-    except ImportError as error:
-        raise MissingExtraError("a trained detector", "models") from error
     path = folder / WEIGHTS
     if not path.is_file():
         raise DataError("no such file", path=path, hint="copy the whole folder of the detector")

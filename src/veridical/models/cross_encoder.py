@@ -177,7 +177,7 @@ class CrossEncoder:
         config, tokenizer = model.model.config, model.tokenizer
         if config.num_labels != len(roles):
             raise InputError(f"{model.name!r} has {config.num_labels} classes, not {len(roles)}")
-        if kind_of(config) == "causal" and config.pad_token_id is None:
+        if model.has_weights and kind_of(config) == "causal" and config.pad_token_id is None:
             raise InputError(f"{model.name!r} names no padding token", hint="set pad_token_id in its config.json")
         self.runner = runner
         self.roles = tuple(roles)

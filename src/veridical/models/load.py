@@ -85,18 +85,23 @@ class LocalModel:
         return {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}[str(self.dtype).removeprefix("torch.")]
 
     @property
+    def has_weights(self) -> bool:
+        """Whether torch can compute with it; without them it gives configuration and tokenizer to an ONNX session."""
+        return hasattr(self.model, "forward")
+
+    @property
     def model_type(self) -> str:
         """The architecture as the configuration names it ("llama", "gpt2" …)."""
         return str(self.model.config.get_text_config().model_type)
 
 
-def require_models() -> None:
-    """Raise `MissingExtraError` unless torch and transformers are installed."""
+def require_models(what: str = "a local language model") -> None:
+    """Raise `MissingExtraError`, which names `what` needs them, unless torch and transformers are installed."""
     try:
         import torch  # noqa: F401
         import transformers  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError("a local language model", "models") from error
+        raise MissingExtraError(what, "models") from error
 
 
 _loaded: dict[tuple[object, ...], LocalModel] = {}

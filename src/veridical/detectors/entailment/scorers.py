@@ -17,7 +17,8 @@ from veridical.models.artifact import Base, check_base, described_kind, identity
 from veridical.models.checkpoint import checkpoint_folder, read_config
 from veridical.models.cross_encoder import CrossEncoder, PairScores, Role, class_roles, label_names, role_of
 from veridical.models.load import LocalModel, load
-from veridical.models.onnx import OnnxExport, OnnxRunner, export_onnx, load_onnx
+from veridical.models.onnx import export_onnx
+from veridical.models.onnx_runtime import OnnxExport, OnnxRunner, load_onnx
 from veridical.models.pair_network import PairRunner
 
 __all__ = ["ClassifierScorer", "PairScorer", "ScorerOptions", "TokensScorer", "open_scorer"]

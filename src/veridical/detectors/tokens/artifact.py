@@ -18,7 +18,7 @@ from veridical.core.errors import DataError, InputError
 from veridical.models.artifact import DETECTOR, Artifact, base_of, load_artifact, save_artifact
 from veridical.models.checkpoint import read_config
 from veridical.models.cross_encoder import class_roles, label_names, role_of
-from veridical.models.load import READERS, LocalModel, load, quiet, unload
+from veridical.models.load import READERS, LocalModel, load, quiet, require_models, unload
 from veridical.models.pair_network import MODES, HeadSettings, PairHead
 from veridical.models.pairs import PairSettings
 from veridical.models.template import TEMPLATES
@@ -142,6 +142,7 @@ def load_checkpoint(
     Raises:
         DataError: If the folder holds no such checkpoint.
         InputError: If it has no tokenizer, needs code of its own, or its labels are called something else.
+        MissingExtraError: Without torch or transformers, where the classifier is in bf16 or has layers before it.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -151,9 +152,9 @@ def load_checkpoint(
         names = {f"classifier.{name}" for name in ("weight", "bias")}
         found: dict[str, np.ndarray] = {}
         for file in sorted(folder.glob("*.safetensors")):
-            with safe_open(file, "pt") as tensors:
+            with safe_open(file, "np") as tensors:
                 wanted = [name for name in tensors.keys() if name in names or name.startswith("head.")]  # noqa: SIM118
-                found |= {name: tensors.get_tensor(name).float().numpy() for name in wanted}
+                found |= {name: _fp32(tensors, name, file) for name in wanted}
     except (OSError, SafetensorError) as error:
         raise DataError(f"cannot be read: {error}", path=folder) from None
     architectures = " ".join(config.get("architectures") or ())
@@ -186,6 +187,20 @@ def load_checkpoint(
     return settings, PairHead(settings.head, tensors, prediction_head(config, between, folder) if between else None)
 
 
+def _fp32(tensors: Any, name: str, file: Path) -> NDArray[np.float32]:
+    """A tensor of an opened safetensors file; numpy knows no bf16, which torch reads."""
+    array: NDArray[np.float32]
+    if tensors.get_slice(name).get_dtype() != "BF16":
+        array = tensors.get_tensor(name).astype(np.float32)
+        return array
+    require_models(f"the classifier in bf16 of {file}")
+    from safetensors import safe_open
+
+    with safe_open(file, "pt") as of_torch:
+        array = of_torch.get_tensor(name).float().numpy()
+        return array
+
+
 def prediction_head(
     config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], folder: Path
 ) -> Callable[[NDArray[Any]], NDArray[Any]]:
@@ -198,7 +213,9 @@ def prediction_head(
 
     Raises:
         DataError: For any other layers.
+        MissingExtraError: Without torch or transformers, which compute them.
     """
+    require_models(f"the layers before the classifier of {folder}")
     import torch
     from transformers.activations import ACT2FN
 

@@ -32,7 +32,8 @@ from veridical.detectors.tokens.scoring import ScoredResponse, score_cases
 from veridical.detectors.tokens.streaming import TokenSession
 from veridical.models.artifact import DETECTOR, Artifact, base_of, check_base
 from veridical.models.load import READERS, LocalModel, load
-from veridical.models.onnx import OnnxExport, OnnxRunner, export_onnx, load_onnx
+from veridical.models.onnx import export_onnx
+from veridical.models.onnx_runtime import FILES, OnnxExport, OnnxRunner, described, load_onnx
 from veridical.models.pair_network import PairHead, PairRunner
 from veridical.models.pairs import PairEncoder, PairEncoding
 from veridical.models.template import get_template
@@ -65,7 +66,8 @@ class Tokens:
         model: Where the backbone is now, for a classifier on a frozen one. Default: where it was at training.
         device: As in `models.load`.
         dtype: As in `models.load`; "auto": bf16 where the processor computes in it.
-        onnx: "fp32" or "int8": compute with the ONNX file that `veridical export` wrote; None: with torch.
+        onnx: "fp32" or "int8": compute with the ONNX file that `veridical export` wrote, without torch and without the
+            backbone's weights, which need not be there; None: with torch.
         evidence: "relevant" or "all" (`models.pairs.PairSettings`); None: as trained.
         max_tokens: The most tokens of a window; None: as trained.
         template: The prompt template of a plain checkpoint; None: the sources alone.
@@ -149,6 +151,12 @@ class Tokens:
             if self.model is not None:
                 raise InputError(f"{self.path} has a backbone of its own", hint="leave out model=")
             place: str | Path = self.path / BACKBONE
+            exports = [name for name, file in FILES.items() if (self.path / ONNX / file).is_file()]
+            if exports and not any((self.path / BACKBONE).glob("*.safetensors")):
+                raise InputError(
+                    f"{self.path} has no weights for torch, only an ONNX file ({', '.join(exports)})",
+                    hint=f"tokens:{self.path},onnx={exports[-1]}",
+                )
         else:
             place = self.model or base.name
             if self.model is None and not Path(place).is_dir() and base.revision is None:
@@ -162,7 +170,8 @@ class Tokens:
         return model
 
     @cached_property
-    def _scorer(self) -> tuple[PairRunner, PairEncoder, PairHead]:
+    def scorer(self) -> tuple[PairRunner, PairEncoder, PairHead]:
+        """What computes its logits (`scoring.score_cases`); with `onnx`, neither torch nor transformers is imported."""
         artifact, settings, head = self._loaded
         if self.onnx is not None:
             place: str | Path = self.path
@@ -185,7 +194,8 @@ class Tokens:
         digest = hashlib.sha256(digest_of([asdict(settings), base.weights, base.config]).encode())
         for name, tensor in sorted(head.tensors.items()):
             digest.update(name.encode() + np.ascontiguousarray(tensor).tobytes())
-        return {"tokens": digest.hexdigest()[:16], "mode": settings.mode, "onnx": self.onnx}
+        onnx = None if self.onnx is None else f"{self.onnx}/{described(self.path / ONNX, self.onnx).sha256[:16]}"
+        return {"tokens": digest.hexdigest()[:16], "mode": settings.mode, "onnx": onnx}
 
     def export(self, precision: Literal["fp32", "int8"] = "fp32") -> OnnxExport:
         """Write the backbone as an ONNX file into the artifact's folder, checked against the original.
@@ -193,7 +203,7 @@ class Tokens:
         Raises whatever `models.onnx.export_onnx` raises.
         """
         original = Tokens(self.path, model=self.model, device="cpu", dtype="fp32")
-        runner, encoder, _ = original._scorer
+        runner, encoder, _ = original.scorer
         encodings = encoder.encode(_SAMPLES)
         windows = [window for each in encodings if isinstance(each, PairEncoding) for window in each.windows]
         return export_onnx(runner, windows, self.path / ONNX, precision)
@@ -203,7 +213,7 @@ class Tokens:
 
         This is how a marked phrase is judged as a whole (Liu et al. 2022, §3.1).
         """
-        return score_cases(*self._scorer, cases, units)
+        return score_cases(*self.scorer, cases, units)
 
     def judge_spans(self, cases: Sequence[Case], spans: Sequence[Sequence[Span]]) -> list[Judgement]:
         """One judgement per case, with a verdict on each of `spans`, whose states are pooled together."""
@@ -213,7 +223,7 @@ class Tokens:
 
     def stream(self, case: Case) -> TokenSession:
         """Return a session that judges a response to `case` while it is written; `case.response` is ignored."""
-        return TokenSession(*self._scorer, lambda part, scored: self.judgement(part, scored).verdicts, case)
+        return TokenSession(*self.scorer, lambda part, scored: self.judgement(part, scored).verdicts, case)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement per case; windows of all cases are batched together by length."""

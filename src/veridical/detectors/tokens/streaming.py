@@ -84,10 +84,10 @@ class TokenSession:
 
     def _scored(self, case: Case) -> ScoredResponse | None:
         """The logits by a decoder that reads only what it has not read; None for an encoder, or of several windows."""
-        import torch
-
         if self._forward is None:
             return None
+        import torch
+
         (encoding,) = self._encoder.encode([case])
         if isinstance(encoding, CannotJudgeError) or len(encoding.windows) > 1:
             return None
@@ -109,4 +109,4 @@ class TokenSession:
         states_of_response = np.stack(self._states[window.start : window.start + window.count])
         if labelled.ranges:
             logits[labelled.units] = self._head.unit_logits(states_of_response, labelled.ranges, labelled.features)
-        return ScoredResponse(units, logits, 0.0, encoding.notes)
+        return ScoredResponse(units, logits, notes=encoding.notes)
