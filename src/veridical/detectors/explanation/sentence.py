@@ -81,8 +81,9 @@ class Mention:
         return not (one.isdisjoint(other.parts) and two.isdisjoint(self.parts))
 
     def _initials(self, other: Mention) -> bool:
-        """Whether this is one word of the first letters of `other`."""
-        return len(self.keys) == 1 < len(other.keys) and self.keys[0] == "".join(key[0] for key in other.keys)
+        """Whether this is one word of the first letters of `other`; "USA" is "United States", too."""
+        letters = "".join(key[0] for key in other.keys)
+        return len(self.keys) == 1 < len(letters) and self.keys[0] in (letters, f"{letters}a")
 
     def distance(self, token_i: int) -> int:
         """How many tokens it is from here to token `token_i` of the sentence; 0 or less inside."""
