@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_DETECTOR", "check", "check_cases", "check_cases_with_maps", "make_case"]
 
-DEFAULT_DETECTOR = "overlap"
+DEFAULT_DETECTOR = "default"
 BATCH = 64
 
 
@@ -41,7 +41,8 @@ def check(
         question: The question that it answers.
         must_cover: Further sources that the response has to cover.
         perspectives: Such sources by the name of the perspective that they stand for.
-        detectors: Specs such as "overlap" or "verify:overlap", or objects with `name` and `judge`.
+        detectors: Specs such as "overlap" or "verify:overlap", or objects with `name` and `judge`. Default: the
+            detector that comes with the package (docs/detectors/default.md).
         threshold: The score in [0, 1] from which something is flagged, for all levels or per level ("response", "span",
             "coverage", "source"). Default: the detector's own, else 0.5.
         fail_over: Make the outcome "flagged" only where a response-level score is above this number.
@@ -54,7 +55,7 @@ def check(
     Raises:
         InputError: An empty response, an unknown detector, or a threshold out of range.
 
-    >>> result = check("The tower is 300 m tall.", ["The tower is 330 m tall."])
+    >>> result = check("The tower is 300 m tall.", ["The tower is 330 m tall."], detectors="overlap")
     >>> result.outcome.value, [span.of(result.case.response) for span in result.flagged]
     ('flagged', ['300'])
     """

@@ -20,7 +20,7 @@ from veridical.detectors.features.linear import LinearClassifier
 from veridical.detectors.tokens.lexical import FEATURES, lexical_features
 from veridical.detectors.tokens.scoring import ScoredResponse
 
-__all__ = ["COLUMNS", "LevelModel", "WordTable", "level_models", "response_row", "source_rows", "word_table"]
+__all__ = ["COLUMNS", "SIGNS", "LevelModel", "WordTable", "level_models", "response_row", "source_rows", "word_table"]
 
 Floats = NDArray[np.float64]
 _MISSING, _VALUE, _NAME, _RUN, _CONTENT = (
@@ -46,6 +46,16 @@ _RESPONSE = (
 _SOURCE = ("sentence", "upper_words", "mean_word", "missing", "run", "source_words", "response_words")
 COLUMNS: Mapping[Level, tuple[str, ...]] = {Level.SPAN: _WORDS, Level.RESPONSE: _RESPONSE, Level.SOURCE: _SOURCE}
 """The inputs of each level's regression; coverage is combined from the spans of the sources."""
+
+SIGNS: Mapping[str, int] = {
+    **dict.fromkeys(
+        ("word", "sentence", "worst_sentence", "mean_sentence", "worst_word", "upper_words", "mean_word"), 1
+    ),
+    **dict.fromkeys(("words_over_half", "values_missing", "names_missing", "missing", "value_missing"), 1),
+    **dict.fromkeys(("name_missing", "missing_of_worst_sentence", "missing_of_response", "missing_of_sentence"), 1),
+    **dict.fromkeys(("run", "in_source", "exact", "pair_before", "pair_after"), -1),
+}
+"""Whether an input speaks for an error (1) or against one (-1), where that is known before anything is fitted."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
