@@ -210,7 +210,8 @@ def test_ctrl_c(tmp_path: Path) -> None:
 
 def test_explain_shows_what_the_source_has_instead(run: Run, texts: Path) -> None:
     (texts / "other.txt").write_text("The tower is 300 m tall.")
-    plain, explained = (run("check", "other.txt", "source.txt", "-d", "overlap", *more) for more in ((), ("--explain",)))
+    command = ("check", "other.txt", "source.txt", "-d", "overlap")
+    plain, explained = run(*command), run(*command, "--explain")
     assert (plain.returncode, explained.returncode) == (1, 1)
     assert "instead: 330" not in plain.stdout
     for words in (
