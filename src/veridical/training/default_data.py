@@ -27,6 +27,7 @@ from veridical.datasets.split import split_by_document
 
 __all__ = [
     "MEASURED",
+    "PAIRS",
     "RESEARCH_TEXT",
     "general_part",
     "labelled_part",
@@ -49,11 +50,13 @@ _DATA_TO_TEXT: Mapping[str, int] = {
 _PASSAGES: Mapping[str, int] = {
     "faithdial_audit": 900, "wow_q2": 700, "boolq": 900, "condaqa": 500, "bamboo_hallu": 120,
 }  # fmt: skip
+PAIRS = frozenset({*_PAIRS, "tabfact", "logicnlg", "infotabs"})
+"""Sets of pairs of short texts, or of a table and a sentence."""
 RESEARCH_TEXT = ("xsum_token", "bump")
 """Sets whose labels are free and whose articles are for research."""
 
 MEASURED: Mapping[str, int] = {
-    "xsum_token": 700, "bump": 400, "wice": 400, "summedits": 1400, "conv_fever": 1200, "begin": 300,
+    "xsum_token": 700, "bump": 400, "wice": 400, "summedits": 700, "conv_fever": 1200, "begin": 300,
 }  # fmt: skip
 """Sets that the detector is measured on, and how many training examples of each are used at most."""
 

@@ -8,15 +8,17 @@ source to cover is read with the response as its source (after Chang et al. 2024
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from functools import cached_property
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from veridical.core.detector import DetectorContext, DetectorInfo
-from veridical.core.errors import InputError
+from veridical.core.errors import DataError, InputError
 from veridical.core.perspectives import by_perspective
 from veridical.core.segment import has_words, words
 from veridical.core.spans import Span, complement
@@ -27,8 +29,11 @@ from veridical.detectors.default.combining import (
     level_models,
     response_row,
     source_rows,
+    with_copies,
     word_table,
 )
+from veridical.detectors.explanation import explained
+from veridical.detectors.scope import limits_of
 from veridical.detectors.tokens.detector import Tokens
 from veridical.detectors.tokens.lexical import word_count
 from veridical.detectors.tokens.scoring import ScoredResponse, score_cases
@@ -45,9 +50,10 @@ _PRECISIONS = ("int8", "fp32", "torch")
 class Default:
     """Words, sentences and coverage by a small encoder and word overlap; comes with the package, needs no download.
 
-    Each word of the response gets a verdict; its score, like that of the response, is a calibrated probability. Each
-    sentence of a source with `must_cover` gets an omission; `omission` is the mean over a perspective's sentences, and
-    the worst perspective counts. Trained on English (`veridical train default` makes it again).
+    Each word of the response gets a verdict; its score, like that of the response, is a calibrated probability. Flagged
+    words and omissions are explained (`detectors.explanation`). Each sentence of a source with `must_cover` gets an
+    omission; `omission` is the mean over a perspective's sentences, and the worst perspective counts. What a source has
+    word for word is supported. Trained on English (`veridical train default` makes it again).
 
     Args:
         path: A folder that `veridical train default` wrote; None: the one in the package.
@@ -68,17 +74,32 @@ class Default:
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Default:
         """The detector for `default[:FOLDER][,precision=int8|fp32|torch]`."""
         spec.accept(("precision",), values=1)
-        detector = cls(spec.value, precision=spec.options.get("precision", "int8"), name=str(spec))
+        precision = spec.options.get("precision", "int8")
+        if spec.value is None:
+            detector = _packaged(PACKAGED, precision, str(spec), os.getpid())
+        else:
+            detector = cls(spec.value, precision=precision, name=str(spec))
         detector.thresholds  # noqa: B018 - a folder that holds none is said before anything is judged
         return detector
 
     @cached_property
+    def _document(self) -> dict[str, Any]:
+        if self.path == PACKAGED and not (PACKAGED / DETECTOR).is_file():
+            raise DataError(
+                "the default detector is not in this installation",
+                path=PACKAGED,
+                hint="overlap works without it; `veridical train default` makes one, for default:FOLDER",
+            )
+        return description(self.path, KIND)
+
+    @cached_property
     def _levels(self) -> dict[Level, LevelModel]:
-        return level_models(description(self.path, KIND), self.path / DETECTOR)
+        return level_models(self._document, self.path / DETECTOR)
 
     @cached_property
     def encoder(self) -> Tokens:
         """The token classifier that scores words and sentences."""
+        self._levels  # noqa: B018 - a folder that holds none is said first
         onnx = None if self.precision == "torch" else self.precision
         return Tokens(self.path / ENCODER, onnx=onnx, dtype="fp32", name=self.name)
 
@@ -91,12 +112,14 @@ class Default:
 
     def fingerprint(self) -> dict[str, Any]:
         """On what its scores depend: the regressions and the encoder."""
+        encoder = self.encoder.fingerprint()
         digest = hashlib.sha256((self.path / DETECTOR).read_bytes()).hexdigest()[:16]
-        return {"default": digest, "encoder": self.encoder.fingerprint()}
+        return {"default": digest, "encoder": encoder}
 
     def scores(self, cases: Sequence[Case]) -> list[ScoredResponse]:
-        """The encoder's logits of each case's response, before anything is combined."""
-        return score_cases(*self.encoder.scorer, cases)
+        """The logits of each case's response before anything is combined: the encoder's, low for what is copied."""
+        scored = score_cases(*self.encoder.scorer, cases)
+        return [with_copies(case, one) for case, one in zip(cases, scored, strict=True)]
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement per case; responses, and sources to cover, are read in common batches."""
@@ -109,7 +132,16 @@ class Default:
         for i, source in coverage:
             known = next(scored) if has_words(cases[i].response) else None
             omissions.setdefault(i, []).append((source, self._omissions(cases[i], source, known)))
-        return [self._judgement(case, of_response.get(i), omissions.get(i, [])) for i, case in enumerate(cases)]
+        thresholds = self.thresholds
+        return [
+            explained(
+                case,
+                self._judgement(case, of_response.get(i), omissions.get(i, [])),
+                span_threshold=thresholds[Level.SPAN],
+                source_threshold=thresholds[Level.SOURCE],
+            )
+            for i, case in enumerate(cases)
+        ]
 
     def _judgement(
         self, case: Case, scored: ScoredResponse | None, covered: Sequence[tuple[Source, list[Omission]]]
@@ -138,13 +170,24 @@ class Default:
         skipped = [s.id for s in case.sources if s.must_cover and s.id not in {source.id for source, _ in covered}]
         notes += [f"source {id!r} has no words; its coverage was not judged" for id in skipped]
         means = [float(np.mean([o.score for found in group for o in found])) for group in by_perspective(covered)]
+        omission = max(means) if means else None
+        omissions = tuple(o for _, found in covered for o in found)
+        if hallucination is not None or covered:
+            # tables and records were among what it was trained on
+            limits = [limit for limit in limits_of(case) if limit.kind not in ("table", "empty source")]
+            notes += [limit.note for limit in limits]
+            if any(limit.lowers_confidence for limit in limits):
+                response, span, coverage, source = (_halfway(self.thresholds[level]) for level in Level)
+                hallucination, omission = response(hallucination), coverage(omission)
+                verdicts = tuple(replace(verdict, score=span(verdict.score)) for verdict in verdicts)
+                omissions = tuple(replace(each, score=source(each.score)) for each in omissions)
         return Judgement(
             case.id,
             self.name,
             hallucination,
-            max(means) if means else None,
+            omission,
             verdicts,
-            tuple(o for _, found in covered for o in found),
+            omissions,
             () if hallucination is None else judged,
             tuple(notes),
             judged_sources=tuple(SourceSpan(s.id, Span(0, len(s.text))) for s, _ in covered) if skipped else None,
@@ -163,6 +206,17 @@ class Default:
                 span = Span(scored.units[inside[0]].start, scored.units[inside[-1]].end)
                 found.append(Omission(source.id, span, probability))
         return found
+
+
+@cache
+def _packaged(path: Path, precision: str, name: str, process: int) -> Default:
+    """The detector in the package, once per process: `veridical.check` would else load it again at every call."""
+    return Default(path, precision=precision, name=name)
+
+
+def _halfway(threshold: float) -> Callable[[Any], Any]:
+    """What moves a score halfway to the threshold, on whose side it stays: less sure, not otherwise decided."""
+    return lambda score: None if score is None else (score + threshold) / 2
 
 
 def coverage_case(case: Case, source: Source) -> Case:
