@@ -20,7 +20,7 @@ import numpy as np
 from veridical.core.detector import DetectorContext, DetectorInfo
 from veridical.core.errors import DataError, InputError
 from veridical.core.perspectives import by_perspective
-from veridical.core.segment import words
+from veridical.core.segment import has_words, words
 from veridical.core.spans import Span, complement
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level, Omission, Source, SourceSpan, Verdict
@@ -35,6 +35,7 @@ from veridical.detectors.default.combining import (
 from veridical.detectors.explanation import explained
 from veridical.detectors.scope import limits_of
 from veridical.detectors.tokens.detector import Tokens
+from veridical.detectors.tokens.lexical import word_count
 from veridical.detectors.tokens.scoring import ScoredResponse, score_cases
 from veridical.models.artifact import DETECTOR, description
 
@@ -123,13 +124,13 @@ class Default:
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement per case; responses, and sources to cover, are read in common batches."""
         coverage = [(i, source) for i, case in enumerate(cases) for source in _to_cover(case)]
-        to_read = [i for i, case in enumerate(cases) if any(words(source.text) for source in case.sources)]
-        readable = [coverage_case(cases[i], source) for i, source in coverage if words(cases[i].response)]
+        to_read = [i for i, case in enumerate(cases) if any(has_words(source.text) for source in case.sources)]
+        readable = [coverage_case(cases[i], source) for i, source in coverage if has_words(cases[i].response)]
         scored = iter(self.scores([*(cases[i] for i in to_read), *readable]))
         of_response = {i: next(scored) for i in to_read}
         omissions: dict[int, list[tuple[Source, list[Omission]]]] = {}
         for i, source in coverage:
-            known = next(scored) if words(cases[i].response) else None
+            known = next(scored) if has_words(cases[i].response) else None
             omissions.setdefault(i, []).append((source, self._omissions(cases[i], source, known)))
         thresholds = self.thresholds
         return [
@@ -159,7 +160,7 @@ class Default:
             probabilities = self._levels[Level.SPAN].probabilities(table.rows[known])
             units = [unit for unit, there in zip(scored.units, known, strict=True) if there]
             verdicts = tuple(Verdict(unit, float(p)) for unit, p in zip(units, probabilities, strict=True))
-            row = response_row(case, scored, table, sum(len(words(source.text)) for source in case.sources))
+            row = response_row(case, scored, table, word_count(source.text for source in case.sources))
             hallucination = float(self._levels[Level.RESPONSE].probabilities(row[None])[0])
             notes += scored.notes
             if not known.all():
@@ -200,9 +201,10 @@ class Default:
         rows = source_rows(scored, word_table(reverse, scored), len(words(case.response)))
         found = []
         for part, probability in enumerate(self._levels[Level.SOURCE].probabilities(rows).tolist()):
-            units = [unit for unit, at in zip(scored.units, scored.part_of, strict=True) if at == part]
-            if units:
-                found.append(Omission(source.id, Span(units[0].start, units[-1].end), probability))
+            inside = np.flatnonzero(scored.part_of == part)
+            if len(inside):
+                span = Span(scored.units[inside[0]].start, scored.units[inside[-1]].end)
+                found.append(Omission(source.id, span, probability))
         return found
 
 
@@ -223,4 +225,4 @@ def coverage_case(case: Case, source: Source) -> Case:
 
 
 def _to_cover(case: Case) -> list[Source]:
-    return [source for source in case.sources if source.must_cover and words(source.text)]
+    return [source for source in case.sources if source.must_cover and has_words(source.text)]
