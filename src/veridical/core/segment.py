@@ -17,7 +17,7 @@ from functools import cache
 from veridical.core.spans import Span
 from veridical.core.vocabulary import MONTHS, WEEKDAYS
 
-__all__ = ["has_words", "sentences", "words"]
+__all__ = ["has_words", "sentences", "word_forms", "words"]
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -60,8 +60,20 @@ def words(text: str) -> list[Span]:
     >>> [s.of("Don't pay 1,200.50 to O'Neil.") for s in words("Don't pay 1,200.50 to O'Neil.")]
     ["Don't", 'pay', '1,200.50', 'to', "O'Neil"]
     """
-    pattern = _ASCII_WORD if text.isascii() else _word_pattern()
-    return [Span(*match.span()) for match in pattern.finditer(text)]
+    return [Span(*match.span()) for match in _pattern_for(text).finditer(text)]
+
+
+def word_forms(text: str) -> list[str]:
+    """The words of `text` themselves, in order; quicker where nobody asks for their places.
+
+    >>> word_forms("Don't pay 1,200.50.")
+    ["Don't", 'pay', '1,200.50']
+    """
+    return _pattern_for(text).findall(text)
+
+
+def _pattern_for(text: str) -> re.Pattern[str]:
+    return _ASCII_WORD if text.isascii() else _word_pattern()
 
 
 def has_words(text: str) -> bool:

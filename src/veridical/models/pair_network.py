@@ -87,7 +87,7 @@ def pool(states: Floats, units: Sequence[tuple[int, int]], pooling: str) -> Floa
     if all(end - first == 1 for first, end in units):
         return states[[first for first, _ in units]]
     reduce = np.max if pooling == "max" else np.mean
-    return np.stack([reduce(states[first:end], axis=0) for first, end in units])
+    return np.stack([states[first] if end - first == 1 else reduce(states[first:end], axis=0) for first, end in units])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,6 +102,11 @@ class PairHead:
     settings: HeadSettings
     tensors: dict[str, Floats]
     transform: Callable[[Floats], Floats] | None = None
+
+    @property
+    def width(self) -> int:
+        """How wide the states are that it takes."""
+        return int(self.tensors["pair.weight"].shape[1]) - self.settings.features
 
     def unit_logits(self, states: Floats, units: Sequence[tuple[int, int]], features: Floats | None) -> Floats:
         """The logit of each unit being hallucinated, (units,), from states (tokens, width)."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
-from veridical.core.segment import sentences, words
+from veridical.core.segment import has_words, sentences, word_forms
 from veridical.core.spans import Span
 from veridical.core.stemmer import stem
 from veridical.core.stopwords import STOP_WORDS
@@ -176,7 +176,7 @@ class PairEncoder:
         prompts: dict[str, _Prompt] = {}  # of these cases: more than those that are kept
         for i, (case, tokens) in enumerate(zip(cases, tokenised, strict=True)):
             spans = response_spans(case.response, tokens.offsets)
-            if not words(case.response) or not any(spans):
+            if not has_words(case.response) or not any(spans):
                 reason = "the response has no words" if spans else "the tokenizer has no token for the response"
                 results[i] = CannotJudgeError(f"case {case.id!r}: {reason}")
                 continue
@@ -275,7 +275,7 @@ class PairEncoder:
 
 def _keys(text: str) -> set[str]:
     """The stems of the content words of a text."""
-    forms = {span.of(text).lower() for span in words(text)}
+    forms = {form.lower() for form in word_forms(text)}
     return {stem(form) for form in forms if form not in STOP_WORDS}
 
 

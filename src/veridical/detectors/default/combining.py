@@ -80,7 +80,7 @@ class WordTable:
 
 def word_table(case: Case, scored: ScoredResponse) -> WordTable:
     """The rows of `scored`'s units; `case` is what was scored."""
-    features = lexical_features(case, scored.units)
+    features = lexical_features(case, scored.units) if scored.features is None else scored.features
     parts = len(scored.parts)
     content = np.bincount(scored.part_of.clip(0), features[:, _CONTENT], parts)
     missing = np.bincount(scored.part_of.clip(0), features[:, _MISSING], parts) / np.maximum(content, 1)
@@ -129,16 +129,16 @@ def source_rows(scored: ScoredResponse, table: WordTable, response_words: int) -
         *Shape:* (parts, columns)
     """
     rows = np.zeros((len(scored.parts), len(_SOURCE)))
-    for part in range(len(scored.parts)):
-        inside = (scored.part_of == part) & np.isfinite(table.logits)
+    for part, units in enumerate(scored.units_of_parts()):
+        inside = units[np.isfinite(table.logits[units])]
         logits = np.sort(table.logits[inside])
         if not len(logits):
             logits = scored.parts[part : part + 1]
-        run = table.features[inside, _RUN].mean() if inside.any() else 0.0
+        run = table.features[inside, _RUN].mean() if len(inside) else 0.0
         upper = logits[-max(1, len(logits) // 10) :].mean()
         rows[part] = (
             *(scored.parts[part], upper, logits.mean(), table.missing[part], run),
-            *(np.log1p(inside.sum()), np.log1p(response_words)),
+            *(np.log1p(len(inside)), np.log1p(response_words)),
         )
     return rows
 

@@ -11,7 +11,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 from veridical.core.detector import DetectorContext, DetectorInfo
 from veridical.core.errors import DataError, InputError
 from veridical.core.perspectives import by_perspective
-from veridical.core.segment import words
+from veridical.core.segment import has_words, word_forms
 from veridical.core.spans import Span, complement
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level, Omission, Source, SourceSpan, Verdict
@@ -98,6 +98,10 @@ class Default:
         return level_models(self._document, self.path / DETECTOR)
 
     @cached_property
+    def _contradiction(self) -> LevelModel:
+        return contradiction_model(self._document, self.encoder.scorer[2].width, self.path / DETECTOR)
+
+    @cached_property
     def encoder(self) -> Tokens:
         """The token classifier that scores words and sentences."""
         self._levels  # noqa: B018 - a folder that holds none is said first
@@ -124,13 +128,13 @@ class Default:
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement per case; responses, and sources to cover, are read in common batches."""
         coverage = [(i, source) for i, case in enumerate(cases) for source in _to_cover(case)]
-        to_read = [i for i, case in enumerate(cases) if any(words(source.text) for source in case.sources)]
-        readable = [coverage_case(cases[i], source) for i, source in coverage if words(cases[i].response)]
+        to_read = [i for i, case in enumerate(cases) if any(has_words(source.text) for source in case.sources)]
+        readable = [coverage_case(cases[i], source) for i, source in coverage if has_words(cases[i].response)]
         scored = iter(self.scores([*(cases[i] for i in to_read), *readable]))
         of_response = {i: next(scored) for i in to_read}
         omissions: dict[int, list[tuple[Source, list[Omission]]]] = {}
         for i, source in coverage:
-            known = next(scored) if words(cases[i].response) else None
+            known = next(scored) if has_words(cases[i].response) else None
             omissions.setdefault(i, []).append((source, self._omissions(cases[i], source, known)))
         return [self._judgement(case, of_response.get(i), omissions.get(i, [])) for i, case in enumerate(cases)]
 
@@ -157,7 +161,7 @@ class Default:
                 replace(verdict, label=kind) if verdict.score >= self._levels[Level.SPAN].threshold else verdict
                 for verdict, kind in zip(verdicts, kind_of, strict=True)
             )
-            row = response_row(case, scored, table, sum(len(words(source.text)) for source in case.sources))
+            row = response_row(case, scored, table, sum(_word_count(source.text) for source in case.sources))
             hallucination = float(self._levels[Level.RESPONSE].probabilities(row[None])[0])
             notes += scored.notes
             if not known.all():
@@ -182,7 +186,7 @@ class Default:
     def _kinds(self, scored: ScoredResponse, table: WordTable) -> list[str]:
         """Of each sentence, if it is not supported: whether a source contradicts it or none speaks of it."""
         rows = contradiction_rows(scored, table)
-        model = contradiction_model(self._document, scored.states.shape[1], self.path / DETECTOR)
+        model = self._contradiction
         return [CONTRADICTION if p >= model.threshold else ABSENCE for p in model.probabilities(rows)]
 
     def _omissions(self, case: Case, source: Source, scored: ScoredResponse | None) -> list[Omission]:
@@ -190,12 +194,13 @@ class Default:
         if scored is None:
             return [Omission(source.id, Span(0, len(source.text)), 1.0)]
         reverse = coverage_case(case, source)
-        rows = source_rows(scored, word_table(reverse, scored), len(words(case.response)))
+        rows = source_rows(scored, word_table(reverse, scored), len(word_forms(case.response)))
         found = []
-        for part, probability in enumerate(self._levels[Level.SOURCE].probabilities(rows).tolist()):
-            units = [unit for unit, at in zip(scored.units, scored.part_of, strict=True) if at == part]
-            if units:
-                found.append(Omission(source.id, Span(units[0].start, units[-1].end), probability))
+        probabilities = self._levels[Level.SOURCE].probabilities(rows).tolist()
+        for units, probability in zip(scored.units_of_parts(), probabilities, strict=True):
+            if len(units):
+                span = Span(scored.units[units[0]].start, scored.units[units[-1]].end)
+                found.append(Omission(source.id, span, probability))
         return found
 
 
@@ -205,10 +210,16 @@ def _packaged(path: Path, precision: str, name: str, process: int) -> Default:
     return Default(path, precision=precision, name=name)
 
 
+@lru_cache(maxsize=64)
+def _word_count(text: str) -> int:
+    """How many words a source has: counting takes longer than all else where the source is long and known already."""
+    return len(word_forms(text))
+
+
 def coverage_case(case: Case, source: Source) -> Case:
     """The case with the roles changed: `source` as the response, and the response as its source."""
     return Case(f"{case.id}/{source.id}", source.text, (Source("response", case.response),))
 
 
 def _to_cover(case: Case) -> list[Source]:
-    return [source for source in case.sources if source.must_cover and words(source.text)]
+    return [source for source in case.sources if source.must_cover and has_words(source.text)]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.names import is_name
-from veridical.core.segment import words
+from veridical.core.segment import word_forms
 from veridical.core.spans import Span
 from veridical.core.types import Case
 from veridical.detectors.overlap.matching import WORDS, Profile, word_support
@@ -41,11 +41,11 @@ def _read(texts: tuple[str, ...]) -> tuple[list[Profile], set[str], set[tuple[st
     pairs: set[tuple[str, str]] = set()
     runs: set[int] = set()
     for text in texts:
-        sequence = [span.of(text).lower() for span in words(text)]
+        sequence = [form.lower() for form in word_forms(text)]
         forms.update(sequence)
         pairs.update(pairwise(sequence))
         for size in range(3, _LONGEST_RUN + 1):
-            runs.update(hash(tuple(sequence[i : i + size])) for i in range(len(sequence) - size + 1))
+            runs.update(map(hash, zip(*(sequence[at:] for at in range(size)), strict=False)))
     return [Profile(text, WORDS["values"]) for text in texts], forms, pairs, runs
 
 
