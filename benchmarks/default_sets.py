@@ -66,8 +66,7 @@ def without(rows: dict[Level, LevelRows], name: str) -> dict[Level, LevelModel]:
     for level, of_level in rows.items():
         table, labels, sets = of_level.arrays()
         kept = ~np.isin(sets, [name, name + SWAPPED])
-        balanced = level is not Level.SPAN
-        models[level] = fit_level(table[kept], labels[kept], sets[kept], DefaultTraining().strength, balanced=balanced)
+        models[level] = fit_level(level, table[kept], labels[kept], sets[kept], DefaultTraining().penalty)
     return models
 
 

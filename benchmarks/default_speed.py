@@ -11,13 +11,14 @@ All of it is measured in one run, on a machine that does nothing else; rounds al
   are cut to whole sentences of 350 to 400 tokens, and no two are the same.
 - mixed: 500 responses with sources of 40 to 1,200 words in one call (`mixed` of token_peers.py). "encoder tokens" are
   those of all windows that the encoder reads, "text tokens" those of the sources and responses themselves.
-- long: a response of 5 sentences to a source of 50,000 words (100 pages), joined Wikipedia articles, which the process has
-  not seen; then another response to the same source; then, in a process of its own, a source of that length to cover.
+- long: a response of 5 sentences to a source of 50,000 words (100 pages), joined Wikipedia articles, which the process
+  has not seen; then another response to the same source. cover: that source is to be covered, too.
 - LettuceDetect judges the responses of mixed, one after the other as its API does, with a checkpoint of the same size
   (MiniLM with a random head, its 512 positions).
 
 Each workload of each round is a process of its own, which loads its model and judges ten other cases before the clock
-starts. A row has the median, the least and the greatest value, and the 5th and 95th percentile, over all calls and rounds.
+starts. A row has the median, the least and the greatest value, and the 5th and 95th percentile, over all calls and
+rounds.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from veridical.detectors.default.detector import Default
 
 ROOT = Path(__file__).parents[1]
-DEMO = "examples/demo.jsonl"
+DEMO = ROOT / "examples" / "demo.jsonl"
 ROWS = ROOT / "benchmarks" / "rows" / "default-speed.jsonl"
 WORKLOADS = ("warm 1", "warm 3", "mixed", "long", "cover")
 TOGETHER = ("mixed",)  # judged in one call; of the others each case by itself
@@ -222,7 +223,7 @@ def answer(process: subprocess.CompletedProcess[str]) -> Row:
 
 def cold(spec: str, arguments: argparse.Namespace) -> Row:
     """One `veridical check` from its start to its end."""
-    command = [sys.executable, "-m", "veridical", "check", DEMO, "-d", spec]
+    command = [sys.executable, "-m", "veridical", "check", str(DEMO), "-d", spec]
     begun = time.perf_counter()
     process = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(arguments)
@@ -267,7 +268,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Row]:
     for name in ("warm 1", "warm 3"):
         rows = runs[name]
         seconds = [one for row in rows for one in row["seconds"]]
-        yield {"what": f"{name}", **common, **contents[name], **measured(seconds, rows)}
+        yield {"what": name, **common, **contents[name], **measured(seconds, rows)}
     rows = runs["mixed"]
     yield {"what": "mixed", **common, **contents["mixed"], **rates(rows, contents["mixed"])}
     for nth, what in enumerate(("long, first", "long, again")):

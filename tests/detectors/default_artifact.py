@@ -18,8 +18,4 @@ def tiny_default(folder: Path, epochs: int = 1) -> Path:
     classifier = trained_tokens(folder.with_name(f"{folder.name}-classifier"), hidden=0, pairs=pairs, epochs=epochs)
     data = examples(60)
     swapped = [replace(e, gold=Judgement(e.case.id, "human:a", float(bool(e.gold.verdicts)))) for e in data]
-    kinds = ("contradiction", "neutral")
-    pairs = [replace(e, group=(("label", kinds[i % 8 < 4]),)) for i, e in enumerate(data)]
-    return assemble(
-        classifier, {"pairs": pairs}, {"set": data, "pairs": pairs, "set_swapped": swapped}, folder, DefaultTraining()
-    )
+    return assemble(classifier, {"set": data, "set_swapped": swapped}, folder, DefaultTraining())

@@ -24,8 +24,8 @@ DetectorNames = Annotated[
         "--detector",
         "-d",
         metavar="SPEC",
-        help="A detector, with options as NAME:OPTION,…; see: veridical detectors. Repeatable. Default: default. "
-        "judge, verify and selfcheck ask a language model (--model).",
+        help="A detector, with options as NAME:OPTION,…; see: veridical detectors. Repeatable. Default: default, which "
+        "comes with the package. judge, verify and selfcheck ask a language model (--model).",
         rich_help_panel=DETECTION,
     ),
 ]

@@ -103,11 +103,6 @@ class PairHead:
     tensors: dict[str, Floats]
     transform: Callable[[Floats], Floats] | None = None
 
-    @property
-    def width(self) -> int:
-        """How wide the states are that it takes."""
-        return int(self.tensors["pair.weight"].shape[1]) - self.settings.features
-
     def unit_logits(self, states: Floats, units: Sequence[tuple[int, int]], features: Floats | None) -> Floats:
         """The logit of each unit being hallucinated, (units,), from states (tokens, width)."""
         x = pool(states if self.transform is None else self.transform(states), units, self.settings.pooling)

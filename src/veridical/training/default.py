@@ -17,21 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.calibration.thresholding import threshold_for_balanced_accuracy
+from veridical.calibration.thresholding import threshold_for_balanced_accuracy, threshold_for_f1
 from veridical.core.errors import InputError, MissingExtraError
 from veridical.core.files import write_whole
 from veridical.core.segment import words
 from veridical.core.types import DEFAULT_THRESHOLD, GOLD_THRESHOLD, Example, Level
 from veridical.datasets.split import content_hash
-from veridical.detectors.default.combining import (
-    COLUMNS,
-    CONTRADICTION,
-    LevelModel,
-    contradiction_rows,
-    response_row,
-    source_rows,
-    word_table,
-)
+from veridical.detectors.default.combining import COLUMNS, SIGNS, LevelModel, response_row, source_rows, word_table
 from veridical.detectors.default.detector import ENCODER, KIND, Default
 from veridical.detectors.features.linear import LinearClassifier
 from veridical.detectors.tokens.artifact import load_tokens
@@ -43,7 +35,7 @@ from veridical.metrics.tokens import unit_labels
 from veridical.models.artifact import DETECTOR, FORMAT, versions
 from veridical.models.load import READERS, load
 from veridical.models.pairs import PairSettings
-from veridical.training.default_data import Examples, general_part, labelled_part, some_of_each
+from veridical.training.default_data import PAIRS, Examples, general_part, labelled_part, some_of_each
 from veridical.training.token_evaluation import response_target
 from veridical.training.tokens import TokenTraining, train_tokens
 
@@ -52,7 +44,6 @@ __all__ = [
     "DefaultTraining",
     "LevelRows",
     "assemble",
-    "fit_contradiction",
     "fit_level",
     "fit_levels",
     "level_rows",
@@ -62,8 +53,9 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 SWAPPED = "_swapped"
+PAIR_SHARE = 0.25
+_PENALTY = 0.01
 _STAGES = "stages"
-_CONTRADICTION_STRENGTH = 0.003  # scikit-learn's C: there are as many inputs as the encoder is wide
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +71,7 @@ class DefaultTraining:
         label_smoothing: As in `TokenTraining`.
         response_weight: As in `TokenTraining`.
         validation: The most validation examples of each set that the regressions are fitted on.
-        pairs: The most examples of each set of the first part from which contradictions are learned.
-        strength: The regressions' regularisation, scikit-learn's C.
+        penalty: Of the regressions' squared weights.
         bf16: Whether matrix products are computed in bf16 in training.
         seed: Of everything that is random.
     """
@@ -93,8 +84,7 @@ class DefaultTraining:
     label_smoothing: float = 0.05
     response_weight: float = 0.6
     validation: int = 200
-    pairs: int = 500
-    strength: float = 0.1
+    penalty: float = _PENALTY
     bf16: bool = True
     seed: int = 0
 
@@ -169,8 +159,7 @@ def train_default(
                 progress=progress,
             )
         previous = folder
-    pairs = some_of_each(general, options.pairs, options.seed)
-    return assemble(Path(previous), pairs, validation_part(data, options), out, options, progress=progress)
+    return assemble(Path(previous), validation_part(data, options), out, options, progress=progress)
 
 
 def validation_part(data: Path, options: DefaultTraining) -> Examples:
@@ -182,25 +171,18 @@ def validation_part(data: Path, options: DefaultTraining) -> Examples:
 
 def assemble(
     classifier: Path,
-    pairs: Examples,
     validation: Examples,
     out: Path,
     options: DefaultTraining,
     *,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Path:
-    """Export the encoder in `classifier`, fit the regressions on `validation`, and write the detector to `out`.
-
-    What tells a contradiction from an absence is fitted on `pairs`, of the training part.
-    """
+    """Export the encoder in `classifier`, fit the regressions on `validation`, and write the detector to `out`."""
     encoder = Tokens(classifier, dtype="fp32")
     exports = {precision: encoder.export(precision) for precision in ("fp32", "int8")}  # type: ignore[arg-type]
     progress(", ".join(f"{name}: {export.bytes / 1e6:.1f} MB" for name, export in exports.items()))
-    quantised = Tokens(classifier, onnx="int8")
-    rows = level_rows(quantised, validation, progress=progress)
-    models, figures = fit_levels(rows, options.strength)
-    contradiction, figures[CONTRADICTION] = fit_contradiction(quantised, pairs, validation)
-    progress(f"contradiction or absence, ROC AUC on validation documents: {figures[CONTRADICTION]}")
+    rows = level_rows(Tokens(classifier, onnx="int8"), validation, progress=progress)
+    models, figures = fit_levels(rows, options.penalty)
     place = out / ENCODER
     if place.exists():
         shutil.rmtree(place)
@@ -210,7 +192,6 @@ def assemble(
         "veridical": f"detector/{FORMAT}",
         "kind": KIND,
         **{level.value: model.to_json() for level, model in models.items()},
-        CONTRADICTION: contradiction.to_json(),
         "training": {
             "validation": content_hash(e for examples in validation.values() for e in examples),
             "sets": {name: len(examples) for name, examples in validation.items()},
@@ -274,23 +255,20 @@ def _add(found: Mapping[Level, LevelRows], name: str, example: Example, scored: 
 
 
 def fit_levels(
-    rows: Mapping[Level, LevelRows], strength: float = 0.1
+    rows: Mapping[Level, LevelRows], penalty: float = _PENALTY
 ) -> tuple[dict[Level, LevelModel], dict[str, dict[str, Any]]]:
-    """A regression for each level, and the ROC AUC by level and set of what it was fitted on.
-
-    Every set has the same weight, and so have both classes of responses and of sources in each set; words keep the
-    shares that they have.
+    """A regression for each level (`fit_level`), and the ROC AUC by level and set of what it was fitted on.
 
     Raises:
-        InputError: If a level has labels of one class only.
-        MissingExtraError: Without scikit-learn.
+        InputError: If a level has no labels.
+        MissingExtraError: Without scipy.
     """
     models, figures = {}, {}
     for level, of_level in rows.items():
         if not of_level.rows:
             raise InputError(f"no labels of the level {level}", hint="give data that have them")
         table, labels, sets = of_level.arrays()
-        models[level] = fitted = fit_level(table, labels, sets, strength, balanced=level is not Level.SPAN)
+        models[level] = fitted = fit_level(level, table, labels, sets, penalty)
         scores = fitted.probabilities(table)
         figures[level.value] = {
             name: _auc(labels[sets == name], scores[sets == name]) for name in dict.fromkeys(sets.tolist())
@@ -298,58 +276,51 @@ def fit_levels(
     return models, figures
 
 
-def fit_contradiction(
-    encoder: Tokens, training: Examples, validation: Examples
-) -> tuple[LevelModel, dict[str, float | None]]:
-    """What tells a contradiction from a claim that no source makes, and its ROC AUC by set of `validation`.
-
-    Fitted on pairs of texts whose group `label` is "contradiction" or "neutral"; each set has the same weight.
-
-    Raises:
-        InputError: If the training pairs have one of them only.
-    """
-
-    def labelled(sets: Examples) -> tuple[Floats, NDArray[np.bool_], NDArray[np.str_]]:
-        found = LevelRows()
-        for name, examples in sets.items():
-            chosen = [e for e in examples if dict(e.group).get("label") in (CONTRADICTION, "neutral")]
-            for example, one in zip(chosen, score_cases(*encoder.scorer, [e.case for e in chosen]), strict=True):
-                if len(one.parts) == 1:
-                    rows = contradiction_rows(one, word_table(example.case, one))
-                    found.add(name, rows, [dict(example.group)["label"] == CONTRADICTION])
-        if not found.rows:
-            raise InputError("no pair is a contradiction or neutral", hint="give sets of labelled pairs")
-        return found.arrays()
-
-    rows, labels, sets = labelled(training)
-    model = fit_level(rows, labels, sets, _CONTRADICTION_STRENGTH, balanced=True)
-    model = LevelModel(model.classifier, DEFAULT_THRESHOLD)
-    rows, labels, sets = labelled(validation)
-    scores = model.probabilities(rows)
-    return model, {name: _auc(labels[sets == name], scores[sets == name]) for name in dict.fromkeys(sets.tolist())}
-
-
 def fit_level(
-    table: Floats, labels: NDArray[np.bool_], sets: NDArray[np.str_], strength: float, *, balanced: bool
+    level: Level, table: Floats, labels: NDArray[np.bool_], sets: NDArray[np.str_], penalty: float
 ) -> LevelModel:
-    """A regression on rows *(n, columns)* and the threshold of the highest balanced accuracy, sets weighted alike."""
+    """A logistic regression on rows *(n, columns)*, and the threshold of the highest balanced accuracy, of words F1.
+
+    What is known to speak for an error, or against one, never gets a weight of the other sign (`combining.SIGNS`).
+    Every set has the same weight, pairs of texts a quarter of it; so have both classes in each set, but of words, which
+    keep the shares that they have.
+
+    Args:
+        level: Whose columns the rows have.
+        table: The rows.
+        labels: Whether each is an error. *Shape:* (n,)
+        sets: The set that each is of. *Shape:* (n,)
+        penalty: Of the squared weights, next to a mean loss.
+    """
     try:
-        from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+        from scipy.optimize import minimize  # type: ignore[import-untyped]
     except ImportError:
         raise MissingExtraError("fitting the default detector", "stats") from None
     weight = np.zeros(len(labels))
     for name in np.unique(sets):
-        of_set = sets == name
+        of_set, share = sets == name, PAIR_SHARE if name in PAIRS else 1.0
         for one in (True, False):
             here = of_set & (labels == one)
             if here.any():
-                weight[here] = (0.5 / here.sum()) if balanced else 1 / of_set.sum()
-    weight *= len(labels) / weight.sum()
+                weight[here] = share / of_set.sum() if level is Level.SPAN else share / 2 / here.sum()
+    weight /= weight.sum()
     empty = LinearClassifier.standardising(table)
-    model = LogisticRegression(C=strength, max_iter=2000).fit(empty.standardise(table), labels, sample_weight=weight)
-    fitted = LinearClassifier(empty.mean, empty.scale, model.coef_[0], model.intercept_)
-    scores = LevelModel(fitted, 0.5).probabilities(table)
-    return LevelModel(fitted, threshold_for_balanced_accuracy(labels, scores, weight))
+    x, y = empty.standardise(table), labels.astype(np.float64)
+
+    def loss(parameters: Floats) -> tuple[float, Floats]:
+        weights, logits = parameters[:-1], x @ parameters[:-1] + parameters[-1]
+        each = np.logaddexp(0.0, logits) - y * logits
+        slope = weight * (np.exp(-np.logaddexp(0.0, -logits)) - y)
+        gradient = np.concatenate([x.T @ slope + 2 * penalty * weights, [slope.sum()]])
+        return float(weight @ each + penalty * weights @ weights), gradient
+
+    ranges = {1: (0.0, None), -1: (None, 0.0), 0: (None, None)}
+    bounds = [*(ranges[SIGNS.get(name, 0)] for name in COLUMNS[level]), (None, None)]
+    found = minimize(loss, np.zeros(x.shape[1] + 1), jac=True, bounds=bounds, method="L-BFGS-B").x
+    fitted = LinearClassifier(empty.mean, empty.scale, found[:-1], found[-1:])
+    scores = LevelModel(fitted, DEFAULT_THRESHOLD).probabilities(table)
+    threshold = threshold_for_f1 if level is Level.SPAN else threshold_for_balanced_accuracy
+    return LevelModel(fitted, threshold(labels, scores, weight))
 
 
 def _auc(labels: NDArray[np.bool_], scores: Floats) -> float | None:

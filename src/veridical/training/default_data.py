@@ -27,6 +27,7 @@ from veridical.datasets.split import split_by_document
 
 __all__ = [
     "MEASURED",
+    "PAIRS",
     "RESEARCH_TEXT",
     "general_part",
     "labelled_part",
@@ -49,6 +50,8 @@ _DATA_TO_TEXT: Mapping[str, int] = {
 _PASSAGES: Mapping[str, int] = {
     "faithdial_audit": 900, "wow_q2": 700, "boolq": 900, "condaqa": 500, "bamboo_hallu": 120,
 }  # fmt: skip
+PAIRS = frozenset({*_PAIRS, "tabfact", "logicnlg", "infotabs"})
+"""Sets of pairs of short texts, or of a table and a sentence."""
 RESEARCH_TEXT = ("xsum_token", "bump")
 """Sets whose labels are free and whose articles are for research."""
 

@@ -20,20 +20,8 @@ from veridical.detectors.features.linear import LinearClassifier
 from veridical.detectors.tokens.lexical import FEATURES, lexical_features
 from veridical.detectors.tokens.scoring import ScoredResponse
 
-__all__ = [
-    "COLUMNS",
-    "CONTRADICTION",
-    "LevelModel",
-    "WordTable",
-    "contradiction_model",
-    "contradiction_rows",
-    "level_models",
-    "response_row",
-    "source_rows",
-    "word_table",
-]
+__all__ = ["COLUMNS", "SIGNS", "LevelModel", "WordTable", "level_models", "response_row", "source_rows", "word_table"]
 
-CONTRADICTION = "contradiction"
 Floats = NDArray[np.float64]
 _MISSING, _VALUE, _NAME, _RUN, _CONTENT = (
     FEATURES.index(name) for name in ("missing", "value_missing", "name_missing", "run", "content")
@@ -56,9 +44,18 @@ _RESPONSE = (
     "source_words",
 )
 _SOURCE = ("sentence", "upper_words", "mean_word", "missing", "run", "source_words", "response_words")
-_CONTRADICTION = ("sentence", "missing")  # and the encoder's state of the sentence
 COLUMNS: Mapping[Level, tuple[str, ...]] = {Level.SPAN: _WORDS, Level.RESPONSE: _RESPONSE, Level.SOURCE: _SOURCE}
 """The inputs of each level's regression; coverage is combined from the spans of the sources."""
+
+SIGNS: Mapping[str, int] = {
+    **dict.fromkeys(
+        ("word", "sentence", "worst_sentence", "mean_sentence", "worst_word", "upper_words", "mean_word"), 1
+    ),
+    **dict.fromkeys(("words_over_half", "values_missing", "names_missing", "missing", "value_missing"), 1),
+    **dict.fromkeys(("name_missing", "missing_of_worst_sentence", "missing_of_response", "missing_of_sentence"), 1),
+    **dict.fromkeys(("run", "in_source", "exact", "pair_before", "pair_after"), -1),
+}
+"""Whether an input speaks for an error (1) or against one (-1), where that is known before anything is fitted."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,11 +140,6 @@ def source_rows(scored: ScoredResponse, table: WordTable, response_words: int) -
     return rows
 
 
-def contradiction_rows(scored: ScoredResponse, table: WordTable) -> Floats:
-    """What tells a contradiction from a claim that no source makes, of each part. *Shape:* (parts, 2 + width)"""
-    return np.column_stack([scored.parts, table.missing, scored.states]).astype(np.float64)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelModel:
     """One level's regression, and the probability from which it flags, in [0, 1]."""
@@ -167,19 +159,13 @@ class LevelModel:
 
 def level_models(document: Mapping[str, Any], path: Path) -> dict[Level, LevelModel]:
     """The levels in a description; `DataError` naming `path` unless each is whole."""
-    return {level: _level_model(document, level.value, len(columns), path) for level, columns in COLUMNS.items()}
-
-
-def contradiction_model(document: Mapping[str, Any], width: int, path: Path) -> LevelModel:
-    """P(contradiction) of a part that is not supported, from `contradiction_rows`; errors as for `level_models`."""
-    return _level_model(document, CONTRADICTION, len(_CONTRADICTION) + width, path)
-
-
-def _level_model(document: Mapping[str, Any], name: str, columns: int, path: Path) -> LevelModel:
-    try:
-        about = dict(document[name])
-        threshold = check_threshold(float(about.pop("threshold")))
-        arrays = {name: np.array(about[name], dtype=np.float64) for name in about}
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"the level {name!r} is missing or damaged", path=path) from error
-    return LevelModel(LinearClassifier.from_arrays(arrays, columns, path), threshold)
+    models = {}
+    for level, columns in COLUMNS.items():
+        try:
+            about = dict(document[level.value])
+            threshold = check_threshold(float(about.pop("threshold")))
+            arrays = {name: np.array(about[name], dtype=np.float64) for name in about}
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"the level {level.value!r} is missing or damaged", path=path) from error
+        models[level] = LevelModel(LinearClassifier.from_arrays(arrays, len(columns), path), threshold)
+    return models

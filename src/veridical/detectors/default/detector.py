@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,11 +24,7 @@ from veridical.core.spans import Span, complement
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level, Omission, Source, SourceSpan, Verdict
 from veridical.detectors.default.combining import (
-    CONTRADICTION,
     LevelModel,
-    WordTable,
-    contradiction_model,
-    contradiction_rows,
     level_models,
     response_row,
     source_rows,
@@ -44,15 +39,13 @@ __all__ = ["ENCODER", "KIND", "PACKAGED", "Default", "coverage_case"]
 KIND = "default"
 PACKAGED = Path(__file__).parent / "model"
 ENCODER = "encoder"
-ABSENCE = "absence"
 _PRECISIONS = ("int8", "fp32", "torch")
 
 
 class Default:
     """Words, sentences and coverage by a small encoder and word overlap; comes with the package, needs no download.
 
-    Each word of the response gets a verdict; its score, like that of the response, is a calibrated probability, and a
-    flagged one is a contradiction (a source says something else) or an absence (no source speaks of it). Each
+    Each word of the response gets a verdict; its score, like that of the response, is a calibrated probability. Each
     sentence of a source with `must_cover` gets an omission; `omission` is the mean over a perspective's sentences, and
     the worst perspective counts. Trained on English (`veridical train default` makes it again).
 
@@ -96,10 +89,6 @@ class Default:
     @cached_property
     def _levels(self) -> dict[Level, LevelModel]:
         return level_models(self._document, self.path / DETECTOR)
-
-    @cached_property
-    def _contradiction(self) -> LevelModel:
-        return contradiction_model(self._document, self.encoder.scorer[2].width, self.path / DETECTOR)
 
     @cached_property
     def encoder(self) -> Tokens:
@@ -155,12 +144,6 @@ class Default:
             probabilities = self._levels[Level.SPAN].probabilities(table.rows[known])
             units = [unit for unit, there in zip(scored.units, known, strict=True) if there]
             verdicts = tuple(Verdict(unit, float(p)) for unit, p in zip(units, probabilities, strict=True))
-            kinds = self._kinds(scored, table)
-            kind_of = [kinds[part] for part in scored.part_of[known]]
-            verdicts = tuple(
-                replace(verdict, label=kind) if verdict.score >= self._levels[Level.SPAN].threshold else verdict
-                for verdict, kind in zip(verdicts, kind_of, strict=True)
-            )
             row = response_row(case, scored, table, sum(_word_count(source.text) for source in case.sources))
             hallucination = float(self._levels[Level.RESPONSE].probabilities(row[None])[0])
             notes += scored.notes
@@ -182,12 +165,6 @@ class Default:
             tuple(notes),
             judged_sources=tuple(SourceSpan(s.id, Span(0, len(s.text))) for s, _ in covered) if skipped else None,
         )
-
-    def _kinds(self, scored: ScoredResponse, table: WordTable) -> list[str]:
-        """Of each sentence, if it is not supported: whether a source contradicts it or none speaks of it."""
-        rows = contradiction_rows(scored, table)
-        model = self._contradiction
-        return [CONTRADICTION if p >= model.threshold else ABSENCE for p in model.probabilities(rows)]
 
     def _omissions(self, case: Case, source: Source, scored: ScoredResponse | None) -> list[Omission]:
         """How likely each sentence of `source` was left out; all of it where the response has no words."""

@@ -48,7 +48,6 @@ class ScoredResponse:
         whole: The logit of the response: of its worst part.
         parts: The logit of each part in which the response was read (a sentence, or as much as the model reads at
             once), in order. *Shape:* (parts,).
-        states: The encoder's state of each part as a whole. *Shape:* (parts, width).
         part_of: The part that each unit belongs to; -1 where the tokenizer has no token for it. *Shape:* (units,).
         features: `lexical_features` of each unit; None where the head takes none. *Shape:* (units, features).
         notes: What to report.
@@ -59,7 +58,6 @@ class ScoredResponse:
     logits: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     whole: float = 0.0
     parts: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
-    states: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
     part_of: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     features: NDArray[np.float32] | None = None
     notes: tuple[str, ...] = ()
@@ -138,7 +136,6 @@ def score_cases(
             part_of = np.full(len(case_units), -1, dtype=np.int64)
             numbers: dict[int, int] = {}  # first token of a part -> its number
             parts: list[float] = []
-            of_parts: list[NDArray[np.float32]] = []
             for each, state in zip(windows, states, strict=False):
                 features = each.features
                 mean = None
@@ -148,23 +145,11 @@ def score_cases(
                 part = numbers.setdefault(each.window.first, len(parts))
                 if part == len(parts):
                     parts.append(whole)
-                    of_parts.append(state.whole)
-                elif whole < parts[part]:
-                    parts[part], of_parts[part] = whole, state.whole
+                parts[part] = min(parts[part], whole)
                 if each.ranges:
                     scores = head.unit_logits(state.response, each.ranges, features)
                     logits[each.units] = np.fmin(logits[each.units], scores)
                     part_of[each.units] = part
-            results.append(
-                ScoredResponse(
-                    case_units,
-                    logits,
-                    max(parts),
-                    np.array(parts, dtype=np.float64),
-                    np.stack(of_parts),
-                    part_of,
-                    lexical,
-                    encoding.notes,
-                )
-            )
+            of_parts = np.array(parts, dtype=np.float64)
+            results.append(ScoredResponse(case_units, logits, max(parts), of_parts, part_of, lexical, encoding.notes))
     return results
