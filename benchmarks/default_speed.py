@@ -135,6 +135,8 @@ def long(data: Path, seed: int) -> list[Case]:
 
 def prepare(arguments: argparse.Namespace) -> None:
     """Write a file of cases per workload, the first `WARM_UP` of which are not timed; say what is in them."""
+    from veridical.detectors.default.detector import coverage_case
+
     detector = load(arguments.detector)
     encoder = detector.encoder.scorer[1]
     count = min(WARM, arguments.cases)
@@ -153,7 +155,7 @@ def prepare(arguments: argparse.Namespace) -> None:
         lines = [json.dumps(case) + "\n" for case in [*drawn[:WARM_UP], *cases]]
         (arguments.folder / f"{name}.jsonl").write_text("".join(lines), "utf-8")
         made = [judged_case(case) for case in cases]
-        covered = [coverage_case(case) for case in made] if name == "cover" else []
+        covered = [coverage_case(case, source) for case in made for source in case.sources if source.must_cover]
         windows = [len(w.ids) for each in encoder.encode([*made, *covered]) for w in getattr(each, "windows", ())]
         of_sources = count_tokens(detector, [" ".join(case["passages"]) for case in cases])
         of_responses = count_tokens(detector, [case["response"] for case in cases])
@@ -168,12 +170,6 @@ def prepare(arguments: argparse.Namespace) -> None:
     packages = ("veridical", "numpy", "onnxruntime", "tokenizers")
     about = {"fingerprint": detector.fingerprint(), "versions": {name: version(name) for name in packages}}
     print(json.dumps({"contents": contents, **about}), file=sys.__stdout__)
-
-
-def coverage_case(case: JudgedCase) -> JudgedCase:
-    from veridical.detectors.default.detector import coverage_case
-
-    return coverage_case(case, case.sources[0])
 
 
 # -------------------------------------------------------------------------------------------------- one process each
@@ -225,9 +221,7 @@ def cold(spec: str, arguments: argparse.Namespace) -> Row:
     """One `veridical check` from its start to its end."""
     command = [sys.executable, "-m", "veridical", "check", str(DEMO), "-d", spec]
     begun = time.perf_counter()
-    process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(arguments)
-    )
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(arguments))
     assert process.stderr
     errors = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
@@ -309,6 +303,13 @@ def summary(values: list[float] | list[int]) -> dict[str, float]:
     return {name: float(f"{value:.4g}") for name, value in found.items()}
 
 
+def int8_instructions() -> list[str]:
+    """Those for products of bytes that the processor reports, on which int8 depends most; none known outside Linux."""
+    file = Path("/proc/cpuinfo")
+    reported = set(file.read_text("utf-8").split()) if file.is_file() else set()
+    return sorted(reported & {"avx2", "avx_vnni", "avx512_vnni", "amx_int8", "asimddp", "i8mm"})
+
+
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
@@ -349,9 +350,11 @@ def main() -> None:
     common = {
         "date": begun,
         "machine": f"{platform.machine()}, {os.cpu_count()} processors",
+        "int8_instructions": int8_instructions(),
         "python": platform.python_version(),
         "command": f"python benchmarks/default_speed.py --peers-python ENV/bin/python --rounds {arguments.rounds} "
-        f"--cases {arguments.cases} --cold-runs {arguments.cold_runs} --threads {arguments.threads}",
+        f"--cases {arguments.cases} --cold-runs {arguments.cold_runs} --threads {arguments.threads}"
+        + (" --detector default:FOLDER" if arguments.detector != "default" else ""),
         "threads": arguments.threads,
         "rounds": arguments.rounds,
     }
