@@ -15,6 +15,7 @@ from veridical.core.errors import DataError, InputError
 from veridical.core.segment import sentences
 from veridical.core.types import Case, Level, Source
 from veridical.detectors import load_detector
+from veridical.detectors.default.combining import word_table
 from veridical.detectors.default.detector import Default
 from veridical.metrics.ranking import roc_auc
 from veridical.models.artifact import DETECTOR
@@ -86,6 +87,19 @@ def test_int8_is_near_the_weights_it_was_made_from(folder: Path, detector: Defau
         other = Default(copy, precision=precision).judge(cases)
         for a, b in zip(detector.judge(cases), other, strict=True):
             assert a.hallucination == pytest.approx(b.hallucination, abs=0.1)
+
+
+def test_outside_of_what_it_was_trained_on_it_is_less_sure_and_says_so(detector: Default) -> None:
+    german = Case("1", "Die Brücke wurde 1893 eröffnet und ist nicht mehr als 280 m lang.", (ARTICLE,))
+    (judgement,) = detector.judge([german])
+    assert any("looks German" in note for note in judgement.notes)
+    (own,) = detector.scores([german])
+    table = word_table(german, own)
+    before = detector._levels[Level.SPAN].probabilities(table.rows)
+    threshold = detector.thresholds[Level.SPAN]
+    assert [v.score for v in judgement.verdicts] == pytest.approx(((before + threshold) / 2).tolist())
+    (plain,) = detector.judge([Case("1", "The bridge was opened in 1893 by the king.", (ARTICLE,))])
+    assert not plain.notes
 
 
 def test_its_thresholds_are_the_fitted_ones(folder: Path, detector: Default) -> None:

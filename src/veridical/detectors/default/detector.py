@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from veridical.detectors.default.combining import (
     source_rows,
     word_table,
 )
+from veridical.detectors.scope import limits_of
 from veridical.detectors.tokens.detector import Tokens
 from veridical.detectors.tokens.scoring import ScoredResponse, score_cases
 from veridical.models.artifact import DETECTOR, description
@@ -154,13 +156,24 @@ class Default:
         skipped = [s.id for s in case.sources if s.must_cover and s.id not in {source.id for source, _ in covered}]
         notes += [f"source {id!r} has no words; its coverage was not judged" for id in skipped]
         means = [float(np.mean([o.score for found in group for o in found])) for group in by_perspective(covered)]
+        omission = max(means) if means else None
+        omissions = tuple(o for _, found in covered for o in found)
+        if hallucination is not None or covered:
+            # tables and records were among what it was trained on
+            limits = [limit for limit in limits_of(case) if limit.kind not in ("table", "empty source")]
+            notes += [limit.note for limit in limits]
+            if any(limit.lowers_confidence for limit in limits):
+                response, span, coverage, source = (_halfway(self.thresholds[level]) for level in Level)
+                hallucination, omission = response(hallucination), coverage(omission)
+                verdicts = tuple(replace(verdict, score=span(verdict.score)) for verdict in verdicts)
+                omissions = tuple(replace(each, score=source(each.score)) for each in omissions)
         return Judgement(
             case.id,
             self.name,
             hallucination,
-            max(means) if means else None,
+            omission,
             verdicts,
-            tuple(o for _, found in covered for o in found),
+            omissions,
             () if hallucination is None else judged,
             tuple(notes),
             judged_sources=tuple(SourceSpan(s.id, Span(0, len(s.text))) for s, _ in covered) if skipped else None,
@@ -191,6 +204,11 @@ def _packaged(path: Path, precision: str, name: str, process: int) -> Default:
 def _word_count(text: str) -> int:
     """How many words a source has: counting takes longer than all else where the source is long and known already."""
     return len(word_forms(text))
+
+
+def _halfway(threshold: float) -> Callable[[Any], Any]:
+    """What moves a score halfway to the threshold, on whose side it stays: less sure, not otherwise decided."""
+    return lambda score: None if score is None else (score + threshold) / 2
 
 
 def coverage_case(case: Case, source: Source) -> Case:
