@@ -13,6 +13,9 @@ mkdir -p build
 measure() { # set, metrics, options
   "$veridical" bench default overlap length --data "$1" --metrics "$2" --fit balanced_accuracy --out "$rows" "${@:3}" >/dev/null
 }
+cover() { # set, options
+  "$veridical" bench default overlap --data "$1" --metrics coverage_roc_auc --out "$rows" "${@:2}" >/dev/null
+}
 responses=roc_auc,balanced_accuracy,ece
 measure "xsum_token:$data/xsum_token" "$responses,word_roc_auc,token_f1"
 measure "wice:$data/wice" "$responses,word_roc_auc,token_f1"
@@ -21,8 +24,8 @@ measure "summedits:$data/summedits" "$responses" --sample 150 --group-by domain
 measure "conv_fever:$data/conv_fever" "$responses"
 measure "begin:$data/begin" "$responses"
 measure "jsonl:build/e2e-slots.jsonl" "$responses,word_roc_auc" --sample 400
-measure "argkp:$data/argkp" coverage_roc_auc
-measure "perspectrum:$data/perspectrum" coverage_roc_auc --sample 300
+cover "argkp:$data/argkp"
+cover "perspectrum:$data/perspectrum" --sample 300
 measure "quintd:$data/entailment/quintd" "$responses,word_roc_auc"
 for one in faithdial_audit wow_q2 snli mnli_dev infotabs fever_symmetric boolq; do
   measure "$one:$data/entailment/$one" "$responses" --sample 800
