@@ -258,7 +258,8 @@ def run(arguments: argparse.Namespace) -> Iterator[Row]:
     common = {"fingerprint": about["fingerprint"], "versions": about["versions"]}
     for kind in kinds:
         rows = runs[f"cold, {kind}"]
-        yield {"what": f"cold, {kind}", **common, **measured([row["seconds"][0] for row in rows], rows)}
+        of_kind = common if kind == "default" else {"versions": about["versions"]}
+        yield {"what": f"cold, {kind}", **of_kind, **measured([row["seconds"][0] for row in rows], rows)}
     for name in ("warm 1", "warm 3"):
         rows = runs[name]
         seconds = [one for row in rows for one in row["seconds"]]
