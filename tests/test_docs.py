@@ -14,6 +14,7 @@ import veridical
 from tests import docs_generated
 from tests.processes import run_code
 from veridical.bench.results import read_rows
+from veridical.detectors.default.detector import PACKAGED
 from veridical.report.result_tables import cell
 
 ROOT = Path(__file__).parents[1]
@@ -30,6 +31,8 @@ MODULES = [".".join(["veridical", *p.relative_to(SRC).with_suffix("").parts]) fo
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_examples_run(code: str, tmp_path: Path) -> None:
     exit_code, errors = run_code(code, tmp_path)
+    if "the default detector is not in this installation" in errors and not PACKAGED.is_dir():
+        pytest.skip("the default detector is not in this checkout")
     assert exit_code == 0, errors
 
 
