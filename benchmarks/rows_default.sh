@@ -25,8 +25,8 @@ measure "conv_fever:$data/conv_fever" "$responses"
 measure "begin:$data/begin" "$responses"
 measure "jsonl:build/e2e-slots.jsonl" "$responses,word_roc_auc" --sample 400
 cover "argkp:$data/argkp"
-cover "perspectrum:$data/perspectrum" --sample 300
+cover "perspectrum:$data/perspectrum" --sample 60
 measure "quintd:$data/entailment/quintd" "$responses,word_roc_auc"
 for one in faithdial_audit wow_q2 snli mnli_dev infotabs fever_symmetric boolq; do
-  measure "$one:$data/entailment/$one" "$responses" --sample 800
+  measure "$one:$data/entailment/$one" "$responses" --sample 600
 done

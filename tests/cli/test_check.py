@@ -206,3 +206,20 @@ def test_ctrl_c(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert said == "veridical: interrupted; nothing half-written was left\n"
     assert not list(tmp_path.iterdir())
+
+
+def test_explain_shows_what_the_source_has_instead(run: Run, texts: Path) -> None:
+    (texts / "other.txt").write_text("The tower is 300 m tall.")
+    command = ("check", "other.txt", "source.txt", "-d", "overlap")
+    plain, explained = run(*command), run(*command, "--explain")
+    assert (plain.returncode, explained.returncode) == (1, 1)
+    assert "instead: 330" not in plain.stdout
+    for words in (
+        "contradiction",
+        "the source has 330 m, not 300 m",
+        "instead: 330",
+        "The tower is 330 m tall and grey.",
+    ):
+        assert words in explained.stdout
+    verified = run("verify", "other.txt", "source.txt", "--explain")
+    assert "instead: The tower is 330 m tall." in verified.stdout

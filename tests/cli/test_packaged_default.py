@@ -46,6 +46,10 @@ def test_a_changed_number_is_flagged_and_a_copy_is_not() -> None:
     assert judgement.by == DEFAULT_DETECTOR == "default"
     assert max(judgement.verdicts, key=lambda verdict: verdict.score).span.of(WRONG) == "350"
     assert "350" in [span.of(WRONG) for span in result.flagged]
+    (wrong,) = [verdict for verdict in judgement.verdicts if verdict.span.of(WRONG) == "350"]
+    assert wrong.correction == "280"
+    assert wrong.label == "contradiction"
+    assert "280 m long" in wrong.evidence[0].span.of(ARTICLE)
     assert veridical.check(ARTICLE, [ARTICLE]).outcome is Outcome.CLEAR
 
 

@@ -15,7 +15,7 @@ from veridical.core.errors import DataError, InputError
 from veridical.core.segment import sentences
 from veridical.core.types import Case, Level, Source
 from veridical.detectors import load_detector
-from veridical.detectors.default.combining import word_table
+from veridical.detectors.default.combining import COPIED, word_table
 from veridical.detectors.default.detector import Default
 from veridical.metrics.ranking import roc_auc
 from veridical.models.artifact import DETECTOR
@@ -100,6 +100,21 @@ def test_outside_of_what_it_was_trained_on_it_is_less_sure_and_says_so(detector:
     assert [v.score for v in judgement.verdicts] == pytest.approx(((before + threshold) / 2).tolist())
     (plain,) = detector.judge([Case("1", "The bridge was opened in 1893 by the king.", (ARTICLE,))])
     assert not plain.notes
+
+
+def test_what_is_copied_is_supported(detector: Default) -> None:
+    copied = Case("1", "It is  280 m long. THE BRIDGE over the Elbe was opened in 1893.", (ARTICLE,))
+    (judgement,) = detector.judge([copied])
+    (own,) = detector.scores([copied])
+    assert own.parts.max() <= COPIED
+    assert own.logits.max() <= COPIED
+    assert judgement.omission is not None
+    assert judgement.omission < 0.5
+    changed = replace(copied, response="It is 280 m long. The bridge over the Elbe was opened in 1983.")
+    (other,) = detector.scores([changed])
+    assert other.parts[0] <= COPIED < other.parts[1]
+    (sure,) = detector.judge([changed])
+    assert (judgement.hallucination or 0.0) < (sure.hallucination or 0.0)
 
 
 def test_its_thresholds_are_the_fitted_ones(folder: Path, detector: Default) -> None:

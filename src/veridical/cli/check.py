@@ -81,7 +81,9 @@ def check_with(
     detectors = [load_detector(spec, connection) for spec in specs]
     connection.check_model_used(specs)
     threshold = parse_thresholds(decision.threshold)
-    pairs = check_cases_with_maps(cases, detectors, threshold=threshold, fail_over=decision.fail_over)
+    pairs = check_cases_with_maps(
+        cases, detectors, threshold=threshold, fail_over=decision.fail_over, explain=decision.explain
+    )
     if chat.dry_run:
         deque(pairs, maxlen=0)
         return print_dry_run(connection)

@@ -7,7 +7,8 @@ from a source scores low whatever the encoder makes of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.errors import DataError
+from veridical.core.segment import words
 from veridical.core.types import Case, Level, check_threshold
 from veridical.detectors.features.linear import LinearClassifier
 from veridical.detectors.tokens.lexical import FEATURES, lexical_features
 from veridical.detectors.tokens.scoring import ScoredResponse
 
-__all__ = ["COLUMNS", "SIGNS", "LevelModel", "WordTable", "level_models", "response_row", "source_rows", "word_table"]
+__all__ = [
+    "COLUMNS",
+    "COPIED",
+    "SIGNS",
+    "LevelModel",
+    "WordTable",
+    "level_models",
+    "response_row",
+    "source_rows",
+    "with_copies",
+    "word_table",
+]
 
 Floats = NDArray[np.float64]
+COPIED = -6.0
+"""The logit of a sentence that a source has word for word, at most."""
 _MISSING, _VALUE, _NAME, _RUN, _CONTENT = (
     FEATURES.index(name) for name in ("missing", "value_missing", "name_missing", "run", "content")
 )
@@ -39,7 +54,7 @@ _RESPONSE = (
     "values_missing",
     "names_missing",
     "run",
-    "sentences",
+    "sentences",  # that no source has word for word
     "response_words",
     "source_words",
 )
@@ -87,6 +102,26 @@ def word_table(case: Case, scored: ScoredResponse) -> WordTable:
     return WordTable(scored.logits, features, rows, missing)
 
 
+def with_copies(case: Case, scored: ScoredResponse) -> ScoredResponse:
+    """`scored` with low logits for each sentence that a source has word for word: what is copied is supported."""
+    texts = [_words_of(source.text) for source in case.sources]
+    logits, parts = scored.logits.copy(), scored.parts.copy()
+    for part in range(len(parts)):
+        inside = scored.part_of == part
+        units = [scored.units[i] for i in np.flatnonzero(inside).tolist()]
+        said = f" {' '.join(unit.of(case.response).lower() for unit in units)} "
+        if units and any(said in text for text in texts):
+            parts[part] = min(parts[part], COPIED)
+            logits[inside] = np.minimum(logits[inside], COPIED)
+    whole = float(parts.max(initial=-np.inf))
+    return replace(scored, logits=logits, parts=parts, whole=whole) if len(parts) else scored
+
+
+@lru_cache(maxsize=16)
+def _words_of(text: str) -> str:
+    return f" {' '.join(span.of(text).lower() for span in words(text))} "
+
+
 def response_row(case: Case, scored: ScoredResponse, table: WordTable, source_words: int) -> Floats:
     """`COLUMNS[Level.RESPONSE]` of a response whose sources have `source_words` words. *Shape:* (columns,)"""
     logits = table.logits[np.isfinite(table.logits)]
@@ -106,7 +141,7 @@ def response_row(case: Case, scored: ScoredResponse, table: WordTable, source_wo
             np.log1p(table.features[:, _VALUE].sum()),
             np.log1p(table.features[:, _NAME].sum()),
             float(table.features[:, _RUN].mean()),
-            np.log(len(parts)),
+            np.log(max(1, int((parts > COPIED).sum()))),
             np.log1p(len(scored.units)),
             np.log1p(source_words),
         ],

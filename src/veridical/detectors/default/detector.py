@@ -29,8 +29,10 @@ from veridical.detectors.default.combining import (
     level_models,
     response_row,
     source_rows,
+    with_copies,
     word_table,
 )
+from veridical.detectors.explanation import explained
 from veridical.detectors.scope import limits_of
 from veridical.detectors.tokens.detector import Tokens
 from veridical.detectors.tokens.scoring import ScoredResponse, score_cases
@@ -47,9 +49,10 @@ _PRECISIONS = ("int8", "fp32", "torch")
 class Default:
     """Words, sentences and coverage by a small encoder and word overlap; comes with the package, needs no download.
 
-    Each word of the response gets a verdict; its score, like that of the response, is a calibrated probability. Each
-    sentence of a source with `must_cover` gets an omission; `omission` is the mean over a perspective's sentences, and
-    the worst perspective counts. Trained on English (`veridical train default` makes it again).
+    Each word of the response gets a verdict; its score, like that of the response, is a calibrated probability. Flagged
+    words and omissions are explained (`detectors.explanation`). Each sentence of a source with `must_cover` gets an
+    omission; `omission` is the mean over a perspective's sentences, and the worst perspective counts. What a source has
+    word for word is supported. Trained on English (`veridical train default` makes it again).
 
     Args:
         path: A folder that `veridical train default` wrote; None: the one in the package.
@@ -113,8 +116,9 @@ class Default:
         return {"default": digest, "encoder": encoder}
 
     def scores(self, cases: Sequence[Case]) -> list[ScoredResponse]:
-        """The encoder's logits of each case's response, before anything is combined."""
-        return score_cases(*self.encoder.scorer, cases)
+        """The logits of each case's response before anything is combined: the encoder's, low for what is copied."""
+        scored = score_cases(*self.encoder.scorer, cases)
+        return [with_copies(case, one) for case, one in zip(cases, scored, strict=True)]
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement per case; responses, and sources to cover, are read in common batches."""
@@ -127,7 +131,16 @@ class Default:
         for i, source in coverage:
             known = next(scored) if has_words(cases[i].response) else None
             omissions.setdefault(i, []).append((source, self._omissions(cases[i], source, known)))
-        return [self._judgement(case, of_response.get(i), omissions.get(i, [])) for i, case in enumerate(cases)]
+        thresholds = self.thresholds
+        return [
+            explained(
+                case,
+                self._judgement(case, of_response.get(i), omissions.get(i, [])),
+                span_threshold=thresholds[Level.SPAN],
+                source_threshold=thresholds[Level.SOURCE],
+            )
+            for i, case in enumerate(cases)
+        ]
 
     def _judgement(
         self, case: Case, scored: ScoredResponse | None, covered: Sequence[tuple[Source, list[Omission]]]
