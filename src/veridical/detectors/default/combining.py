@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.errors import DataError
-from veridical.core.segment import words
+from veridical.core.segment import word_forms
 from veridical.core.types import Case, Level, check_threshold
 from veridical.detectors.features.linear import LinearClassifier
 from veridical.detectors.tokens.lexical import FEATURES, lexical_features
@@ -106,11 +106,9 @@ def with_copies(case: Case, scored: ScoredResponse) -> ScoredResponse:
     """`scored` with low logits for each sentence that a source has word for word: what is copied is supported."""
     texts = [_words_of(source.text) for source in case.sources]
     logits, parts = scored.logits.copy(), scored.parts.copy()
-    for part in range(len(parts)):
-        inside = scored.part_of == part
-        units = [scored.units[i] for i in np.flatnonzero(inside).tolist()]
-        said = f" {' '.join(unit.of(case.response).lower() for unit in units)} "
-        if units and any(said in text for text in texts):
+    for part, inside in enumerate(scored.units_of_parts()):
+        said = f" {' '.join(scored.units[i].of(case.response).lower() for i in inside.tolist())} "
+        if len(inside) and any(said in text for text in texts):
             parts[part] = min(parts[part], COPIED)
             logits[inside] = np.minimum(logits[inside], COPIED)
     whole = float(parts.max(initial=-np.inf))
@@ -119,7 +117,7 @@ def with_copies(case: Case, scored: ScoredResponse) -> ScoredResponse:
 
 @lru_cache(maxsize=16)
 def _words_of(text: str) -> str:
-    return f" {' '.join(span.of(text).lower() for span in words(text))} "
+    return f" {' '.join(word_forms(text)).lower()} "
 
 
 def response_row(case: Case, scored: ScoredResponse, table: WordTable, source_words: int) -> Floats:
