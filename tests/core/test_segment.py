@@ -204,7 +204,6 @@ def test_sentences_hold_every_solid_character_once_and_are_trimmed(text: str) ->
 @given(TEXT)
 def test_words_are_sorted_disjoint_and_without_white_space(text: str) -> None:
     found = words(text)
-    assert word_forms(text) == [span.of(text) for span in found]
     assert has_words(text) == bool(found)
     assert all(a.end <= b.start for a, b in itertools.pairwise(found))
     assert all(len(w) > 0 and not any(c.isspace() or c == "_" for c in w.of(text)) for w in found)
@@ -220,6 +219,17 @@ def test_every_letter_and_digit_is_in_a_word(text: str) -> None:
 @given(st.text("aZ09.,'_ -\n", max_size=40))
 def test_a_character_beyond_ascii_elsewhere_changes_no_word(text: str) -> None:
     assert words(text + " é")[:-1] == words(text)
+
+
+@given(st.text("aZ09.,'’_ -éß“0", max_size=40))
+def test_a_mark_or_another_script_elsewhere_changes_no_word(text: str) -> None:
+    """Texts with marks, or of scripts without spaces, take another pattern than those with accented letters."""
+    assert words(f"{text} é")[:-1] == words(f"{text} e\u0301")[:-1] == words(f"{text} 中")[:-1]
+
+
+@given(TEXT)
+def test_words_as_texts_are_those_at_the_spans(text: str) -> None:
+    assert word_forms(text) == [span.of(text) for span in words(text)]
 
 
 @given(TEXT)

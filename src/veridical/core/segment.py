@@ -42,14 +42,27 @@ def marks() -> str:
     return "".join(f"{chr(a)}-{chr(b)}" if b > a else chr(a) for a, b in ranges)
 
 
+# what may be a mark, or of a script without spaces, or joined to either
+_BEYOND_LATIN = re.compile("[^\x00-\u02ff\u2000-\u200b\u200e-\u20cf\u2100-\u214f\u2190-\u2bff]")
+_QUICK = rf"(?>{_ASCII_WORD.pattern})(?!['.,]?[^\x00-\x7f])"  # most words of any text; nothing that could go on
+
+
 @cache
-def _word_pattern() -> re.Pattern[str]:
-    """The same words as `_ASCII_WORD` where the text is ASCII, so that one accent far away changes nothing."""
-    mark = f"[{marks()}\u200c\u200d]"
-    letter = rf"(?:[^\W_{_UNSPACED}]{mark}*)"
+def _word_pattern(marked: bool = True) -> re.Pattern[str]:
+    """The same words as `_ASCII_WORD` where the text is ASCII, so that one accent far away changes nothing.
+
+    Without combining marks and scripts without spaces (`marked`) it takes no table of them.
+    """
+    mark = f"[{marks()}\u200c\u200d]" if marked else ""
+    letter = rf"(?:[^\W_{_UNSPACED}]{mark}*)" if marked else r"[^\W_]"
     joined = rf"{letter}+(?:['’]{letter}+)*"
     number = rf"\d+(?:[.,]\d+)*{letter}*(?:['’](?!\d){letter}+)?"
-    return re.compile(rf"{number}|{joined}|(?=[^\W_])[{_UNSPACED}]{mark}*")
+    unspaced = rf"|(?=[^\W_])[{_UNSPACED}]{mark}*" if marked else ""
+    return re.compile(f"{_QUICK}|{number}|{joined}{unspaced}")
+
+
+def _pattern_for(text: str) -> re.Pattern[str]:
+    return _ASCII_WORD if text.isascii() else _word_pattern(_BEYOND_LATIN.search(text) is not None)
 
 
 def words(text: str) -> list[Span]:
@@ -64,16 +77,12 @@ def words(text: str) -> list[Span]:
 
 
 def word_forms(text: str) -> list[str]:
-    """The words of `text` themselves, in order; quicker where nobody asks for their places.
+    """The same words as texts: for a long text, where nobody asks where they are, several times faster.
 
-    >>> word_forms("Don't pay 1,200.50.")
-    ["Don't", 'pay', '1,200.50']
+    >>> word_forms("Don't pay 1,200.50 to O'Neil.")
+    ["Don't", 'pay', '1,200.50', 'to', "O'Neil"]
     """
     return _pattern_for(text).findall(text)
-
-
-def _pattern_for(text: str) -> re.Pattern[str]:
-    return _ASCII_WORD if text.isascii() else _word_pattern()
 
 
 def has_words(text: str) -> bool:

@@ -11,7 +11,7 @@ import hashlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from veridical.detectors.default.combining import (
 from veridical.detectors.explanation import explained
 from veridical.detectors.scope import limits_of
 from veridical.detectors.tokens.detector import Tokens
+from veridical.detectors.tokens.lexical import word_count
 from veridical.detectors.tokens.scoring import ScoredResponse, score_cases
 from veridical.models.artifact import DETECTOR, description
 
@@ -159,7 +160,7 @@ class Default:
             probabilities = self._levels[Level.SPAN].probabilities(table.rows[known])
             units = [unit for unit, there in zip(scored.units, known, strict=True) if there]
             verdicts = tuple(Verdict(unit, float(p)) for unit, p in zip(units, probabilities, strict=True))
-            row = response_row(case, scored, table, sum(_word_count(source.text) for source in case.sources))
+            row = response_row(case, scored, table, word_count(source.text for source in case.sources))
             hallucination = float(self._levels[Level.RESPONSE].probabilities(row[None])[0])
             notes += scored.notes
             if not known.all():
@@ -211,12 +212,6 @@ class Default:
 def _packaged(path: Path, precision: str, name: str, process: int) -> Default:
     """The detector in the package, once per process: `veridical.check` would else load it again at every call."""
     return Default(path, precision=precision, name=name)
-
-
-@lru_cache(maxsize=64)
-def _word_count(text: str) -> int:
-    """How many words a source has: counting takes longer than all else where the source is long and known already."""
-    return len(word_forms(text))
 
 
 def _halfway(threshold: float) -> Callable[[Any], Any]:
