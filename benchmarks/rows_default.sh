@@ -14,7 +14,7 @@ measure() { # set, metrics, options
   "$veridical" bench default overlap length --data "$1" --metrics "$2" --fit balanced_accuracy --out "$rows" "${@:3}" >/dev/null
 }
 cover() { # set, options
-  "$veridical" bench default overlap --data "$1" --metrics coverage_roc_auc --out "$rows" "${@:2}" >/dev/null
+  "$veridical" bench default overlap --data "$1" --metrics coverage_roc_auc --fit balanced_accuracy --out "$rows" "${@:2}" >/dev/null
 }
 responses=roc_auc,balanced_accuracy,ece
 measure "xsum_token:$data/xsum_token" "$responses,word_roc_auc,token_f1"
@@ -25,8 +25,8 @@ measure "conv_fever:$data/conv_fever" "$responses"
 measure "begin:$data/begin" "$responses"
 measure "jsonl:build/e2e-slots.jsonl" "$responses,word_roc_auc" --sample 400
 cover "argkp:$data/argkp"
-cover "perspectrum:$data/perspectrum" --sample 60
+cover "perspectrum:$data/perspectrum" --sample 150
 measure "quintd:$data/entailment/quintd" "$responses,word_roc_auc"
 for one in faithdial_audit wow_q2 snli mnli_dev infotabs fever_symmetric boolq; do
-  measure "$one:$data/entailment/$one" "$responses" --sample 600
+  measure "$one:$data/entailment/$one" "$responses" --sample 1500
 done
