@@ -28,5 +28,5 @@ cover "argkp:$data/argkp"
 cover "perspectrum:$data/perspectrum" --sample 150
 measure "quintd:$data/entailment/quintd" "$responses,word_roc_auc"
 for one in faithdial_audit wow_q2 snli mnli_dev infotabs fever_symmetric boolq; do
-  measure "$one:$data/entailment/$one" "$responses" --sample 1500
+  measure "$one:$data/entailment/$one" "$responses" --sample 600
 done
