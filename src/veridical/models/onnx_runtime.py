@@ -75,7 +75,19 @@ def description_file(folder: Path, precision: str) -> Path:
 
 
 class OnnxRunner(PairRunner):
-    """A `PairRunner` whose states an ONNX session computes; `model` gives tokenizer and configuration only."""
+    """A `PairRunner` whose states an ONNX session computes; `model` gives tokenizer and configuration only.
+
+    In int8 each row is run by itself, which takes no longer: a difference of rounding between two batches could put a
+    number into the next of its 255 steps. So what is computed for a row never depends on others.
+
+    Args:
+        model: Tokenizer and configuration.
+        session: What `load_onnx` gives.
+        mode: As for `PairRunner`.
+        attention: As for `PairRunner`.
+        precision: "fp32" or "int8".
+        max_batch_tokens: As for `PairRunner`.
+    """
 
     def __init__(
         self,
@@ -84,17 +96,29 @@ class OnnxRunner(PairRunner):
         mode: str = "offline",
         attention: str = "full",
         *,
+        precision: str = "fp32",
         max_batch_tokens: int | None = None,
     ) -> None:
         super().__init__(model, mode, attention, max_batch_tokens=max_batch_tokens)
         self.session = session
-        self._names = {argument.name for argument in session.get_inputs()}
-        self._takes_types = "token_type_ids" in self._names
+        self.precision = precision
+        ranks = {argument.name: len(argument.shape) for argument in session.get_inputs()}
+        self._names = set(ranks)
+        self._takes_types = "token_type_ids" in ranks
+        self._takes_mask = ranks.get("attention_mask") == 4
+
+    def batches(self, windows: Sequence[Window]) -> list[list[list[int]]]:
+        """As `PairRunner.batches`."""
+        return super().batches(windows) if self.precision == "fp32" else [[row] for row in self.rows(windows)]
+
+    def takes_mask(self, rows: Sequence[Sequence[Window]]) -> bool:
+        """As the model was exported, whatever the rows are."""
+        return self._takes_mask
 
     def states(self, rows: Sequence[Sequence[Window]]) -> tuple[Floats, list[list[int]]]:
         """As `PairRunner.states`."""
         inputs, starts = self.inputs(rows)
-        if set(inputs) != self._names:
+        if set(inputs) != self._names or (super().takes_mask(rows) and not self._takes_mask):
             raise InputError(
                 f"the ONNX file reads {', '.join(sorted(self._names))}, not {', '.join(sorted(inputs))}",
                 hint="export it again: veridical export FOLDER",
@@ -113,6 +137,7 @@ def open_session(data: bytes) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = _threads()
     options.log_severity_level = _ERRORS_ONLY
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads take no processor's time
     return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
 
