@@ -91,6 +91,36 @@ def results(name: str, metrics: str) -> Callable[[], str]:
     return made
 
 
+def default_results(path: Path = ROOT / "benchmarks" / "rows" / "default.jsonl") -> str:
+    """The default detector beside word overlap, a table for each metric."""
+    from veridical.bench.results import read_rows
+    from veridical.report.result_tables import metric_tables
+    from veridical.report.tables import markdown
+
+    if not path.exists():
+        return "Nothing is measured yet."
+    metrics = "roc_auc balanced_accuracy pair_accuracy word_roc_auc token_f1 coverage_roc_auc source_word_roc_auc ece"
+    rows = [row for row in read_rows([path]) if row.group is None]
+    return markdown(metric_tables(rows, metrics.split()))
+
+
+def default_training_sets() -> str:
+    """The labelled sets that the default detector is trained on, with their licences."""
+    from veridical.datasets import load_reader
+    from veridical.training import default_data as data
+
+    first = {**data._PAIRS, **data._DATA_TO_TEXT, **data._PASSAGES}
+    parts = {name: f"first, {most:,}" for name, most in first.items()}
+    parts |= dict.fromkeys(("argkp", "perspectrum"), "first, source and response exchanged")
+    parts |= {name: f"second, {most:,}" for name, most in data.MEASURED.items()}
+    parts["e2e"] = "second, attributes changed by rules"
+    lines = ["| set | title | part, examples at most | licence |", "|---|---|---|---|"]
+    for name, part in parts.items():
+        info = load_reader(name).INFO
+        lines.append(f"| `{name}` | {info.title} | {part} | {info.licence} |")
+    return "\n".join(lines)
+
+
 def comparisons() -> str:
     """The committed comparisons as one Markdown table a data set."""
     from veridical.bench.compare import read_comparisons
@@ -199,6 +229,8 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     ),
     "commands": ("docs/cli.md", command_help),
     "detectors": ("docs/detectors/README.md", detector_table),
+    "results-default": ("docs/detectors/default.md", default_results),
+    "training-default": ("docs/detectors/default.md", default_training_sets),
 }
 
 

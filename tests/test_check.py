@@ -43,9 +43,9 @@ def test_sources_are_named_in_order() -> None:
         ({"response": "a", "must_cover": "one text"}, r"must_cover=\[text\]"),
         ({"response": "a", "sources": ["b"], "detectors": "overlpa"}, "did you mean overlap"),
         ({"response": "a", "sources": ["b"], "detectors": []}, "no detector is named"),
-        ({"response": "a", "sources": ["b"], "threshold": -0.1}, "threshold is -0.1"),
-        ({"response": "a", "sources": ["b"], "threshold": {"word": 0.5}}, "unknown level 'word'"),
-        ({"response": "a", "sources": ["b"], "fail_over": 1.0}, "fail_over is 1.0"),
+        ({"response": "a", "detectors": "overlap", "threshold": -0.1}, "threshold is -0.1"),
+        ({"response": "a", "detectors": "overlap", "threshold": {"word": 0.5}}, "unknown level 'word'"),
+        ({"response": "a", "detectors": "overlap", "fail_over": 1.0}, "fail_over is 1.0"),
         ({"response": "a", "sources": [Source("1", "b"), Source("1", "c")]}, "share the id '1'"),
     ],
 )
@@ -117,4 +117,15 @@ def test_fail_over_looks_at_response_level_scores() -> None:
 
 
 def test_no_sources_is_not_clean() -> None:
-    assert veridical.check("Nobody backs this.").outcome is Outcome.UNJUDGED
+    assert veridical.check("Nobody backs this.", detectors="overlap").outcome is Outcome.UNJUDGED
+
+
+def test_what_is_flagged_is_explained_on_request_at_the_thresholds_in_force() -> None:
+    texts = ("The tower is 300 m tall.", ["The tower is 330 m tall."])
+    (plain,) = veridical.check(*texts, detectors="overlap").judgements
+    (judgement,) = veridical.check(*texts, detectors="overlap", explain=True).judgements
+    assert [v.correction for v in plain.verdicts if v.score == 1.0] == [None]
+    assert [v.correction for v in judgement.verdicts if v.score == 1.0] == ["330"]
+    assert [v.score for v in judgement.verdicts] == [v.score for v in plain.verdicts]
+    low = veridical.check("The mill is 300 m tall.", texts[1], detectors="verify:overlap", threshold=1.0, explain=True)
+    assert all(v.correction is None for v in low.judgements[0].verdicts if v.score < 1.0)

@@ -12,6 +12,9 @@ import pytest
 import veridical
 from tests import docs_generated
 from tests.processes import run_code
+from veridical.bench.results import read_rows
+from veridical.detectors.default.detector import PACKAGED
+from veridical.report.result_tables import cell
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
@@ -27,6 +30,8 @@ MODULES = [".".join(["veridical", *p.relative_to(SRC).with_suffix("").parts]) fo
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_examples_run(code: str, tmp_path: Path) -> None:
     exit_code, errors = run_code(code, tmp_path)
+    if "the default detector is not in this installation" in errors and not PACKAGED.is_dir():
+        pytest.skip("the default detector is not in this checkout")
     assert exit_code == 0, errors
 
 
@@ -45,6 +50,21 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_generated_parts_are_in_step(name: str) -> None:
     path, fresh = docs_generated.PARTS[name]
     assert docs_generated.part_in(ROOT / path, name) == fresh(), "run: make docs"
+
+
+def test_the_default_detectors_table_has_the_figures_of_its_rows(tmp_path: Path) -> None:
+    file = ROOT / "benchmarks" / "rows" / "default.jsonl"
+    text = docs_generated.default_results()
+    rows = [row for row in read_rows([file]) if row.group is None]
+    for row in rows:
+        shown = {name: metric for name, metric in row.metrics.items() if f"**{name}**" in text}
+        for name, metric in shown.items():
+            table = text.partition(f"**{name}**")[2].partition("\n**")[0]
+            (line,) = [line for line in table.splitlines() if f"({row.data_hash[:12]})" in line]
+            assert line.startswith(f"| {row.data}, {row.split}")
+            assert cell(metric) in line
+    assert {row.detector for row in rows} <= set(text.partition("| set | n | ")[2].partition(" |\n")[0].split(" | "))
+    assert docs_generated.default_results(tmp_path / "rows.jsonl") == "Nothing is measured yet."
 
 
 @pytest.mark.parametrize("name", [m for m in MODULES if not m.endswith("__main__")])

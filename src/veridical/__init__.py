@@ -3,7 +3,7 @@
 >>> import veridical
 >>> result = veridical.check("Rome has 7 hills.", sources=["Rome was built on seven hills."])
 >>> result.judgements[0].by
-'overlap'
+'default'
 """
 
 from veridical.checking import check, check_cases

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_DETECTOR", "check", "check_cases", "check_cases_with_maps", "make_case"]
 
-DEFAULT_DETECTOR = "overlap"
+DEFAULT_DETECTOR = "default"
 BATCH = 64
 
 
@@ -31,6 +31,7 @@ def check(
     detectors: str | Detector | Sequence[str | Detector] = DEFAULT_DETECTOR,
     threshold: float | Mapping[str, float] | None = None,
     fail_over: float | None = None,
+    explain: bool = False,
 ) -> Checked:
     """What in `response` is not backed by `sources`, and what of what it had to cover it left out.
 
@@ -40,10 +41,13 @@ def check(
         question: The question that it answers.
         must_cover: Further sources that the response has to cover.
         perspectives: Such sources by the name of the perspective that they stand for.
-        detectors: Specs such as "overlap" or "verify:overlap", or objects with `name` and `judge`.
+        detectors: Specs such as "overlap" or "verify:overlap", or objects with `name` and `judge`. Default: the
+            detector that comes with the package (docs/detectors/default.md).
         threshold: The score in [0, 1] from which something is flagged, for all levels or per level ("response", "span",
             "coverage", "source"). Default: the detector's own, else 0.5.
         fail_over: Make the outcome "flagged" only where a response-level score is above this number.
+        explain: Add to what is flagged the closest passages and what the sources have instead
+            (`veridical.detectors.explanation`).
 
     Returns:
         The judgements, what was decided on each, and the outcome; `flagged` and `omitted` are the spans.
@@ -51,14 +55,14 @@ def check(
     Raises:
         InputError: An empty response, an unknown detector, or a threshold out of range.
 
-    >>> result = check("The tower is 300 m tall.", ["The tower is 330 m tall."])
+    >>> result = check("The tower is 300 m tall.", ["The tower is 330 m tall."], detectors="overlap")
     >>> result.outcome.value, [span.of(result.case.response) for span in result.flagged]
     ('flagged', ['300'])
     """
     case = make_case(response, sources, question=question, must_cover=must_cover, perspectives=perspectives)
     if not response.strip():
         raise InputError("the response is empty", hint="there is nothing to check")
-    return next(check_cases([case], detectors, threshold=threshold, fail_over=fail_over))
+    return next(check_cases([case], detectors, threshold=threshold, fail_over=fail_over, explain=explain))
 
 
 def make_case(
@@ -87,12 +91,13 @@ def check_cases(
     *,
     threshold: float | Mapping[str, float] | None = None,
     fail_over: float | None = None,
+    explain: bool = False,
 ) -> Iterator[Checked]:
     """The same for any number of cases, lazily and in order; memory is bounded by a small batch.
 
     A bad argument raises at once, not at the first case.
     """
-    pairs = check_cases_with_maps(cases, detectors, threshold=threshold, fail_over=fail_over)
+    pairs = check_cases_with_maps(cases, detectors, threshold=threshold, fail_over=fail_over, explain=explain)
     return (checked for checked, _ in pairs)
 
 
@@ -102,6 +107,7 @@ def check_cases_with_maps(
     *,
     threshold: float | Mapping[str, float] | None = None,
     fail_over: float | None = None,
+    explain: bool = False,
 ) -> Iterator[tuple[Checked, tuple[SalienceMap | None, ...]]]:
     """The same with the salience map of each judgement, None where its detector makes none."""
     from veridical.detectors import load_detector
@@ -114,7 +120,7 @@ def check_cases_with_maps(
         raise InputError(f"fail_over is {fail_over}", hint="it lies from 0 to below 1")
     if threshold is not None:
         thresholds_in_force(None, threshold)  # a bad one raises now, not at the first case
-    return _run(iter(cases), loaded, threshold, fail_over)
+    return _run(iter(cases), loaded, threshold, fail_over, explain)
 
 
 def _run(
@@ -122,11 +128,19 @@ def _run(
     detectors: list[Detector],
     threshold: float | Mapping[str, float] | None,
     fail_over: float | None,
+    explain: bool,
 ) -> Iterator[tuple[Checked, tuple[SalienceMap | None, ...]]]:
     while batch := list(islice(cases, BATCH)):
         columns = [judge_with_maps(detector, batch) for detector in detectors]
         thresholds = [thresholds_in_force(detector, threshold) for detector in detectors]
         for case, pairs in zip(batch, zip(*columns, strict=True), strict=True):
             judgements, maps = zip(*pairs, strict=True)
+            if explain:
+                from veridical.detectors.explanation import explained
+
+                judgements = tuple(
+                    explained(case, judgement, span_threshold=t.span, source_threshold=t.source)
+                    for judgement, t in zip(judgements, thresholds, strict=True)
+                )
             decisions = tuple(decide(case, *pair) for pair in zip(judgements, thresholds, strict=True))
             yield Checked(case, judgements, decisions, overall(case, judgements, decisions, fail_over)), maps

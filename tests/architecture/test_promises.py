@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import veridical
+from veridical.detectors.default.detector import PACKAGED
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -25,6 +27,25 @@ def test_the_licence_is_there() -> None:
 def test_the_base_install_has_no_torch() -> None:
     base = " ".join(PROJECT["project"]["dependencies"])
     assert not re.search(r"torch|transformers|scikit|scipy|fastapi|httpx", base)
+
+
+def test_the_default_detector_is_in_the_wheel_and_in_the_sdist() -> None:
+    build = PROJECT["tool"]["hatch"]["build"]
+    folder = PACKAGED.relative_to(ROOT)
+    included = {"wheel": build["targets"]["wheel"]["packages"], "sdist": build["targets"]["sdist"]["include"]}
+    for target, folders in included.items():
+        assert any(folder.is_relative_to(each) for each in folders), target
+        assert not build["targets"][target].get("exclude"), target
+    assert not build.get("exclude")
+    # named as artifacts: in both, whatever .gitignore says
+    example = folder / "encoder" / "onnx" / "model.int8.onnx"
+    assert any(fnmatch(example.as_posix(), pattern) for pattern in build["artifacts"])
+
+
+def test_the_default_detector_is_small_and_has_no_weights_for_torch() -> None:
+    files = [path for path in PACKAGED.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 30e6
+    assert not [path for path in files if path.name in ("model.safetensors", "model.onnx", "pytorch_model.bin")]
 
 
 DANGER = r"\bimport pickle\b|(?<![.\w])eval\(|(?<![.\w])exec\(|torch\.load\(|trust_remote_code=True"

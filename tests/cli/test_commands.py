@@ -7,6 +7,7 @@ import json
 import pytest
 
 import veridical
+from tests.processes import python
 from veridical.cli import COMMANDS, main
 from veridical.core.serialization import KINDS, tag_of
 
@@ -14,6 +15,12 @@ from veridical.core.serialization import KINDS, tag_of
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["version"]) == 0
     assert capsys.readouterr().out.strip() == veridical.__version__
+
+
+def test_a_command_imports_no_other() -> None:
+    code = "import sys; from veridical.cli import main; main(['version']); print(*sys.modules)"
+    loaded = set(python("-c", code, text=True, check=True).stdout.split())
+    assert {name for name in COMMANDS if f"veridical.cli.{name}" in loaded} == {"version"}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -187,7 +187,7 @@ def test_compare_takes_models_too(command: Command) -> None:
     [
         (["-d", "judge"], 2, "no language model is named (--model NAME, or model=NAME"),
         (["-d", "judge", "-m", "gpt-x"], 3, "no key for https://api.openai.com/v1"),
-        (["-m", "gpt-x"], 2, "the model gpt-x is named, and overlap asks no language model"),
+        (["-d", "overlap", "-m", "gpt-x"], 2, "the model gpt-x is named, and overlap asks no language model"),
         (["-d", "judge:cott", "-m", "x"], 2, "'cott' (did you mean cot?"),
         (["-d", "judge:few_shot=none.jsonl", "-m", "x"], 2, "no such file"),
         (["-d", "judge:few_shot=3", "-m", "x", "--base-url", "http://127.0.0.1:1/v1"], 2, "needs 3 few-shot examples"),

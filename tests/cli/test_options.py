@@ -135,10 +135,10 @@ def test_several_texts_are_told_apart(capsys: pytest.CaptureFixture[str], tmp_pa
     ]
     path = tmp_path / "cases.jsonl"
     path.write_text("\n".join(lines))
-    assert cli.main(["revise", str(path), "--text"]) == 0
+    assert cli.main(["revise", str(path), "--checker", "overlap", "--text"]) == 0
     assert capsys.readouterr().out == "==> a <==\nred\n\n==> b <==\nblue\n\n"
     path.write_text(lines[0])
-    assert cli.main(["revise", str(path), "--text"]) == 0
+    assert cli.main(["revise", str(path), "--checker", "overlap", "--text"]) == 0
     assert capsys.readouterr().out == "red"
 
 
@@ -147,11 +147,11 @@ def test_a_threshold_per_level(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     path.write_text('{"response": "red green blue house", "sources": ["red green blue"]}')
     codes = {}
     for text in ("response=0.9", "response=0.9,span=1", "span=1.0", "response=0.2", "0.2", "word=0.2", "2"):
-        codes[text] = cli.main(["check", str(path), "--threshold", text])
+        codes[text] = cli.main(["check", str(path), "-d", "overlap", "--threshold", text])
     assert codes.pop("word=0.2") == codes.pop("2") == 2
     assert set(codes.values()) == {1}  # overlap scores the word "house" 1.0
     path.write_text('{"response": "red green blue", "sources": ["red green blue"]}')
-    assert cli.main(["check", str(path), "--threshold", "response=0.1,span=0.1"]) == 0
+    assert cli.main(["check", str(path), "-d", "overlap", "--threshold", "response=0.1,span=0.1"]) == 0
     assert "--threshold" not in capsys.readouterr().err
 
 

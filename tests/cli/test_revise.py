@@ -11,6 +11,7 @@ import pytest
 from veridical.core.serialization import decode
 
 Command = Callable[..., tuple[int, str, str]]
+OVERLAP = ("--checker", "overlap")  # fast, and its scores are known exactly
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +31,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_offline(command: Command) -> None:
-    code, out, err = command("revise", "answer.txt", "source.txt")
+    code, out, err = command("revise", *OVERLAP, "answer.txt", "source.txt")
     assert (code, err) == (0, "")
     assert "It is 330 m tall.[- It is purple.-]" in out
     assert "not in any source: “purple”" in out
@@ -38,7 +39,7 @@ def test_offline(command: Command) -> None:
 
 def test_a_sentence_with_one_wrong_number_is_left_out(command: Command) -> None:
     Path("answer.txt").write_text("The tower is grey. The grey tower is 300 m tall.")
-    code, out, _ = command("revise", "answer.txt", "source.txt", "--text")
+    code, out, _ = command("revise", *OVERLAP, "answer.txt", "source.txt", "--text")
     assert (code, out) == (0, "The tower is grey.")
 
 
@@ -54,18 +55,18 @@ def test_with_a_model(command: Command) -> None:
 
 
 def test_only_the_text(command: Command) -> None:
-    assert command("revise", "answer.txt", "source.txt", "--text")[1] == "It is 330 m tall."
+    assert command("revise", *OVERLAP, "answer.txt", "source.txt", "--text")[1] == "It is 330 m tall."
 
 
 def test_a_mark_is_no_cure(command: Command) -> None:
-    code, out, _ = command("revise", "answer.txt", "source.txt", "--reviser", "flag", "--text")
+    code, out, _ = command("revise", *OVERLAP, "answer.txt", "source.txt", "--reviser", "flag", "--text")
     assert code == 1
     assert out == "It is 330 m tall. It is purple. [not backed by the sources]"
 
 
 def test_what_stays_wrong_is_flagged(command: Command) -> None:
     Path("answer.txt").write_text("It is purple.")
-    code, out, _ = command("revise", "answer.txt", "source.txt")
+    code, out, _ = command("revise", *OVERLAP, "answer.txt", "source.txt")
     assert code == 1
     assert "nothing would be left of the response" in out
 
@@ -80,7 +81,7 @@ def test_what_could_not_be_judged_is_not_clear(command: Command) -> None:
 def test_many_cases_and_a_page(command: Command) -> None:
     lines = [json.dumps({"response": f"It is grey. Pig {i} flies.", "sources": ["It is grey."]}) for i in range(70)]
     Path("cases.jsonl").write_text("\n".join(lines))
-    code, out, err = command("revise", "cases.jsonl", "--json", "--html", "page.html")
+    code, out, err = command("revise", *OVERLAP, "cases.jsonl", "--json", "--html", "page.html")
     assert (code, err) == (0, "wrote page.html\n")
     assert [decode(line, "revised").revision.text for line in out.splitlines()] == ["It is grey."] * 70
     assert Path("page.html").read_text().count("<article") == 70
@@ -105,7 +106,7 @@ def test_a_dry_run_counts_what_may_follow(command: Command) -> None:
     ],
 )
 def test_bad_input_is_one_line(command: Command, options: list[str], says: str) -> None:
-    code, out, err = command("revise", "answer.txt", "source.txt", *options)
+    code, out, err = command("revise", *OVERLAP, "answer.txt", "source.txt", *options)
     assert (code, out) == (2, "")
     assert says in err
     assert len(err.splitlines()) == 1

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.segment import sentences, words
+from veridical.core.segment import sentences, word_forms, words
 
 # Each case is written with "|" where a sentence ends; the bars and the white space after them are not part of it.
 ENGLISH = [
@@ -218,6 +218,17 @@ def test_every_letter_and_digit_is_in_a_word(text: str) -> None:
 @given(st.text("aZ09.,'_ -\n", max_size=40))
 def test_a_character_beyond_ascii_elsewhere_changes_no_word(text: str) -> None:
     assert words(text + " é")[:-1] == words(text)
+
+
+@given(st.text("aZ09.,'’_ -éß“0", max_size=40))
+def test_a_mark_or_another_script_elsewhere_changes_no_word(text: str) -> None:
+    """Texts with marks, or of scripts without spaces, take another pattern than those with accented letters."""
+    assert words(f"{text} é")[:-1] == words(f"{text} e\u0301")[:-1] == words(f"{text} 中")[:-1]
+
+
+@given(TEXT)
+def test_words_as_texts_are_those_at_the_spans(text: str) -> None:
+    assert word_forms(text) == [span.of(text) for span in words(text)]
 
 
 @given(TEXT)

@@ -23,7 +23,7 @@ from veridical.detectors import DETECTORS, load_detector
 # model made for the test; "max_windows" keeps its passes over a source of a megabyte few. SCRIPT is a chat model's
 # replies, FITTED a folder of thresholds for word overlap, COMBINED an ensemble of it; FEATURES and READING are
 # classifiers of word features, with sources, and without them on a language model; TOKENS and ONLINE are token
-# classifiers, EXPORTED is one with its ONNX file, NLI a sequence classifier.
+# classifiers, DEFAULT a default detector on a tiny encoder, NLI a sequence classifier.
 SPECS: dict[str, list[str]] = {
     "align": ["align:ENCODER,dtype=fp32,idf=yes"],
     "calibrated": ["calibrated:FITTED"],
@@ -32,6 +32,7 @@ SPECS: dict[str, list[str]] = {
         "entailment:NLI,dtype=fp32",
         "entailment:NLI,dtype=fp32,form=summac,response=worst",
     ],
+    "default": ["default:DEFAULT"],
     "dependency_arcs": [],  # needs a parser; tests/detectors/test_dependency_arcs.py gives one
     "logprob": [
         "logprob:MODEL,dtype=fp32,max_windows=2",
@@ -47,7 +48,7 @@ SPECS: dict[str, list[str]] = {
     "probe": [],  # needs a trained artifact; tests/detectors/test_probe.py makes one
     "salience": ["salience:MODEL,dtype=fp32,max_windows=2", "salience:SUMMARISER,dtype=fp32,max_windows=2"],
     "selfcheck": ["selfcheck:overlap,model=scripted:SCRIPT,samples=2", "selfcheck:yes_no,model=scripted:SCRIPT"],
-    "tokens": ["tokens:TOKENS,dtype=fp32", "tokens:ONLINE,dtype=fp32", "tokens:EXPORTED,onnx=int8"],
+    "tokens": ["tokens:TOKENS,dtype=fp32", "tokens:ONLINE,dtype=fp32"],
     "verify": [
         "verify",
         "verify:overlap:values",
@@ -162,16 +163,15 @@ def detector(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             folder = tmp_path_factory.getbasetemp() / f"tiny-{name}"
             model = load(tiny("llama", folder / "model"), dtype="fp32") if name == "READING" else None
             spec = spec.replace(name, str(trained(folder / "detector", inputs=Inputs(model=model), **options)))
-    forms = {"TOKENS": {"attention": "prefix"}, "ONLINE": {"architecture": "llama", "lexical": False}, "EXPORTED": {}}
-    for name, form in forms.items():
+    if "DEFAULT" in spec:
+        from tests.detectors.default_artifact import tiny_default
+
+        spec = spec.replace("DEFAULT", str(tiny_default(tmp_path_factory.getbasetemp() / "default")))
+    for name, form in (("TOKENS", {"attention": "prefix"}), ("ONLINE", {"architecture": "llama", "lexical": False})):
         if name in spec:
             from tests.detectors.token_examples import trained_tokens
-            from veridical.detectors.tokens.detector import Tokens
 
-            folder = trained_tokens(tmp_path_factory.getbasetemp() / name.lower(), **form)
-            if name == "EXPORTED":
-                Tokens(folder).export("int8")
-            spec = spec.replace(name, str(folder))
+            spec = spec.replace(name, str(trained_tokens(tmp_path_factory.getbasetemp() / name.lower(), **form)))
     return load_detector(spec)
 
 

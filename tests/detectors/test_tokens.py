@@ -9,13 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.detectors.feature_examples import examples, phrases
 from tests.detectors.test_contract import CASES
 from tests.detectors.token_examples import trained_tokens
 from tests.processes import python, without_torch
 from veridical.core.errors import DataError, InputError
-from veridical.core.segment import words
+from veridical.core.segment import word_forms, words
 from veridical.core.serialization import encode
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Level, Source
@@ -160,6 +162,37 @@ def test_lexical_features_say_what_the_sources_have() -> None:
     assert not lexical_features(replace(case, sources=()), units).any()
 
 
+@given(
+    st.lists(
+        st.lists(st.sampled_from(["the", "tower", "is", "Tall", "tall.", "300", "m,", "in"]), max_size=12), max_size=3
+    ),
+    st.lists(st.sampled_from(["The", "tower", "is", "tall", "300", "m", "in", "red"]), min_size=1, max_size=9),
+)
+def test_runs_of_words_are_those_that_a_source_has(texts: list[list[str]], response: list[str]) -> None:
+    case = Case("1", " ".join(response), tuple(Source(str(i), " ".join(text)) for i, text in enumerate(texts)))
+    table = dict(zip(FEATURES, lexical_features(case, words(case.response)).T.tolist(), strict=True))
+    own = [word.lower() for word in word_forms(case.response)]
+    sources = [[word.lower() for word in word_forms(source.text)] for source in case.sources]
+    runs = {tuple(of[i : i + size]) for of in sources for size in range(1, 7) for i in range(len(of) - size + 1)}
+    longest = [
+        max(
+            (
+                size
+                for size in range(1, 7)
+                for first in range(max(0, at - size + 1), at + 1)
+                if tuple(own[first : first + size]) in runs and first + size <= len(own)
+            ),
+            default=0,
+        )
+        for at in range(len(own))
+    ]
+    assert [round(6 * share) for share in table["run"]] == longest
+    pairs = [tuple(own[i : i + 2]) in runs for i in range(len(own) - 1)]
+    assert table["pair_before"] == [0, *pairs]
+    assert table["pair_after"] == [*pairs, 0]
+    assert table["exact"] == [(word,) in runs for word in own]
+
+
 def test_scores_that_do_not_rise_with_the_labels_are_reported() -> None:
     data = examples(40)
     judged = []
@@ -241,6 +274,16 @@ def exported(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = Path(shutil.copytree(folder, tmp_path_factory.mktemp("exported") / "classifier"))
     assert Tokens(copy, dtype="fp32").export("int8").cosine > 0.8
     return copy
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_int8_scores_do_not_depend_on_neighbours(exported: Path, monkeypatch: pytest.MonkeyPatch, threads: str) -> None:
+    cases = [example.case for example in examples(12)]
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    alone = [Tokens(exported, onnx="int8").score_units([case])[0] for case in cases]
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    together = Tokens(exported, onnx="int8").score_units(cases)
+    assert [each.logits.tolist() for each in together] == [each.logits.tolist() for each in alone]
 
 
 def test_an_onnx_file_in_int8_is_of_its_weights(folder: Path, exported: Path, tmp_path: Path) -> None:

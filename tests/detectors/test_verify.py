@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from math import prod
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ from veridical import check
 from veridical.core.decide import Outcome, outcome
 from veridical.core.errors import InputError
 from veridical.core.segment import has_words, sentences, words
-from veridical.core.types import Case, Example, Judgement, Source, Span, Usage, Verdict, check_judgement
+from veridical.core.types import Case, Example, Judgement, Level, Source, Span, Usage, Verdict, check_judgement
 from veridical.datasets import bump, summedits
 from veridical.detectors import load_detector
 from veridical.detectors.baselines import Length
@@ -27,6 +28,7 @@ from veridical.detectors.claims.few_shot import FewShotExample, read_few_shot
 from veridical.detectors.claims.llm_checker import LLMChecker
 from veridical.detectors.claims.source_chunks import chunk_sources, format_sources
 from veridical.detectors.claims.verify import Verify
+from veridical.detectors.default.detector import Default
 from veridical.llm.connection import Connection
 from veridical.llm.prompts import plain_prompt, prompt
 from veridical.llm.protocol import Failure, Reply, Request
@@ -114,10 +116,41 @@ def test_one_call_of_the_model_holds_all_claims_of_all_cases() -> None:
     assert batches == [10]
 
 
+class Leaning:
+    """Scores every response 0.3, its own threshold being 0.4."""
+
+    name = "leaning"
+    thresholds: ClassVar[dict[Level, float]] = {Level.RESPONSE: 0.4, Level.SPAN: 0.9}
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        return [Judgement(case.id, self.name, 0.3) for case in cases]
+
+
+def test_a_claim_is_flagged_by_the_checkers_own_threshold_for_responses() -> None:
+    response = "It is tall. It is old. It is grey."
+    product = check(response, [TOWER], detectors=Verify(Leaning()))
+    assert product.judgements[0].hallucination == pytest.approx(1 - 0.7**3)
+    assert product.decisions[0].thresholds.span == 0.4
+    assert product.decisions[0].thresholds.response == 0.5  # nothing was fitted for a product
+    assert product.outcome is Outcome.FLAGGED
+    worst = check(response, [TOWER], detectors=Verify(Leaning(), aggregate="worst"))
+    assert worst.judgements[0].hallucination == 0.3
+    assert worst.decisions[0].thresholds.response == 0.4
+    assert worst.outcome is Outcome.CLEAR
+    assert Verify(load_detector("overlap")).thresholds == {}
+
+
+def test_the_default_detector_as_the_checker_counts_the_worst_claim() -> None:
+    assert Verify(Default()).aggregate == "worst"
+    assert Verify(Default()).name == "verify:default"
+    assert Verify(Default(), aggregate="any").name == "verify:default,aggregate=any"
+    assert Verify(load_detector("overlap")).aggregate == "any"
+    assert load_detector("verify:overlap,aggregate=worst").name == "verify:overlap,aggregate=worst"
+
+
 def test_a_spec_takes_any_detector_as_the_checker() -> None:
     detector = load_detector("verify:overlap:values")
     assert detector.name == "verify:overlap:values"
-    assert load_detector("verify").name == "verify:overlap"
     _, judgement = judge(detector, "The tower is 300 m tall. It stands in Paris.", TOWER)
     first, second = judgement.verdicts
     assert first.score > 0.1

@@ -53,6 +53,17 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return AutoTokenizer.from_pretrained(folder, local_files_only=True), FastTokenizer(folder)
 
 
+def test_special_tokens_take_a_backend_of_their_own_only_where_they_are_written(tmp_path: Path) -> None:
+    tiny_tokenizer("bytes").save_pretrained(tmp_path)
+    tokenizer = FastTokenizer(tmp_path)
+    assert tokenizer("The river", "a < b")["input_ids"]
+    assert "_markup_backend" not in vars(tokenizer)
+    assert len(tokenizer("</S>", add_special_tokens=False)["input_ids"]) > 1
+    assert "_markup_backend" in vars(tokenizer)
+    assert len(tokenizer("</s>", add_special_tokens=False)["input_ids"]) == 1
+    assert len(tokenizer(["a", "</s>"], add_special_tokens=False, split_special_tokens=True)["input_ids"][1]) > 1
+
+
 def assert_same(both: tuple[Any, FastTokenizer], text: str) -> None:
     theirs, ours = both
     for markup in (False, True):

@@ -68,7 +68,7 @@ def test_both_precisions(
             name = next(name for name in tensors if name.startswith(weight.name) and name.endswith("/bytes"))
             assert tensors[name].dtype == np.int8
             assert np.abs(tensors[name]).max(0).tolist() == [64] * tensors[name].shape[1]
-    other = OnnxRunner(model, open_session(whole.SerializeToString()), mode, attention, precision="int8")
+    other = OnnxRunner(model, open_session(whole.SerializeToString()), mode, attention)
     for exact, rounded in zip(runner.run(windows), other.run(windows), strict=True):
         a, b = exact.response, rounded.response
         assert ((a * b).sum(1) > 0.95 * np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)).all()
@@ -88,14 +88,13 @@ def test_in_int8_a_window_never_depends_on_others(tiny_model: Callable[..., Loca
     model = tiny_model("bert")
     windows = windows_of(model)
     session = open_session((exported / "model.int8.onnx").read_bytes())
-    runner = OnnxRunner(model, session, precision="int8")
+    runner = OnnxRunner(model, session)
     together = runner.run(windows)
     for window, states in zip(windows, together, strict=True):
         (alone,) = runner.run([window])
         assert np.array_equal(alone.response, states.response)
         assert np.array_equal(alone.whole, states.whole)
     assert [len(batch) for batch in runner.batches(windows)] == [1, 1, 1]
-    assert [len(batch) for batch in OnnxRunner(model, session).batches(windows)] == [3]
 
 
 def products(graph: Any, **inputs: Any) -> np.ndarray:
@@ -186,4 +185,4 @@ def test_a_runner_that_takes_other_inputs_is_refused(tiny_model: Callable[..., L
     model = tiny_model("bert")
     session = open_session((exported / "model.int8.onnx").read_bytes())
     with pytest.raises(InputError, match="export it again"):
-        OnnxRunner(model, session, "online", "prefix", precision="int8").run(windows_of(model))
+        OnnxRunner(model, session, "online", "prefix").run(windows_of(model))

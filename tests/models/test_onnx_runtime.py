@@ -7,7 +7,7 @@ import os
 import pytest
 
 from veridical.models import onnx_runtime
-from veridical.models.onnx_runtime import open_session
+from veridical.models.onnx_runtime import open_session, threads
 
 
 @pytest.fixture(scope="module")
@@ -26,24 +26,26 @@ def graph() -> bytes:
     ("variable", "allowed", "expected"),
     [(None, {0, 3, 5}, 3), ("2", {0, 3, 5}, 2), ("", {0}, 1), ("0", {0, 1}, 2), ("many", {0, 1}, 2)],
 )
-def test_threads(
-    monkeypatch: pytest.MonkeyPatch, graph: bytes, variable: str | None, allowed: set[int], expected: int
-) -> None:
+def test_threads(monkeypatch: pytest.MonkeyPatch, variable: str | None, allowed: set[int], expected: int) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: allowed, raising=False)
     if variable is None:
         monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     else:
         monkeypatch.setenv("OMP_NUM_THREADS", variable)
-    session = open_session(graph)
-    assert session.get_session_options().intra_op_num_threads == expected
-    assert session.get_providers() == ["CPUExecutionProvider"]
+    assert threads() == expected
 
 
-def test_threads_where_a_process_does_not_know_its_processors(monkeypatch: pytest.MonkeyPatch, graph: bytes) -> None:
+def test_threads_where_a_process_does_not_know_its_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    assert open_session(graph).get_session_options().intra_op_num_threads == 4
+    assert threads() == 4
+
+
+def test_a_session_runs_on_the_thread_that_calls_it(graph: bytes) -> None:
+    session = open_session(graph)
+    assert session.get_session_options().intra_op_num_threads == 1
+    assert session.get_providers() == ["CPUExecutionProvider"]
 
 
 def test_a_configuration_without_its_class() -> None:

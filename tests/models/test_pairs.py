@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.segment import words
+from veridical.core.stemmer import stem
 from veridical.core.types import Case, Source
+from veridical.models import pairs
 from veridical.models.load import LocalModel, load
 from veridical.models.pair_network import HeadSettings, PairHead, PairRunner, pool, torch_head
 from veridical.models.pairs import PairEncoder, PairEncoding, PairSettings, Window
@@ -106,6 +109,44 @@ def test_evidence_is_what_shares_words_with_the_response(bert: LocalModel) -> No
     assert seen >= set(bert.tokenizer(source, add_special_tokens=False)["input_ids"])
 
 
+@pytest.mark.parametrize("architecture", ["bert", "llama"])
+def test_a_long_prompt_is_tokenised_in_chunks_to_the_same_tokens(
+    folders: Path, architecture: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load(tiny(architecture, folders / f"{architecture}-chunks"), dtype="fp32", kinds=("causal", "encoder"))
+    source = f"{LONG} Naïve e\u0301clairs\u2028cost 1,250.5 pounds, don't they? {SOURCE}\n\n{LONG}"
+    cases = [Case("1", "The committee paid 1,250 pounds.", (Source("s", source), Source("t", SOURCE)), "Who  paid?")]
+    options = [PairSettings(max_tokens=96), PairSettings(max_tokens=96, evidence="all")]
+    whole = [[window.ids.tolist() for window in windows_of(model, cases, each)] for each in options]
+    monkeypatch.setattr("veridical.models.pairs._CHUNK", 40)
+    monkeypatch.setattr("veridical.models.pairs._SIDE_BY_SIDE", 3)
+    calls: list[int] = []
+    tokenize = pairs.tokenize_texts
+    monkeypatch.setattr(pairs, "tokenize_texts", lambda of, texts: calls.append(len(texts)) or tokenize(of, texts))
+    assert [[window.ids.tolist() for window in windows_of(model, cases, each)] for each in options] == whole
+    assert (max(calls) == 3) == (architecture == "bert")  # the other joins a word with the space before it
+
+
+def test_evidence_does_not_depend_on_the_order_of_words(bert: LocalModel) -> None:
+    """Sums of floats do, in the last digit, and pieces of equal relevance are many."""
+    encoder = PairEncoder(bert, PairSettings(max_tokens=64))
+    nouns = ["river", "mud", "summer", "house", "lake", "dogs"]
+    elsewhere = " ".join(f"{noun.capitalize()} here." for i, noun in enumerate(nouns) for _ in range(i % 3))
+    source = f"The river, mud and summer. The house, lake and dogs. {elsewhere} {'Fine weather. ' * 7}"
+    prompt = encoder._prompt(Case("1", "x", (Source("s", source),)))
+    orders = itertools.permutations([stem(noun) for noun in nouns])
+    chosen = {tuple(encoder._evidence(prompt, dict.fromkeys(order, 1), 50)[0].tolist()) for order in orders}
+    assert len(chosen) == 1
+
+
+def test_only_prompts_read_lately_are_kept(bert: LocalModel) -> None:
+    encoder = PairEncoder(bert)
+    encoder._prompts.most = 4 * len(LONG)
+    for i in range(20):
+        encoder.encode([Case("1", "The dogs slept.", (Source("s", f"{i}. {LONG}"),))])
+    assert 1 < len(encoder._prompts) < 5
+
+
 def test_a_long_response_is_read_in_parts_of_whole_sentences(bert: LocalModel) -> None:
     case = Case("1", LONG, (Source("s", SOURCE),))
     (encoding,) = PairEncoder(bert).encode([case])
@@ -126,7 +167,9 @@ def test_evidence_chosen_for_a_group_is_the_same_for_all_of_it(bert: LocalModel)
         for i in range(4)
         for source in map(str, range(70))  # more sources than are kept
     ]
-    encodings = PairEncoder(bert, PairSettings(max_tokens=96)).encode(cases, group=4)
+    encoder = PairEncoder(bert, PairSettings(max_tokens=96))
+    encoder._prompts.most = 10 * len(LONG)
+    encodings = encoder.encode(cases, group=4)
     windows = [window for each in encodings if isinstance(each, PairEncoding) for window in each.windows]
     assert len(PairRunner(bert, attention="prefix").rows(windows)) <= 70
 

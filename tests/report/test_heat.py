@@ -117,7 +117,8 @@ def test_check_option(option: list[str], tmp_path: Path, capsys: pytest.CaptureF
     (tmp_path / "a.txt").write_text("It is 300 m tall.")
     (tmp_path / "s.txt").write_text("It is 330 m tall.")
     page = tmp_path / "r.html"
-    assert main(["check", str(tmp_path / "a.txt"), str(tmp_path / "s.txt"), "--html", str(page), *option]) == 1
+    texts = [str(tmp_path / "a.txt"), str(tmp_path / "s.txt")]
+    assert main(["check", *texts, "-d", "overlap", "--html", str(page), *option]) == 1
     assert ("[300{9}]" in capsys.readouterr().out) == bool(option)
     assert ("heat-9" in page.read_text()) == bool(option)
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from tests.records import checked_at
 from tests.report.conftest import HOSTILE, clear, hostile, silent, tower
-from veridical.core.types import Case, Checked, Judgement, Omission, Outcome, Source, Span, Verdict
+from veridical.core.types import Case, Checked, Evidence, Judgement, Omission, Outcome, Source, Span, Verdict
 from veridical.report.terminal import print_report
 
 
@@ -123,3 +123,15 @@ def test_the_reason_is_no_note_and_where_a_judgement_comes_from_is_shown() -> No
     assert "Reason: It says so." in text
     assert "prompt judge_cot 0123abcd" in text
     assert "Note" not in text
+
+
+def test_adjacent_words_with_one_correction_are_shown_as_one() -> None:
+    case = Case("c", "It is two hundred m tall.", (Source("a", "It is 330 m tall."),))
+    same: dict[str, Any] = {"label": "contradiction", "reason": "the source has 330", "correction": "330"}
+    same["evidence"] = (Evidence("a", Span(0, 17)),)
+    verdicts = (Verdict(Span(6, 9), 0.8, **same), Verdict(Span(10, 17), 0.9, **same))
+    text = shown(checked_at(case, (Judgement("c", "x", verdicts=verdicts),), (0.5,), Outcome.FLAGGED))
+    assert "1. “two hundred”  0.90  contradiction\n" in text
+    assert "instead: 330\n" in text
+    assert "source a: “It is 330 m tall.”" in text
+    assert text.count("instead:") == 1

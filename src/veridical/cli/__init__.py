@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
 import typer
+from typer.main import get_group
 
 from veridical.core.errors import VeridicalError
 
@@ -26,22 +28,32 @@ COMMANDS = (
     *("detectors", "train", "export", "analyse", "data", "bench", "schema", "version"),
 )
 
-app = typer.Typer(
-    name="veridical",
-    help="Find what in a generated text its sources do not support, what it leaves out, and how certain that is.",
-    epilog="Exit codes: 0 nothing flagged · 1 something flagged · 2 usage or input error · 3 could not be judged",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for _name in COMMANDS:
-    _module = import_module(f"veridical.cli.{_name}")
-    if hasattr(_module, f"{_name}_app"):
-        app.add_typer(getattr(_module, f"{_name}_app"), name=_name)
-    else:
-        app.command(_name)(getattr(_module, f"{_name}_command"))
+
+def _app(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """The application with some of the commands; nothing of the others is imported."""
+    built = typer.Typer(
+        name="veridical",
+        help="Find what in a generated text its sources do not support, what it leaves out, and how certain that is.",
+        epilog="Exit codes: 0 nothing flagged · 1 something flagged · 2 usage or input error · 3 could not be judged",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for name in names:
+        module = import_module(f"veridical.cli.{name}")
+        if hasattr(module, f"{name}_app"):
+            built.add_typer(getattr(module, f"{name}_app"), name=name)
+        else:
+            built.command(name)(getattr(module, f"{name}_command"))
+    return built
+
+
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        return _app()
+    raise AttributeError(name)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -61,7 +73,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(arguments: list[str] | None) -> int:
     try:
-        code = app(arguments, standalone_mode=False)
+        given = sys.argv[1:] if arguments is None else arguments
+        named = [name for name in given[:1] if name in COMMANDS]
+        # a group even of one command, which Typer would otherwise run without its name
+        code = get_group(_app(named or COMMANDS))(arguments, standalone_mode=False)
     except VeridicalError as error:
         return _fail(str(error), error.exit_code)
     except _UsageError as error:

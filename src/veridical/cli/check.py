@@ -24,8 +24,8 @@ DetectorNames = Annotated[
         "--detector",
         "-d",
         metavar="SPEC",
-        help="A detector, with options as NAME:OPTION,…; see: veridical detectors. Repeatable. Default: overlap. "
-        "judge, verify and selfcheck ask a language model (--model).",
+        help="A detector, with options as NAME:OPTION,…; see: veridical detectors. Repeatable. Default: default, which "
+        "comes with the package. judge, verify and selfcheck ask a language model (--model).",
         rich_help_panel=DETECTION,
     ),
 ]
@@ -81,7 +81,9 @@ def check_with(
     detectors = [load_detector(spec, connection) for spec in specs]
     connection.check_model_used(specs)
     threshold = parse_thresholds(decision.threshold)
-    pairs = check_cases_with_maps(cases, detectors, threshold=threshold, fail_over=decision.fail_over)
+    pairs = check_cases_with_maps(
+        cases, detectors, threshold=threshold, fail_over=decision.fail_over, explain=decision.explain
+    )
     if chat.dry_run:
         deque(pairs, maxlen=0)
         return print_dry_run(connection)

@@ -207,6 +207,10 @@ class DecisionOptions:
     fail_over: Annotated[
         float | None, Option(help="Exit with 1 only if a response-level score is above this (0 to below 1).")
     ] = None
+    explain: Annotated[
+        bool,
+        Option("--explain", help="Show the closest passage for what is flagged, and what the sources have instead."),
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ from veridical.cli.options import (
     ValidationSets,
     write_line,
 )
+from veridical.cli.train_default import default_command
 from veridical.cli.train_ensemble import ensemble_command
 from veridical.cli.train_summac import summac_command
 from veridical.cli.train_tokens import tokens_command
@@ -320,4 +321,5 @@ def threshold_command(
 
 train_app.command("tokens")(tokens_command)
 train_app.command("ensemble")(ensemble_command)
+train_app.command("default")(default_command)
 train_app.command("summac")(summac_command)

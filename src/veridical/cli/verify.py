@@ -27,7 +27,7 @@ class ClaimOptions:
         Option(
             metavar="NAME",
             help="What checks a claim: yes_no (the model's probability of Yes), cot (chain of thought with quotes), or "
-            "a detector such as overlap. Default: yes_no with --model, else overlap.",
+            "a detector such as overlap. Default: yes_no with --model, else the detector default.",
         ),
     ] = None
     citations: Annotated[

@@ -18,7 +18,7 @@ from veridical.core.stemmer import stem
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.vocabulary import MONTHS
 
-__all__ = ["PATTERN", "adjacent_words", "fold", "implies", "is_value", "keys", "split_compound"]
+__all__ = ["NUMBER", "PATTERN", "adjacent_words", "fold", "implies", "is_value", "keys", "split_compound"]
 
 Value = tuple[tuple[str, ...], tuple[str, ...]]  # the keys of which one must be implied, and what is implied
 
@@ -116,7 +116,8 @@ _WORDED = (
     rf"(?:{_SP}(?:and{_SP})?{_BELOW_1000})?)?|an?{_SP}{_any(['hundred', *_MAGNITUDE])}{_END}(?<!{_SP}[kmb]))"
 )
 _SIGN = r"""(?:(?<![^\s(\["'“‘])[-−](?=\.?[0-9]))"""
-_NUMBER = rf"(?:{_SIGN}?{_NUMERAL}|{_WORDED})"
+NUMBER = rf"(?:{_SIGN}?{_NUMERAL}|{_WORDED})"
+"""A number in lower-case text, in digits or words, with its magnitude ("1.2 million") and without a unit."""
 _UNIT = rf"(?:{_any(name.replace(' ', chr(0)) for name in _UNITS)})".replace(re.escape(chr(0)), _SP) + _END
 _MONTH = rf"(?:{_any([*MONTHS, *(m[:3] for m in MONTHS), 'sept'])}{_END}\.?)"
 _YEAR = r"[12][0-9]{3}(?![0-9]|[.,:/][0-9])" + _END
@@ -134,11 +135,11 @@ _FORMS = {
     "hour": rf"(?P<h>1[0-2]|[1-9])(?:\.(?P<min>[0-5][0-9]))?{_SP}?(?P<half>{_AMPM})",
     "money": rf"(?P<sign>(?:(?:us|nz|hk|[acs])?\$|[£€¥])){_SP}?(?P<n>{_NUM}(?:(?:{_SP}|-)?(?:{_MAG}|[kmb]){_END})?)",
     "range": rf"(?P<a>{_NUM})(?:[-–—]|{_SP}to{_SP})(?P<b>{_NUM})(?![-–—][0-9])(?!{_SP}?(?:{_MAG}|[kmb]){_END}){_END}",
-    "age": rf"(?P<n>{_NUMBER})(?:{_SP}|-)years?(?:{_SP}|-)olds?{_END}",
+    "age": rf"(?P<n>{NUMBER})(?:{_SP}|-)years?(?:{_SP}|-)olds?{_END}",
     "ordinal": rf"(?P<n>[0-9]+)(?:st|nd|rd|th){_END}",
     "ordinal_word": rf"(?:(?P<tens>{_TY})-)?(?P<word>{_any(_ORDINAL)}){_END}",
-    "quantity": rf"(?P<n>{_NUMBER})(?:{_SP}|-)?(?P<unit>{_UNIT})",
-    "number": rf"(?P<n>{_NUMBER}){_END}",
+    "quantity": rf"(?P<n>{NUMBER})(?:{_SP}|-)?(?P<unit>{_UNIT})",
+    "number": rf"(?P<n>{NUMBER}){_END}",
     "digits": r"[0-9]+(?:[.,:/'’–-][0-9]+)*[a-z0-9]*",  # what no form above matches is compared as it is written
     "acronym": rf"[a-z]\.(?:[a-z]\.)+(?:[a-z]{_END})?|[a-z](?:\.[a-z])+{_END}",
 }
@@ -212,7 +213,7 @@ _LETTERS = str.maketrans({"ß": "ss", "ø": "o", "đ": "d", "ð": "d", "ł": "l"
 
 
 def _fraction(text: str) -> Fraction:
-    """The number that `text` (a match of `_NUMBER`) says."""
+    """The number that `text` (a match of `NUMBER`) says."""
     text = text.replace(",", "").replace("−", "-")
     digits = re.match(r"-?[0-9.]+", text)
     if digits:

@@ -17,7 +17,7 @@ from functools import cache
 from veridical.core.spans import Span
 from veridical.core.vocabulary import MONTHS, WEEKDAYS
 
-__all__ = ["has_words", "sentences", "words"]
+__all__ = ["has_words", "sentences", "word_forms", "words"]
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -42,14 +42,27 @@ def marks() -> str:
     return "".join(f"{chr(a)}-{chr(b)}" if b > a else chr(a) for a, b in ranges)
 
 
+# what may be a mark, or of a script without spaces, or joined to either
+_BEYOND_LATIN = re.compile("[^\x00-\u02ff\u2000-\u200b\u200e-\u20cf\u2100-\u214f\u2190-\u2bff]")
+_QUICK = rf"(?>{_ASCII_WORD.pattern})(?!['.,]?[^\x00-\x7f])"  # most words of any text; nothing that could go on
+
+
 @cache
-def _word_pattern() -> re.Pattern[str]:
-    """The same words as `_ASCII_WORD` where the text is ASCII, so that one accent far away changes nothing."""
-    mark = f"[{marks()}\u200c\u200d]"
-    letter = rf"(?:[^\W_{_UNSPACED}]{mark}*)"
+def _word_pattern(marked: bool = True) -> re.Pattern[str]:
+    """The same words as `_ASCII_WORD` where the text is ASCII, so that one accent far away changes nothing.
+
+    Without combining marks and scripts without spaces (`marked`) it takes no table of them.
+    """
+    mark = f"[{marks()}\u200c\u200d]" if marked else ""
+    letter = rf"(?:[^\W_{_UNSPACED}]{mark}*)" if marked else r"[^\W_]"
     joined = rf"{letter}+(?:['’]{letter}+)*"
     number = rf"\d+(?:[.,]\d+)*{letter}*(?:['’](?!\d){letter}+)?"
-    return re.compile(rf"{number}|{joined}|(?=[^\W_])[{_UNSPACED}]{mark}*")
+    unspaced = rf"|(?=[^\W_])[{_UNSPACED}]{mark}*" if marked else ""
+    return re.compile(f"{_QUICK}|{number}|{joined}{unspaced}")
+
+
+def _pattern_for(text: str) -> re.Pattern[str]:
+    return _ASCII_WORD if text.isascii() else _word_pattern(_BEYOND_LATIN.search(text) is not None)
 
 
 def words(text: str) -> list[Span]:
@@ -60,8 +73,16 @@ def words(text: str) -> list[Span]:
     >>> [s.of("Don't pay 1,200.50 to O'Neil.") for s in words("Don't pay 1,200.50 to O'Neil.")]
     ["Don't", 'pay', '1,200.50', 'to', "O'Neil"]
     """
-    pattern = _ASCII_WORD if text.isascii() else _word_pattern()
-    return [Span(*match.span()) for match in pattern.finditer(text)]
+    return [Span(*match.span()) for match in _pattern_for(text).finditer(text)]
+
+
+def word_forms(text: str) -> list[str]:
+    """The same words as texts: for a long text, where nobody asks where they are, several times faster.
+
+    >>> word_forms("Don't pay 1,200.50 to O'Neil.")
+    ["Don't", 'pay', '1,200.50', 'to', "O'Neil"]
+    """
+    return _pattern_for(text).findall(text)
 
 
 def has_words(text: str) -> bool:

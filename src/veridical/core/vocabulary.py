@@ -2,9 +2,36 @@
 
 from __future__ import annotations
 
-__all__ = ["MONTHS", "WEEKDAYS"]
+__all__ = ["ANTONYM_PAIRS", "MONTHS", "WEEKDAYS"]
 
 MONTHS = tuple(
     "january february march april may june july august september october november december".split()  # noqa: SIM905
 )
 WEEKDAYS = tuple("monday tuesday wednesday thursday friday saturday sunday".split())  # noqa: SIM905
+
+_PAIRS = """
+increase/decrease increased/decreased increases/decreases increasing/decreasing rise/fall rose/fell rises/falls
+rising/falling gained/lost win/lose won/lost wins/loses winning/losing accept/reject accepted/rejected
+accepts/rejects agreed/refused agree/refuse allow/forbid allowed/forbidden allows/forbids approve/reject
+approved/rejected support/oppose supported/opposed supports/opposes supporting/opposing buy/sell bought/sold
+buys/sells open/closed opened/closed opening/closing begin/end began/ended begins/ends beginning/ending
+start/finish started/finished starts/finishes arrive/depart arrived/departed arrives/departs succeed/fail
+succeeded/failed include/exclude included/excluded includes/excludes including/excluding create/destroy
+created/destroyed build/demolish built/demolished praise/criticise praised/criticised admitted/denied confirm/deny
+confirmed/denied improve/worsen improved/worsened strengthen/weaken strengthened/weakened expand/shrink
+expanded/reduced raised/lowered appointed/dismissed hired/fired arrested/released imported/exported
+import/export male/female man/woman men/women boy/girl boys/girls father/mother son/daughter sons/daughters
+brother/sister brothers/sisters husband/wife king/queen large/small larger/smaller largest/smallest
+bigger/smaller biggest/smallest high/low higher/lower highest/lowest long/short
+longer/shorter longest/shortest older/younger oldest/youngest early/late earlier/later earliest/latest fast/slow
+faster/slower fastest/slowest strong/weak stronger/weaker strongest/weakest rich/poor cheap/expensive hot/cold
+warm/cool wet/dry heavy/light heavier/lighter good/bad better/worse best/worst easy/difficult common/rare
+popular/unpopular successful/unsuccessful legal/illegal possible/impossible guilty/innocent true/false safe/dangerous
+public/private local/foreign permanent/temporary major/minor positive/negative ancient/modern urban/rural
+internal/external upper/lower northern/southern eastern/western northeastern/southwestern north/south
+east/west inside/outside before/after above/below always/never often/rarely usually/rarely all/none
+majority/minority minimum/maximum victory/defeat success/failure profit/loss
+enemy/ally friend/enemy beginning/end entrance/exit
+"""
+ANTONYM_PAIRS = tuple((first, second) for first, _, second in (pair.partition("/") for pair in _PAIRS.split()))
+"""Words and their opposites in the same form; a word may have several."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from veridical.core.vocabulary import MONTHS, WEEKDAYS
+from veridical.core.vocabulary import ANTONYM_PAIRS, MONTHS, WEEKDAYS
 from veridical.corrupt.mentions import COUNTS
 
 __all__ = [
@@ -16,38 +16,13 @@ __all__ = [
     "VALUE_WORDS",
 ]
 
-_PAIRS = """
-increase/decrease increased/decreased increases/decreases increasing/decreasing rise/fall rose/fell rises/falls
-rising/falling gained/lost win/lose won/lost wins/loses winning/losing accept/reject accepted/rejected
-accepts/rejects agreed/refused agree/refuse allow/forbid allowed/forbidden allows/forbids approve/reject
-approved/rejected support/oppose supported/opposed supports/opposes supporting/opposing buy/sell bought/sold
-buys/sells open/closed opened/closed opening/closing begin/end began/ended begins/ends beginning/ending
-start/finish started/finished starts/finishes arrive/depart arrived/departed arrives/departs succeed/fail
-succeeded/failed include/exclude included/excluded includes/excludes including/excluding create/destroy
-created/destroyed build/demolish built/demolished praise/criticise praised/criticised admitted/denied confirm/deny
-confirmed/denied improve/worsen improved/worsened strengthen/weaken strengthened/weakened expand/shrink
-expanded/reduced raised/lowered appointed/dismissed hired/fired arrested/released imported/exported
-import/export male/female man/woman men/women boy/girl boys/girls father/mother son/daughter sons/daughters
-brother/sister brothers/sisters husband/wife king/queen large/small larger/smaller largest/smallest
-bigger/smaller biggest/smallest high/low higher/lower highest/lowest long/short
-longer/shorter longest/shortest older/younger oldest/youngest early/late earlier/later earliest/latest fast/slow
-faster/slower fastest/slowest strong/weak stronger/weaker strongest/weakest rich/poor cheap/expensive hot/cold
-warm/cool wet/dry heavy/light heavier/lighter good/bad better/worse best/worst easy/difficult common/rare
-popular/unpopular successful/unsuccessful legal/illegal possible/impossible guilty/innocent true/false safe/dangerous
-public/private local/foreign permanent/temporary major/minor positive/negative ancient/modern urban/rural
-internal/external upper/lower northern/southern eastern/western northeastern/southwestern north/south
-east/west inside/outside before/after above/below always/never often/rarely usually/rarely all/none
-majority/minority minimum/maximum victory/defeat success/failure profit/loss
-enemy/ally friend/enemy beginning/end entrance/exit
-"""
 _ONE_WAY = {"none": None, "end": None, "lower": "higher", "enemy": "ally", "rarely": "often"}
 
 
 def _antonyms() -> dict[str, str]:
     """Each word of the pairs and its opposite, the first named of several."""
     opposites: dict[str, str] = {}
-    for pair in _PAIRS.split():
-        first, second = pair.split("/")
+    for first, second in ANTONYM_PAIRS:
         opposites.setdefault(first, second)
         opposites.setdefault(second, first)
     for word, opposite in _ONE_WAY.items():

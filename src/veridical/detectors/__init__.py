@@ -25,6 +25,7 @@ DETECTORS = Registry(
         "align": "veridical.detectors.align.detector:Align",
         "calibrated": "veridical.calibration.calibrated:Calibrated",
         "coin": "veridical.detectors.baselines:Coin",
+        "default": "veridical.detectors.default.detector:Default",
         "ensemble": "veridical.detectors.ensemble.detector:Ensemble",
         "entailment": "veridical.detectors.entailment.detector:Entailment",
         "dependency_arcs": "veridical.detectors.dependency_arcs:DependencyArcs",

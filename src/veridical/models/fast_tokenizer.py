@@ -67,10 +67,20 @@ class FastTokenizer:
             ids[name] = None if text is None else self._backend.token_to_id(str(text))
         self.bos_token_id, self.eos_token_id, self.pad_token_id, self.sep_token_id = ids.values()
 
+    @property
+    def backend_tokenizer(self) -> Tokenizer:
+        """The tokenizer of the `tokenizers` library."""
+        return self._backend
+
     @cached_property
     def _markup_backend(self) -> Tokenizer:
         """The one in which special tokens stand for themselves: apart, so that no call changes what another uses."""
         return plain_backend(self._backend.to_str())
+
+    @cached_property
+    def _special(self) -> list[str]:
+        """The special tokens in small letters."""
+        return [token.content.lower() for token in self.added_tokens_decoder.values() if token.special]
 
     @cached_property
     def added_tokens_decoder(self) -> dict[int, Any]:
@@ -97,9 +107,13 @@ class FastTokenizer:
         Returns:
             "input_ids", "token_type_ids" and "offset_mapping": lists, of several texts lists of lists.
         """
-        backend = self._backend if split_special_tokens else self._markup_backend
         one = isinstance(text, str)
         batch = [(text, text_pair) if text_pair else text] if one else list(text)
+        backend = self._backend
+        if not split_special_tokens:
+            written = f"{text if one else ' '.join(text)} {text_pair or ''}".lower()
+            if any(token in written for token in self._special):  # it takes as long to make as this one to load
+                backend = self._markup_backend
         encodings = backend.encode_batch(batch, add_special_tokens=add_special_tokens)
         columns: dict[str, list[Any]] = {
             "input_ids": [encoding.ids for encoding in encodings],

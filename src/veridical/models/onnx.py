@@ -68,7 +68,7 @@ def export_onnx(
             quantise(graph)
         onnx.save(graph, part)
         data = part.read_bytes()
-        other = OnnxRunner(runner.model, open_session(data), runner.mode, runner.attention, precision=precision)
+        other = OnnxRunner(runner.model, open_session(data), runner.mode, runner.attention)
         pairs = list(zip(runner.run(windows), other.run(windows), strict=True))
         if runner.model.kind == "classifier":
             a, b = (np.concatenate([pair[i].whole for pair in pairs])[None] for i in (0, 1))

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +20,7 @@ from veridical.core.files import read_text
 from veridical.core.serialization import parse
 from veridical.models.fast_tokenizer import TOKENIZER, FastTokenizer
 from veridical.models.load import LocalModel, kind_of, positions_of, require_models
-from veridical.models.pair_network import Floats, PairRunner
+from veridical.models.pair_network import Floats, PairRunner, row_length
 from veridical.models.pairs import Window
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ __all__ = [
     "description_file",
     "load_onnx",
     "open_session",
+    "threads",
 ]
 
 FILES = {"fp32": "model.onnx", "int8": "model.int8.onnx"}
@@ -77,16 +80,9 @@ def description_file(folder: Path, precision: str) -> Path:
 class OnnxRunner(PairRunner):
     """A `PairRunner` whose states an ONNX session computes; `model` gives tokenizer and configuration only.
 
-    In int8 each row is run by itself, which takes no longer: a difference of rounding between two batches could put a
-    number into the next of its 255 steps. So what is computed for a row never depends on others.
-
-    Args:
-        model: Tokenizer and configuration.
-        session: What `load_onnx` gives.
-        mode: As for `PairRunner`.
-        attention: As for `PairRunner`.
-        precision: "fp32" or "int8".
-        max_batch_tokens: As for `PairRunner`.
+    Every row is run by itself, side by side on as many threads as `threads` says: nothing is padded, and in int8, where
+    a difference of rounding between two batches can put a number into the next of its 255 steps, a score does not
+    depend on its neighbours.
     """
 
     def __init__(
@@ -96,20 +92,34 @@ class OnnxRunner(PairRunner):
         mode: str = "offline",
         attention: str = "full",
         *,
-        precision: str = "fp32",
         max_batch_tokens: int | None = None,
     ) -> None:
         super().__init__(model, mode, attention, max_batch_tokens=max_batch_tokens)
         self.session = session
-        self.precision = precision
         ranks = {argument.name: len(argument.shape) for argument in session.get_inputs()}
         self._names = set(ranks)
         self._takes_types = "token_type_ids" in ranks
         self._takes_mask = ranks.get("attention_mask") == 4
+        self._threads = threads()
 
     def batches(self, windows: Sequence[Window]) -> list[list[list[int]]]:
-        """As `PairRunner.batches`."""
-        return super().batches(windows) if self.precision == "fp32" else [[row] for row in self.rows(windows)]
+        """Every row by itself, longest first."""
+        rows = self.rows(windows)
+        return [[row] for row in sorted(rows, key=lambda row: -row_length([windows[i] for i in row]))]
+
+    def each(self, batches: Iterable[Sequence[Sequence[Window]]]) -> Iterator[tuple[Floats, list[list[int]]]]:
+        """The states of each batch, in their order; several are computed at a time."""
+        if self._threads == 1:
+            yield from super().each(batches)
+            return
+        with ThreadPoolExecutor(self._threads) as pool:
+            running: deque[Future[tuple[Floats, list[list[int]]]]] = deque()
+            for batch in batches:
+                running.append(pool.submit(self.states, batch))
+                if len(running) > 2 * self._threads:
+                    yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
 
     def takes_mask(self, rows: Sequence[Sequence[Window]]) -> bool:
         """As the model was exported, whatever the rows are."""
@@ -128,20 +138,17 @@ class OnnxRunner(PairRunner):
 
 
 def open_session(data: bytes) -> Any:
-    """A session that runs the ONNX file `data` on the processors that this process may use.
-
-    OMP_NUM_THREADS, where it is set, says how many.
-    """
+    """A session that runs the ONNX file `data` on the thread that calls it; `OnnxRunner` calls it from several."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = _threads()
+    options.intra_op_num_threads = 1
     options.log_severity_level = _ERRORS_ONLY
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads take no processor's time
     return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
 
-def _threads() -> int:
+def threads() -> int:
+    """The processors that this process may use, or as many as OMP_NUM_THREADS says."""
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     if wanted.isdecimal() and int(wanted) > 0:
         return int(wanted)

@@ -6,7 +6,7 @@ One span may be a token, a word, or a marked phrase. A second head scores the re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -286,11 +286,16 @@ class PairRunner:
             states, starts = self.forward(rows)
             return states.float().cpu().numpy(), starts
 
+    def each(self, batches: Iterable[Sequence[Sequence[Window]]]) -> Iterator[tuple[Floats, list[list[int]]]]:
+        """What `states` gives for each batch, in their order."""
+        return map(self.states, batches)
+
     def run(self, windows: Sequence[Window]) -> list[States]:
         """The states of each window, in fp32. Raises `InputError` where they are not finite."""
         results: dict[int, States] = {}
-        for batch in self.batches(windows):
-            array, starts = self.states([[windows[i] for i in row] for row in batch])
+        batches = self.batches(windows)
+        states = self.each([[windows[i] for i in row] for row in batch] for batch in batches)
+        for batch, (array, starts) in zip(batches, states, strict=True):
             if not np.isfinite(array).all():
                 raise InputError(
                     f"the states of {self.model.name!r} are not finite", hint="use dtype=fp32, or another model"

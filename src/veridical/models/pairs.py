@@ -7,29 +7,33 @@ after window, or the sentences that share most with it.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from functools import lru_cache
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
-from veridical.core.segment import sentences, words
+from veridical.core.recent import Recent
+from veridical.core.segment import has_words, sentences, word_forms
 from veridical.core.spans import Span
 from veridical.core.stemmer import stem
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case
 from veridical.models.encode import response_spans, special_tokens, tokenize, tokenize_texts
 from veridical.models.load import LocalModel
-from veridical.models.template import render
+from veridical.models.template import Rendered, render
 
 __all__ = ["EVIDENCE", "PairEncoder", "PairEncoding", "PairForm", "PairSettings", "Window"]
 
 Ids = NDArray[np.int32]
 EVIDENCE = ("relevant", "all")
-_KEPT_PROMPTS = 64
+_KEPT = 4_000_000  # characters of prompts that are kept tokenised, some 60 MB
+_CHUNK = 8192  # characters of a long prompt that are tokenised together
+_SIDE_BY_SIDE = 64  # chunks
 _LONGEST_PIECE = 96  # tokens of a source that are chosen or left out together, at most
 
 
@@ -158,7 +162,7 @@ class PairEncoder:
         self._room = self.max_tokens - self.form.size
         if self._room < 8:
             raise InputError(f"{model.name!r} has room for {self._room} tokens", hint="a model with a longer context")
-        self._prompts: OrderedDict[tuple[str, bool], _Prompt] = OrderedDict()
+        self._prompts: Recent[tuple[str, bool], _Prompt] = Recent(_KEPT)
 
     def encode(self, cases: Sequence[Case], *, group: int = 1) -> list[PairEncoding | CannotJudgeError]:
         """The windows of each case, or why it has none; texts are tokenised side by side.
@@ -176,7 +180,7 @@ class PairEncoder:
         prompts: dict[str, _Prompt] = {}  # of these cases: more than those that are kept
         for i, (case, tokens) in enumerate(zip(cases, tokenised, strict=True)):
             spans = response_spans(case.response, tokens.offsets)
-            if not words(case.response) or not any(spans):
+            if not has_words(case.response) or not any(spans):
                 reason = "the response has no words" if spans else "the tokenizer has no token for the response"
                 results[i] = CannotJudgeError(f"case {case.id!r}: {reason}")
                 continue
@@ -208,30 +212,26 @@ class PairEncoder:
         shown = case if self.settings.sources else replace(case, sources=(), prompt=None)
         rendered = render(shown, self.settings.template, tokenizer=self.model.tokenizer)
         text = rendered.text[: rendered.response.start].rstrip()
-        key = (text, rendered.markup)
-        if key in self._prompts:
-            self._prompts.move_to_end(key)
-            return self._prompts[key]
-        tokens = tokenize(self.model.tokenizer, text, markup=rendered.markup, literal=rendered.literal)
-        starts = np.array([start for start, _ in tokens.offsets], dtype=np.int64)
-        ends = np.array([end for _, end in tokens.offsets], dtype=np.int64)
-        prompt = _Prompt(text, np.array(tokens.ids, dtype=np.int32), [], np.zeros(0, dtype=np.int64))
+        return self._prompts.get((text, rendered.markup), len(text), lambda: self._read(case, rendered, text))
+
+    def _read(self, case: Case, rendered: Rendered, text: str) -> _Prompt:
+        """`text`, which is the beginning of `rendered`, tokenised and cut into pieces."""
+        ids, starts, ends = _tokens(self.model.tokenizer, text, rendered)
+        prompt = _Prompt(text, ids, [], np.zeros(0, dtype=np.int64))
         in_source = np.zeros(len(starts), dtype=bool)
         for placed in rendered.sources:
             source = placed.in_source.of(case.source(placed.source_id).text)
-            for sentence in sentences(source):
-                begin, end = placed.in_text.start + sentence.start, placed.in_text.start + sentence.end
-                low, high = int(np.searchsorted(ends, begin, "right")), int(np.searchsorted(starts, end, "left"))
+            places = np.array([(each.start, each.end) for each in sentences(source)], dtype=np.int64).reshape(-1, 2)
+            begins, stops = (places + placed.in_text.start).T
+            lows, highs = np.searchsorted(ends, begins, "right"), np.searchsorted(starts, stops, "left")
+            for low, high in zip(lows.tolist(), highs.tolist(), strict=True):
                 in_source[low:high] = True
                 for at in range(low, high, _LONGEST_PIECE):
-                    prompt.pieces.append((at, min(at + _LONGEST_PIECE, high)))
-                    piece = text[int(starts[at]) : int(ends[prompt.pieces[-1][1] - 1])]
-                    for word in _keys(piece):
-                        prompt.index.setdefault(word, []).append(len(prompt.pieces) - 1)
+                    end = min(at + _LONGEST_PIECE, high)
+                    for word in _keys(text[starts[at] : ends[end - 1]]):
+                        prompt.index.setdefault(word, []).append(len(prompt.pieces))
+                    prompt.pieces.append((at, end))
         prompt.fixed = np.flatnonzero(~in_source)
-        self._prompts[key] = prompt
-        if len(self._prompts) > _KEPT_PROMPTS:
-            self._prompts.popitem(last=False)
         return prompt
 
     def _evidence(self, prompt: _Prompt, wanted: Mapping[str, int], count: int) -> list[NDArray[np.int64]]:
@@ -258,7 +258,7 @@ class PairEncoder:
                     return windows
                 first = max(first + 1, end - 1)  # a sentence at the edge is complete in both
         relevance = np.zeros(len(prompt.pieces))
-        for word, times in wanted.items():
+        for word, times in sorted(wanted.items()):  # sums in the same order on every machine
             where = prompt.index.get(word)
             if where:
                 relevance[where] += times * np.log1p(len(prompt.pieces) / len(where))
@@ -273,10 +273,42 @@ class PairEncoder:
         return [np.sort(np.concatenate(chosen))]
 
 
+def _tokens(tokenizer: Any, text: str, rendered: Rendered) -> tuple[Ids, NDArray[np.int64], NDArray[np.int64]]:
+    """The tokens of `text`, and where each starts and ends.
+
+    A long text is tokenised in chunks, side by side, if the tokenizer never joins what is left and right of a space.
+    """
+    chunks, at = [], 0
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if not rendered.markup and type(getattr(backend, "pre_tokenizer", None)).__name__ == "BertPreTokenizer":
+        while len(text) - at > 2 * _CHUNK and (cut := text.find(" ", at + _CHUNK)) > 0:
+            chunks.append((at, text[at:cut]))
+            at = cut
+    chunks.append((at, text[at:]))
+    if len(chunks) == 1:
+        whole = tokenize(tokenizer, text, markup=rendered.markup, literal=rendered.literal)
+        offsets = np.array(whole.offsets, dtype=np.int64).reshape(-1, 2)
+        return np.array(whole.ids, dtype=np.int32), offsets[:, 0], offsets[:, 1]
+    ids, spans = [], []
+    for first in range(0, len(chunks), _SIDE_BY_SIDE):
+        some = chunks[first : first + _SIDE_BY_SIDE]
+        for (start, _), tokens in zip(some, tokenize_texts(tokenizer, [chunk for _, chunk in some]), strict=True):
+            ids.append(np.array(tokens.ids, dtype=np.int32))
+            spans.append(np.array(tokens.offsets, dtype=np.int64).reshape(-1, 2) + start)
+    starts, ends = np.concatenate(spans).T.copy()
+    return np.concatenate(ids), starts, ends
+
+
 def _keys(text: str) -> set[str]:
     """The stems of the content words of a text."""
-    forms = {span.of(text).lower() for span in words(text)}
-    return {stem(form) for form in forms if form not in STOP_WORDS}
+    return set(map(_key, word_forms(text))) - {""}
+
+
+@lru_cache(maxsize=1 << 17)
+def _key(word: str) -> str:
+    """The stem of a word; "" for a stop word."""
+    word = word.lower()
+    return "" if word in STOP_WORDS else stem(word)
 
 
 def _parts(text: str, spans: Sequence[Span | None], limit: int, by_sentence: bool) -> list[tuple[int, int]]:

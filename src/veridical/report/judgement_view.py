@@ -107,14 +107,14 @@ def judgement_views(checked: Checked) -> list[JudgementView]:
 
 
 def _flagged_spans(text: str, verdicts: Sequence[Verdict]) -> list[FlaggedSpan]:
-    """Verdicts that only mark words and share label and reason are joined to runs; the others stay single."""
+    """Verdicts that share label, reason and correction are joined to runs; those on claims and places stay single."""
     spans: list[FlaggedSpan] = []
-    plain: defaultdict[tuple[str | None, str | None], list[Verdict]] = defaultdict(list)
+    plain: defaultdict[tuple[str | None, str | None, str | None], list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
-        if verdict.correction is not None or verdict.claim or verdict.span.start == verdict.span.end:
+        if verdict.claim or verdict.span.start == verdict.span.end:
             spans.append(FlaggedSpan(verdict.span, (verdict,)))
         else:
-            plain[verdict.label, verdict.reason].append(verdict)
+            plain[verdict.label, verdict.reason, verdict.correction].append(verdict)
     for alike in plain.values():
         runs = merge(text, [verdict.span for verdict in alike])
         starts = [run.start for run in runs]

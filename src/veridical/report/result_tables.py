@@ -1,4 +1,7 @@
-"""Result rows, comparisons and published figures as tables: one table per data set, one line per detector or pair."""
+"""Result rows, comparisons and published figures as tables: one table per data set, one line per detector or pair.
+
+`metric_tables` turns that round: one table per metric, one line per data set, one column per detector.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,15 @@ from veridical.metrics.measure import Measured
 from veridical.report.tables import Table
 from veridical.training.token_benchmark import TABLE_METRICS
 
-__all__ = ["by_data", "cell", "comparison_table", "phrase_tables", "published_tables", "result_tables"]
+__all__ = [
+    "by_data",
+    "cell",
+    "comparison_table",
+    "metric_tables",
+    "phrase_tables",
+    "published_tables",
+    "result_tables",
+]
 
 
 def by_data(rows: Iterable[ResultRow]) -> list[list[ResultRow]]:
@@ -53,6 +64,29 @@ def result_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = Non
         )
         head = ["detector", *(["group"] if grouped else []), "n", "not judged", *names]
         tables.append(Table(_title(first.data, first.split), head, lines, foot))
+    return tables
+
+
+def metric_tables(rows: Iterable[ResultRow], metrics: Sequence[str]) -> list[Table]:
+    """One table for each of `metrics` that a row has: a line for each data set, a column for each detector.
+
+    Data sets and detectors keep the rows' order.
+    """
+    sets = by_data(rows)
+    detectors = list(dict.fromkeys(row.detector for group in sets for row in group))
+    tables = []
+    for name in metrics:
+        lines = []
+        for group in sets:
+            measured = {row.detector: row.metrics[name] for row in group if name in row.metrics}
+            if measured:
+                first = group[0]
+                title = f"{_title(first.data, first.split)} ({first.data_hash[:12]})"
+                n = max(each.n for each in measured.values())
+                lines.append([title, str(n), *(cell(measured.get(detector)) for detector in detectors)])
+        if lines:
+            foot = f"{sets[0][0].level:.0%} intervals by bootstrap over documents"
+            tables.append(Table(name, ["set", "n", *detectors], lines, foot))
     return tables
 
 

@@ -39,6 +39,7 @@ def any_false(scores: Sequence[float]) -> float:
 
 AGGREGATES: dict[str, Callable[[Sequence[float]], float]] = {
     "any": any_false,  # P(some claim is wrong), George and Stuhlmüller 2023
+    "worst": max,  # the score of the worst claim
     "mean": fmean,  # 1 - FActScore: the share of claims that are not supported, Min et al. 2023
 }
 

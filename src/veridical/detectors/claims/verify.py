@@ -11,12 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from veridical.core.detector import Detector, DetectorContext, DetectorInfo, digest_of, fingerprint_of, info_of
+from veridical.core.detector import (
+    Detector,
+    DetectorContext,
+    DetectorInfo,
+    digest_of,
+    fingerprint_of,
+    info_of,
+    thresholds_of,
+)
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.segment import has_words
 from veridical.core.spans import Span
 from veridical.core.spec import Spec
-from veridical.core.types import Case, Claim, Example, Judgement, Source, Usage, Verdict
+from veridical.core.types import Case, Claim, Example, Judgement, Level, Source, Usage, Verdict
 from veridical.detectors.claims.aggregate import AGGREGATES, aggregate_claims, aggregate_coverage, sentences_to_cover
 from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG, CitationPolicy, ResponseCitations
 from veridical.detectors.claims.claim_checker import ClaimChecker, ClaimResult, DetectorChecker, Question
@@ -24,6 +32,7 @@ from veridical.detectors.claims.claims import Claims, nothing_to_check, sentence
 from veridical.detectors.claims.few_shot import draw_few_shot, few_shot_option
 from veridical.detectors.claims.llm_checker import METHODS, LLMChecker
 from veridical.detectors.claims.qa_checker import QAChecker
+from veridical.detectors.default.detector import Default
 from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.prompts import prompt
 from veridical.llm.protocol import ChatModel, model_fingerprint
@@ -38,8 +47,8 @@ class Verify:
     """Each claim of the response checked by itself, by another detector (`verify:overlap`) or by a language model.
 
     One verdict per claim, score = 1 - P(supported); `hallucination` is 1 - the product of those probabilities, over the
-    claims that could be judged, or their mean score (and 1 where a citation dangles); `omission` is 1 - the least mean
-    P(covered) of a perspective. A claim whose answer cannot be read leaves `judged` and is counted in the notes.
+    claims that could be judged, or their worst or mean score (and 1 where a citation dangles); `omission` is 1 - the
+    least mean P(covered) of a perspective. A claim whose answer cannot be read leaves `judged`; the notes count it.
 
     Args:
         checker: A detector, a checker of claims, or "yes_no", "cot", "critique" or "qa", which ask `model`
@@ -47,8 +56,10 @@ class Verify:
         model: The chat model that checks claims or lists them.
         splitter: What the claims are: the "sentences", or what `model` lists ("model").
         citations: With a policy, a claim is checked against the sources that it cites.
-        aggregate: "any": how likely it is that some claim is wrong; "mean": which share of the claims is, as FActScore
-            has it (Min et al. 2023).
+        aggregate: "any": how likely it is that some claim is wrong, if claims are independent; "worst": the score of
+            the worst claim; "mean": which share of the claims is wrong, as FActScore has it (Min et al. 2023). None:
+            "worst" where the checker is the detector `default`, whose scores of supported claims are low but not 0,
+            so that "any" would flag every long response; else "any".
         coverage: Whether each sentence of a source with `must_cover` is checked against the response, too.
     """
 
@@ -61,9 +72,11 @@ class Verify:
         model: ChatModel | None = None,
         splitter: Literal["sentences", "model"] = "sentences",
         citations: CitationPolicy | None = None,
-        aggregate: str = "any",
+        aggregate: str | None = None,
         coverage: bool = True,
     ) -> None:
+        usual = "worst" if isinstance(checker, Default) else "any"
+        aggregate = aggregate or usual
         if aggregate not in AGGREGATES:
             raise UnknownNameError("aggregate", aggregate, AGGREGATES)
         if splitter not in ("sentences", "model"):
@@ -86,7 +99,7 @@ class Verify:
         self.aggregate = aggregate
         self.coverage = coverage
         options = [("splitter", splitter, "sentences"), ("citations", str(citations or "off"), "off")]
-        options.append(("aggregate", aggregate, "any"))
+        options.append(("aggregate", aggregate, usual))
         options.append(("coverage", "yes" if coverage else "no", "yes"))
         changed = (f",{option}={value}" for option, value, default in options if value != default)
         self.name = f"verify:{self.checker.name}{''.join(changed)}"
@@ -97,7 +110,7 @@ class Verify:
 
         CHECKER is the spec of any detector that needs sources, or yes_no, cot, critique or qa, which ask a model and
         also take window, how the model is reached, and claims_per_call, few_shot, min_probability_mass (qa: questions).
-        Without one it is yes_no where a model is named, else overlap. `citations` are as in `CitationPolicy.parse`.
+        Without one it is yes_no where a model is named, else default. `citations` are as in `CitationPolicy.parse`.
         """
         own, rest = spec.split(_OPTIONS)
         connection = context.connection or Connection()
@@ -124,13 +137,22 @@ class Verify:
                 )
         splitter = own.choice("splitter", "sentences", ("sentences", "model"))
         return cls(
-            checker or context.load(rest.nested("overlap")),
+            checker or context.load(rest.nested("default")),
             model=connection.chat() if splitter == "model" else None,
             splitter=splitter,  # type: ignore[arg-type]
             citations=CitationPolicy.parse(own.options.get("citations", "off")),
-            aggregate=own.options.get("aggregate", "any"),
+            aggregate=own.options.get("aggregate"),
             coverage=own.flag("coverage", True),
         )
+
+    @property
+    def thresholds(self) -> dict[Level, float]:
+        """Of a claim, the threshold for responses that its checker was fitted with, if it is a detector with one."""
+        fitted = thresholds_of(self.checker.detector) if isinstance(self.checker, DetectorChecker) else {}
+        if Level.RESPONSE not in fitted:
+            return {}
+        levels = [Level.SPAN, Level.SOURCE, *([Level.RESPONSE] if self.aggregate == "worst" else [])]
+        return dict.fromkeys(levels, fitted[Level.RESPONSE])
 
     def fit(self, examples: Sequence[Example]) -> Verify:
         """The same detector with the few-shot examples that its checker needs, drawn from `examples`."""

@@ -130,7 +130,7 @@ class ClassifierScorer:
             weights = None if self.expected is None else self.expected.weights
             model, session = load_onnx(self.folder / ONNX, self.folder, weights, self.options.onnx)
             model = replace(model, kind="classifier")
-            runner = OnnxRunner(model, session, precision=self.options.onnx, max_batch_tokens=self.options.batch_tokens)
+            runner = OnnxRunner(model, session, max_batch_tokens=self.options.batch_tokens)
         return CrossEncoder(runner, self.roles, joined=self.joined, max_tokens=self.options.max_tokens)
 
     @property

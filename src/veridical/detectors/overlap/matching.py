@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from veridical.core import quantities
-from veridical.core.segment import _UNSPACED, marks
+from veridical.core.segment import _BEYOND_LATIN, _UNSPACED, marks
 from veridical.core.spans import Span
 from veridical.core.stemmer import stem
 from veridical.core.stopwords import STOP_WORDS
@@ -74,7 +74,7 @@ def _content_pattern(folded: str) -> str:
     """
     if folded.isascii():
         return _ASCII
-    if not _rare().search(folded):
+    if not _BEYOND_LATIN.search(folded) or not _rare().search(folded):  # the table of marks takes a while to make
         return _LETTERS
     mark = rf"[{marks()}\u200c\u200d]"
     return rf"{_QUICK}|[^\W_{_UNSPACED}](?:[^\W_{_UNSPACED}]|{mark})*|(?![\W_])[{_UNSPACED}]{mark}*"

@@ -184,7 +184,6 @@ class Tokens:
                 session,
                 settings.mode,
                 settings.attention,
-                precision=self.onnx,
                 max_batch_tokens=self.batch_tokens,
             )
         else:

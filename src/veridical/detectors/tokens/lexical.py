@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.names import is_name
-from veridical.core.segment import words
+from veridical.core.recent import Recent
+from veridical.core.segment import word_forms
 from veridical.core.spans import Span
 from veridical.core.types import Case
 from veridical.detectors.overlap.matching import WORDS, Profile, word_support
 
-__all__ = ["FEATURES", "lexical_features"]
+__all__ = ["FEATURES", "lexical_features", "word_count"]
 
 FEATURES = (
     "content",  # no stop word, or part of a value
@@ -32,21 +32,53 @@ FEATURES = (
     "missing_of_response",  # share of the response's content words that are missing
 )
 _LONGEST_RUN = 6
+_KEPT = 4_000_000  # characters of sources that are kept analysed, some 80 MB
+_BASE = np.uint64(0x9E3779B97F4A7C15)  # of the hash of a run of words, modulo 2 ** 64
 
 
-@lru_cache(maxsize=64)
-def _read(texts: tuple[str, ...]) -> tuple[list[Profile], set[str], set[tuple[str, str]], set[int]]:
-    """The profiles of some sources, their forms, their pairs of words, and the hashes of runs of 3 to 6 words."""
-    forms: set[str] = set()
-    pairs: set[tuple[str, str]] = set()
-    runs: set[int] = set()
-    for text in texts:
-        sequence = [span.of(text).lower() for span in words(text)]
-        forms.update(sequence)
-        pairs.update(pairwise(sequence))
-        for size in range(3, _LONGEST_RUN + 1):
-            runs.update(hash(tuple(sequence[i : i + size])) for i in range(len(sequence) - size + 1))
-    return [Profile(text, WORDS["values"]) for text in texts], forms, pairs, runs
+@dataclass(frozen=True, slots=True, eq=False)
+class _SourceWords:
+    """What is looked up in one source.
+
+    Attributes:
+        profile: Its words and values by what they imply.
+        numbers: The number of each different form.
+        count: How many words it has.
+        runs: The hashes of all runs of 2, 3, 4, 5 and 6 words, sorted.
+    """
+
+    profile: Profile
+    numbers: dict[str, int]
+    count: int
+    runs: tuple[NDArray[np.uint64], ...]
+
+    @classmethod
+    def of(cls, text: str) -> _SourceWords:
+        numbers: dict[str, int] = {}
+        sequence = [numbers.setdefault(form.lower(), len(numbers)) for form in word_forms(text)]
+        runs = tuple(np.sort(hashes) for hashes in _hashes(sequence))
+        return cls(Profile(text, WORDS["values"]), numbers, len(sequence), runs)
+
+
+_read: Recent[str, _SourceWords] = Recent(_KEPT)
+
+
+def _hashes(numbers: Sequence[int]) -> Iterator[NDArray[np.uint64]]:
+    """The hashes of the runs of 2, of 3, … of `_LONGEST_RUN` words, by the first of them."""
+    ids = np.array(numbers, dtype=np.uint64) + np.uint64(1)
+    hashes = ids
+    for size in range(2, _LONGEST_RUN + 1):
+        hashes = hashes[:-1] * _BASE + ids[size - 1 :]
+        yield hashes
+
+
+def _source(text: str) -> _SourceWords:
+    return _read.get(text, len(text), lambda: _SourceWords.of(text))
+
+
+def word_count(texts: Iterable[str]) -> int:
+    """How many words some sources have together; for a text that was looked up lately it is known."""
+    return sum(_source(text).count for text in texts)
 
 
 def lexical_features(case: Case, units: Sequence[Span]) -> NDArray[np.float32]:
@@ -57,28 +89,36 @@ def lexical_features(case: Case, units: Sequence[Span]) -> NDArray[np.float32]:
         units: Words of the response, in order.
     """
     table = np.zeros((len(units), len(FEATURES)), dtype=np.float32)
-    texts = tuple(source.text for source in case.sources)
-    if not any(texts):
+    sources = [_source(source.text) for source in case.sources]
+    if not any(source.text for source in case.sources):
         return table
-    profiles, forms, pairs, runs = _read(texts)
     response = Profile(case.response, WORDS["values"])
-    support = word_support(response, units, profiles)
+    support = word_support(response, units, [source.profile for source in sources])
     content, found, value = np.array(support, dtype=bool).reshape(-1, 3).T
     missing = content & ~found
     names = np.array([is_name(case.response, unit) for unit in units], dtype=bool)
     sequence = [unit.of(case.response).lower() for unit in units]
-    known = np.array([form in forms for form in sequence], dtype=bool)
+    known = np.array([any(form in source.numbers for source in sources) for form in sequence], dtype=bool)
     columns = [content, found, missing, known, value, value & missing, names, names & missing]
     table[:, :8] = np.column_stack(columns)
-    run = (table[:, 3] > 0).astype(np.int64)
-    for i, pair in enumerate(pairwise(sequence)):
-        if pair in pairs:
-            table[i + 1, 8] = table[i, 9] = 1.0
-            run[i : i + 2] = 2
-    for size in range(3, _LONGEST_RUN + 1):
-        for i in range(len(sequence) - size + 1):
-            if hash(tuple(sequence[i : i + size])) in runs:
-                run[i : i + size] = size
+    run = known.astype(np.int64)
+    for size, places in enumerate(_shared_runs(sequence, sources), 2):
+        for i in places:
+            run[i : i + size] = size
+        if size == 2:
+            table[places + 1, 8] = table[places, 9] = 1.0
     table[:, 10] = run / _LONGEST_RUN
     table[:, 11] = missing.sum() / max(content.sum(), 1)
     return table
+
+
+def _shared_runs(sequence: Sequence[str], sources: Sequence[_SourceWords]) -> list[NDArray[np.int64]]:
+    """Where runs of 2, of 3, … words begin in `sequence` that a source has, too."""
+    found = [np.zeros(max(0, len(sequence) - size), dtype=bool) for size in range(1, _LONGEST_RUN)]
+    for source in sources:
+        strange = len(source.numbers)  # a word that it does not have
+        hashes = _hashes([source.numbers.get(form, strange) for form in sequence])
+        for shared, own, theirs in zip(found, hashes, source.runs, strict=True):
+            if len(theirs):
+                shared |= theirs[np.minimum(np.searchsorted(theirs, own), len(theirs) - 1)] == own
+    return [np.flatnonzero(shared) for shared in found]

@@ -45,7 +45,10 @@ class ScoredResponse:
     Attributes:
         units: The characters of each unit.
         logits: The logit of each; NaN where the tokenizer has no token for it. *Shape:* (units,).
-        whole: The logit of the response.
+        whole: The logit of the response: of its worst part.
+        parts: The logit of each part in which the response was read (a sentence, or as much as the model reads at
+            once), in order. *Shape:* (parts,).
+        part_of: The part that each unit belongs to; -1 where the tokenizer has no token for it. *Shape:* (units,).
         notes: What to report.
         problem: None where there are logits.
     """
@@ -53,6 +56,8 @@ class ScoredResponse:
     units: Sequence[Span] = ()
     logits: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     whole: float = 0.0
+    parts: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    part_of: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     notes: tuple[str, ...] = ()
     problem: str | None = None
 
@@ -120,16 +125,23 @@ def score_cases(
                 results.append(ScoredResponse(problem=encoding.message))
                 continue
             logits = np.full(len(case_units), np.nan)
-            parts: dict[int, float] = {}
+            part_of = np.full(len(case_units), -1, dtype=np.int64)
+            numbers: dict[int, int] = {}  # first token of a part -> its number
+            parts: list[float] = []
             for each, state in zip(windows, states, strict=False):
                 features = each.features
                 mean = None
                 if features is not None:
                     mean = features.mean(0) if len(features) else np.zeros(head.settings.features, dtype=np.float32)
                 whole = head.pair_logit(state.whole, mean)
-                parts[each.window.first] = min(parts.get(each.window.first, np.inf), whole)
+                part = numbers.setdefault(each.window.first, len(parts))
+                if part == len(parts):
+                    parts.append(whole)
+                parts[part] = min(parts[part], whole)
                 if each.ranges:
                     scores = head.unit_logits(state.response, each.ranges, features)
                     logits[each.units] = np.fmin(logits[each.units], scores)
-            results.append(ScoredResponse(case_units, logits, max(parts.values()), encoding.notes))
+                    part_of[each.units] = part
+            of_parts = np.array(parts, dtype=np.float64)
+            results.append(ScoredResponse(case_units, logits, max(parts), of_parts, part_of, encoding.notes))
     return results

@@ -109,4 +109,4 @@ class TokenSession:
         states_of_response = np.stack(self._states[window.start : window.start + window.count])
         if labelled.ranges:
             logits[labelled.units] = self._head.unit_logits(states_of_response, labelled.ranges, labelled.features)
-        return ScoredResponse(units, logits, 0.0, encoding.notes)
+        return ScoredResponse(units, logits, notes=encoding.notes)

@@ -1,0 +1,319 @@
+"""What explanations of flagged spans are worth: corrections against what really stood there, and labels by error type.
+
+    python benchmarks/explanations.py DATA >> benchmarks/rows/explanations.jsonl
+    python benchmarks/explanations.py DATA --speed >> benchmarks/rows/explanations.jsonl
+    python benchmarks/explanations.py DATA --fit
+
+The flagged spans are the gold ones. `bump` (human edits of summaries) and `fever_symmetric` (claims on the same
+evidence that differ in one place) show what stood there before: a correction is `right` with its value (numbers and
+dates by value, names also in a longer or shorter form), `equal` with the same words. `rules` are errors made by rule in
+responses of five sets; their types also say what is a contradiction (a number, date, unit, name, negation, opposite or
+relation) and what an absence (an invented clause, a foreign sentence). Figures are of the test documents, with 95 %
+intervals by document.
+
+--fit prints the coefficients that the weights in `detectors/explanation/counterpart.py` are rounded from: logistic
+regressions on the candidates in the training documents. --speed measures how long an explanation takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from veridical.core import quantities
+from veridical.core.edits import diff
+from veridical.core.spans import Span
+from veridical.core.stopwords import STOP_WORDS
+from veridical.core.types import Case, Example, Judgement, Source, Verdict
+from veridical.corrupt import corrupt, is_grounded
+from veridical.datasets import read
+from veridical.datasets.split import content_hash, document_of, split_by_document
+from veridical.detectors.explanation import ABSENCE, CONTRADICTION, explained
+from veridical.detectors.explanation.counterpart import Features, counterparts, replacement
+from veridical.detectors.explanation.sentence import Mention, Sentence, word_pattern
+from veridical.detectors.explanation.sentence_index import SentenceIndex, index_of
+from veridical.detectors.overlap.detector import Overlap
+from veridical.metrics import UndefinedMetricError
+from veridical.metrics.significance import bootstrap
+
+RULE_SETS = ("bump", "summedits", "wice", "begin", "conv_fever")
+PER_SET = 500  # grounded responses of each set in which errors are made
+KINDS = {"value": ["value"], "name": ["name"], "value or name": ["value", "name"], "other": ["other"]}
+CONTRADICTIONS = frozenset({"number", "date", "unit", "name", "negation", "antonym", "relation"})
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """A wrong place of a response: what stood there before, the type of error, the document."""
+
+    case: Case
+    span: Span
+    before: str
+    type: str
+    document: str
+
+
+def human_edits(root: Path, part: str) -> tuple[list[Error], list[Example]]:
+    """The edits of BUMP: reference and edited summary follow each other."""
+    examples = split_by_document(list(read(f"bump:{root / 'bump'}")))[part]
+    errors = []
+    for reference, edited in pairwise(examples):
+        if edited.case.id.endswith("/edited"):
+            for edit in diff(edited.case.response, reference.case.response):
+                errors.append(Error(edited.case, edit.span, edit.replacement, "edit", document_of(edited)))
+    return errors, examples
+
+
+def human_claims(root: Path, part: str) -> tuple[list[Error], list[Example]]:
+    """Refuted claims of FEVER Symmetric that differ in one place from a supported one on the same evidence."""
+    examples = split_by_document(list(read(f"fever_symmetric:{root / 'entailment' / 'fever_symmetric'}")))[part]
+    supported: defaultdict[str, list[str]] = defaultdict(list)
+    for example in examples:
+        if example.gold.hallucination == 0.0:
+            supported[example.case.sources[0].text].append(example.case.response)
+    errors = []
+    for example in (e for e in examples if e.gold.hallucination == 1.0):
+        for claim in dict.fromkeys(supported[example.case.sources[0].text]):
+            edits = diff(example.case.response, claim)
+            if len(edits) == 1:
+                errors.append(Error(example.case, edits[0].span, edits[0].replacement, "edit", document_of(example)))
+                break
+    return errors, examples
+
+
+def rule_errors(root: Path, part: str) -> tuple[list[Error], list[Example]]:
+    """Errors made by rule in grounded responses."""
+    errors, made = [], []
+    for name in RULE_SETS:
+        examples = [e for e in split_by_document(list(read(f"{name}:{root / name}")))[part] if is_grounded(e)]
+        corrupted = corrupt([e for e in examples if e.case.sources][:PER_SET], "rules", share=1.0).examples
+        made += corrupted
+        for example in corrupted:
+            for verdict in example.gold.verdicts:
+                errors.append(
+                    Error(
+                        example.case, verdict.span, verdict.correction or "", str(verdict.label), document_of(example)
+                    )
+                )
+    return errors, made
+
+
+SETS: dict[str, Callable[[Path, str], tuple[list[Error], list[Example]]]] = {
+    "bump": human_edits,
+    "fever_symmetric": human_claims,
+    "rules": rule_errors,
+}
+
+
+# ------------------------------------------------------------------------------------------------ what is right
+
+
+def words_of(text: str) -> list[frozenset[str]]:
+    """The content words and values of a text, each as all that it supports."""
+    folded = quantities.fold(text)
+    forms = (match[0] for match in word_pattern(folded).finditer(folded))
+    return [frozenset(quantities.implies(form) or (form,)) for form in forms if form not in STOP_WORDS]
+
+
+def is_right(error: Error, span: Span, new: str) -> bool:
+    """Whether `new` for `span` says what stood there before, by value; a name may be longer or shorter."""
+    text, start, end = error.case.response, min(span.start, error.span.start), max(span.end, error.span.end)
+    ours = text[start : span.start] + new + text[span.end : end]
+    gold = text[start : error.span.start] + error.before + text[error.span.end : end]
+    whole = [words_of(text[:start] + part + text[end:]) for part in (ours, gold)]
+    if len(whole[0]) == len(whole[1]) and not any(a.isdisjoint(b) for a, b in zip(*whole, strict=True)):
+        return ours.split() == gold.split() or words_of(ours) != []
+    return is_part(words_of(ours), words_of(gold)) or is_part(words_of(gold), words_of(ours))
+
+
+def is_part(some: list[frozenset[str]], all_words: list[frozenset[str]]) -> bool:
+    known = frozenset().union(*all_words)
+    return bool(some) and all(not word.isdisjoint(known) for word in some)
+
+
+def kind_of(error: Error) -> str:
+    """What is wrong in a place: a "name", a "value", or "other" words; by the error and by what stood there."""
+    text, span = error.case.response, error.span
+    here = mentions_in(text, span)
+    before = text[: span.start] + error.before + text[span.end :]
+    there = mentions_in(before, Span(span.start, span.start + len(error.before)))
+    if not here or not there or here[0].is_name != there[0].is_name:
+        return "other"
+    return "name" if here[0].is_name else "value"
+
+
+def mentions_in(text: str, span: Span) -> list[Mention]:
+    return [m for sentence in SentenceIndex([text]).sentences for m in sentence.mentions if m.span.overlaps(span)]
+
+
+# ------------------------------------------------------------------------------------------------------- rows
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """An error, what is wrong in it, and the verdict on it with its explanation."""
+
+    error: Error
+    kind: str
+    verdict: Verdict
+
+    @property
+    def given(self) -> bool:
+        return self.verdict.correction is not None
+
+    @property
+    def right(self) -> bool:
+        return self.given and is_right(self.error, self.verdict.span, str(self.verdict.correction))
+
+    @property
+    def equal(self) -> bool:
+        return self.given and str(self.verdict.correction).split() == self.error.before.split()
+
+
+def explain(errors: Iterable[Error]) -> Iterator[Explained]:
+    for error in errors:
+        if len(error.span):
+            judged = Judgement(error.case.id, "gold", verdicts=(Verdict(error.span, 1.0),))
+            yield Explained(error, kind_of(error), explained(error.case, judged).verdicts[0])
+
+
+def share(of: list[Explained], among: list[Explained]) -> dict[str, float] | None:
+    """The share of some errors among others, with its interval; None if there are none."""
+    if not among:
+        return None
+    hit = np.array([any(one is other for other in of) for one in among], dtype=float)
+    try:
+        low, high = bootstrap(lambda w: float(w @ hit / w.sum()), [e.error.document for e in among])
+    except UndefinedMetricError:
+        return {"value": round(float(hit.mean()), 4)}
+    return {"value": round(float(hit.mean()), 4), "low": round(low, 4), "high": round(high, 4)}
+
+
+def corrections(found: list[Explained]) -> dict[str, Any]:
+    given = [e for e in found if e.given]
+    return {
+        "n": len(found),
+        "documents": len({e.error.document for e in found}),
+        "given": len(given),
+        "right": sum(e.right for e in given),
+        "equal": sum(e.equal for e in given),
+        "wrong": sum(not e.right for e in given),
+        "none": len(found) - len(given),
+        "right_of_given": share([e for e in given if e.right], given),
+        "equal_of_given": share([e for e in given if e.equal], given),
+        "right_of_all": share([e for e in found if e.right], found),
+    }
+
+
+def labels(found: list[Explained]) -> dict[str, Any]:
+    row: dict[str, Any] = {"n": len(found), "documents": len({e.error.document for e in found})}
+    for label, of_label in ((CONTRADICTION, True), (ABSENCE, False)):
+        gold = [e for e in found if (e.error.type in CONTRADICTIONS) == of_label]
+        said = [e for e in found if e.verdict.label == label]
+        hit = [e for e in said if (e.error.type in CONTRADICTIONS) == of_label]
+        row |= {f"{label}_gold": len(gold), f"{label}_said": len(said)}
+        row |= {f"{label}_precision": share(hit, said), f"{label}_recall": share(hit, gold)}
+    return row
+
+
+def rows(root: Path, part: str) -> Iterator[dict[str, Any]]:
+    for name, load in SETS.items():
+        errors, examples = load(root, part)
+        found = list(explain(errors))
+        about = {"benchmark": "explanations", "data": name, "split": f"{part} of split_by_document"}
+        about["data_hash"] = content_hash(examples)
+        for of, kinds in KINDS.items():
+            yield about | {"measure": "correction", "of": of} | corrections([e for e in found if e.kind in kinds])
+        if name == "rules":
+            yield about | {"measure": "label", "of": "all"} | labels(found)
+
+
+def speed(root: Path) -> Iterator[dict[str, Any]]:
+    """Seconds for a response of 400 words with its numbers changed, the index of the source new and known."""
+    words = (root / "wikipedia" / "articles.txt").read_text("utf-8").split(" ")
+    for size in (400, 50_000):
+        source = " ".join(words[:size])
+        response = " ".join(words[:400]).replace("1", "3")
+        case = Case("1", response, (Source("1", source),))
+        (judgement,) = Overlap(words="values").judge([case])
+        new, known = [], []
+        for _ in range(5):
+            index_of.cache_clear()
+            for times in (new, known):
+                start = time.process_time()
+                explained(case, judgement)
+                times.append(time.process_time() - start)
+        flagged = sum(verdict.score >= 0.5 for verdict in judgement.verdicts)
+        row = {"benchmark": "explanations", "data": "wikipedia", "measure": "speed", "source_words": size}
+        row |= {"response_words": 400, "flagged": flagged, "seconds": round(min(new), 4)}
+        yield row | {"seconds_known_source": round(min(known), 4), "clock": "processor time, best of 5"}
+
+
+# ------------------------------------------------------------------------------------------------------ fitting
+
+
+def candidates(root: Path) -> Iterator[tuple[bool, Features, bool]]:
+    """Whether a candidate is for a name, its features, and whether it is right, over the training documents."""
+    for load in SETS.values():
+        for error in load(root, "train")[0]:
+            index = index_of(tuple(source.text for source in error.case.sources))
+            for sentence in SentenceIndex([error.case.response]).sentences:
+                for mention in (m for m in sentence.mentions if m.span.overlaps(error.span)):
+                    yield from of_mention(error, index, sentence, mention)
+
+
+def of_mention(
+    error: Error, index: SentenceIndex, sentence: Sentence, mention: Mention
+) -> Iterator[tuple[bool, Features, bool]]:
+    for option in counterparts(index, index.weighted(sentence), sentence, mention):
+        if not option.mention.same(mention):
+            span, new = replacement(sentence, mention, index.sentences[option.sentence_i], option.mention)
+            if error.span.contains(span):
+                yield mention.is_name, option.features, is_right(error, span, new)
+
+
+def fit(root: Path) -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    found = list(candidates(root))
+    for of_names in (False, True):
+        features = np.array([f for is_name, f, _ in found if is_name == of_names])
+        right = np.array([r for is_name, _, r in found if is_name == of_names])
+        model = LogisticRegression(max_iter=1000).fit(features, right)
+        named = dict(zip(Features._fields, model.coef_[0].round(2).tolist(), strict=True))
+        print(
+            json.dumps({"of": "name" if of_names else "value", "bias": round(float(model.intercept_[0]), 2), **named})
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="the folder with the data sets")
+    parser.add_argument("--part", default="test", choices=("train", "valid", "test"))
+    parser.add_argument("--fit", action="store_true", help="fit the weights on the training documents instead")
+    parser.add_argument("--speed", action="store_true", help="measure the time instead")
+    given = parser.parse_args()
+    if given.fit:
+        fit(given.data)
+        return
+    for row in speed(given.data) if given.speed else rows(given.data, given.part):
+        row |= {
+            "command": f"python benchmarks/explanations.py DATA{' --speed' * given.speed}",
+            "python": platform.python_version(),
+        }
+        print(json.dumps(row | {"date": datetime.now(UTC).date().isoformat()}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

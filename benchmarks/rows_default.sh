@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Result rows of the default detector: `benchmarks/rows_default.sh FOLDER`, with the public data sets in FOLDER. Test documents, which neither its
+# training nor its regressions saw; next to word overlap and baselines. e2e: attributes changed in the records. An interrupted run continues.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+data=${1:?the folder with the data sets}
+veridical=${VERIDICAL:-.venv/bin/veridical}
+rows=benchmarks/rows/default.jsonl
+mkdir -p build
+[ -e build/e2e-slots.jsonl ] ||
+  "$veridical" data corrupt "e2e:$data/e2e" --method attributes --share 0.5 --out build/e2e-slots.jsonl
+
+measure() { # set, metrics, options
+  "$veridical" bench default overlap length --data "$1" --metrics "$2" --fit balanced_accuracy --out "$rows" "${@:3}" >/dev/null
+}
+cover() { # set, options
+  "$veridical" bench default overlap --data "$1" --metrics coverage_roc_auc --out "$rows" "${@:2}" >/dev/null
+}
+responses=roc_auc,balanced_accuracy,ece
+measure "xsum_token:$data/xsum_token" "$responses,word_roc_auc,token_f1"
+measure "wice:$data/wice" "$responses,word_roc_auc,token_f1"
+measure "bump:$data/bump" "$responses,word_roc_auc,pair_accuracy,char_f1"
+measure "summedits:$data/summedits" "$responses" --sample 150 --group-by domain
+measure "conv_fever:$data/conv_fever" "$responses"
+measure "begin:$data/begin" "$responses"
+measure "jsonl:build/e2e-slots.jsonl" "$responses,word_roc_auc" --sample 400
+cover "argkp:$data/argkp"
+cover "perspectrum:$data/perspectrum" --sample 60
+measure "quintd:$data/entailment/quintd" "$responses,word_roc_auc"
+for one in faithdial_audit wow_q2 snli mnli_dev infotabs fever_symmetric boolq; do
+  measure "$one:$data/entailment/$one" "$responses" --sample 600
+done

@@ -1,0 +1,206 @@
+"""From the logits of words and sentences, and from what the sources have of each word, to probabilities.
+
+One logistic regression per level. Their inputs hold word overlap beside the encoder's logits, so that what is copied
+from a source scores low whatever the encoder makes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.core.errors import DataError
+from veridical.core.segment import words
+from veridical.core.types import Case, Level, check_threshold
+from veridical.detectors.features.linear import LinearClassifier
+from veridical.detectors.tokens.lexical import FEATURES, lexical_features
+from veridical.detectors.tokens.scoring import ScoredResponse
+
+__all__ = [
+    "COLUMNS",
+    "COPIED",
+    "SIGNS",
+    "LevelModel",
+    "WordTable",
+    "level_models",
+    "response_row",
+    "source_rows",
+    "with_copies",
+    "word_table",
+]
+
+Floats = NDArray[np.float64]
+COPIED = -6.0
+"""The logit of a sentence that a source has word for word, at most."""
+_MISSING, _VALUE, _NAME, _RUN, _CONTENT = (
+    FEATURES.index(name) for name in ("missing", "value_missing", "name_missing", "run", "content")
+)
+_WORDS = ("word", "sentence", "worst_sentence", *FEATURES, "missing_of_sentence")
+_RESPONSE = (
+    "worst_sentence",
+    "mean_sentence",
+    "worst_word",
+    "upper_words",  # the mean of the upper tenth of the words
+    "mean_word",
+    "words_over_half",
+    "missing",  # share of content words that no source has
+    "missing_of_worst_sentence",
+    "values_missing",
+    "names_missing",
+    "run",
+    "sentences",  # that no source has word for word
+    "response_words",
+    "source_words",
+)
+_SOURCE = ("sentence", "upper_words", "mean_word", "missing", "run", "source_words", "response_words")
+COLUMNS: Mapping[Level, tuple[str, ...]] = {Level.SPAN: _WORDS, Level.RESPONSE: _RESPONSE, Level.SOURCE: _SOURCE}
+"""The inputs of each level's regression; coverage is combined from the spans of the sources."""
+
+SIGNS: Mapping[str, int] = {
+    **dict.fromkeys(
+        ("word", "sentence", "worst_sentence", "mean_sentence", "worst_word", "upper_words", "mean_word"), 1
+    ),
+    **dict.fromkeys(("words_over_half", "values_missing", "names_missing", "missing", "value_missing"), 1),
+    **dict.fromkeys(("name_missing", "missing_of_worst_sentence", "missing_of_response", "missing_of_sentence"), 1),
+    **dict.fromkeys(("run", "in_source", "exact", "pair_before", "pair_after"), -1),
+}
+"""Whether an input speaks for an error (1) or against one (-1), where that is known before anything is fitted."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WordTable:
+    """What is known of the units of a response: encoder logits beside lexical features.
+
+    Attributes:
+        logits: Of each unit, NaN where it could not be read. *Shape:* (units,)
+        features: `detectors.tokens.lexical.FEATURES`. *Shape:* (units, features)
+        rows: `COLUMNS[Level.SPAN]` of each unit. *Shape:* (units, columns)
+        missing: The share of each part's content words that no source has. *Shape:* (parts,)
+    """
+
+    logits: Floats
+    features: NDArray[np.float32]
+    rows: Floats
+    missing: Floats
+
+
+def word_table(case: Case, scored: ScoredResponse) -> WordTable:
+    """The rows of `scored`'s units; `case` is what was scored."""
+    features = lexical_features(case, scored.units)
+    parts = len(scored.parts)
+    content = np.bincount(scored.part_of.clip(0), features[:, _CONTENT], parts)
+    missing = np.bincount(scored.part_of.clip(0), features[:, _MISSING], parts) / np.maximum(content, 1)
+    of_part = np.column_stack([scored.parts, missing])[scored.part_of.clip(0)]
+    worst = np.full(len(scored.units), scored.parts.max())
+    rows = np.column_stack([scored.logits, of_part[:, 0], worst, features, of_part[:, 1]])
+    return WordTable(scored.logits, features, rows, missing)
+
+
+def with_copies(case: Case, scored: ScoredResponse) -> ScoredResponse:
+    """`scored` with low logits for each sentence that a source has word for word: what is copied is supported."""
+    texts = [_words_of(source.text) for source in case.sources]
+    logits, parts = scored.logits.copy(), scored.parts.copy()
+    for part in range(len(parts)):
+        inside = scored.part_of == part
+        units = [scored.units[i] for i in np.flatnonzero(inside).tolist()]
+        said = f" {' '.join(unit.of(case.response).lower() for unit in units)} "
+        if units and any(said in text for text in texts):
+            parts[part] = min(parts[part], COPIED)
+            logits[inside] = np.minimum(logits[inside], COPIED)
+    whole = float(parts.max(initial=-np.inf))
+    return replace(scored, logits=logits, parts=parts, whole=whole) if len(parts) else scored
+
+
+@lru_cache(maxsize=16)
+def _words_of(text: str) -> str:
+    return f" {' '.join(span.of(text).lower() for span in words(text))} "
+
+
+def response_row(case: Case, scored: ScoredResponse, table: WordTable, source_words: int) -> Floats:
+    """`COLUMNS[Level.RESPONSE]` of a response whose sources have `source_words` words. *Shape:* (columns,)"""
+    logits = table.logits[np.isfinite(table.logits)]
+    upper = np.sort(logits)[-max(1, len(logits) // 10) :]
+    content = max(float(table.features[:, _CONTENT].sum()), 1.0)
+    parts = scored.parts
+    return np.array(
+        [
+            parts.max(),
+            parts.mean(),
+            logits.max(),
+            upper.mean(),
+            logits.mean(),
+            float((logits > 0).mean()),
+            float(table.features[:, _MISSING].sum()) / content,
+            table.missing.max(),
+            np.log1p(table.features[:, _VALUE].sum()),
+            np.log1p(table.features[:, _NAME].sum()),
+            float(table.features[:, _RUN].mean()),
+            np.log(max(1, int((parts > COPIED).sum()))),
+            np.log1p(len(scored.units)),
+            np.log1p(source_words),
+        ],
+        dtype=np.float64,
+    )
+
+
+def source_rows(scored: ScoredResponse, table: WordTable, response_words: int) -> Floats:
+    """`COLUMNS[Level.SOURCE]` of each part of a source that was read as a response to the response.
+
+    Args:
+        scored: The logits of the source's words, with the response as what they rest on.
+        table: Their table.
+        response_words: How many words the response has.
+
+    Returns:
+        *Shape:* (parts, columns)
+    """
+    rows = np.zeros((len(scored.parts), len(_SOURCE)))
+    for part in range(len(scored.parts)):
+        inside = (scored.part_of == part) & np.isfinite(table.logits)
+        logits = np.sort(table.logits[inside])
+        if not len(logits):
+            logits = scored.parts[part : part + 1]
+        run = table.features[inside, _RUN].mean() if inside.any() else 0.0
+        upper = logits[-max(1, len(logits) // 10) :].mean()
+        rows[part] = (
+            *(scored.parts[part], upper, logits.mean(), table.missing[part], run),
+            *(np.log1p(inside.sum()), np.log1p(response_words)),
+        )
+    return rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LevelModel:
+    """One level's regression, and the probability from which it flags, in [0, 1]."""
+
+    classifier: LinearClassifier
+    threshold: float
+
+    def probabilities(self, rows: Floats) -> Floats:
+        """The probability of each row *(n, columns)*. *Shape:* (n,)"""
+        return np.asarray(np.exp(-np.logaddexp(0.0, -self.classifier.decide(rows))))
+
+    def to_json(self) -> dict[str, Any]:
+        """Its numbers as JSON."""
+        arrays = {name: [round(float(x), 6) for x in array] for name, array in self.classifier.arrays().items()}
+        return {"threshold": self.threshold, **arrays}
+
+
+def level_models(document: Mapping[str, Any], path: Path) -> dict[Level, LevelModel]:
+    """The levels in a description; `DataError` naming `path` unless each is whole."""
+    models = {}
+    for level, columns in COLUMNS.items():
+        try:
+            about = dict(document[level.value])
+            threshold = check_threshold(float(about.pop("threshold")))
+            arrays = {name: np.array(about[name], dtype=np.float64) for name in about}
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"the level {level.value!r} is missing or damaged", path=path) from error
+        models[level] = LevelModel(LinearClassifier.from_arrays(arrays, len(columns), path), threshold)
+    return models

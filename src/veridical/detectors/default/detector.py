@@ -1,0 +1,228 @@
+"""The default detector: words and values, then a small cross-encoder on the passages that matter, combined.
+
+It reads each sentence of the response with the sentences of the sources that share most with it, by an encoder that
+comes with the package and runs on onnxruntime alone. Coverage is the same with the roles changed: each sentence of a
+source to cover is read with the response as its source (after Chang et al. 2024, §3).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from veridical.core.detector import DetectorContext, DetectorInfo
+from veridical.core.errors import DataError, InputError
+from veridical.core.perspectives import by_perspective
+from veridical.core.segment import has_words, words
+from veridical.core.spans import Span, complement
+from veridical.core.spec import Spec
+from veridical.core.types import Case, Judgement, Level, Omission, Source, SourceSpan, Verdict
+from veridical.detectors.default.combining import (
+    LevelModel,
+    level_models,
+    response_row,
+    source_rows,
+    with_copies,
+    word_table,
+)
+from veridical.detectors.explanation import explained
+from veridical.detectors.scope import limits_of
+from veridical.detectors.tokens.detector import Tokens
+from veridical.detectors.tokens.lexical import word_count
+from veridical.detectors.tokens.scoring import ScoredResponse, score_cases
+from veridical.models.artifact import DETECTOR, description
+
+__all__ = ["ENCODER", "KIND", "PACKAGED", "Default", "coverage_case"]
+
+KIND = "default"
+PACKAGED = Path(__file__).parent / "model"
+ENCODER = "encoder"
+_PRECISIONS = ("int8", "fp32", "torch")
+
+
+class Default:
+    """Words, sentences and coverage by a small encoder and word overlap; comes with the package, needs no download.
+
+    Each word of the response gets a verdict; its score, like that of the response, is a calibrated probability. Flagged
+    words and omissions are explained (`detectors.explanation`). Each sentence of a source with `must_cover` gets an
+    omission; `omission` is the mean over a perspective's sentences, and the worst perspective counts. What a source has
+    word for word is supported. Trained on English (`veridical train default` makes it again).
+
+    Args:
+        path: A folder that `veridical train default` wrote; None: the one in the package.
+        precision: "int8" or "fp32" (ONNX), or "torch": the encoder's own weights, where the folder has them.
+        name: Default: "default", or "default:PATH".
+    """
+
+    info = DetectorInfo(needs_sources=True)
+
+    def __init__(self, path: str | Path | None = None, *, precision: str = "int8", name: str | None = None) -> None:
+        if precision not in _PRECISIONS:
+            raise InputError(f"precision is {precision!r}", hint=f"one of {', '.join(_PRECISIONS)}")
+        self.path = PACKAGED if path is None else Path(path)
+        self.precision = precision
+        self.name = name or ("default" if path is None else f"default:{path}")
+
+    @classmethod
+    def from_spec(cls, spec: Spec, context: DetectorContext) -> Default:
+        """The detector for `default[:FOLDER][,precision=int8|fp32|torch]`."""
+        spec.accept(("precision",), values=1)
+        precision = spec.options.get("precision", "int8")
+        if spec.value is None:
+            detector = _packaged(PACKAGED, precision, str(spec), os.getpid())
+        else:
+            detector = cls(spec.value, precision=precision, name=str(spec))
+        detector.thresholds  # noqa: B018 - a folder that holds none is said before anything is judged
+        return detector
+
+    @cached_property
+    def _document(self) -> dict[str, Any]:
+        if self.path == PACKAGED and not (PACKAGED / DETECTOR).is_file():
+            raise DataError(
+                "the default detector is not in this installation",
+                path=PACKAGED,
+                hint="overlap works without it; `veridical train default` makes one, for default:FOLDER",
+            )
+        return description(self.path, KIND)
+
+    @cached_property
+    def _levels(self) -> dict[Level, LevelModel]:
+        return level_models(self._document, self.path / DETECTOR)
+
+    @cached_property
+    def encoder(self) -> Tokens:
+        """The token classifier that scores words and sentences."""
+        self._levels  # noqa: B018 - a folder that holds none is said first
+        onnx = None if self.precision == "torch" else self.precision
+        return Tokens(self.path / ENCODER, onnx=onnx, dtype="fp32", name=self.name)
+
+    @property
+    def thresholds(self) -> dict[Level, float]:
+        """As fitted on validation data."""
+        levels = self._levels
+        found = {level: model.threshold for level, model in levels.items()}
+        return {**found, Level.COVERAGE: found[Level.SOURCE]}
+
+    def fingerprint(self) -> dict[str, Any]:
+        """On what its scores depend: the regressions and the encoder."""
+        encoder = self.encoder.fingerprint()
+        digest = hashlib.sha256((self.path / DETECTOR).read_bytes()).hexdigest()[:16]
+        return {"default": digest, "encoder": encoder}
+
+    def scores(self, cases: Sequence[Case]) -> list[ScoredResponse]:
+        """The logits of each case's response before anything is combined: the encoder's, low for what is copied."""
+        scored = score_cases(*self.encoder.scorer, cases)
+        return [with_copies(case, one) for case, one in zip(cases, scored, strict=True)]
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        """One judgement per case; responses, and sources to cover, are read in common batches."""
+        coverage = [(i, source) for i, case in enumerate(cases) for source in _to_cover(case)]
+        to_read = [i for i, case in enumerate(cases) if any(has_words(source.text) for source in case.sources)]
+        readable = [coverage_case(cases[i], source) for i, source in coverage if has_words(cases[i].response)]
+        scored = iter(self.scores([*(cases[i] for i in to_read), *readable]))
+        of_response = {i: next(scored) for i in to_read}
+        omissions: dict[int, list[tuple[Source, list[Omission]]]] = {}
+        for i, source in coverage:
+            known = next(scored) if has_words(cases[i].response) else None
+            omissions.setdefault(i, []).append((source, self._omissions(cases[i], source, known)))
+        thresholds = self.thresholds
+        return [
+            explained(
+                case,
+                self._judgement(case, of_response.get(i), omissions.get(i, [])),
+                span_threshold=thresholds[Level.SPAN],
+                source_threshold=thresholds[Level.SOURCE],
+            )
+            for i, case in enumerate(cases)
+        ]
+
+    def _judgement(
+        self, case: Case, scored: ScoredResponse | None, covered: Sequence[tuple[Source, list[Omission]]]
+    ) -> Judgement:
+        notes: list[str] = []
+        hallucination: float | None = None
+        verdicts: tuple[Verdict, ...] = ()
+        judged: tuple[Span, ...] | None = None
+        if scored is None:
+            notes.append("no sources to compare with" if not case.sources else "the sources have no words")
+        elif scored.problem or not np.isfinite(scored.logits).any():
+            notes.append((scored.problem or "the response has no words").removeprefix(f"case {case.id!r}: "))
+        else:
+            table = word_table(case, scored)
+            known = np.isfinite(scored.logits)
+            probabilities = self._levels[Level.SPAN].probabilities(table.rows[known])
+            units = [unit for unit, there in zip(scored.units, known, strict=True) if there]
+            verdicts = tuple(Verdict(unit, float(p)) for unit, p in zip(units, probabilities, strict=True))
+            row = response_row(case, scored, table, word_count(source.text for source in case.sources))
+            hallucination = float(self._levels[Level.RESPONSE].probabilities(row[None])[0])
+            notes += scored.notes
+            if not known.all():
+                missing = [unit for unit, there in zip(scored.units, known, strict=True) if not there]
+                judged = tuple(complement(missing, len(case.response)))
+                notes.append("the encoder has no token for a part of the response: it was not judged")
+        skipped = [s.id for s in case.sources if s.must_cover and s.id not in {source.id for source, _ in covered}]
+        notes += [f"source {id!r} has no words; its coverage was not judged" for id in skipped]
+        means = [float(np.mean([o.score for found in group for o in found])) for group in by_perspective(covered)]
+        omission = max(means) if means else None
+        omissions = tuple(o for _, found in covered for o in found)
+        if hallucination is not None or covered:
+            # tables and records were among what it was trained on
+            limits = [limit for limit in limits_of(case) if limit.kind not in ("table", "empty source")]
+            notes += [limit.note for limit in limits]
+            if any(limit.lowers_confidence for limit in limits):
+                response, span, coverage, source = (_halfway(self.thresholds[level]) for level in Level)
+                hallucination, omission = response(hallucination), coverage(omission)
+                verdicts = tuple(replace(verdict, score=span(verdict.score)) for verdict in verdicts)
+                omissions = tuple(replace(each, score=source(each.score)) for each in omissions)
+        return Judgement(
+            case.id,
+            self.name,
+            hallucination,
+            omission,
+            verdicts,
+            omissions,
+            () if hallucination is None else judged,
+            tuple(notes),
+            judged_sources=tuple(SourceSpan(s.id, Span(0, len(s.text))) for s, _ in covered) if skipped else None,
+        )
+
+    def _omissions(self, case: Case, source: Source, scored: ScoredResponse | None) -> list[Omission]:
+        """How likely each sentence of `source` was left out; all of it where the response has no words."""
+        if scored is None:
+            return [Omission(source.id, Span(0, len(source.text)), 1.0)]
+        reverse = coverage_case(case, source)
+        rows = source_rows(scored, word_table(reverse, scored), len(words(case.response)))
+        found = []
+        for part, probability in enumerate(self._levels[Level.SOURCE].probabilities(rows).tolist()):
+            inside = np.flatnonzero(scored.part_of == part)
+            if len(inside):
+                span = Span(scored.units[inside[0]].start, scored.units[inside[-1]].end)
+                found.append(Omission(source.id, span, probability))
+        return found
+
+
+@cache
+def _packaged(path: Path, precision: str, name: str, process: int) -> Default:
+    """The detector in the package, once per process: `veridical.check` would else load it again at every call."""
+    return Default(path, precision=precision, name=name)
+
+
+def _halfway(threshold: float) -> Callable[[Any], Any]:
+    """What moves a score halfway to the threshold, on whose side it stays: less sure, not otherwise decided."""
+    return lambda score: None if score is None else (score + threshold) / 2
+
+
+def coverage_case(case: Case, source: Source) -> Case:
+    """The case with the roles changed: `source` as the response, and the response as its source."""
+    return Case(f"{case.id}/{source.id}", source.text, (Source("response", case.response),))
+
+
+def _to_cover(case: Case) -> list[Source]:
+    return [source for source in case.sources if source.must_cover and has_words(source.text)]

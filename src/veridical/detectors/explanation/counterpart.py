@@ -1,0 +1,371 @@
+"""What a source has where the response has another value or name: found by the words around both, never by guess."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import takewhile
+from math import exp
+from typing import NamedTuple
+
+from veridical.core import quantities
+from veridical.core.spans import Span
+from veridical.detectors.explanation.sentence import Mention, Sentence
+from veridical.detectors.explanation.sentence_index import SentenceIndex, WeightedWord
+
+__all__ = [
+    "Comparison",
+    "Counterpart",
+    "Features",
+    "agrees",
+    "bound",
+    "compare",
+    "counterparts",
+    "full_name",
+    "likeness",
+    "replacement",
+]
+
+_SENTENCES = 6  # source sentences that are looked at for each mention
+_LEAST_SHARE = 0.25  # of the weight of the words around a mention, in the source sentence and near its counterpart
+_LEAST_PROBABILITY = 0.4
+_MARGIN = {"name": 0.3, "value": 0.2}  # by which the best one must be more probable than any other value
+
+
+class Features(NamedTuple):
+    """How alike the places of a mention and of a candidate are; each in [0, 1].
+
+    Attributes:
+        closeness: The share of the words around the mention that the source sentence has.
+        context: The same where a word counts the more, the nearer it is to the mention and to the candidate.
+        before: Whether the word before is the same.
+        after: Whether the word after is.
+        content_before: Whether the content word before is the same.
+        content_after: Whether the content word after is.
+        preposition: Whether both have the same preposition before them, or none.
+        form: Whether both are written alike (digits or letters, of one word or of several).
+        rank: 1 in the closest sentence, 1/2 in the next …
+        agreement: Whether both have a part in common: a word of a name, the year of a date, the number of a quantity.
+    """
+
+    closeness: float
+    context: float
+    before: float
+    after: float
+    content_before: float
+    content_after: float
+    preposition: float
+    form: float
+    rank: float
+    agreement: float
+
+
+# Chosen on training documents, near the logistic regressions on their candidates (`benchmarks/explanations.py --fit`).
+_BIAS = {"value": -3.2, "name": -3.2}
+_WEIGHTS = {
+    "value": Features(0.7, 2.2, 0.9, 0.0, 0.7, 1.0, 0.0, 1.6, 0.9, 0.0),
+    "name": Features(0.0, 3.0, 1.2, 1.0, 0.7, 0.7, 0.8, 0.5, 0.6, 1.3),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Counterpart:
+    """A value or name of a source sentence, and how probably it is what stands there for the response's."""
+
+    sentence_i: int
+    mention: Mention
+    features: Features
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What the sources have for a mention of the response.
+
+    Attributes:
+        counterpart: What stands there instead; None where nothing does, or where several do.
+        supported: Whether a source has the mention itself in that place.
+    """
+
+    counterpart: Counterpart | None
+    supported: bool = False
+
+
+def compare(index: SentenceIndex, words: Sequence[WeightedWord], sentence: Sentence, mention: Mention) -> Comparison:
+    """Compare a mention with the values or names of its kind in the closest source sentences.
+
+    Args:
+        index: The sources.
+        words: The words of the sentence, weighted by the index.
+        sentence: The sentence of the response.
+        mention: A mention in it.
+    """
+    found = sorted(counterparts(index, words, sentence, mention), key=lambda c: -c.probability)
+    best = found[0] if found else None
+    if best is None or best.mention.same(mention):
+        return Comparison(None, supported=best is not None)
+    qualified = bound(sentence, mention)
+    if qualified == bound(index.sentences[best.sentence_i], best.mention):
+        qualified = ""  # "over 50" is not what "over 80" says
+    if agrees(mention, qualified, best.mention):
+        return Comparison(None, supported=True)
+    rival = next((c.probability for c in found if not c.mention.same(best.mention)), 0.0)
+    clear = (
+        min(best.features.closeness, best.features.context) >= _LEAST_SHARE
+        and best.probability > _LEAST_PROBABILITY
+        and best.probability - rival > _MARGIN[_family(mention)]
+    )
+    return Comparison(best if clear else None)
+
+
+def counterparts(
+    index: SentenceIndex, words: Sequence[WeightedWord], sentence: Sentence, mention: Mention
+) -> Iterator[Counterpart]:
+    """All values or names of the mention's kind in the closest source sentences that its sentence does not state.
+
+    The mention's own value is among them where those sentences have it. Arguments are as in `compare`.
+    """
+    near = [w.scaled(0.5 + 1 / (1 + d / 4)) for w in words if (d := mention.distance(w.token_i)) > 0]
+    inside = range(mention.first, mention.last + 1)
+    stated = {key for key, places in sentence.positions.items() if any(i not in inside for i in places)}
+    bias, weights = _BIAS[_family(mention)], _WEIGHTS[_family(mention)]
+    for rank, (sentence_i, _) in enumerate(index.closest(near, _SENTENCES)):
+        source = index.sentences[sentence_i]
+        for option in source.mentions:
+            if option.kind != mention.kind or not option.keys:
+                continue
+            if option.is_name and (option.keys[-1] in stated or stated.issuperset(option.keys)):
+                continue
+            if not option.is_name and not stated.isdisjoint(option.keys):
+                continue
+            features = likeness(words, sentence, mention, source, option)._replace(rank=1 / (1 + rank))
+            z = bias + sum(w * x for w, x in zip(weights, features, strict=True))
+            yield Counterpart(sentence_i, option, features, 1 / (1 + exp(-z)))
+
+
+def _family(mention: Mention) -> str:
+    return "name" if mention.is_name else "value"
+
+
+def likeness(
+    words: Sequence[WeightedWord], sentence: Sentence, mention: Mention, source: Sentence, option: Mention
+) -> Features:
+    """How alike the places of `mention` in its sentence and of `option` in a source sentence are; `rank` is 0."""
+    there = near = total = nearby = 0.0
+    for word in words:
+        distance = mention.distance(word.token_i)
+        if distance <= 0:
+            continue
+        total += word.weight
+        nearby += word.weight / (1 + distance / 2)
+        if word.key is None or word.key not in source.positions:
+            continue
+        there += word.weight
+        distances = [d for i in source.positions[word.key] if (d := option.distance(i)) > 0]
+        if distances:
+            near += word.weight / (1 + max(distance, min(distances)) / 2)
+    ours = (sentence.form(mention.first - 1), sentence.form(mention.last + 1))
+    theirs = (source.form(option.first - 1), source.form(option.last + 1))
+    return Features(
+        closeness=there / (total or 1.0),
+        context=near / (nearby or 1.0),
+        before=float(ours[0] == theirs[0]),
+        after=float(ours[1] == theirs[1] or quantities.keys(ours[1]) == quantities.keys(theirs[1]) != ()),
+        content_before=float(_content(sentence, mention.first, -1) == _content(source, option.first, -1) != ()),
+        content_after=float(_content(sentence, mention.last, 1) == _content(source, option.last, 1) != ()),
+        preposition=float(_preposition(sentence, mention) == _preposition(source, option)),
+        form=float(_written(sentence, mention) == _written(source, option)),
+        rank=0.0,
+        agreement=float(not mention.parts.isdisjoint(option.parts)),
+    )
+
+
+def _content(sentence: Sentence, at: int, step: int) -> tuple[str, ...]:
+    """The keys of the content word next to token `at`, ("",) at the end of the sentence, () if only far away."""
+    for i in range(at + step, at + 5 * step, step):
+        form = sentence.form(i)
+        if not form:
+            return ("",)
+        keys = quantities.keys(form)
+        if keys:
+            return keys
+    return ()
+
+
+_PLACE = frozenset(
+    {"in", "at", "on", "near", "outside", "inside", "from", "through", "across", "around", "into", "towards"}
+)
+_OTHER = frozenset({"by", "of", "with", "for", "against", "than", "over", "under"})
+_BETWEEN = frozenset({"the", "a", "an", "his", "her", "its", "their", "about", "just", "nearly", "almost", "only"})
+
+
+def _preposition(sentence: Sentence, mention: Mention) -> str:
+    """The preposition before a mention, "in" for any of place, "" without one."""
+    for i in range(mention.first - 1, mention.first - 4, -1):
+        form = sentence.form(i)
+        if form in _PLACE or form in _OTHER:
+            return "in" if form in _PLACE else form
+        if form not in _BETWEEN:
+            break
+    return ""
+
+
+def _written(sentence: Sentence, mention: Mention) -> tuple[object, ...]:
+    words = mention.span.of(sentence.text)
+    if mention.is_name:
+        return mention.first == mention.last, words.isupper()
+    return words[:1].isdigit(), len(re.findall(r"[^\W_]+", words))
+
+
+# ------------------------------------------------------------------------------------------ bounds and rounding
+
+_MORE = frozenset({"over", "above", "exceeding", "after"})
+_LESS = frozenset({"under", "below", "before"})
+_ABOUT = frozenset({"about", "around", "approximately", "roughly", "nearly", "almost", "circa", "some"})
+_MORE_THAN = frozenset({"more", "higher", "greater", "larger", "bigger", "later", "longer", "older", "better"})
+_LESS_THAN = frozenset({"less", "fewer", "lower", "smaller", "earlier", "shorter", "younger", "worse"})
+_NEARLY = Fraction(1, 10)
+
+
+def bound(sentence: Sentence, mention: Mention) -> str:
+    """How a value is qualified: ">" ("more than 50"), "<", "~" ("about 50"), "" if it is not.
+
+    >>> from veridical.detectors.explanation.sentence_index import SentenceIndex
+    >>> (one,) = SentenceIndex(["At least 50 came, in under 9 minutes."]).sentences
+    >>> [bound(one, mention) for mention in one.mentions]
+    ['>', '<']
+    """
+    before, earlier = sentence.form(mention.first - 1), sentence.form(mention.first - 2)
+    if before in _MORE or (before == "than" and earlier in _MORE_THAN) or (before, earlier) == ("least", "at"):
+        return ">"
+    if before in _LESS or (before == "than" and earlier in _LESS_THAN):
+        return "<"
+    if (before, earlier) in (("most", "at"), ("to", "up")) or (before == "by" and mention.kind in ("date", "year")):
+        return "<"
+    return "~" if before in _ABOUT else ""
+
+
+def agrees(mention: Mention, bound: str, option: Mention) -> bool:
+    """Whether a value of a source fits a value of the response with that bound, or is rounded there ("1.2 million").
+
+    Where it cannot be determined for a value with a bound, it does.
+    """
+    if mention.is_name:
+        return False
+    here, there = _amount(mention), _amount(option)
+    if here is None or there is None or here[0] != there[0] or len(here) != len(there):
+        return bool(bound)
+    if bound in (">", "<"):
+        return there >= here if bound == ">" else there <= here
+    if len(here) != 2 or mention.kind in ("year", "age", "ordinal", "month", "weekday"):
+        return False
+    if bound:
+        return abs(here[1] - there[1]) <= _NEARLY * abs(there[1])
+    step = _step(here[1])
+    return abs(here[1]) >= 10 * step > 10 * _step(there[1]) and abs(here[1] - there[1]) <= step / 2
+
+
+def _amount(value: Mention) -> tuple[str, Fraction] | tuple[str, Fraction, Fraction, Fraction] | None:
+    """What a value measures and how much it is, or a date as year, month and day; None for what has no order."""
+    family, _, amount = value.keys[0].rpartition(":")
+    if family == "n" or family.startswith("q:"):
+        return family, Fraction(amount)
+    parts = [Fraction(part) for part in amount.split("-")] if family == "d" else []
+    return ("d", parts[0], parts[1], parts[2]) if len(parts) == 3 else None
+
+
+def _step(amount: Fraction) -> Fraction:
+    """The largest power of ten of which an amount is a multiple: 100,000 for 1.2 million; 0 if there is none."""
+    powers = (Fraction(10) ** exponent for exponent in range(15, -7, -1))
+    return next((power for power in powers if amount and (amount / power).denominator == 1), Fraction(0))
+
+
+# ---------------------------------------------------------------------------------------------- what to replace
+
+
+def replacement(sentence: Sentence, mention: Mention, source: Sentence, option: Mention) -> tuple[Span, str]:
+    """What to replace in the response so that it has what the source has, and by what: no more than differs.
+
+    Names that begin or end alike keep that; of a quantity only the number or the unit is replaced if the other is the
+    same, and of a date only the one part that differs.
+    """
+    old, new = mention.span.of(sentence.text), option.span.of(source.text)
+    if mention.is_name:
+        ours = sentence.tokens[mention.first : mention.last + 1]
+        theirs = source.tokens[option.first : option.last + 1]
+        while len(theirs) > 1 and theirs[0].form == sentence.form(mention.first - 1):  # "Mark" of "Mark Stern"
+            theirs = theirs[1:]
+        most = min(len(ours), len(theirs)) - 1
+        head = sum(1 for _ in takewhile(lambda i: ours[i].form == theirs[i].form, range(most)))
+        tail = sum(1 for _ in takewhile(lambda i: ours[-1 - i].form == theirs[-1 - i].form, range(most - head)))
+        last, other_last = ours[len(ours) - tail - 1], theirs[len(theirs) - tail - 1]
+        return Span(ours[head].span.start, last.span.end), source.text[theirs[head].span.start : other_last.span.end]
+    if mention.kind in ("number", "ordinal", "duration") and mention.first > 0:
+        new = new[0].lower() + new[1:]  # "Fourteen" may open its sentence
+    split = _date_parts if mention.kind == "date" else _amount_parts
+    parts, others = split(old), split(new)
+    differing = [name for name in parts if name in others and not _same_part(parts[name].of(old), others[name].of(new))]
+    if parts.keys() == others.keys() and len(differing) == 1:
+        (name,) = differing
+        return parts[name].shift(mention.span.start), others[name].of(new)
+    number, other = _number(old), _number(new)
+    size = _unit_size(mention, number, old) if number and other else None
+    if number and other and (mention.kind == "age" or (size is not None and size == _unit_size(option, other, new))):
+        return number.shift(mention.span.start), other.of(new)
+    return mention.span, new
+
+
+def _same_part(one: str, other: str) -> bool:
+    """Whether two ways to write a part of a value say the same."""
+    return one == other or quantities.keys(quantities.fold(one)) == quantities.keys(quantities.fold(other)) != ()
+
+
+def full_name(index: SentenceIndex, sentence_i: int, option: Mention) -> tuple[Sentence, Mention]:
+    """The longer name that the same source gives to a name of one word ("Anna Berg" for "Berg"), and its sentence.
+
+    The name itself where there is none, or several.
+    """
+    source = index.sentences[sentence_i]
+    if not option.is_name or option.first < option.last:
+        return source, option
+    longer: dict[tuple[str, ...], tuple[Sentence, Mention]] = {}
+    for i in index.with_key(option.keys[0]):
+        for mention in index.sentences[i].mentions if index.sentences[i].text_i == source.text_i else ():
+            whole = 1 < len(mention.keys) == mention.last - mention.first + 1  # no "Governor of Kentucky"
+            if mention.kind == "name" and whole and mention.keys[-1] == option.keys[0]:
+                longer.setdefault(mention.keys, (index.sentences[i], mention))
+    return next(iter(longer.values())) if len(longer) == 1 else (source, option)
+
+
+def _date_parts(date: str) -> dict[str, Span]:
+    parts: dict[str, Span] = {}
+    for match in re.finditer(r"[0-9]+|[^\W\d_]{3,}", date):
+        name = "month" if match[0].isalpha() else "year" if len(match[0]) == 4 else "day"
+        parts[f"{name}{len(parts)}" if name in parts else name] = Span(*match.span())
+    return parts
+
+
+def _amount_parts(amount: str) -> dict[str, Span]:
+    """The digits, words and signs of an amount, in order."""
+    return {str(i): Span(*match.span()) for i, match in enumerate(re.finditer(_PART, amount))}
+
+
+_PART = r"[0-9]+(?:[.,][0-9]+)*|[^\W\d_]+|[^\w\s.,\u2010-\u2015-]"
+_NUMBER = re.compile(quantities.NUMBER)
+
+
+def _number(amount: str) -> Span | None:
+    """The number in an amount; None where there are several."""
+    numbers = [Span(*match.span()) for match in _NUMBER.finditer(quantities.fold(amount))]
+    return numbers[0] if len(numbers) == 1 else None
+
+
+def _unit_size(mention: Mention, number: Span, amount: str) -> tuple[str, Fraction] | None:
+    """What an amount measures, and how much its unit is: the same for "93%" and "13 percent"."""
+    family, _, value = mention.keys[0].rpartition(":")
+    count = next((key for key in quantities.keys(quantities.fold(number.of(amount))) if key.startswith("n:")), "n:0")
+    if count == "n:0" or not (family == "n" or family.startswith("q:")):
+        return None
+    return family, Fraction(value) / Fraction(count[2:])

@@ -1,0 +1,287 @@
+"""What the sources say where a judgement flags something: the closest passage, the value it has instead, and why.
+
+Works on the judgement of any detector and changes no score. Numbers, dates and names are compared by value, other words
+by stem; what cannot be determined from them is left out.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from veridical.core.decide import merge
+from veridical.core.spans import Span
+from veridical.core.text import shorten
+from veridical.core.types import DEFAULT_THRESHOLD, Case, Evidence, Judgement, Omission, Verdict
+from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG
+from veridical.detectors.explanation.contradiction import Place, compared, find_contradiction
+from veridical.detectors.explanation.counterpart import Comparison
+from veridical.detectors.explanation.sentence import Mention, Sentence
+from veridical.detectors.explanation.sentence_index import SentenceIndex, WeightedWord, index_of
+
+__all__ = ["ABSENCE", "CONTRADICTION", "explained"]
+
+CONTRADICTION, ABSENCE = "contradiction", "absence"
+"""Labels: a source says something else; no source says anything near it."""
+
+_PLAIN_REASONS = frozenset({"not in any source", "in no source", "not in the response"})  # ours say more
+_ABOUT_CITATIONS = frozenset({DANGLING, MISSING, WRONG})
+_CLOSEST = 3  # source sentences that are looked at for each place
+_PASSAGES = 2  # of them that are given as evidence at most
+_ADDS = 0.15  # of the weight of all words a second one must have that the first lacks
+_NOTHING_NEAR = 1 / 3  # of the weight of a place's own words
+_MOST, _FEW = 0.6, 4  # a flagged part of so much of a sentence, and of more words, is the sentence as such
+_LISTED = 4  # words that a reason lists at most
+_QUOTE = 60  # characters of what a reason quotes at most
+
+
+def explained(
+    case: Case,
+    judgement: Judgement,
+    *,
+    span_threshold: float = DEFAULT_THRESHOLD,
+    source_threshold: float = DEFAULT_THRESHOLD,
+) -> Judgement:
+    """The judgement with what the sources say of each flagged span, and the response of each omission.
+
+    A verdict gets the closest source sentences as `evidence`; as `correction` what should replace the flagged words,
+    where a source clearly has another number, date, quantity, name or the opposite in their place; as `label`
+    `CONTRADICTION` or `ABSENCE`, where that can be determined; and a `reason`. Adjacent flagged words of a sentence are
+    explained as one and share the explanation. What the detector said stays and comes first. The reason of an omission
+    quotes the closest sentence of the response. Without sources nothing is added.
+
+    Args:
+        case: The case.
+        judgement: What a detector found in it.
+        span_threshold: The score in [0, 1] from which a span of the response counts as flagged.
+        source_threshold: The same for omissions.
+
+    >>> from veridical.core.types import Source
+    >>> case = Case("1", "The tower was built in 1983.", (Source("a", "It rains. The tower was built in 1893."),))
+    >>> judged = Judgement("1", "x", verdicts=(Verdict(Span(23, 27), 0.9),))
+    >>> verdict = explained(case, judged).verdicts[0]
+    >>> verdict.label, verdict.correction, verdict.reason, verdict.evidence[0].span
+    ('contradiction', '1893', 'the source has 1893, not 1983', Span(start=10, end=38))
+    """
+    sources, response = index_of(tuple(source.text for source in case.sources)), SentenceIndex([case.response])
+    if not sources.sentences or not response.sentences:
+        return judgement
+    verdicts = list(judgement.verdicts)
+    flagged = [
+        i
+        for i, verdict in enumerate(verdicts)
+        if verdict.score >= span_threshold and len(verdict.span) and verdict.label not in _ABOUT_CITATIONS
+    ]
+    explainer = _Explainer(case, sources)
+    found = explainer.explanations(response, [verdicts[i].span for i in flagged])
+    for i, explanation in zip(flagged, found, strict=True):
+        verdicts[i] = _with(verdicts[i], explanation)
+    omissions = tuple(
+        replace(omission, reason=_joined(omission.reason, explainer.omitted(response, omission)))
+        if omission.score >= source_threshold
+        else omission
+        for omission in judgement.omissions
+    )
+    return replace(judgement, verdicts=tuple(verdicts), omissions=omissions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Explanation:
+    """What is said of one place of the response."""
+
+    evidence: tuple[Evidence, ...] = ()
+    label: str | None = None
+    reason: str | None = None
+    correction: str | None = None
+
+
+def _with(verdict: Verdict, explanation: _Explanation) -> Verdict:
+    """The verdict with what it lacks of the explanation.
+
+    Evidence inside a passage gives way to it, and a passage to evidence that holds more.
+    """
+
+    def inside(one: Evidence, other: Evidence) -> bool:
+        return one.source_id == other.source_id and other.span.contains(one.span)
+
+    passages = [p for p in explanation.evidence if not any(inside(p, o) and p.span != o.span for o in verdict.evidence)]
+    kept = [old for old in verdict.evidence if not any(inside(old, passage) for passage in passages)]
+    return replace(
+        verdict,
+        evidence=(*passages, *kept),
+        label=explanation.label if verdict.label is None else verdict.label,
+        reason=_joined(verdict.reason, explanation.reason),
+        correction=explanation.correction if verdict.correction is None else verdict.correction,
+    )
+
+
+def _joined(own: str | None, ours: str | None) -> str | None:
+    if not own or not ours or own in _PLAIN_REASONS:
+        return ours or own
+    return own if ours in own else f"{own}; {ours}"
+
+
+class _Explainer:
+    """Explains places of one response by its sources."""
+
+    def __init__(self, case: Case, sources: SentenceIndex) -> None:
+        self.case = case
+        self.sources = sources
+
+    def explanations(self, response: SentenceIndex, spans: Sequence[Span]) -> list[_Explanation]:
+        """One explanation per span; adjacent spans of a sentence share it."""
+        starts = [sentence.span.start for sentence in response.sentences]
+        parts: defaultdict[int, list[Span]] = defaultdict(list)
+        parts_of_spans: list[list[tuple[int, Span]]] = []
+        for span in spans:
+            parts_of_spans.append([])
+            for i in range(max(0, bisect_right(starts, span.start) - 1), bisect_left(starts, span.end)):
+                sentence = response.sentences[i].span
+                if sentence.overlaps(span):
+                    part = Span(max(span.start, sentence.start), min(span.end, sentence.end))
+                    parts[i].append(part)
+                    parts_of_spans[-1].append((i, part))
+        explanation_of: dict[tuple[int, Span], _Explanation] = {}
+        for i, inside in parts.items():
+            for place, members in _places(response.sentences[i], inside, self.sources):
+                explanation = self.explanation(place)
+                explanation_of.update({(i, part): explanation for part in members})
+        return [_combined([explanation_of[part] for part in of_span]) for of_span in parts_of_spans]
+
+    def explanation(self, place: Place) -> _Explanation:
+        """What the sources say of one place."""
+        inside = place.tokens
+        around = [word for word in place.words if word.token_i not in inside]
+        if place.whole or not around:
+            around = list(place.words)
+        elif inside:
+            edges = Mention("", place.span, inside.start, inside.stop - 1, ())
+            around = [word.scaled(0.5 + 1 / (1 + edges.distance(word.token_i) / 4)) for word in around]
+        closest = [i for i, _ in self.sources.closest(around, _CLOSEST)]
+        values = compared(self.sources, place)
+        contradiction = find_contradiction(self.sources, place, values, closest)
+        if contradiction is not None:
+            evidence = self._evidence([*contradiction.sentences, *closest], around)
+            return _Explanation(evidence, CONTRADICTION, contradiction.reason, contradiction.correction)
+        label, reason = self._missing(place, values, closest)
+        return _Explanation(self._evidence(closest, around), label, reason)
+
+    def _evidence(self, numbers: Sequence[int], words: Sequence[WeightedWord]) -> tuple[Evidence, ...]:
+        """The closest sentences; a second one only if it has enough words that the first lacks."""
+        evidence: list[Evidence] = []
+        left, total = list(words), sum(word.weight for word in words)
+        for i in dict.fromkeys(numbers):
+            new = sum(word.weight for word in left if word.key in self.sources.keys[i])
+            if not evidence or new >= _ADDS * total:
+                left = [word for word in left if word.key not in self.sources.keys[i]]
+                sentence = self.sources.sentences[i]
+                source = self.case.sources[sentence.text_i]
+                evidence.append(Evidence(source.id, sentence.span, round(self.sources.share(i, words), 4)))
+        return tuple(evidence[:_PASSAGES])
+
+    def _missing(
+        self, place: Place, values: Sequence[tuple[Mention, Comparison]], closest: Sequence[int]
+    ) -> tuple[str | None, str | None]:
+        """Label and reason where no source says something else: what of the place the closest passages lack."""
+        text, inside = place.sentence.text, place.tokens
+        own = [word for word in place.words if word.token_i in inside]
+        written = [place.sentence.tokens[word.token_i].span.of(text) for word in own]
+        if not own:
+            return None, None
+        if not closest:
+            label = ABSENCE if len(place.words) > _FEW else None
+            return label, "nothing in the sources is close to this"
+        near = frozenset().union(*(self.sources.keys[i] for i in closest[:_PASSAGES]))
+        shared = sum(word.weight for word in own if word.key in near)
+        one_name = any(mention.last - mention.first + 1 >= len(own) for mention, _ in values)
+        if len(own) >= 3 and not one_name and shared <= _NOTHING_NEAR * sum(word.weight for word in own):
+            there = [w for w, word in zip(written, own, strict=True) if word.key in self.sources.keys[closest[0]]]
+            has = f"has only {_listed(there)} of it" if there else "has none of these words"
+            return ABSENCE, f"no source says this; the closest passage {has}"
+        for mention, comparison in values:
+            if not comparison.supported and not any(key in self.sources for key in mention.keys):
+                reason = f"no source has {mention.span.of(text)}"
+                source = self.sources.sentences[closest[0]]
+                others = [m.span.of(source.text) for m in source.mentions if m.kind == mention.kind and not m.is_name]
+                return None, f"{reason}; the closest passage has {_listed(others)}" if others else reason
+        lacking = [w for w, word in zip(written, own, strict=True) if word.key not in near]
+        return None, f"the closest passage does not have {_listed(lacking)}" if lacking else None
+
+    def omitted(self, response: SentenceIndex, omission: Omission) -> str | None:
+        """Which sentence of the response is closest to what was left out, and which words of it that one lacks."""
+        numbers, starts = self._sentences_of[omission.source_id]
+        first = max(0, bisect_right(starts, omission.span.start) - 1)
+        words: list[WeightedWord] = []
+        lacking: list[tuple[str, tuple[str, ...]]] = []
+        for n in numbers[first : bisect_left(starts, omission.span.end)]:
+            sentence = self.sources.sentences[n]
+            words += response.weighted(sentence)
+            inside = (token for token in sentence.tokens if token.span.overlaps(omission.span))
+            lacking += [(token.span.of(sentence.text), token.keys) for token in inside if token.keys]
+        closest = response.closest(words, 1)
+        if not lacking:
+            return None
+        if not closest:
+            return "no sentence of the response is close to this"
+        there = response.keys[closest[0][0]]
+        quote = shorten(response.sentences[closest[0][0]].span.of(self.case.response), _QUOTE)
+        missing = [written for written, keys in lacking if there.isdisjoint(keys)]
+        return f"closest in the response: “{quote}”" + (f", without {_listed(missing)}" if missing else "")
+
+    @cached_property
+    def _sentences_of(self) -> dict[str, tuple[list[int], list[int]]]:
+        """The numbers and the starts of the sentences of each source."""
+        by_source: dict[str, tuple[list[int], list[int]]] = {source.id: ([], []) for source in self.case.sources}
+        for n, sentence in enumerate(self.sources.sentences):
+            numbers, starts = by_source[self.case.sources[sentence.text_i].id]
+            numbers.append(n)
+            starts.append(sentence.span.start)
+        return by_source
+
+
+def _places(sentence: Sentence, parts: Sequence[Span], sources: SentenceIndex) -> Iterator[tuple[Place, list[Span]]]:
+    """The places that parts of a sentence make, each with its parts: a part that is most of the sentence is its own.
+
+    The others are joined where they are adjacent, or in one value or name ("3" and "2021" of "3 May 2021").
+    """
+    words = sources.weighted(sentence)
+    size = len(sentence.tokens)
+    runs: list[Span] = []
+    for part in dict.fromkeys(parts):
+        inside = sum(token.span.overlaps(part) for token in sentence.tokens)
+        if inside >= _MOST * size and inside > _FEW:
+            yield Place(sentence, part, True, words), [part]
+        else:
+            runs.append(part)
+    joined: list[Span] = []
+    for run in merge(sentence.text, runs):
+        if joined and any(m.span.overlaps(joined[-1]) and m.span.overlaps(run) for m in sentence.mentions):
+            joined[-1] = Span(joined[-1].start, run.end)
+        else:
+            joined.append(run)
+    for place in joined:
+        yield Place(sentence, place, False, words), [run for run in runs if place.contains(run)]
+
+
+def _combined(explanations: Sequence[_Explanation]) -> _Explanation:
+    """One explanation for a span of several sentences; a correction only where it is of one."""
+    if len(explanations) == 1:
+        return explanations[0]
+    labels = {explanation.label for explanation in explanations}
+    label = CONTRADICTION if CONTRADICTION in labels else labels.pop() if len(labels) == 1 else None
+    reasons = dict.fromkeys(e.reason for e in explanations if e.reason and e.label == label)
+    evidence = dict.fromkeys(piece for e in explanations for piece in e.evidence)
+    return _Explanation(tuple(evidence), label, "; ".join(reasons) or None)
+
+
+def _listed(words: Iterable[str]) -> str:
+    """Words in quotation marks, each once, cut after a few.
+
+    >>> _listed(["a", "b", "a"]), _listed("abcde")
+    ('“a”, “b”', '“a”, “b”, “c”, “d” …')
+    """
+    different = list(dict.fromkeys(shorten(word, _QUOTE) for word in words))
+    return ", ".join(f"“{word}”" for word in different[:_LISTED]) + (" …" if len(different) > _LISTED else "")

@@ -1,0 +1,210 @@
+"""A sentence as words and values, and what it mentions: numbers, dates, quantities, names, each with its kind."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from veridical.core import quantities
+from veridical.core.names import is_name
+from veridical.core.spans import Span
+from veridical.core.stopwords import STOP_WORDS
+from veridical.core.vocabulary import MONTHS, WEEKDAYS
+from veridical.detectors.overlap.matching import WORDS, compiled
+
+__all__ = ["Mention", "Sentence", "Token", "word_pattern"]
+
+_FORMS = {"d": "date", "t": "time", "o": "ordinal", "r": "range"}
+_CURRENCIES = frozenset({"usd", "gbp", "eur", "jpy", "aud", "cad", "nzd", "hkd", "sgd"})
+_MONTHS = frozenset({*MONTHS, *(month[:3] for month in MONTHS), "sept"})
+_DAYS = frozenset({*WEEKDAYS, *(f"{day}s" for day in WEEKDAYS)})
+_BEFORE_YEAR = frozenset(
+    {"in", "since", "by", "of", "until", "from", "during", "before", "after", "to", "and", "early"}
+)
+_TITLES = frozenset({"mr", "mrs", "ms", "miss", "dr", "prof", "sir", "lady", "lord", "president", "king", "queen"})
+_INTERJECTIONS = frozenset(
+    {"yes", "yeah", "yep", "oh", "ah", "wow", "hi", "hey", "hello", "ok", "okay", "thanks", "lol"}
+)
+_INSIDE_NAME = frozenset({"of", "the", "de", "la", "van", "von", "der", "del", "di", "da", "bin", "al"})
+_INSIDE_GAP = re.compile(r"\.? |-|['’]|\.(?=[A-Z])")
+_BEFORE_MARK = re.compile(r"\[$|[^\W\d_][-‐‑]$")
+_PEOPLE = re.compile(r"(?:ish|ese|[a-z]ian|[a-z]ean|[a-z]ican|^french|^german|^dutch|^greek|^roman|^swiss)s?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word, or a value such as "3 May 2021", of a text: where it is, and its form in small letters."""
+
+    span: Span
+    form: str
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What it may be found by in another text, best first; () for a stop word."""
+        return quantities.keys(self.form)
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A value or a name in a sentence.
+
+    Attributes:
+        kind: "name", "people" ("French"), "number", "year", "date", "month", "weekday", "time", "age", "duration",
+            "money", "percent", "length" …: one can be put for another of its kind.
+        span: Where it is in the text.
+        first: The number of its first token in the sentence.
+        last: That of its last token.
+        keys: What it is found by: a value by any of its keys, a name by the stems of all its words.
+        parts: What it also supports in another text: "3 May 2021" has "May 2021", a name each of its words.
+    """
+
+    kind: str
+    span: Span
+    first: int
+    last: int
+    keys: tuple[str, ...]
+    parts: frozenset[str] = frozenset()
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it is a name, not a value."""
+        return self.kind in ("name", "people")
+
+    def same(self, other: Mention) -> bool:
+        """Whether both can be one thing: a value that the other implies, a name with all the words of the other."""
+        one, two = set(self.keys), set(other.keys)
+        if self.is_name:
+            return one <= two or two <= one or self._initials(other) or other._initials(self)
+        return not (one.isdisjoint(other.parts) and two.isdisjoint(self.parts))
+
+    def _initials(self, other: Mention) -> bool:
+        """Whether this is one word of the first letters of `other`; "USA" is "United States", too."""
+        letters = "".join(key[0] for key in other.keys)
+        return len(self.keys) == 1 < len(letters) and self.keys[0] in (letters, f"{letters}a")
+
+    def distance(self, token_i: int) -> int:
+        """How many tokens it is from here to token `token_i` of the sentence; 0 or less inside."""
+        return max(self.first - token_i, token_i - self.last)
+
+
+def word_pattern(folded: str) -> re.Pattern[str]:
+    """What finds the words and values of a folded text (`quantities.fold`)."""
+    return compiled(WORDS["values"].pattern(folded))
+
+
+class Sentence:
+    """A sentence of a text, or a piece of a very long one. `text_i` says which of several texts it is from."""
+
+    def __init__(self, text: str, folded: str, pattern: re.Pattern[str], span: Span, text_i: int = 0) -> None:
+        self.text = text
+        self.span = span
+        self.text_i = text_i
+        self._folded = folded
+        self._pattern = pattern
+
+    @cached_property
+    def tokens(self) -> tuple[Token, ...]:
+        """Its words and values, in order."""
+        found = self._pattern.finditer(self._folded, self.span.start, self.span.end)
+        return tuple(Token(Span(*match.span()), match[0]) for match in found)
+
+    @cached_property
+    def positions(self) -> Mapping[str, Sequence[int]]:
+        """The numbers of the tokens that support each key in another text."""
+        positions: defaultdict[str, list[int]] = defaultdict(list)
+        for i, token in enumerate(self.tokens):
+            for key in quantities.implies(token.form):
+                positions[key].append(i)
+        return positions
+
+    @cached_property
+    def mentions(self) -> tuple[Mention, ...]:
+        """The values and names in it; the year and the month of a date follow the date."""
+        return tuple(self._mentions())
+
+    def form(self, i: int) -> str:
+        """The form of token `i`; "" where there is none."""
+        return self.tokens[i].form if 0 <= i < len(self.tokens) else ""
+
+    def _mentions(self) -> Iterator[Mention]:
+        last = -1
+        for i, token in enumerate(self.tokens):
+            if i <= last:
+                continue
+            kind = self._value_kind(i)
+            if kind is not None:
+                yield Mention(kind, token.span, i, i, token.keys, frozenset(quantities.implies(token.form)))
+                if kind == "date":
+                    for match in re.finditer("[12][0-9]{3}|[a-z]{3,}", token.form):
+                        if match[0].isdigit() or match[0] in _MONTHS:
+                            span = Span(*match.span()).shift(token.span.start)
+                            part = "year" if match[0].isdigit() else "month"
+                            keys = quantities.keys(match[0])
+                            yield Mention(part, span, i, i, keys, frozenset(keys))
+            elif self._is_name(i):
+                last = self._name_end(i)
+                span = Span(token.span.start, self.tokens[last].span.end)
+                bracketed = self.text[span.start - 1 : span.start] == "(" and self.text[span.end : span.end + 1] == ")"
+                if not bracketed and not (i == last and token.form in _TITLES):
+                    keys = tuple(key for t in self.tokens[i : last + 1] for key in t.keys[:1])
+                    people = i == last and _PEOPLE.search(token.form) is not None
+                    yield Mention("people" if people else "name", span, i, last, keys, frozenset(keys))
+
+    def _value_kind(self, i: int) -> str | None:
+        """What kind of value token `i` is; None if it is none, a reference mark ("[3]") or in a name ("COVID-19")."""
+        token, text = self.tokens[i], self.text
+        form, keys = token.form, token.keys
+        if form in _DAYS or form in _MONTHS:
+            return ("weekday" if form in _DAYS else "month") if text[token.span.start].isupper() else None
+        if not keys or _BEFORE_MARK.search(text[max(0, token.span.start - 2) : token.span.start]):
+            return None
+        family, colon, rest = keys[0].partition(":")
+        if not colon:
+            return "code" if any(char.isdigit() for char in form) else None
+        if family == "q":
+            measure = rest.partition(":")[0]
+            if measure in ("time", "month"):
+                return "age" if "old" in form else "duration"
+            return "money" if measure in _CURRENCIES else measure
+        return _FORMS.get(family) or self._number_kind(i)
+
+    def _number_kind(self, i: int) -> str:
+        """Whether a plain number is a year ("in 1990", not "1990 owls"), an age ("Ann, 30, said") or a number."""
+        token, text, before = self.tokens[i], self.text, self.form(i - 1)
+        start, end = token.span.start, token.span.end
+        if re.fullmatch("1[0-9]{3}|20[0-9]{2}", token.form):
+            following = self.tokens[i + 1] if i + 1 < len(self.tokens) else None
+            if following is None or before in _BEFORE_YEAR or not following.keys:
+                return "year"
+            return "number" if text[end : following.span.start + 1] == f" {following.form[0]}" else "year"
+        if token.form.isdecimal() and 0 < int(token.form) < 111:
+            bracketed = text[max(0, start - 1) : start] == "(" and text[end : end + 1] == ")"
+            after_name = i > 0 and text[self.tokens[i - 1].span.start].isupper()
+            apposed = after_name and text[max(0, start - 2) : start] == ", " and text[end : end + 1] in (",", ".", ";")
+            if bracketed or apposed or before in ("aged", "age"):
+                return "age"
+        return "number"
+
+    def _is_name(self, i: int) -> bool:
+        token = self.tokens[i]
+        if token.form in STOP_WORDS or not token.form.isalnum() or not token.form[0].isalpha():
+            return False
+        if i == 0 and (token.form in _INTERJECTIONS or token.form.endswith(("ing", "ed"))):
+            return False
+        return self._value_kind(i) is None and is_name(self.text, token.span)
+
+    def _name_end(self, first: int) -> int:
+        """The last token of the name that begins with token `first`."""
+        last = first
+        for i in range(first + 1, len(self.tokens)):
+            gap = self.text[self.tokens[i - 1].span.end : self.tokens[i].span.start]
+            if not _INSIDE_GAP.fullmatch(gap):
+                break
+            if self._is_name(i):
+                last = i
+            elif gap != " " or i > last + 2 or self.tokens[i].span.of(self.text) not in _INSIDE_NAME:
+                break
+        return last

@@ -1,0 +1,115 @@
+"""The sentences of some texts by the words that they have, to find those closest to a sentence of another text.
+
+Words are compared by stem; numbers, dates and quantities by value (as in `overlap:values`). Linear in the texts.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import log
+
+from veridical.core import quantities
+from veridical.core.segment import sentences
+from veridical.core.spans import Span
+from veridical.detectors.explanation.sentence import Sentence, word_pattern
+
+__all__ = ["SentenceIndex", "WeightedWord", "index_of", "read_sentences"]
+
+_LONG, _PIECE = 100, 50  # a "sentence" of more words (a table, a text without full stops) is read in pieces
+
+
+def read_sentences(text: str, text_i: int = 0) -> Iterator[tuple[Sentence, frozenset[str]]]:
+    """The sentences of `text` that have words, in order, each with the keys that it supports in another text."""
+    folded = quantities.fold(text)
+    pattern = word_pattern(folded)
+    for span in sentences(text):
+        forms = pattern.findall(folded, span.start, span.end)
+        pieces = [(span, forms)] if forms else []
+        if len(forms) > _LONG:
+            matches = list(pattern.finditer(folded, span.start, span.end))
+            parts = [matches[i : i + _PIECE] for i in range(0, len(matches), _PIECE)]
+            pieces = [(Span(part[0].start(), part[-1].end()), [match[0] for match in part]) for part in parts]
+        for piece, inside in pieces:
+            keys = frozenset(key for form in set(inside) for key in quantities.implies(form))
+            yield Sentence(text, folded, pattern, piece, text_i), keys
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedWord:
+    """A word of a sentence that is looked for in others: its token, its key there (None if nowhere), its weight."""
+
+    token_i: int
+    key: str | None
+    weight: float
+
+    def scaled(self, factor: float) -> WeightedWord:
+        """The same word with `factor` times its weight."""
+        return WeightedWord(self.token_i, self.key, self.weight * factor)
+
+
+class SentenceIndex:
+    """The sentences of some texts and, for each key, which of them support it."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.sentences: list[Sentence] = []
+        self.keys: list[frozenset[str]] = []
+        self._with_key: defaultdict[str, list[int]] = defaultdict(list)
+        for text_i, text in enumerate(texts):
+            for sentence, keys in read_sentences(text, text_i):
+                for key in keys:
+                    self._with_key[key].append(len(self.sentences))
+                self.sentences.append(sentence)
+                self.keys.append(keys)
+        self._mean_size = sum(map(len, self.keys)) / max(1, len(self.keys)) or 1.0
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._with_key
+
+    def with_key(self, key: str) -> Sequence[int]:
+        """The numbers of the sentences that support a key."""
+        return self._with_key.get(key, ())
+
+    def weighted(self, sentence: Sentence) -> list[WeightedWord]:
+        """The words of a sentence of another text, except stop words; the fewer sentences have one, the more weight."""
+        weighted = []
+        for i, token in enumerate(sentence.tokens):
+            keys = token.keys
+            if keys:
+                key = next((key for key in keys if key in self._with_key), None)
+                count = 1 if key is None else len(self._with_key[key])
+                weighted.append(WeightedWord(i, key, log(1 + max(1, len(self.sentences)) / count)))
+        return weighted
+
+    def share(self, sentence_i: int, words: Sequence[WeightedWord]) -> float:
+        """Which share of the weight of some words a sentence has, in [0, 1]."""
+        total = sum(word.weight for word in words) or 1.0
+        return min(1.0, sum(word.weight for word in words if word.key in self.keys[sentence_i]) / total)
+
+    def closest(self, words: Sequence[WeightedWord], limit: int) -> list[tuple[int, float]]:
+        """The sentences that share most with some words, best first; one longer than the mean counts for less.
+
+        Args:
+            words: The words; each key counts once.
+            limit: How many sentences to give at most.
+
+        Returns:
+            The number of each sentence and which share of the weight of all words it has, in [0, 1].
+        """
+        shared: defaultdict[int, float] = defaultdict(float)
+        for key, weight in {word.key: word.weight for word in words if word.key is not None}.items():
+            for i in self._with_key[key]:
+                shared[i] += weight
+        total = sum(word.weight for word in words) or 1.0
+        ranked = sorted(
+            (-share / (0.8 + 0.2 * max(1.0, len(self.keys[i]) / self._mean_size)), i) for i, share in shared.items()
+        )
+        return [(i, min(1.0, shared[i] / total)) for _, i in ranked[:limit]]
+
+
+@lru_cache(maxsize=4)
+def index_of(texts: tuple[str, ...]) -> SentenceIndex:
+    """The index of some texts; the last four are kept, because cases share sources."""
+    return SentenceIndex(texts)

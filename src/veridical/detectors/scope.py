@@ -1,0 +1,187 @@
+"""What of a case is outside of what a detector was trained on, found in the texts alone: no model, under 1 ms.
+
+It notices a language other than the detector's, sources in another language than the response, code, tables, capitals
+throughout, and texts of one word or none. A text that says too little is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from veridical.core.languages import LANGUAGES, language_of
+from veridical.core.segment import words
+from veridical.core.types import Case
+
+__all__ = ["Limit", "form_of", "limits_of"]
+
+Form = Literal["code", "table"]
+_READ = 2400  # characters that are read of the response, and of all sources together, at most
+_LEAST_READ = 240  # … of one source
+_CODE_SHARE = 0.4  # of lines
+_TABLE_SHARE = 0.5  # of characters
+_MARKED_SHARE = 0.4  # of a line's characters
+_LEAST_CAPITALS = 20  # letters
+
+_SENTENCES = "this detector was trained on sentences, its scores mean less"
+_LINE = 200  # characters of a line that are looked at
+_BLOCK = "case|class|def|elif|else|enum|except|finally|for|func|function|if|namespace|private|protected|public|static|"
+_BLOCK += "struct|switch|try|void|while|with"
+_CODE = re.compile(
+    rf"(?:{_BLOCK})\b[^.]*[:;{{(}},]$"
+    r"|(?:import|return|raise|const|let|var|using|package|assert|yield|print|echo|export)\b(?!.*[a-z][.,]$)"
+    r"|from [\w.]+ import |(?:break|continue|else|try|pass)\b[:;{]?$"
+    r"|[\[(]?[}\])]+[;,)]*$|\}|#(?:include|define|if|endif|pragma)|#!|//|/\*|\*/|@\w+(?:\(|$)"
+    r"|(?:\w+ )?[\w.\[\]\"'*&$-]+ ?(?:[-+*/|&%:]|<<|>>)?= ?[^=\s]"  # x = 1
+    r"|[\w.]+\([^)]*\)+[;:{]?$"  # call(x)
+    r"|(?:SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE TABLE|FROM|WHERE|GROUP BY|ORDER BY) "
+)
+_OPERATOR = re.compile(r"=>|->|&&|[=!]=|\+=|\$\{|\w\(\)")
+_DIGIT = re.compile(r"\d")
+_GAP = re.compile(r"\S(?: {3,}|\t)(?=\S)")  # between columns
+_KEY = re.compile(r"(?:^(?:[-*#•] )?|[;|,{] ?)[\"']?([^\W_][\w %#&/()'-]{0,30})[\"']?:+ ?(?=\S)")  # of records
+_SLOT = re.compile(r"(?:\w+ )?\w+\[[^\]]+\]")  # name[Cotto]
+_CELL = re.compile(r",(?=[^\s\"'”’])")
+_TAG = re.compile(r"</?\w[^<>]*>")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One way in which a case is outside of what a detector knows.
+
+    Attributes:
+        kind: "language", "languages differ", "code", "table", "capitals", "one word" or "empty source".
+        note: The same as a sentence.
+        lowers_confidence: Whether the scores mean less because of it; otherwise it is worth knowing, no more.
+    """
+
+    kind: str
+    note: str
+    lowers_confidence: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What a text looks like, and how many words it has; 2 stands for 2 or more."""
+
+    language: str | None
+    form: Form | None
+    words: int
+
+
+def limits_of(case: Case, language: str = "en") -> tuple[Limit, ...]:
+    """What is unusual about `case` for a detector trained on sentences in `language` (a key of `LANGUAGES`).
+
+    >>> from veridical.core.types import Source
+    >>> tower = Source("a", "The tower is in Paris and was built in 1889.")
+    >>> limits_of(Case("1", "Der Turm ist hoch und steht in Paris.", (tower,)))[0].note
+    'the response looks German and the source English; this detector was trained on English, its scores mean less'
+    """
+    size = max(_READ // max(len(case.sources), 1), _LEAST_READ)
+    sources = [_look(source.text, size) for source in case.sources]
+    response = _look(case.response, _READ)
+    limits = _of_languages(response, sources, language)
+    for form, what in (("code", "code"), ("table", "a table")):
+        alike = [source.form == form for source in sources]
+        if response.form == form:
+            limits.append(Limit(form, f"the response looks like {what}; {_SENTENCES}"))
+        elif any(alike) and 2 * sum(alike) >= len(alike):
+            limits.append(Limit(form, f"{_named(alike)} like {what}; {_SENTENCES}"))
+    letters = [char for char in case.response[:_READ] if char.isalpha()]
+    if len(letters) >= _LEAST_CAPITALS and all(char.isupper() for char in letters):
+        limits.append(Limit("capitals", "the response is all in capitals; names cannot be recognised in it"))
+    if response.words == 1:
+        limits.append(Limit("one word", f"the response is one word; {_SENTENCES}"))
+    if sum(source.words for source in sources) == 1:
+        limits.append(Limit("one word", "the sources are one word; hardly anything can be found in them"))
+    empty = sum(source.words == 0 for source in sources)
+    if empty:
+        which = "the source has" if len(sources) == 1 else f"{empty} of {len(sources)} sources have"
+        limits.append(Limit("empty source", f"{which} no words", empty == len(sources)))
+    return tuple(limits)
+
+
+def form_of(text: str) -> Form | None:
+    """Whether `text` is code, or most of it a table (records, markup and rows of numbers, too), by its lines.
+
+    >>> form_of("def f(x):\\n    return x + 1"), form_of("name: Oslo; people: 709,037"), form_of("Oslo is large.")
+    ('code', 'table', None)
+    """
+    lines = [line for line in map(str.strip, text.splitlines()) if line]
+    code = table = 0
+    fields: Counter[str] = Counter()
+    fenced = False
+    for line in lines:
+        fence = line.startswith("```")
+        if fence or fenced or _is_code(line[:_LINE]):
+            code += 1
+        elif _is_row(line[:_LINE]):
+            table += len(line)
+        elif (key := _KEY.match(line)) and len(line) < _LINE and line[-1] not in ".!?":
+            fields[key[1]] += len(line)
+        fenced ^= fence
+    if code > 1 and code >= _CODE_SHARE * len(lines):
+        return "code"
+    if len(fields) > 2:  # "born: 1931"; a few names again and again are speakers
+        table += sum(fields.values())
+    return "table" if table > _TABLE_SHARE * sum(map(len, lines)) else None
+
+
+def _is_code(line: str) -> bool:
+    return (
+        _CODE.match(line) is not None
+        or (line[-1] in ";{" and any(char in line for char in "=()[]{}<>"))
+        or (line[-1] not in ".!?" and _OPERATOR.search(line) is not None)
+    )
+
+
+def _is_row(line: str) -> bool:
+    if line.count("|") > 1 or line.count("\t") > 1 or ("   " in line and len(_GAP.findall(line)) > 1):
+        return True
+    keys = _KEY.findall(line) if line.count(":") > 1 else []
+    if len(set(keys)) > 1 and line.find(keys[0]) < 4:
+        return True
+    marked = _SLOT.findall(line) if "[" in line else _TAG.findall(line) if "<" in line else ()
+    if marked and sum(map(len, marked)) > _MARKED_SHARE * len(line):
+        return True
+    if _DIGIT.search(line):
+        tokens = line.split()
+        if len(tokens) > 3 and 2 * sum(token.strip(".,%$£€()-+").isdigit() for token in tokens) > len(tokens):
+            return True
+    return 1 < line.count(",") == len(_CELL.findall(line)) and len(line) < _LINE and line[-1] not in ".!?"
+
+
+def _of_languages(response: _Look, sources: Sequence[_Look], language: str) -> list[Limit]:
+    """At most one limit."""
+    trained = f"this detector was trained on {LANGUAGES[language]}, its scores mean less"
+    own = response.language
+    other = next((source.language for source in sources if source.language not in (None, own)), None)
+    which = _named([source.language == other for source in sources])
+    if own is not None and other is not None:
+        pair = f"the response looks {LANGUAGES[own]} and {which.rsplit(' ', 1)[0]} {LANGUAGES[other]}"
+        return [Limit("languages differ", f"{pair}; {trained}")]
+    if own not in (None, language):
+        return [Limit("language", f"the response looks {LANGUAGES[own]}; {trained}")]
+    if other not in (None, language):
+        return [Limit("language", f"{which} {LANGUAGES[other]}; {trained}")]
+    return []
+
+
+def _named(meant: Sequence[bool]) -> str:
+    """The sources that are meant, with the verb."""
+    return "the source looks" if len(meant) == 1 else f"{sum(meant)} of {len(meant)} sources look"
+
+
+@lru_cache(maxsize=256)
+def _look(text: str, size: int) -> _Look:
+    """What a text looks like by three stretches of it, `size` characters together."""
+    part = size // 3
+    middle = len(text) // 2
+    sample = text if len(text) <= size else f"{text[:part]}\n{text[middle : middle + part]}\n{text[-part:]}"
+    form = form_of(sample)
+    language = language_of(sample) if form is None else None  # names and keys are no sentences
+    return _Look(language, form, min(len(words(text.lstrip()[:_LINE])), 2))

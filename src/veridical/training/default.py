@@ -1,0 +1,330 @@
+"""The recipe of the default detector: an encoder trained in two parts, then a regression per level.
+
+The parts are those of `training.default_data`. The encoder is a token classifier (`training.tokens`) that reads each
+sentence apart; the regressions are fitted on validation documents, which training did not see, each set with the same
+weight. Whatever was interrupted goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.calibration.thresholding import threshold_for_balanced_accuracy, threshold_for_f1
+from veridical.core.errors import InputError, MissingExtraError
+from veridical.core.files import write_whole
+from veridical.core.segment import words
+from veridical.core.types import DEFAULT_THRESHOLD, GOLD_THRESHOLD, Example, Level
+from veridical.datasets.split import content_hash
+from veridical.detectors.default.combining import COLUMNS, SIGNS, LevelModel, response_row, source_rows, word_table
+from veridical.detectors.default.detector import ENCODER, KIND, Default
+from veridical.detectors.features.linear import LinearClassifier
+from veridical.detectors.tokens.artifact import load_tokens
+from veridical.detectors.tokens.detector import Tokens
+from veridical.detectors.tokens.scoring import ScoredResponse, score_cases
+from veridical.metrics import UndefinedMetricError
+from veridical.metrics.ranking import roc_auc
+from veridical.metrics.tokens import unit_labels
+from veridical.models.artifact import DETECTOR, FORMAT, versions
+from veridical.models.load import READERS, load
+from veridical.models.pairs import PairSettings
+from veridical.training.default_data import PAIRS, Examples, general_part, labelled_part, some_of_each
+from veridical.training.token_evaluation import response_target
+from veridical.training.tokens import TokenTraining, train_tokens
+
+__all__ = [
+    "SWAPPED",
+    "DefaultTraining",
+    "LevelRows",
+    "assemble",
+    "fit_level",
+    "fit_levels",
+    "level_rows",
+    "train_default",
+    "validation_part",
+]
+
+Floats = NDArray[np.float64]
+SWAPPED = "_swapped"
+PAIR_SHARE = 0.25
+_PENALTY = 0.01
+_STAGES = "stages"
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultTraining:
+    """How the default detector is trained.
+
+    Attributes:
+        without: Sets left out of the second part, and of the regressions.
+        max_tokens: The most tokens of a window.
+        rates: The backbone's highest learning rate in the first and in the second part.
+        batch_tokens: Tokens of a step.
+        replay: The most examples of each set of the first part that the second one repeats.
+        label_smoothing: As in `TokenTraining`.
+        response_weight: As in `TokenTraining`.
+        validation: The most validation examples of each set that the regressions are fitted on.
+        penalty: Of the regressions' squared weights.
+        bf16: Whether matrix products are computed in bf16 in training.
+        seed: Of everything that is random.
+    """
+
+    without: tuple[str, ...] = ()
+    max_tokens: int = 256
+    rates: tuple[float, float] = (1e-4, 7e-5)
+    batch_tokens: int = 2048
+    replay: int = 120
+    label_smoothing: float = 0.05
+    response_weight: float = 0.6
+    validation: int = 200
+    penalty: float = _PENALTY
+    bf16: bool = True
+    seed: int = 0
+
+    def tokens(self, rate: float) -> TokenTraining:
+        """How the encoder is trained in one part."""
+        return TokenTraining(
+            pairs=PairSettings(max_tokens=self.max_tokens, by_sentence=True),
+            hidden=0,
+            learning_rate=rate,
+            batch_tokens=self.batch_tokens,
+            epochs=1,
+            label_smoothing=self.label_smoothing,
+            response_weight=self.response_weight,
+            validation_per_set=40,
+            bf16=self.bf16,
+            seed=self.seed,
+        )
+
+
+def train_default(
+    model: str | Path,
+    data: str | Path,
+    out: str | Path,
+    options: DefaultTraining | None = None,
+    *,
+    stop: Callable[[], bool] = lambda: False,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Path:
+    """Train the default detector and write it to the folder `out`, which `default:OUT` reads.
+
+    Args:
+        model: The pretrained encoder, a Hugging Face folder.
+        data: The folder with the public data sets.
+        out: The folder to write; its `stages/` keeps what was reached, and both encoders.
+        options: How to train.
+        stop: Asked after every step whether to save and end (`training.tokens.TrainingStopped`).
+        progress: Called with a line of text now and then.
+
+    Raises:
+        InputError: If a data set is missing.
+        MissingExtraError: Without torch, onnx or scikit-learn.
+    """
+    options = options or DefaultTraining()
+    data, out = Path(data), Path(out)
+    general = general_part(data, seed=options.seed, progress=progress)
+    labelled = labelled_part(data, without=options.without, seed=options.seed)
+    labelled_valid = labelled_part(data, without=options.without, seed=options.seed, part="valid")
+    chosen_by = {name: found for name, found in labelled_valid.items() if not name.endswith(SWAPPED)}
+    stages = out / _STAGES
+    replayed = some_of_each(general, options.replay, options.seed)
+    previous: Path | str = model
+    for name, examples, rate in (
+        ("general", general, options.rates[0]),
+        ("labelled", {**labelled, **replayed}, options.rates[1]),
+    ):
+        folder = stages / name
+        if not (folder / DETECTOR).is_file():
+            trained = (Path(previous) / DETECTOR).is_file()
+            head = load_tokens(previous)[2] if trained else None
+            backbone = (
+                Tokens(previous, dtype="fp32").backbone() if trained else load(previous, dtype="fp32", kinds=READERS)
+            )
+            progress(f"{name}: {sum(map(len, examples.values()))} examples of {len(examples)} sets")
+            train_tokens(
+                backbone,
+                examples,
+                options.tokens(rate),
+                out=folder,
+                start_from=head,
+                validation=chosen_by,
+                stop=stop,
+                progress=progress,
+            )
+        previous = folder
+    return assemble(Path(previous), validation_part(data, options), out, options, progress=progress)
+
+
+def validation_part(data: Path, options: DefaultTraining) -> Examples:
+    """What the regressions are fitted on: validation documents of all sets."""
+    general = general_part(data, seed=options.seed, part="valid")
+    labelled = labelled_part(data, without=options.without, seed=options.seed, part="valid")
+    return some_of_each({**general, **labelled}, options.validation, options.seed)
+
+
+def assemble(
+    classifier: Path,
+    validation: Examples,
+    out: Path,
+    options: DefaultTraining,
+    *,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Path:
+    """Export the encoder in `classifier`, fit the regressions on `validation`, and write the detector to `out`."""
+    encoder = Tokens(classifier, dtype="fp32")
+    exports = {precision: encoder.export(precision) for precision in ("fp32", "int8")}  # type: ignore[arg-type]
+    progress(", ".join(f"{name}: {export.bytes / 1e6:.1f} MB" for name, export in exports.items()))
+    rows = level_rows(Tokens(classifier, onnx="int8"), validation, progress=progress)
+    models, figures = fit_levels(rows, options.penalty)
+    place = out / ENCODER
+    if place.exists():
+        shutil.rmtree(place)
+    # without the encoder's own weights: an ONNX file is all that judging needs
+    shutil.copytree(classifier, place, ignore=shutil.ignore_patterns("checkpoint", "model.safetensors", "model.onnx*"))
+    document = {
+        "veridical": f"detector/{FORMAT}",
+        "kind": KIND,
+        **{level.value: model.to_json() for level, model in models.items()},
+        "training": {
+            "validation": content_hash(e for examples in validation.values() for e in examples),
+            "sets": {name: len(examples) for name, examples in validation.items()},
+            "without": list(options.without),
+            "versions": versions(),
+        },
+        "validation": figures,
+    }
+    write_whole(out / DETECTOR, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    Default(out).thresholds  # noqa: B018 - what was written can be read
+    return out
+
+
+@dataclass(slots=True)
+class LevelRows:
+    """Rows of one level with their labels and sets."""
+
+    rows: list[Floats] = field(default_factory=list)
+    labels: list[NDArray[np.bool_]] = field(default_factory=list)
+    sets: list[str] = field(default_factory=list)
+
+    def add(self, name: str, rows: Floats, labels: Iterable[bool]) -> None:
+        """Append rows *(n, columns)* of the set `name` with labels *(n,)*."""
+        self.rows.append(rows)
+        self.labels.append(np.fromiter(labels, dtype=bool))
+        self.sets += [name] * len(rows)
+
+    def arrays(self) -> tuple[Floats, NDArray[np.bool_], NDArray[np.str_]]:
+        """All rows, labels and sets."""
+        return np.concatenate(self.rows), np.concatenate(self.labels), np.array(self.sets)
+
+
+def level_rows(
+    encoder: Tokens, data: Mapping[str, list[Example]], *, progress: Callable[[str], None] = lambda line: None
+) -> dict[Level, LevelRows]:
+    """What the regressions read, of labelled examples by set; sets called `…_swapped` are of sources to cover."""
+    found = {level: LevelRows() for level in COLUMNS}
+    for name, examples in data.items():
+        scored = score_cases(*encoder.scorer, [example.case for example in examples])
+        for example, one in zip(examples, scored, strict=True):
+            if not one.problem and np.isfinite(one.logits).any():
+                _add(found, name, example, one)
+        progress(f"{name}: {len(examples)} examples scored")
+    return found
+
+
+def _add(found: Mapping[Level, LevelRows], name: str, example: Example, scored: ScoredResponse) -> None:
+    case, target = example.case, response_target(example)
+    table = word_table(case, scored)
+    if np.isfinite(target):
+        label = [target >= GOLD_THRESHOLD]
+        source_words = sum(len(words(source.text)) for source in case.sources)
+        if not name.endswith(SWAPPED):
+            found[Level.RESPONSE].add(name, response_row(case, scored, table, source_words)[None], label)
+        elif len(scored.parts) == 1:
+            found[Level.SOURCE].add(name, source_rows(scored, table, source_words), label)
+    labels, known = unit_labels(example, scored.units)
+    known &= np.isfinite(scored.logits)
+    if example.gold.verdicts and known.any():
+        found[Level.SPAN].add(name, table.rows[known], labels[known] >= GOLD_THRESHOLD)
+
+
+def fit_levels(
+    rows: Mapping[Level, LevelRows], penalty: float = _PENALTY
+) -> tuple[dict[Level, LevelModel], dict[str, dict[str, Any]]]:
+    """A regression for each level (`fit_level`), and the ROC AUC by level and set of what it was fitted on.
+
+    Raises:
+        InputError: If a level has no labels.
+        MissingExtraError: Without scipy.
+    """
+    models, figures = {}, {}
+    for level, of_level in rows.items():
+        if not of_level.rows:
+            raise InputError(f"no labels of the level {level}", hint="give data that have them")
+        table, labels, sets = of_level.arrays()
+        models[level] = fitted = fit_level(level, table, labels, sets, penalty)
+        scores = fitted.probabilities(table)
+        figures[level.value] = {
+            name: _auc(labels[sets == name], scores[sets == name]) for name in dict.fromkeys(sets.tolist())
+        }
+    return models, figures
+
+
+def fit_level(
+    level: Level, table: Floats, labels: NDArray[np.bool_], sets: NDArray[np.str_], penalty: float
+) -> LevelModel:
+    """A logistic regression on rows *(n, columns)*, and the threshold of the highest balanced accuracy, of words F1.
+
+    What is known to speak for an error, or against one, never gets a weight of the other sign (`combining.SIGNS`).
+    Every set has the same weight, pairs of texts a quarter of it; so have both classes in each set, but of words, which
+    keep the shares that they have.
+
+    Args:
+        level: Whose columns the rows have.
+        table: The rows.
+        labels: Whether each is an error. *Shape:* (n,)
+        sets: The set that each is of. *Shape:* (n,)
+        penalty: Of the squared weights, next to a mean loss.
+    """
+    try:
+        from scipy.optimize import minimize  # type: ignore[import-untyped]
+    except ImportError:
+        raise MissingExtraError("fitting the default detector", "stats") from None
+    weight = np.zeros(len(labels))
+    for name in np.unique(sets):
+        of_set, share = sets == name, PAIR_SHARE if name in PAIRS else 1.0
+        for one in (True, False):
+            here = of_set & (labels == one)
+            if here.any():
+                weight[here] = share / of_set.sum() if level is Level.SPAN else share / 2 / here.sum()
+    weight /= weight.sum()
+    empty = LinearClassifier.standardising(table)
+    x, y = empty.standardise(table), labels.astype(np.float64)
+
+    def loss(parameters: Floats) -> tuple[float, Floats]:
+        weights, logits = parameters[:-1], x @ parameters[:-1] + parameters[-1]
+        each = np.logaddexp(0.0, logits) - y * logits
+        slope = weight * (np.exp(-np.logaddexp(0.0, -logits)) - y)
+        gradient = np.concatenate([x.T @ slope + 2 * penalty * weights, [slope.sum()]])
+        return float(weight @ each + penalty * weights @ weights), gradient
+
+    ranges = {1: (0.0, None), -1: (None, 0.0), 0: (None, None)}
+    bounds = [*(ranges[SIGNS.get(name, 0)] for name in COLUMNS[level]), (None, None)]
+    found = minimize(loss, np.zeros(x.shape[1] + 1), jac=True, bounds=bounds, method="L-BFGS-B").x
+    fitted = LinearClassifier(empty.mean, empty.scale, found[:-1], found[-1:])
+    scores = LevelModel(fitted, DEFAULT_THRESHOLD).probabilities(table)
+    threshold = threshold_for_f1 if level is Level.SPAN else threshold_for_balanced_accuracy
+    return LevelModel(fitted, threshold(labels, scores, weight))
+
+
+def _auc(labels: NDArray[np.bool_], scores: Floats) -> float | None:
+    try:
+        return round(float(roc_auc(labels, scores)), 4)
+    except UndefinedMetricError:
+        return None

@@ -1,0 +1,114 @@
+"""The detector that comes with the package, wherever none is named: facts that hold whatever it was trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import veridical
+from veridical import Case, Outcome, Source
+from veridical.checking import DEFAULT_DETECTOR
+from veridical.core.errors import DataError
+from veridical.core.segment import sentences
+from veridical.core.serialization import decode
+from veridical.core.types import Level
+from veridical.detectors import load_detector
+from veridical.detectors.default import detector as default
+from veridical.models.artifact import DETECTOR
+
+Command = Callable[..., tuple[int, str, str]]
+packaged = pytest.mark.skipif(
+    not (default.PACKAGED / DETECTOR).is_file(), reason="the default detector is not in this checkout"
+)
+DEMO = Path(__file__).parents[2] / "examples" / "demo.jsonl"
+ARTICLE = (
+    "The bridge over the Elbe was opened in 1893 after two years of work. It is 280 m long and carries two lanes. "
+    "Trams crossed it until 1985. The city paid 2.25 million marks for it. It was restored in 2011."
+)
+WRONG = ARTICLE.replace("280 m", "350 m")
+
+
+@pytest.fixture
+def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("article.txt").write_text(ARTICLE)
+    Path("copy.txt").write_text(ARTICLE)
+    Path("wrong.txt").write_text(WRONG)
+
+
+@packaged
+def test_a_changed_number_is_flagged_and_a_copy_is_not() -> None:
+    result = veridical.check(WRONG, [ARTICLE])
+    assert result.outcome is Outcome.FLAGGED
+    (judgement,) = result.judgements
+    assert judgement.by == DEFAULT_DETECTOR == "default"
+    assert max(judgement.verdicts, key=lambda verdict: verdict.score).span.of(WRONG) == "350"
+    assert "350" in [span.of(WRONG) for span in result.flagged]
+    (wrong,) = [verdict for verdict in judgement.verdicts if verdict.span.of(WRONG) == "350"]
+    assert wrong.correction == "280"
+    assert wrong.label == "contradiction"
+    assert "280 m long" in wrong.evidence[0].span.of(ARTICLE)
+    assert veridical.check(ARTICLE, [ARTICLE]).outcome is Outcome.CLEAR
+
+
+@packaged
+def test_what_was_left_out_scores_higher_than_what_was_not() -> None:
+    points = Source("points", "Trams crossed it until 1985. The mayor was born in Vienna.", must_cover=True)
+    result = veridical.check("Trams crossed it until 1985.", [ARTICLE, points])
+    said, left_out = result.judgements[0].omissions
+    assert said.score < left_out.score
+    assert result.omitted == {"points": (left_out.span,)}
+
+
+@packaged
+@pytest.mark.parametrize("name", ["check", "verify"])
+def test_commands(command: Command, texts: None, name: str) -> None:
+    code, out, err = command(name, "wrong.txt", "article.txt", "--json")
+    assert (code, err) == (1, "")
+    (judgement,) = decode(out).judgements
+    assert judgement.by == ("default" if name == "check" else "verify:default")
+    assert "350" in max(judgement.verdicts, key=lambda verdict: verdict.score).span.of(WRONG)
+    assert command(name, "copy.txt", "article.txt")[0] == 0
+
+
+@packaged
+def test_verify_flags_the_wrong_claim_alone() -> None:
+    result = veridical.check(WRONG, [ARTICLE], detectors="verify")
+    assert [span.of(WRONG) for span in result.flagged] == ["It is 350 m long and carries two lanes."]
+    fitted = load_detector("default").thresholds[Level.RESPONSE]  # type: ignore[attr-defined]
+    assert result.decisions[0].thresholds.span == result.decisions[0].thresholds.response == fitted
+
+
+@packaged
+def test_revise_leaves_the_wrong_sentence_out(command: Command, texts: None) -> None:
+    code, out, _ = command("revise", "wrong.txt", "article.txt", "--text")
+    assert code == 0
+    kept = [span.of(ARTICLE) for span in sentences(ARTICLE) if "280 m" not in span.of(ARTICLE)]
+    assert out == " ".join(kept)
+
+
+@packaged
+def test_the_demo_and_its_page(command: Command, tmp_path: Path) -> None:
+    code, out, _ = command("check", str(DEMO), "--html", str(tmp_path / "page.html"))
+    assert code == 1
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert page.count("<article") == 2
+    assert "customer rating 3 out of 5" in out.partition("Left out of the response")[2]
+    assert "http" not in page.replace("http-equiv", "")
+
+
+@packaged
+def test_it_is_loaded_once() -> None:
+    assert load_detector("default") is load_detector("default")
+    assert load_detector("default") is not load_detector("default:precision=fp32")
+
+
+@pytest.mark.parametrize("spec", ["default", "verify"])
+def test_a_checkout_without_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spec: str) -> None:
+    monkeypatch.setattr(default, "PACKAGED", tmp_path)
+    with pytest.raises(DataError, match=r"not in this installation \(overlap works without it; `veridical train"):
+        load_detector(spec)
+    with pytest.raises(DataError, match="not in this installation"):
+        default.Default().judge([Case("1", "A.", (Source("a", "A."),))])

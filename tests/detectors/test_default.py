@@ -1,0 +1,146 @@
+"""The default detector: what it makes of the encoder's logits and of word overlap, and its artifact."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.detectors.default_artifact import tiny_default
+from tests.detectors.feature_examples import examples
+from veridical.core.errors import DataError, InputError
+from veridical.core.segment import sentences
+from veridical.core.types import Case, Level, Source
+from veridical.detectors import load_detector
+from veridical.detectors.default.combining import COPIED, word_table
+from veridical.detectors.default.detector import Default
+from veridical.metrics.ranking import roc_auc
+from veridical.models.artifact import DETECTOR
+
+ARTICLE = Source("a", "The bridge over the Elbe was opened in 1893. It is 280 m long.", must_cover=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_default(tmp_path_factory.mktemp("default") / "detector", epochs=8)
+
+
+@pytest.fixture(scope="module")
+def detector(folder: Path) -> Default:
+    return Default(folder)
+
+
+def test_it_tells_wrong_words_and_responses_from_right_ones(detector: Default) -> None:
+    data = examples(160)[80:]
+    judged = detector.judge([example.case for example in data])
+    labels = [bool(example.gold.verdicts) for example in data]
+    assert roc_auc(labels, [judgement.hallucination or 0.0 for judgement in judged]) > 0.8
+    wrong = [(e, j) for e, j in zip(data, judged, strict=True) if e.gold.verdicts]
+    worst = [max(judgement.verdicts, key=lambda v: v.score).span for _, judgement in wrong]
+    hit = [any(span.overlaps(v.span) for v in e.gold.verdicts) for (e, _), span in zip(wrong, worst, strict=True)]
+    assert sum(hit) / len(hit) > 0.8
+
+
+def test_each_sentence_of_a_source_to_cover_is_an_omission(detector: Default) -> None:
+    (judgement,) = detector.judge([Case("1", "It is 280 m long.", (ARTICLE,))])
+    places = [omission.span.of(ARTICLE.text) for omission in judgement.omissions]
+    assert [place.rstrip(".") for place in places] == [s.of(ARTICLE.text).rstrip(".") for s in sentences(ARTICLE.text)]
+    scores = [omission.score for omission in judgement.omissions]
+    assert judgement.omission == pytest.approx(sum(scores) / 2)
+    (other,) = detector.judge([Case("1", "It is 280 m long.", (replace(ARTICLE, must_cover=False),))])
+    assert other.omission is None
+    assert not other.omissions
+
+
+def test_the_worst_perspective_counts(detector: Default) -> None:
+    pro, con = Source("p", "It is cheap.", "pro", True), Source("c", "The noise is awful.", "con", True)
+    (judgement,) = detector.judge([Case("1", "It is cheap.", (pro, con))])
+    assert judgement.omission == max(omission.score for omission in judgement.omissions)
+
+
+def test_nothing_was_said_so_everything_was_left_out(detector: Default) -> None:
+    (judgement,) = detector.judge([Case("1", " ", (ARTICLE,))])
+    assert judgement.hallucination is None
+    assert judgement.omission == 1.0
+    assert judgement.judged == ()
+
+
+def test_what_cannot_be_judged_says_so(detector: Default) -> None:
+    nothing, empty = detector.judge([Case("1", "Nobody knows."), Case("2", "Words.", (Source("a", "?", None, True),))])
+    assert nothing.notes == ("no sources to compare with",)
+    assert nothing.hallucination is None
+    assert "the sources have no words" in empty.notes
+    assert "source 'a' has no words; its coverage was not judged" in empty.notes
+    assert empty.judged == ()
+
+
+def test_int8_is_near_the_weights_it_was_made_from(folder: Path, detector: Default) -> None:
+    whole = folder.with_name("detector-classifier")
+    copy = folder.with_name("copy")
+    shutil.copytree(folder, copy)
+    shutil.copytree(whole, copy / "encoder", dirs_exist_ok=True)
+    cases = [example.case for example in examples(20)]
+    for precision in ("torch", "fp32"):
+        other = Default(copy, precision=precision).judge(cases)
+        for a, b in zip(detector.judge(cases), other, strict=True):
+            assert a.hallucination == pytest.approx(b.hallucination, abs=0.1)
+
+
+def test_outside_of_what_it_was_trained_on_it_is_less_sure_and_says_so(detector: Default) -> None:
+    german = Case("1", "Die Brücke wurde 1893 eröffnet und ist nicht mehr als 280 m lang.", (ARTICLE,))
+    (judgement,) = detector.judge([german])
+    assert any("looks German" in note for note in judgement.notes)
+    (own,) = detector.scores([german])
+    table = word_table(german, own)
+    before = detector._levels[Level.SPAN].probabilities(table.rows)
+    threshold = detector.thresholds[Level.SPAN]
+    assert [v.score for v in judgement.verdicts] == pytest.approx(((before + threshold) / 2).tolist())
+    (plain,) = detector.judge([Case("1", "The bridge was opened in 1893 by the king.", (ARTICLE,))])
+    assert not plain.notes
+
+
+def test_what_is_copied_is_supported(detector: Default) -> None:
+    copied = Case("1", "It is  280 m long. THE BRIDGE over the Elbe was opened in 1893.", (ARTICLE,))
+    (judgement,) = detector.judge([copied])
+    (own,) = detector.scores([copied])
+    assert own.parts.max() <= COPIED
+    assert own.logits.max() <= COPIED
+    assert judgement.omission is not None
+    assert judgement.omission < 0.5
+    changed = replace(copied, response="It is 280 m long. The bridge over the Elbe was opened in 1983.")
+    (other,) = detector.scores([changed])
+    assert other.parts[0] <= COPIED < other.parts[1]
+    (sure,) = detector.judge([changed])
+    assert (judgement.hallucination or 0.0) < (sure.hallucination or 0.0)
+
+
+def test_its_thresholds_are_the_fitted_ones(folder: Path, detector: Default) -> None:
+    document = json.loads((folder / DETECTOR).read_text())
+    assert detector.thresholds[Level.RESPONSE] == document["response"]["threshold"]
+    assert detector.thresholds[Level.COVERAGE] == document["source"]["threshold"]
+
+
+def test_a_damaged_artifact_is_refused(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    document = json.loads((copy / DETECTOR).read_text())
+    document["response"]["weights"].pop()
+    (copy / DETECTOR).write_text(json.dumps(document))
+    with pytest.raises(DataError, match="weights of the classifier"):
+        load_detector(f"default:{copy}")
+    document["response"] = 3
+    (copy / DETECTOR).write_text(json.dumps(document))
+    with pytest.raises(DataError, match="'response' is missing or damaged"):
+        load_detector(f"default:{copy}")
+    with pytest.raises(DataError, match=f"no {DETECTOR}"):
+        load_detector(f"default:{tmp_path}")
+    with pytest.raises(InputError, match="precision is 'fp64'"):
+        load_detector(f"default:{folder},precision=fp64")
+    broken = copy / "encoder" / "onnx" / "model.int8.onnx"
+    broken.write_bytes(broken.read_bytes()[:-1])
+    shutil.copy(folder / DETECTOR, copy / DETECTOR)
+    with pytest.raises(DataError, match="damaged"):
+        load_detector(f"default:{copy}").judge([Case("1", "A.", (Source("a", "A."),))])

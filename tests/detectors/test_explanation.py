@@ -1,0 +1,317 @@
+"""Explanations: the closest passage, the value of the source, contradiction or absence; nothing else changes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from veridical.core.edits import apply
+from veridical.core.spans import Span
+from veridical.core.types import (
+    Case,
+    Claim,
+    Edit,
+    Evidence,
+    Judgement,
+    Omission,
+    Source,
+    Verdict,
+    check_judgement,
+)
+from veridical.detectors import load_detector
+from veridical.detectors.claims.citations import DANGLING
+from veridical.detectors.explanation import ABSENCE, CONTRADICTION, explained
+from veridical.detectors.explanation.counterpart import bound
+from veridical.detectors.explanation.sentence_index import SentenceIndex, index_of
+
+BERG = (
+    "Anna Berg was a Danish painter. She lived in Paris from 1901 to 1911 and wrote 2,000 letters to her brother. "
+    "In May 1905 she sold 36 paintings for £5,000 to the National Museum in Oslo. She did not like London. "
+    "Her tower near Bergen is 330 m tall, and prices rose by 12 percent."
+)
+
+
+def explain(response: str, flagged: str, source: str = BERG, **fields: object) -> Verdict:
+    """The explained verdict on the first occurrence of `flagged`."""
+    start = response.index(flagged)
+    verdict = Verdict(Span(start, start + len(flagged)), 1.0, **fields)  # type: ignore[arg-type]
+    case = Case("1", response, (Source("a", source),))
+    judgement = explained(case, Judgement("1", "x", 0.5, verdicts=(verdict,)))
+    check_judgement(case, judgement)
+    return judgement.verdicts[0]
+
+
+@pytest.mark.parametrize(
+    ("response", "flagged", "correction"),
+    [
+        ("She wrote 3,000 letters to her brother.", "3,000", "2,000"),
+        ("She wrote three thousand letters to her brother.", "three thousand", "2,000"),
+        ("Anna Berg lived in Paris from 1903 to 1911.", "1903", "1901"),
+        ("In June 1905 she sold 36 paintings.", "June 1905", "May 1905"),
+        ("In May 1906 she sold 36 paintings.", "1906", "1905"),
+        ("She sold 36 paintings for £6,000 to the museum.", "£6,000", "£5,000"),
+        ("She sold 36 paintings for £6,000 to the museum.", "6,000", "5,000"),
+        ("The tower near Bergen is 300 m tall.", "300", "330"),
+        ("The tower near Bergen is 330 feet tall.", "feet", "m"),
+        ("Prices rose by 15% near Bergen.", "15", "12"),
+        ("Anna Stern was a Danish painter.", "Stern", "Berg"),
+        ("Anna Berg was a Swedish painter.", "Swedish", "Danish"),
+        ("The paintings were sold to the National Museum in Helsinki.", "Helsinki", "Oslo"),
+        ("Near Bergen, prices fell by 12 percent.", "fell", "rose"),
+        ("She wrote two thousand letters to her sister.", "sister", "brother"),
+    ],
+)
+def test_the_value_of_the_source_is_the_correction(response: str, flagged: str, correction: str) -> None:
+    verdict = explain(response, flagged)
+    assert verdict.correction == correction
+    assert verdict.label == CONTRADICTION
+    assert verdict.reason is not None
+    assert correction in verdict.reason
+    assert verdict.evidence[0].source_id == "a"
+    assert correction in verdict.evidence[0].span.of(BERG)
+
+
+def test_adjacent_words_share_one_correction() -> None:
+    case = Case("1", "She wrote three thousand letters to her brother.", (Source("a", BERG),))
+    verdicts = (Verdict(Span(10, 15), 0.9), Verdict(Span(16, 24), 0.8), Verdict(Span(25, 32), 0.1))
+    found = explained(case, Judgement("1", "x", verdicts=verdicts)).verdicts
+    assert [verdict.correction for verdict in found] == ["2,000", "2,000", None]
+    assert found[0].reason == found[1].reason == "the source has 2,000, not three thousand"
+    assert found[2] is verdicts[2]
+
+
+def test_the_threshold_decides_what_is_explained() -> None:
+    case = Case("1", "She wrote 3,000 letters.", (Source("a", BERG),))
+    judgement = Judgement("1", "x", verdicts=(Verdict(Span(10, 15), 0.4),))
+    assert explained(case, judgement) == judgement
+    assert explained(case, judgement, span_threshold=0.4).verdicts[0].correction == "2,000"
+
+
+def test_a_sentence_is_corrected_only_where_all_of_it_is_known() -> None:
+    whole = "In May 1906 she sold 36 paintings."
+    verdict = explain(whole, whole, claim=Claim(whole, (Span(0, len(whole)),)))
+    assert verdict.correction == "In May 1905 she sold 36 paintings."
+    assert verdict.reason == "the source has May 1905, not May 1906"
+    whole = "In May 1906 she burned 36 paintings."
+    verdict = explain(whole, whole)
+    assert (verdict.label, verdict.correction) == (CONTRADICTION, None)
+
+
+def test_nothing_is_guessed_where_values_tie() -> None:
+    source = "Ann paid 300 euros and Bob paid 400 euros."
+    verdict = explain("Someone paid 500 euros.", "500 euros", source)
+    assert (verdict.label, verdict.correction) == (None, None)
+    assert verdict.reason == "no source has 500 euros; the closest passage has “300 euros”, “400 euros”"
+
+
+@pytest.mark.parametrize(
+    ("response", "flagged", "source"),
+    [
+        ("She wrote two thousand letters to her brother.", "two thousand", BERG),
+        ("The tower is over 300 m tall.", "300 m", "The tower is 330 m tall."),
+        ("Fewer than 60 people came to see it.", "60", "It was seen by 54 people."),
+        ("About 320 people came to see it.", "320", "It was seen by 331 people who came."),
+        ("The city has 1.2 million people.", "1.2 million", "The city has 1,234,567 people."),
+        ("He came to the UN in 1990.", "UN", "He came to the United Nations in 1990."),
+        ("He came in May 1990 to Oslo.", "May 1990", "He came on 3 May 1990 to Oslo."),
+    ],
+)
+def test_a_value_that_the_source_supports_is_not_corrected(response: str, flagged: str, source: str) -> None:
+    verdict = explain(response, flagged, source)
+    assert (verdict.label, verdict.correction) == (None, None)
+
+
+def test_a_bound_that_does_not_hold_is_a_contradiction_without_a_correction() -> None:
+    verdict = explain("More than 60 people came to see it.", "60", "In the end 54 people came to see it.")
+    assert (verdict.label, verdict.correction) == (CONTRADICTION, None)
+    assert verdict.reason == "the source has 54, not 60"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("at most 9", "<"), ("9", ""), ("up to 9", "<"), ("nearly 9", "~"), ("more than 9", ">")]
+)
+def test_bounds(text: str, expected: str) -> None:
+    (sentence,) = SentenceIndex([f"They saw {text} owls."]).sentences
+    assert bound(sentence, sentence.mentions[-1]) == expected
+
+
+@pytest.mark.parametrize(
+    ("response", "flagged", "reason"),
+    [
+        ("She liked London.", "liked", "the source has “not like”"),
+        ("Anna Berg was not a Danish painter.", "was not", "the source says it without “not”"),
+        ("Anna Berg wasn't a Danish painter.", "wasn't", "the source says it without “wasn't”"),
+    ],
+)
+def test_a_negation_is_a_contradiction(response: str, flagged: str, reason: str) -> None:
+    verdict = explain(response, flagged)
+    assert (verdict.label, verdict.correction, verdict.reason) == (CONTRADICTION, None, reason)
+
+
+def test_what_no_source_speaks_of_is_absent() -> None:
+    clause = "after a lengthy quarrel with envious neighbours"
+    verdict = explain(f"She sold 36 paintings, {clause}.", clause)
+    assert verdict.label == ABSENCE
+    assert verdict.reason == "no source says this; the closest passage has none of these words"
+    assert verdict.evidence[0].span.of(BERG).startswith("In May 1905")
+    verdict = explain("Quantum computers factor integers quickly.", "Quantum computers factor")
+    assert (verdict.label, verdict.evidence) == (ABSENCE, ())
+
+
+def test_a_single_other_word_has_no_label() -> None:
+    verdict = explain("She burned 36 paintings in May 1905.", "burned")
+    assert (verdict.label, verdict.correction) == (None, None)
+    assert verdict.reason == "the closest passage does not have “burned”"
+
+
+def test_what_the_detector_said_stays() -> None:
+    word = Evidence("a", Span(BERG.index("Oslo"), BERG.index("Oslo") + 4), 0.3)
+    verdict = explain(
+        "She wrote 3,000 letters.", "3,000", label="number", reason="wrong", correction="many", evidence=(word,)
+    )
+    assert (verdict.label, verdict.correction) == ("number", "many")
+    assert verdict.reason == "wrong; the source has 2,000, not 3,000"
+    assert verdict.evidence[-1] == word
+
+
+def test_words_inside_a_passage_give_way_to_it_and_a_passage_to_a_longer_one() -> None:
+    inside = Evidence("a", Span(BERG.index("letters"), BERG.index("letters") + 7))
+    assert len(explain("She wrote 3,000 letters.", "3,000", evidence=(inside,)).evidence) == 1
+    everything = Evidence("a", Span(0, len(BERG)))
+    assert explain("She wrote 3,000 letters.", "3,000", evidence=(everything,)).evidence == (everything,)
+
+
+def test_verdicts_about_citations_are_left_alone() -> None:
+    verdict = explain("She wrote 3,000 letters [3].", "[3]", label=DANGLING, reason="no such source")
+    assert (verdict.reason, verdict.evidence) == ("no such source", ())
+
+
+def test_reference_marks_and_numbers_in_names_are_no_values() -> None:
+    source = "In 2020 COVID-19 killed 41 people.[12]"
+    sentences = SentenceIndex([source]).sentences
+    assert [m.span.of(source) for s in sentences for m in s.mentions] == ["2020", "COVID", "41"]
+
+
+def test_without_sources_nothing_changes() -> None:
+    judgement = Judgement("1", "x", 0.7, verdicts=(Verdict(Span(0, 2), 1.0),))
+    assert explained(Case("1", "It rains."), judgement) is judgement
+    assert explained(Case("1", "It rains.", (Source("a", " \n"),)), judgement) is judgement
+
+
+def test_the_source_that_says_it_is_the_evidence() -> None:
+    case = Case("1", "The tower is 300 m tall.", (Source("a", "Owls sleep."), Source("b", "The tower is 330 m tall.")))
+    (verdict,) = explained(case, Judgement("1", "x", verdicts=(Verdict(Span(13, 16), 1.0),))).verdicts
+    assert [(e.source_id, e.span) for e in verdict.evidence] == [("b", Span(0, 24))]
+
+
+def test_a_span_of_two_sentences_has_what_is_said_of_both() -> None:
+    text = "She wrote 3,000 letters to her brother. In May 1906 she sold 36 paintings."
+    verdict = explain(text, text)
+    assert verdict.label == CONTRADICTION
+    assert verdict.reason == "the source has 2,000, not 3,000; the source has May 1905, not May 1906"
+    assert verdict.correction is None
+
+
+def test_an_omission_has_the_closest_sentence_of_the_response() -> None:
+    source = Source("a", BERG, must_cover=True)
+    case = Case("1", "It rained. Anna Berg wrote letters in Paris.", (source,))
+    start = BERG.index("from 1901 to 1911")
+    omissions = (
+        Omission("a", Span(start, start + 17), 1.0, "not in the response"),
+        Omission("a", Span(start, start + 17), 0.2, "covered"),
+        Omission("a", Span(BERG.index("did not"), BERG.index("London") + 6), 1.0, "weak"),
+    )
+    found = explained(case, Judgement("1", "x", omissions=omissions)).omissions
+    assert found[0].reason == "closest in the response: “Anna Berg wrote letters in Paris.”, without “1901 to 1911”"
+    assert found[1] == omissions[1]
+    assert found[2].reason == "weak; no sentence of the response is close to this"
+
+
+def test_the_index_of_a_source_is_built_once() -> None:
+    case = Case("1", "She wrote 3,000 letters.", (Source("a", BERG + " Once."),))
+    judgement = Judgement("1", "x", verdicts=(Verdict(Span(10, 15), 1.0),))
+    before = index_of.cache_info()
+    for _ in range(3):
+        explained(case, judgement)
+    after = index_of.cache_info()
+    assert (after.misses - before.misses, after.hits - before.hits) == (1, 2)
+
+
+def test_a_text_without_full_stops_is_read_in_pieces() -> None:
+    source = " ".join(f"word{i} owl{i}" for i in range(200)) + " The tower is 330 m tall"
+    evidence = explain("The tower is 300 m tall.", "300", source).evidence
+    assert "330 m tall" in evidence[0].span.of(source)
+    assert len(evidence[0].span) < 700
+
+
+@pytest.mark.parametrize("spec", ["overlap", "overlap:values", "verify:overlap", "length"])
+def test_it_works_on_the_judgement_of_any_detector(spec: str) -> None:
+    case = Case("1", "She wrote three thousand letters. Owls sleep.", (Source("a", BERG, must_cover=True),))
+    (judgement,) = load_detector(spec).judge([case])
+    found = explained(case, judgement)
+    check_judgement(case, found)
+    if spec != "length":
+        assert any("2,000" in (verdict.correction or "") for verdict in found.verdicts)
+
+
+WORDS = st.sampled_from(
+    [
+        *("Anna", "Berg", "wrote", "2,000", "3 May 2021", "2021", "£5m", "12%", "5-7", "[3]", "not", "isn't", "İ", "é"),
+        *("“", "”", "\x00", "\n\n", "\n", ".", ". ", "!", "東京", "🦉", "of", "the", "U.N.", "rose", "fell", "-", "--"),
+        *("\u2028", "1.2.3", "East London", "COVID-19", "ten thousand", "more than", "(AP)", "'s", "O'Hara", "\ud800"),
+        *("10:30 pm", "second", "May", "nearly", "230 metres", "feet", "٣", "½", "in 1990", "aged 30", "I"),
+    ]
+)
+TEXTS = st.lists(WORDS, max_size=25).flatmap(
+    lambda words: st.sampled_from([" ", ""]).map(lambda glue: glue.join(words))
+)
+
+
+@st.composite
+def judged(draw: st.DrawFn) -> tuple[Case, Judgement]:
+    response = draw(TEXTS)
+    texts = draw(st.lists(TEXTS, max_size=3))
+    sources = tuple(Source(str(i), text, must_cover=True) for i, text in enumerate(texts))
+
+    def span(text: str) -> Span:
+        start, end = sorted(draw(st.tuples(st.integers(0, len(text)), st.integers(0, len(text)))))
+        return Span(start, end)
+
+    verdicts = tuple(
+        Verdict(span(response), draw(st.sampled_from([0.0, 0.5, 1.0])), draw(st.sampled_from([None, "x", DANGLING])))
+        for _ in range(draw(st.integers(0, 5)))
+    )
+    omissions = tuple(
+        Omission(source.id, span(source.text), draw(st.sampled_from([0.0, 1.0])))
+        for source in sources
+        for _ in range(draw(st.integers(0, 2)))
+    )
+    return Case("1", response, sources), Judgement("1", "x", 0.5, None, verdicts, omissions)
+
+
+@settings(max_examples=300, deadline=None)
+@given(judged())
+def test_only_explanations_are_added_and_again_nothing(case_and_judgement: tuple[Case, Judgement]) -> None:
+    case, judgement = case_and_judgement
+    found = explained(case, judgement)
+    check_judgement(case, found)
+    assert len(found.verdicts) == len(judgement.verdicts)
+    for old, new in zip(judgement.verdicts, found.verdicts, strict=True):
+        assert (old.span, old.score, old.claim) == (new.span, new.score, new.claim)
+        assert new.label == old.label or (old.label is None and new.label in (CONTRADICTION, ABSENCE))
+        assert new == old or (old.score >= 0.5 and old.label != DANGLING and len(old.span) > 0)
+    for omission, other in zip(judgement.omissions, found.omissions, strict=True):
+        assert (omission.source_id, omission.span, omission.score) == (other.source_id, other.span, other.score)
+    assert explained(case, found) == found
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1000, 9999), st.integers(1000, 9999))
+def test_a_corrected_response_says_what_the_source_says(here: int, there: int) -> None:
+    response, source = f"The old mill has {here:,} grey owls.", f"It rains. The old mill has {there:,} grey owls."
+    verdict = explain(response, f"{here:,}", source)
+    if verdict.correction is None:
+        assert verdict.label is None
+        return
+    assert apply(response, [Edit(verdict.span, verdict.correction, "")]) == f"The old mill has {there:,} grey owls."
