@@ -63,8 +63,7 @@ def attention_table() -> dict[Callable[..., Any], Callable[..., Any]]:
         attn_mask: Any = None,
         dropout_p: float = 0.0,
         is_causal: bool = False,
-        scale: float | None = None,
-        enable_gqa: bool = False,
+        **options: Any,
     ) -> Any:
         """From (batch, heads, tokens, size) to the operator's (batch, tokens, heads * size), and back."""
         heads, size = int(query.shape[1]), int(query.shape[3])
@@ -80,8 +79,12 @@ def attention_table() -> dict[Callable[..., Any], Callable[..., Any]]:
         if bias is not None and str(bias.dtype) == "BOOL":
             seen: Any = op.Constant(value_float=0.0)
             bias = op.Where(bias, seen, op.Constant(value_float=_MASKED))
-        options = {"num_heads": heads, "scale": scale or size**-0.5, "unidirectional": int(is_causal)}
-        states = attention(*map(side_by_side, (query, key, value)), None, None, bias, **options)
+        attributes = {
+            "num_heads": heads,
+            "scale": options.get("scale") or size**-0.5,
+            "unidirectional": int(is_causal),
+        }
+        states = attention(*map(side_by_side, (query, key, value)), None, None, bias, **attributes)
         return op.Transpose(op.Reshape(states, shape(0, 0, heads, -1)), perm=[0, 2, 1, 3])
 
     return {torch.ops.aten.scaled_dot_product_attention.default: translate}

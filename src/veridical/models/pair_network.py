@@ -233,7 +233,7 @@ class PairRunner:
         return inputs, starts
 
     def takes_mask(self, rows: Sequence[Sequence[Window]]) -> bool:
-        """Whether the backbone is told for each position which others it attends to; else only what is padding."""
+        """Whether the mask says for each position which others it attends to; else it says only what is padding."""
         return self.attention == "prefix" and (self.model.kind == "encoder" or any(len(row) > 1 for row in rows))
 
     def forward(self, rows: Sequence[Sequence[Window]]) -> tuple[torch.Tensor, list[list[int]]]:
