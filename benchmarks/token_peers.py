@@ -23,6 +23,7 @@ import json
 import os
 import platform
 import random
+import resource
 import subprocess
 import sys
 import time
@@ -152,7 +153,13 @@ def client(tool: str, arguments: argparse.Namespace) -> None:
         versions = {name: version(name) for name in PACKAGES[tool.split(",")[0]]}
         flagged = sum(bool(spans) for spans in found)
         result = {"seconds": seconds, "cpu": cpu, "judged": len(timed), "flagged": flagged, "versions": versions}
+        result["peak_rss_mb"] = peak_rss_mb(resource.getrusage(resource.RUSAGE_SELF))
         print(json.dumps(result), file=sys.__stdout__, flush=True)
+
+
+def peak_rss_mb(usage: resource.struct_rusage) -> float:
+    """The most memory that a process held, in MB."""
+    return usage.ru_maxrss / (1e6 if sys.platform == "darwin" else 1e6 / 1024)
 
 
 # ------------------------------------------------------------------------------------------------ model and cases

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -102,6 +103,61 @@ def default_results(path: Path = ROOT / "benchmarks" / "rows" / "default.jsonl")
     metrics = "roc_auc balanced_accuracy pair_accuracy word_roc_auc token_f1 coverage_roc_auc source_word_roc_auc ece"
     rows = [row for row in read_rows([path]) if row.group is None]
     return markdown(metric_tables(rows, metrics.split()))
+
+
+def default_speed(path: Path = ROOT / "benchmarks" / "rows" / "default-speed.jsonl") -> str:
+    """What the default detector costs, by the last row of each measurement."""
+    if not path.exists():
+        return "Nothing is measured yet."
+    rows = {row["what"]: row for row in map(json.loads, path.read_text("utf-8").splitlines())}
+
+    def spread(found: dict[str, float], unit: str = "", scale: float = 1) -> str:
+        median, low, high = (_figure(scale * found[name]) for name in ("median", "p5", "p95"))
+        return f"{median}{unit}" if low == high else f"{median}{unit} ({low} to {high})"
+
+    def time(row: dict[str, Any]) -> str:
+        unit, scale = (" ms", 1e3) if row["seconds"]["median"] < 1 else (" s", 1)
+        return spread(row["seconds"], unit, scale)
+
+    def rate(row: dict[str, Any]) -> str:
+        per_second = f"{spread(row['responses_per_second'])} responses a second; tokens a second: "
+        encoder = row.get("encoder_tokens_per_second")
+        read = f"{spread(encoder)} in the encoder, " if encoder else ""
+        return f"{per_second}{read}{spread(row['text_tokens_per_second'])} of text"
+
+    many, long, peer = rows["mixed"], rows["long, first"], rows.get("mixed, lettucedetect")
+    wanted = [
+        ("`veridical check examples/demo.jsonl`, the whole process", "cold, default", time),
+        ("the same with `--detector overlap`", "cold, overlap", time),
+        ("a response of 1 sentence, a source of 350 to 400 tokens", "warm 1", time),
+        ("a response of 3 sentences, a source of 350 to 400 tokens", "warm 3", time),
+        (f"{many['cases']} responses in one call, sources of 40 to 1,200 words", "mixed", rate),
+    ]
+    if peer:
+        name = f"LettuceDetect {peer['versions']['lettucedetect']}, an encoder of the same size"
+        wanted.append((f"{name}, the same responses one by one", "mixed, lettucedetect", rate))
+    pages = f"a source of {long['source_words']:,} words"
+    wanted += [
+        (f"a response of 5 sentences, {pages}", "long, first", time),
+        ("another response to that source", "long, again", time),
+        (f"a response of 5 sentences, {pages} to cover", "cover", time),
+    ]
+    lines = ["| what | time or rate | peak memory | calls |", "|---|---|---|---|"]
+    for about, what, figures in wanted:
+        row = rows[what]
+        lines.append(f"| {about} | {figures(row)} | {_figure(row['peak_rss_mb']['median'])} MB | {row['n']} |")
+    ratio = rows.get("mixed, lettucedetect / default")
+    more = [f"LettuceDetect takes {spread(ratio['ratio'])} times as long."] if ratio else []
+    with_int8 = f" ({', '.join(many['int8_instructions'])})" if many["int8_instructions"] else ""
+    versions = ", ".join(f"{name} {number}" for name, number in many["versions"].items())
+    more.append(f"{many['machine']}{with_int8}, {many['threads']} threads; {versions}; {many['date']}.")
+    return "\n".join([*lines, "", *more])
+
+
+def _figure(value: float) -> str:
+    """A number with three significant digits."""
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:g}"
 
 
 def default_training_sets() -> str:
@@ -230,6 +286,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "commands": ("docs/cli.md", command_help),
     "detectors": ("docs/detectors/README.md", detector_table),
     "results-default": ("docs/detectors/default.md", default_results),
+    "speed-default": ("docs/detectors/default.md", default_speed),
     "training-default": ("docs/detectors/default.md", default_training_sets),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import json
 import re
 from pathlib import Path
 
@@ -65,6 +66,33 @@ def test_the_default_detectors_table_has_the_figures_of_its_rows(tmp_path: Path)
             assert cell(metric) in line
     assert {row.detector for row in rows} <= set(text.partition("| set | n | ")[2].partition(" |\n")[0].split(" | "))
     assert docs_generated.default_results(tmp_path / "rows.jsonl") == "Nothing is measured yet."
+
+
+def test_the_default_detectors_speeds_are_those_of_its_last_rows(tmp_path: Path) -> None:
+    def spread(median: float) -> dict[str, float]:
+        return {"median": median, "p5": median / 2, "p95": 2 * median}
+
+    file = tmp_path / "rows.jsonl"
+    common = {"machine": "abacus", "threads": 2, "date": "2026-01-02", "int8_instructions": ["beads"], "n": 7}
+    common |= {"cases": 50, "source_words": 9000, "peak_rss_mb": spread(193.4), "versions": {"lettucedetect": "0.2.3"}}
+    names = ("cold, default", "cold, overlap", "warm 1", "warm 3", "mixed", "mixed, lettucedetect")
+    names += ("long, first", "long, again", "cover", "mixed, lettucedetect / default")
+    for of_run in (500, 0.001):  # the earlier rows are of a slower run
+        for i, name in enumerate(names, 11):
+            rates = {"responses_per_second": spread(i), "ratio": spread(12.34)}
+            rates |= {f"{what}_tokens_per_second": spread(6789 + i) for what in ("encoder", "text")}
+            row = {**common, **rates, "what": name, "seconds": spread(of_run * i)}
+            with file.open("a", encoding="utf-8") as out:
+                out.write(json.dumps(row) + "\n")
+    text = docs_generated.default_speed(file)
+    assert "| the same with `--detector overlap` | 12 ms (6 to 24) | 193 MB | 7 |" in text
+    assert "| 50 responses in one call, sources of 40 to 1,200 words | 15 (7.5 to 30) responses a second; " in text
+    assert "6,800 (3,400 to 13,600) in the encoder" in text
+    assert "| LettuceDetect 0.2.3, an encoder of the same size, the same responses one by one | 16 (8 to 32)" in text
+    assert "a source of 9,000 words to cover | 19 ms (9.5 to 38) |" in text
+    assert "takes 12.3 (6.17 to 24.7) times as long" in text
+    assert "abacus (beads), 2 threads" in text
+    assert docs_generated.default_speed(tmp_path / "none.jsonl") == "Nothing is measured yet."
 
 
 @pytest.mark.parametrize("name", [m for m in MODULES if not m.endswith("__main__")])

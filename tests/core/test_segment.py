@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.segment import sentences, word_forms, words
+from veridical.core.segment import has_words, sentences, word_forms, words
 
 # Each case is written with "|" where a sentence ends; the bars and the white space after them are not part of it.
 ENGLISH = [
@@ -204,6 +204,7 @@ def test_sentences_hold_every_solid_character_once_and_are_trimmed(text: str) ->
 @given(TEXT)
 def test_words_are_sorted_disjoint_and_without_white_space(text: str) -> None:
     found = words(text)
+    assert has_words(text) == bool(found)
     assert all(a.end <= b.start for a, b in itertools.pairwise(found))
     assert all(len(w) > 0 and not any(c.isspace() or c == "_" for c in w.of(text)) for w in found)
     assert all(any(c.isalnum() for c in w.of(text)) for w in found)

@@ -228,6 +228,16 @@ def test_an_omission_has_the_closest_sentence_of_the_response() -> None:
     assert found[2].reason == "weak; no sentence of the response is close to this"
 
 
+def test_where_nothing_is_flagged_no_source_is_read() -> None:
+    case = Case("1", "The tower is grey.", (Source("a", "A source that no other test has read before."),))
+    judgement = Judgement("1", "x", verdicts=(Verdict(Span(4, 9), 0.2),), omissions=(Omission("a", Span(2, 8), 0.1),))
+    before = index_of.cache_info()
+    assert explained(case, judgement) is judgement
+    assert index_of.cache_info() == before
+    assert explained(case, judgement, span_threshold=0.2).verdicts[0].reason
+    assert explained(case, judgement, source_threshold=0.1).omissions[0].reason
+
+
 def test_the_index_of_a_source_is_built_once() -> None:
     case = Case("1", "She wrote 3,000 letters.", (Source("a", BERG + " Once."),))
     judgement = Judgement("1", "x", verdicts=(Verdict(Span(10, 15), 1.0),))

@@ -266,6 +266,21 @@ def test_by_sentence_each_sentence_is_judged_apart(tmp_path: Path) -> None:
         [Case("1", "Paris is big. Anna Berg led a study.", source), Case("2", "Anna Berg led a study.", source)]
     )
     np.testing.assert_allclose(both.logits[3:], second.logits, atol=1e-4)
+    assert [units.tolist() for units in both.units_of_parts()] == [[0, 1, 2], [3, 4, 5, 6, 7]]
+
+
+def test_units_are_grouped_by_the_part_that_they_belong_to() -> None:
+    scored = ScoredResponse(parts=np.zeros(4), part_of=np.array([2, -1, 0, 2, 0]))
+    assert [units.tolist() for units in scored.units_of_parts()] == [[2, 4], [], [0, 3], []]
+
+
+def test_scored_responses_hold_the_features_that_the_head_read(folder: Path) -> None:
+    cases = [*CASES, *(example.case for example in examples(4))]
+    scored = Tokens(folder, dtype="fp32").score_units(cases)
+    there = [(case, one) for case, one in zip(cases, scored, strict=True) if not one.problem]
+    assert len(there) > 4
+    for case, one in there:
+        np.testing.assert_array_equal(one.features, lexical_features(case, one.units))
 
 
 @pytest.fixture(scope="module")

@@ -109,7 +109,8 @@ class OnnxRunner(PairRunner):
 
     def each(self, batches: Iterable[Sequence[Sequence[Window]]]) -> Iterator[tuple[Floats, list[list[int]]]]:
         """The states of each batch, in their order; several are computed at a time."""
-        if self._threads == 1:
+        batches = list(batches)
+        if self._threads == 1 or len(batches) == 1:
             yield from super().each(batches)
             return
         with ThreadPoolExecutor(self._threads) as pool:

@@ -87,7 +87,7 @@ def pool(states: Floats, units: Sequence[tuple[int, int]], pooling: str) -> Floa
     if all(end - first == 1 for first, end in units):
         return states[[first for first, _ in units]]
     reduce = np.max if pooling == "max" else np.mean
-    return np.stack([reduce(states[first:end], axis=0) for first, end in units])
+    return np.stack([states[first] if end - first == 1 else reduce(states[first:end], axis=0) for first, end in units])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

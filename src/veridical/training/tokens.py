@@ -20,6 +20,7 @@ from veridical.core.spans import Span
 from veridical.core.types import GOLD_THRESHOLD, Example
 from veridical.datasets.split import FRACTIONS, content_hash, split_by_document
 from veridical.detectors.tokens.artifact import TokenSettings, save_tokens
+from veridical.detectors.tokens.lexical import lexical_features
 from veridical.detectors.tokens.scoring import ScoredResponse, label_windows, score_cases
 from veridical.metrics.tokens import labelled_phrase, unit_labels
 from veridical.models.artifact import versions
@@ -181,7 +182,8 @@ class _Training:
             targets, known = unit_labels(example, units, soft=self.options.soft_labels)
             targets = np.where(known, targets, np.nan)
             response = response_target(example)
-            for labelled in label_windows(example.case, encoding, units, self.options.reads_lexical):
+            features = lexical_features(example.case, units) if self.options.reads_lexical else None
+            for labelled in label_windows(encoding, units, features):
                 inside = targets[labelled.units].astype(np.float32)
                 # of a response read in parts, a part is only known to be wrong where its words say so
                 whole = response

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.errors import DataError
-from veridical.core.segment import words
+from veridical.core.segment import word_forms
 from veridical.core.types import Case, Level, check_threshold
 from veridical.detectors.features.linear import LinearClassifier
 from veridical.detectors.tokens.lexical import FEATURES, lexical_features
@@ -92,7 +92,7 @@ class WordTable:
 
 def word_table(case: Case, scored: ScoredResponse) -> WordTable:
     """The rows of `scored`'s units; `case` is what was scored."""
-    features = lexical_features(case, scored.units)
+    features = lexical_features(case, scored.units) if scored.features is None else scored.features
     parts = len(scored.parts)
     content = np.bincount(scored.part_of.clip(0), features[:, _CONTENT], parts)
     missing = np.bincount(scored.part_of.clip(0), features[:, _MISSING], parts) / np.maximum(content, 1)
@@ -106,11 +106,9 @@ def with_copies(case: Case, scored: ScoredResponse) -> ScoredResponse:
     """`scored` with low logits for each sentence that a source has word for word: what is copied is supported."""
     texts = [_words_of(source.text) for source in case.sources]
     logits, parts = scored.logits.copy(), scored.parts.copy()
-    for part in range(len(parts)):
-        inside = scored.part_of == part
-        units = [scored.units[i] for i in np.flatnonzero(inside).tolist()]
-        said = f" {' '.join(unit.of(case.response).lower() for unit in units)} "
-        if units and any(said in text for text in texts):
+    for part, inside in enumerate(scored.units_of_parts()):
+        said = f" {' '.join(scored.units[i].of(case.response).lower() for i in inside.tolist())} "
+        if len(inside) and any(said in text for text in texts):
             parts[part] = min(parts[part], COPIED)
             logits[inside] = np.minimum(logits[inside], COPIED)
     whole = float(parts.max(initial=-np.inf))
@@ -119,7 +117,7 @@ def with_copies(case: Case, scored: ScoredResponse) -> ScoredResponse:
 
 @lru_cache(maxsize=16)
 def _words_of(text: str) -> str:
-    return f" {' '.join(span.of(text).lower() for span in words(text))} "
+    return f" {' '.join(word_forms(text)).lower()} "
 
 
 def response_row(case: Case, scored: ScoredResponse, table: WordTable, source_words: int) -> Floats:
@@ -161,16 +159,16 @@ def source_rows(scored: ScoredResponse, table: WordTable, response_words: int) -
         *Shape:* (parts, columns)
     """
     rows = np.zeros((len(scored.parts), len(_SOURCE)))
-    for part in range(len(scored.parts)):
-        inside = (scored.part_of == part) & np.isfinite(table.logits)
+    for part, units in enumerate(scored.units_of_parts()):
+        inside = units[np.isfinite(table.logits[units])]
         logits = np.sort(table.logits[inside])
         if not len(logits):
             logits = scored.parts[part : part + 1]
-        run = table.features[inside, _RUN].mean() if inside.any() else 0.0
+        run = table.features[inside, _RUN].mean() if len(inside) else 0.0
         upper = logits[-max(1, len(logits) // 10) :].mean()
         rows[part] = (
             *(scored.parts[part], upper, logits.mean(), table.missing[part], run),
-            *(np.log1p(inside.sum()), np.log1p(response_words)),
+            *(np.log1p(len(inside)), np.log1p(response_words)),
         )
     return rows
 

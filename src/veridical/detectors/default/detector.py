@@ -20,7 +20,7 @@ import numpy as np
 from veridical.core.detector import DetectorContext, DetectorInfo
 from veridical.core.errors import DataError, InputError
 from veridical.core.perspectives import by_perspective
-from veridical.core.segment import has_words, words
+from veridical.core.segment import has_words, word_forms
 from veridical.core.spans import Span, complement
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level, Omission, Source, SourceSpan, Verdict
@@ -198,12 +198,12 @@ class Default:
         if scored is None:
             return [Omission(source.id, Span(0, len(source.text)), 1.0)]
         reverse = coverage_case(case, source)
-        rows = source_rows(scored, word_table(reverse, scored), len(words(case.response)))
+        rows = source_rows(scored, word_table(reverse, scored), len(word_forms(case.response)))
         found = []
-        for part, probability in enumerate(self._levels[Level.SOURCE].probabilities(rows).tolist()):
-            inside = np.flatnonzero(scored.part_of == part)
-            if len(inside):
-                span = Span(scored.units[inside[0]].start, scored.units[inside[-1]].end)
+        probabilities = self._levels[Level.SOURCE].probabilities(rows).tolist()
+        for units, probability in zip(scored.units_of_parts(), probabilities, strict=True):
+            if len(units):
+                span = Span(scored.units[units[0]].start, scored.units[units[-1]].end)
                 found.append(Omission(source.id, span, probability))
         return found
 

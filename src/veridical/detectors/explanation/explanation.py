@@ -66,15 +66,17 @@ def explained(
     >>> verdict.label, verdict.correction, verdict.reason, verdict.evidence[0].span
     ('contradiction', '1893', 'the source has 1893, not 1983', Span(start=10, end=38))
     """
-    sources, response = index_of(tuple(source.text for source in case.sources)), SentenceIndex([case.response])
-    if not sources.sentences or not response.sentences:
-        return judgement
     verdicts = list(judgement.verdicts)
     flagged = [
         i
         for i, verdict in enumerate(verdicts)
         if verdict.score >= span_threshold and len(verdict.span) and verdict.label not in _ABOUT_CITATIONS
     ]
+    if not flagged and all(omission.score < source_threshold for omission in judgement.omissions):
+        return judgement
+    sources, response = index_of(tuple(source.text for source in case.sources)), SentenceIndex([case.response])
+    if not sources.sentences or not response.sentences:
+        return judgement
     explainer = _Explainer(case, sources)
     found = explainer.explanations(response, [verdicts[i].span for i in flagged])
     for i, explanation in zip(flagged, found, strict=True):

