@@ -1,6 +1,6 @@
 """A token classifier's backbone or a sequence classifier written as an ONNX file, in fp32 or int8.
 
-Dynamic quantisation: weights in int8 per channel, activations as they come. A file is written with the hash of the
+What is in int8 and what is not: `models.onnx_graph`. A file is written with the hash of the
 weights it was made from and with how far it is from them; `models.onnx_runtime`, which runs it, refuses one of another
 model.
 """
@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -22,9 +22,13 @@ from veridical.core.files import replacing, write_whole
 from veridical.models.artifact import base_of
 from veridical.models.fast_tokenizer import TOKENIZER, FastTokenizer
 from veridical.models.load import LocalModel, quiet
+from veridical.models.onnx_graph import attention_table, quantise
 from veridical.models.onnx_runtime import FILES, PRECISIONS, OnnxExport, OnnxRunner, description_file, open_session
 from veridical.models.pair_network import PairRunner, outputs_of
 from veridical.models.pairs import Window
+
+if TYPE_CHECKING:
+    import onnx
 
 __all__ = ["export_onnx"]
 
@@ -59,20 +63,10 @@ def export_onnx(
     path = folder / FILES[precision]
     weights = base_of(runner.model).weights or ""
     with replacing(path) as part:
-        if precision == "fp32":
-            _write(runner, windows, part)
-        else:
-            from onnxruntime.quantization import QuantType, quantize_dynamic
-
-            whole = part.with_suffix(".whole")
-            try:
-                _write(runner, windows, whole)
-                graph = onnx.load(whole)
-                del graph.graph.value_info[:]  # shapes from before the exporter transposed weights
-                onnx.save(graph, whole)
-                quantize_dynamic(whole, part, per_channel=True, weight_type=QuantType.QInt8)
-            finally:
-                whole.unlink(missing_ok=True)
+        graph = _exported(runner, windows)
+        if precision == "int8":
+            quantise(graph)
+        onnx.save(graph, part)
         data = part.read_bytes()
         other = OnnxRunner(runner.model, open_session(data), runner.mode, runner.attention)
         pairs = list(zip(runner.run(windows), other.run(windows), strict=True))
@@ -112,8 +106,8 @@ def _tokenizer_hash(model: LocalModel) -> str | None:
     return hashlib.sha256(path.read_bytes()).hexdigest() if same else None
 
 
-def _write(runner: PairRunner, windows: Sequence[Window], path: Path) -> None:
-    """Export the model with free batch and length."""
+def _exported(runner: PairRunner, windows: Sequence[Window]) -> onnx.ModelProto:
+    """The model as a graph with free batch and length."""
     import torch
 
     rows = [[windows[i] for i in row] for row in runner.rows(windows)[:2]]
@@ -142,7 +136,9 @@ def _write(runner: PairRunner, windows: Sequence[Window], path: Path) -> None:
             dynamic_shapes=(shapes,),
             dynamo=True,
             verbose=False,
+            custom_translation_table=attention_table(),
         )
     if program is None:
         raise InputError(f"{runner.model.name!r} cannot be exported to ONNX", hint="another architecture")
-    program.save(path, external_data=False)
+    graph: onnx.ModelProto = program.model_proto
+    return graph

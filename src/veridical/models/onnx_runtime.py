@@ -81,7 +81,8 @@ class OnnxRunner(PairRunner):
     """A `PairRunner` whose states an ONNX session computes; `model` gives tokenizer and configuration only.
 
     Every row is run by itself, side by side on as many threads as `threads` says: nothing is padded, and in int8, where
-    activations are scaled by what is run together, a score does not depend on its neighbours.
+    a difference of rounding between two batches can put a number into the next of its 255 steps, a score does not
+    depend on its neighbours.
     """
 
     def __init__(
@@ -95,8 +96,10 @@ class OnnxRunner(PairRunner):
     ) -> None:
         super().__init__(model, mode, attention, max_batch_tokens=max_batch_tokens)
         self.session = session
-        self._names = {argument.name for argument in session.get_inputs()}
-        self._takes_types = "token_type_ids" in self._names
+        ranks = {argument.name: len(argument.shape) for argument in session.get_inputs()}
+        self._names = set(ranks)
+        self._takes_types = "token_type_ids" in ranks
+        self._takes_mask = ranks.get("attention_mask") == 4
         self._threads = threads()
 
     def batches(self, windows: Sequence[Window]) -> list[list[list[int]]]:
@@ -119,10 +122,14 @@ class OnnxRunner(PairRunner):
             while running:
                 yield running.popleft().result()
 
+    def takes_mask(self, rows: Sequence[Sequence[Window]]) -> bool:
+        """As the model was exported, whatever the rows are."""
+        return self._takes_mask
+
     def states(self, rows: Sequence[Sequence[Window]]) -> tuple[Floats, list[list[int]]]:
         """As `PairRunner.states`."""
         inputs, starts = self.inputs(rows)
-        if set(inputs) != self._names:
+        if set(inputs) != self._names or (super().takes_mask(rows) and not self._takes_mask):
             raise InputError(
                 f"the ONNX file reads {', '.join(sorted(self._names))}, not {', '.join(sorted(inputs))}",
                 hint="export it again: veridical export FOLDER",

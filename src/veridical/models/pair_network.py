@@ -220,7 +220,7 @@ class PairRunner:
         inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": filled.astype(np.int64)}
         if self._takes_types:
             inputs["token_type_ids"] = types
-        if self.attention == "prefix" and (self.model.kind == "encoder" or any(len(row) > 1 for row in rows)):
+        if self.takes_mask(rows):
             allowed = self._prefix_mask(rows, starts, width)
             if self.model.model_type == "mpnet":  # which adds the mask to its scores
                 inputs["attention_mask"] = np.where(allowed, 0.0, -1e9).astype(np.float32)[:, None]
@@ -231,6 +231,10 @@ class PairRunner:
             shift = self.pad + 1 if self.model.model_type in OFFSET_POSITIONS else 0
             inputs["position_ids"] = positions + shift
         return inputs, starts
+
+    def takes_mask(self, rows: Sequence[Sequence[Window]]) -> bool:
+        """Whether the mask says for each position which others it attends to; else it says only what is padding."""
+        return self.attention == "prefix" and (self.model.kind == "encoder" or any(len(row) > 1 for row in rows))
 
     def forward(self, rows: Sequence[Sequence[Window]]) -> tuple[torch.Tensor, list[list[int]]]:
         """Run the backbone, with gradients where they are enabled.

@@ -180,7 +180,11 @@ class Tokens:
             weights = None if artifact is None else artifact.base.weights
             model, session = load_onnx(self.path / ONNX, place, weights, self.onnx)
             runner: PairRunner = OnnxRunner(
-                model, session, settings.mode, settings.attention, max_batch_tokens=self.batch_tokens
+                model,
+                session,
+                settings.mode,
+                settings.attention,
+                max_batch_tokens=self.batch_tokens,
             )
         else:
             model = self.backbone()

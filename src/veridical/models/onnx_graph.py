@@ -1,0 +1,224 @@
+"""How an exported graph computes: attention as one operator of onnxruntime, and matrices in int8."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["attention_table", "quantise"]
+
+_RUNTIME = "com.microsoft"  # the domain of operators that are onnxruntime's own
+_MASKED = -1e9
+_LARGEST_WEIGHT = 64  # see `quantise`
+_LARGEST = 127
+_ZERO_POINT = 128
+_LEAST_SCALE = 1e-12
+_LEAST_NUMBERS = 1 << 16  # a smaller table is left as it is
+
+
+def attention_table() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """What `torch.onnx.export` has to write for scaled dot-product attention (its `custom_translation_table`).
+
+    That is onnxruntime's `MultiHeadAttention`, in place of a dozen operators.
+    """
+    import torch
+    from onnx.defs import OpSchema
+    from onnxscript import opset18 as op
+    from onnxscript.values import Op, Opset
+
+    def floats(name: str, *, optional: bool = False) -> OpSchema.FormalParameter:
+        kind = OpSchema.FormalParameterOption.Optional if optional else OpSchema.FormalParameterOption.Single
+        return OpSchema.FormalParameter(name, "T", param_option=kind)
+
+    inputs = [floats(name) for name in ("query", "key", "value")]
+    inputs += [floats(name, optional=True) for name in ("bias", "key_padding_mask", "attention_bias")]
+    schema = OpSchema(
+        "MultiHeadAttention",
+        _RUNTIME,
+        1,
+        inputs=inputs,
+        outputs=[floats("output")],
+        type_constraints=[("T", ["tensor(float)"], "")],
+        attributes=[
+            OpSchema.Attribute("num_heads", OpSchema.AttrType.INT, "", required=True),
+            OpSchema.Attribute("scale", OpSchema.AttrType.FLOAT, "", required=False),
+            OpSchema.Attribute("unidirectional", OpSchema.AttrType.INT, "", required=False),
+        ],
+    )
+    attention = Op(Opset(_RUNTIME, 1), "MultiHeadAttention", schema)
+
+    def shape(*sizes: int) -> Any:
+        return op.Constant(value_ints=sizes)
+
+    def translate(
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        **options: Any,
+    ) -> Any:
+        """From (batch, heads, tokens, size) to the operator's (batch, tokens, heads * size), and back."""
+        heads, size = int(query.shape[1]), int(query.shape[3])
+
+        def side_by_side(states: Any) -> Any:
+            shared = heads // int(states.shape[1])  # how many heads of the query share one of these
+            if shared > 1:
+                states = op.Expand(op.Unsqueeze(states, shape(2)), shape(1, 1, shared, 1, 1))
+                states = op.Reshape(states, shape(0, heads, -1, size))
+            return op.Reshape(op.Transpose(states, perm=[0, 2, 1, 3]), shape(0, 0, -1))
+
+        bias: Any = attn_mask
+        if bias is not None and str(bias.dtype) == "BOOL":
+            seen: Any = op.Constant(value_float=0.0)
+            bias = op.Where(bias, seen, op.Constant(value_float=_MASKED))
+        attributes = {
+            "num_heads": heads,
+            "scale": options.get("scale") or size**-0.5,
+            "unidirectional": int(is_causal),
+        }
+        states = attention(*map(side_by_side, (query, key, value)), None, None, bias, **attributes)
+        return op.Transpose(op.Reshape(states, shape(0, 0, heads, -1)), perm=[0, 2, 1, 3])
+
+    return {torch.ops.aten.scaled_dot_product_attention.default: translate}
+
+
+def quantise(model: onnx.ModelProto) -> None:
+    """Put the embedding tables and constant matrices of a model in int8, in place.
+
+    Each row of a table and each column of a matrix has its own scale. What is multiplied with a matrix is put in 8 bits
+    as the model runs, by a scale for each token, so that a large number in one token costs no other its digits.
+
+    Weights are at most 64: processors with AVX2 but without VNNI add two products of 8 bits in 16 bits, which
+    2 * 64 * 255 does not exceed.
+    """
+    from onnx import helper
+
+    graph = model.graph
+    rewriter = _Rewriter(graph)
+    nodes = [new for node in graph.node for new in rewriter.table(node) or rewriter.matrix(node) or [node]]
+    kept = [tensor for tensor in graph.initializer if tensor.name not in rewriter.replaced]
+    del graph.node[:], graph.initializer[:]
+    del graph.value_info[:]  # shapes from before the exporter transposed weights
+    graph.node.extend(nodes)
+    graph.initializer.extend([*kept, *rewriter.constants.values()])
+    if not any(entry.domain == _RUNTIME for entry in model.opset_import):
+        model.opset_import.append(helper.make_opsetid(_RUNTIME, 1))
+
+
+class _Rewriter:
+    """Makes the nodes in int8 that replace others.
+
+    Attributes:
+        constants: The constants that they take, by name.
+        replaced: The names of constants that are no longer needed.
+    """
+
+    def __init__(self, graph: onnx.GraphProto) -> None:
+        from onnx import TensorProto
+
+        self._weights = {t.name: t for t in graph.initializer if t.data_type == TensorProto.FLOAT and len(t.dims) == 2}
+        self._bytes: dict[str, tuple[str, str]] = {}  # what is in 8 bits already: name -> (its bytes, its scales)
+        self.constants: dict[str, onnx.TensorProto] = {}
+        self.replaced: set[str] = set()
+
+    def table(self, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+        """In place of a look-up in a table of floats; empty for any other node."""
+        from onnx import TensorProto
+
+        if node.op_type != "Gather" or node.input[0] not in self._weights or _attributes(node).get("axis", 0) != 0:
+            return []
+        name, rows, out = node.input[0], node.input[1], node.output[0]
+        if np.prod(self._weights[name].dims) < _LEAST_NUMBERS:
+            return []
+        table = self._take(name)
+        scales = np.maximum(np.abs(table).max(1, keepdims=True) / _LARGEST, _LEAST_SCALE)
+        self._constant(f"{name}/bytes", np.rint(table / scales).astype(np.int8))
+        self._constant(f"{name}/scales", scales.astype(np.float32))
+        return [
+            _node("Gather", [f"{name}/bytes", rows], f"{out}/bytes"),
+            _node("Gather", [f"{name}/scales", rows], f"{out}/scales"),
+            _node("Cast", [f"{out}/bytes"], f"{out}/floats", to=TensorProto.FLOAT),
+            _node("Mul", [f"{out}/floats", f"{out}/scales"], out),
+        ]
+
+    def matrix(self, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+        """In place of a product with a constant matrix; empty for any other node."""
+        if node.op_type not in ("MatMul", "Gemm") or node.input[1] not in self._weights:
+            return []
+        given = _attributes(node)
+        if given.get("transA", 0) or given.get("alpha", 1.0) != 1.0 or given.get("beta", 1.0) != 1.0:
+            return []
+        name, out = f"{node.input[1]}{'/transposed' if given.get('transB') else ''}", node.output[0]
+        matrix = self._take(node.input[1])
+        matrix = matrix.T if given.get("transB") else matrix
+        scales = np.maximum(np.abs(matrix).max(0) / _LARGEST_WEIGHT, _LEAST_SCALE)
+        self._constant(f"{name}/bytes", np.rint(matrix / scales).astype(np.int8))
+        self._constant(f"{name}/scales", scales.astype(np.float32))
+        self._constant("int8/one", np.float32(1.0))
+        nodes = self._in_bytes(node.input[0], len(matrix))
+        states, of_tokens = self._bytes[node.input[0]]
+        inputs = [states, f"{name}/bytes", "int8/one", f"{name}/scales", "int8/zero"]
+        nodes.append(_node("MatMulIntegerToFloat", inputs, f"{out}/columns", domain=_RUNTIME))
+        if len(node.input) == 2:
+            return [*nodes, _node("Mul", [f"{out}/columns", of_tokens], out)]
+        nodes.append(_node("Mul", [f"{out}/columns", of_tokens], f"{out}/product"))
+        return [*nodes, _node("Add", [f"{out}/product", node.input[2]], out)]
+
+    def _in_bytes(self, name: str, width: int) -> list[onnx.NodeProto]:
+        """What puts states (…, width) in 8 bits, each token by its largest number; empty where that was done."""
+        if name in self._bytes:
+            return []
+        self._bytes[name] = f"{name}/bytes", f"{name}/scales"
+        self._constant("int8/last", np.array([-1]))
+        self._constant("int8/share", np.float32(1 / _LARGEST))
+        self._constant("int8/least", np.float32(_LEAST_SCALE))
+        self._constant("int8/zero", np.uint8(_ZERO_POINT))
+        self._constant(f"int8/rows of {width}", np.array([-1, width]))
+        return [
+            _node("Abs", [name], f"{name}/abs"),
+            _node("ReduceMax", [f"{name}/abs", "int8/last"], f"{name}/max", keepdims=1),
+            _node("Mul", [f"{name}/max", "int8/share"], f"{name}/shares"),
+            _node("Max", [f"{name}/shares", "int8/least"], f"{name}/scales"),
+            _node("Reshape", [f"{name}/scales", "int8/last"], f"{name}/scale of row"),
+            _node("Shape", [f"{name}/scale of row"], f"{name}/rows"),
+            _node("Expand", ["int8/zero", f"{name}/rows"], f"{name}/zeros"),
+            _node("Reshape", [name, f"int8/rows of {width}"], f"{name}/flat"),
+            _node(
+                "QuantizeLinear", [f"{name}/flat", f"{name}/scale of row", f"{name}/zeros"], f"{name}/row bytes", axis=0
+            ),
+            _node("Shape", [name], f"{name}/shape"),
+            _node("Reshape", [f"{name}/row bytes", f"{name}/shape"], f"{name}/bytes"),
+        ]
+
+    def _take(self, name: str) -> NDArray[np.float32]:
+        from onnx import numpy_helper
+
+        self.replaced.add(name)
+        array: NDArray[np.float32] = numpy_helper.to_array(self._weights[name])
+        return array
+
+    def _constant(self, name: str, array: NDArray[Any] | np.generic) -> None:
+        from onnx import numpy_helper
+
+        self.constants[name] = numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+
+
+def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    from onnx import helper
+
+    return {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+
+
+def _node(operator: str, inputs: list[str], output: str, **attributes: Any) -> onnx.NodeProto:
+    from onnx import helper
+
+    node: onnx.NodeProto = helper.make_node(operator, inputs, [output], **attributes)
+    return node

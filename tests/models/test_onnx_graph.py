@@ -1,0 +1,188 @@
+"""Exported graphs: attention as one operator, matrices in int8; what they compute is near the original's."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from veridical.core.errors import InputError
+from veridical.core.types import Case, Source
+from veridical.models.load import LocalModel
+from veridical.models.onnx import export_onnx
+from veridical.models.onnx_graph import quantise
+from veridical.models.onnx_runtime import OnnxRunner, open_session
+from veridical.models.pair_network import PairRunner
+from veridical.models.pairs import PairEncoder, PairEncoding, Window
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxscript")
+
+SOURCE = Source("a", "The committee met on Monday and agreed that the river should be cleaned before the summer.")
+CASES = [
+    Case("1", "The committee met.", (SOURCE,)),
+    Case("2", "Nobody agreed that the river is clean, said Dr. Berg in the house near the lake.", (SOURCE,)),
+    Case("3", "Paris is the capital of France."),
+]
+
+
+def windows_of(model: LocalModel) -> list[Window]:
+    encodings = PairEncoder(model).encode(CASES)
+    return [window for each in encodings if isinstance(each, PairEncoding) for window in each.windows]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "mode", "attention"),
+    [
+        ("bert", "offline", "full"),
+        ("llama", "online", "prefix"),  # two heads of the query share one of key and value
+        ("modernbert", "offline", "full"),
+        ("gpt2", "online", "prefix"),  # matrices as Gemm
+    ],
+)
+def test_both_precisions(
+    tiny_model: Callable[..., LocalModel], tmp_path: Path, architecture: str, mode: str, attention: str
+) -> None:
+    model = tiny_model(architecture)
+    runner = PairRunner(model, mode, attention)
+    windows = windows_of(model)
+    assert export_onnx(runner, windows, tmp_path, "fp32").difference < 1e-4
+    whole = onnx.load(tmp_path / "model.onnx")
+    counts = Counter(node.op_type for node in whole.graph.node)
+    assert (counts["MultiHeadAttention"], counts["Softmax"]) == (2, 0)
+    weights = [t for t in whole.graph.initializer if len(t.dims) == 2]
+    matrices = {n.input[1] for n in whole.graph.node if n.op_type in ("MatMul", "Gemm")} & {t.name for t in weights}
+    quantise(whole)
+    counts = Counter(node.op_type for node in whole.graph.node)
+    assert counts["MatMulIntegerToFloat"] == len(matrices) > 0
+    assert counts["MatMul"] == counts["Gemm"] == 0
+    tensors = {t.name: onnx.numpy_helper.to_array(t) for t in whole.graph.initializer}
+    assert not matrices & set(tensors)
+    for weight in weights:
+        if weight.name in matrices:
+            name = next(name for name in tensors if name.startswith(weight.name) and name.endswith("/bytes"))
+            assert tensors[name].dtype == np.int8
+            assert np.abs(tensors[name]).max(0).tolist() == [64] * tensors[name].shape[1]
+    other = OnnxRunner(model, open_session(whole.SerializeToString()), mode, attention)
+    for exact, rounded in zip(runner.run(windows), other.run(windows), strict=True):
+        a, b = exact.response, rounded.response
+        assert ((a * b).sum(1) > 0.95 * np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)).all()
+        assert not np.array_equal(a, b)
+
+
+@pytest.fixture(scope="module")
+def exported(tiny_model: Callable[..., LocalModel], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an int8 export of BERT."""
+    folder = tmp_path_factory.mktemp("int8")
+    model = tiny_model("bert")
+    export_onnx(PairRunner(model), windows_of(model), folder, "int8")
+    return folder
+
+
+def test_in_int8_a_window_never_depends_on_others(tiny_model: Callable[..., LocalModel], exported: Path) -> None:
+    model = tiny_model("bert")
+    windows = windows_of(model)
+    session = open_session((exported / "model.int8.onnx").read_bytes())
+    runner = OnnxRunner(model, session)
+    together = runner.run(windows)
+    for window, states in zip(windows, together, strict=True):
+        (alone,) = runner.run([window])
+        assert np.array_equal(alone.response, states.response)
+        assert np.array_equal(alone.whole, states.whole)
+    assert [len(batch) for batch in runner.batches(windows)] == [1, 1, 1]
+
+
+def products(graph: Any, **inputs: Any) -> np.ndarray:
+    result: np.ndarray = open_session(graph.SerializeToString()).run(None, inputs)[0]
+    return result
+
+
+def small_graph(nodes: list[Any], inputs: list[Any], weights: dict[str, np.ndarray]) -> Any:
+    """A model of these nodes whose result is "y"."""
+    tensors = [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()]
+    result = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    graph = onnx.helper.make_graph(nodes, "small", inputs, [result], tensors)
+    return onnx.helper.make_model(graph, ir_version=9, opset_imports=[onnx.helper.make_opsetid("", 18)])
+
+
+def floats(*shape: int | str) -> Any:
+    return onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)
+
+
+def test_a_large_number_in_one_token_costs_no_other_its_digits() -> None:
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(16, 8)).astype(np.float32)
+    matrix[:, 3] = 0.0
+    graph = small_graph(
+        [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])], [floats("batch", "width", 16)], {"w": matrix}
+    )
+    quantise(graph)
+    x = rng.normal(size=(2, 5, 16)).astype(np.float32)
+    x[0, 1], x[1, 2] = 1e6 * x[0, 1], 0.0
+    y = products(graph, x=x)
+    wrong = np.abs(y - x @ matrix) / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1e-9)
+    assert wrong.max() < 0.05  # by the size of each token
+    assert np.array_equal(y[1, 2], np.zeros(8))
+    assert np.array_equal(y[..., 3], np.zeros((2, 5)))
+
+
+@pytest.mark.parametrize(("transposed", "bias"), [(0, True), (1, True), (1, False)])
+def test_a_product_with_a_bias(transposed: int, bias: bool) -> None:
+    rng = np.random.default_rng(1)
+    matrix, added = rng.normal(size=(6, 4)).astype(np.float32), rng.normal(size=4).astype(np.float32)
+    weights = {"w": np.ascontiguousarray(matrix.T) if transposed else matrix} | ({"b": added} if bias else {})
+    node = onnx.helper.make_node("Gemm", ["x", *weights], ["y"], transB=transposed)
+    graph = small_graph([node], [floats("rows", 6)], weights)
+    quantise(graph)
+    assert "Gemm" not in {node.op_type for node in graph.graph.node}
+    x = rng.normal(size=(3, 6)).astype(np.float32)
+    assert np.abs(products(graph, x=x) - (x @ matrix + (added if bias else 0))).max() < 0.15
+
+
+@pytest.mark.parametrize("options", [{"transA": 1}, {"alpha": 2.0}, {"beta": 0.5}])
+def test_other_products_stay_as_they_are(options: dict[str, Any]) -> None:
+    weights = {"w": np.eye(4, dtype=np.float32), "b": np.ones(4, dtype=np.float32)}
+    graph = small_graph([onnx.helper.make_node("Gemm", ["x", "w", "b"], ["y"], **options)], [floats(4, 4)], weights)
+    x = np.arange(16, dtype=np.float32).reshape(4, 4)
+    before = products(graph, x=x)
+    quantise(graph)
+    assert np.array_equal(products(graph, x=x), before)
+
+
+def test_each_row_of_a_table_has_its_scale() -> None:
+    rng = np.random.default_rng(2)
+    table = rng.normal(size=(2048, 32)).astype(np.float32) * np.logspace(-3, 3, 2048, dtype=np.float32)[:, None]
+    table[7] = 0.0
+    weights = {"table": table, "small": table[:4].copy()}
+    rows = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.INT64, ["batch", "width"])
+    nodes = [
+        onnx.helper.make_node("Gather", ["table", "x"], ["a"]),
+        onnx.helper.make_node("Gather", ["small", "zero"], ["b"]),
+        onnx.helper.make_node("Add", ["a", "b"], ["y"]),
+    ]
+    graph = small_graph(nodes, [rows], weights | {"zero": np.array(0)})
+    quantise(graph)
+    names = {tensor.name for tensor in graph.graph.initializer}
+    assert "small" in names
+    assert "table" not in names
+    ids = np.array([[0, 7, 100], [1000, 2000, 2047]])
+    found = products(graph, x=ids) - table[0]
+    assert (np.abs(found - table[ids]).max(-1) <= np.abs(table[ids]).max(-1) / 250 + 1e-6).all()
+
+
+def test_what_is_known_of_a_file_is_beside_it(exported: Path) -> None:
+    about = json.loads((exported / "model.int8.onnx.json").read_text("utf-8"))
+    assert (about["kind"], about["max_positions"], len(about["tokenizer"])) == ("encoder", 256, 64)
+    assert about["bytes"] == (exported / "model.int8.onnx").stat().st_size
+
+
+def test_a_runner_that_takes_other_inputs_is_refused(tiny_model: Callable[..., LocalModel], exported: Path) -> None:
+    model = tiny_model("bert")
+    session = open_session((exported / "model.int8.onnx").read_bytes())
+    with pytest.raises(InputError, match="export it again"):
+        OnnxRunner(model, session, "online", "prefix").run(windows_of(model))
