@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Item", "TokenNetwork"]
 
+_SHORT = 512
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Item:
@@ -62,6 +64,8 @@ class TokenNetwork:
             unload(model)  # nobody else who loads it is to get the changed weights
         model.model.requires_grad_(not options.frozen)
         set_dropout(model, options.dropout)
+        if model.device.type == "cpu" and 0 < (options.pairs.max_tokens or 0) <= _SHORT:
+            model.model.set_attn_implementation("eager")  # a third faster there, backward pass included
         self.head = torch_head(width, self.head_settings, options.seed).to(model.device)
         if start_from is not None:
             if start_from.settings != self.head_settings:

@@ -129,7 +129,7 @@ class _Training:
             share = float(np.mean(targets[np.isfinite(targets)] >= GOLD_THRESHOLD))
             self.class_weights = 0.5 / max(share, 1e-3), 0.5 / max(1 - share, 1e-3)
         self.network = TokenNetwork(self.runner, options, start_from)
-        self.optimiser = torch.optim.AdamW(self.network.groups(), weight_decay=options.weight_decay)
+        self.optimiser = torch.optim.AdamW(self.network.groups(), weight_decay=options.weight_decay, fused=True)
         self.highest = [group["lr"] for group in self.optimiser.param_groups]
         self._epochs: dict[int, list[list[list[int]]]] = {}  # the latest epoch's batches
         self.per_epoch = len(self._batches(0))
