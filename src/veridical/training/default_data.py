@@ -87,8 +87,8 @@ def general_part(
 ) -> Examples:
     """The first part: sentence pairs, tables, replies, passages, key points, and text with errors made by rules.
 
-    Two fifths of the short premises are among foreign sentences, so that a premise is as long as a real source. What was
-    made from SNLI's captions is in the part that they are in.
+    Two fifths of the short premises are among foreign sentences, so that a premise is as long as a real source. What
+    was made from SNLI's captions is in the part that they are in.
 
     Args:
         data: The folder with the public sets; `entailment/` and `plain/` are in it.
