@@ -199,13 +199,6 @@ def test_a_text_that_has_ended_leaves_the_batch(tiny_model: Callable[..., LocalM
     assert [rows for rows, _ in shapes] == [sum(length > n for length in lengths) for n in range(lengths[-1])]
 
 
-def test_a_batch_can_be_broken_off(tiny_model: Callable[..., LocalModel]) -> None:
-    model = tiny_model("llama")
-    answers = iter([False, False, True])
-    texts = written(model, ids(model), list("abcd"), max_tokens=9, top_k=1, is_over=lambda: next(answers))
-    assert {(len(text.ids), text.finish) for text in texts} == {(3, "")}
-
-
 def test_going_back_reads_nothing_again_where_windows_slide(tiny_model: Callable[..., LocalModel]) -> None:
     model = tiny_model("gemma3", sliding_window=16)
     (prompt,) = ids(model, [DOCUMENT])

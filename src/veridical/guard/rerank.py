@@ -47,7 +47,14 @@ def sampled_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling
     budget cut short are left out; the first one is kept where there is no other.
     """
     texts: list[Text] = []
+    cut: set[str] = set()
     longest = sampling.max_new_tokens
+
+    def is_cut(text: str) -> bool:
+        if usage.exceeded():
+            cut.add(text)
+        return text in cut
+
     while len(texts) < count:
         exceeded = usage.exceeded()
         if exceeded:
@@ -67,10 +74,10 @@ def sampled_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling
                 [generation.prompt] * size,
                 sampler,
                 max_tokens=min(longest, left),
-                is_over=lambda: usage.exceeded() is not None,
+                is_complete=None if usage.budget.seconds is None else is_cut,
             )
-        usage.tokens += sum(len(row.ids) + (row.finish == "stop") for row in rows)
-        whole = [row for row in rows if row.finish == "stop" or len(row.ids) == longest]
+        usage.tokens += sum(len(row.ids) + (row.finish == "stop" and row.text not in cut) for row in rows)
+        whole = [row for row in rows if row.text not in cut and (row.finish == "stop" or len(row.ids) == longest)]
         for row in whole:
             ended = row.finish == "stop"
             reason = "the model ended its text" if ended else f"max_new_tokens is reached ({longest})"

@@ -241,7 +241,7 @@ class Generated:
 
     Attributes:
         ids: Its tokens, without the one that ended it.
-        finish: "stop" (an end token, or complete as the caller defined it) or "length"; "" where it was broken off.
+        finish: "stop" (an end token, or complete as the caller defined it) or "length".
         logprobs: The log-probability of each token at temperature 1, where asked for.
         alternatives: The most probable (token, log-probability) at each token's place, where asked for.
         text: Its text.
@@ -262,7 +262,6 @@ def generate(
     max_tokens: int = 64,
     is_complete: Callable[[str], bool] | None = None,
     alternatives: int | None = None,
-    is_over: Callable[[], bool] | None = None,
 ) -> list[Generated]:
     """Write one text after each prompt, all in one batch; what a prompt gets does not depend on the others.
 
@@ -276,8 +275,6 @@ def generate(
         is_complete: Whether a text so far needs no more; asked after each token.
         alternatives: How many of the most probable tokens to report at each place; with 0 only log-probabilities of
             the tokens themselves, with None nothing.
-        is_over: Whether to stop, whatever is unfinished; asked after each forward pass. The `finish` of such texts is
-            "".
 
     Raises:
         InputError: If prompt and text do not fit into the model's positions.
@@ -313,7 +310,7 @@ def generate(
             elif len(row.ids) == max_tokens:
                 row.finish = "length"
         kept = [n for n, row in enumerate(rows) if not row.finish]
-        if not kept or (is_over and is_over()):
+        if not kept:
             break
         if len(kept) < len(rows):
             mask = forward.keep_rows(kept, mask)
