@@ -30,6 +30,11 @@ export async function revise(body, signal) {
   return (await request("v1/revise", { body, signal })).json();
 }
 
+/** The salience maps of one case, by detector. */
+export async function salience(body, signal) {
+  return (await request("v1/salience", { body, signal })).json();
+}
+
 /** The text of a file: PDF, HTML, Markdown or plain text. */
 export async function readDocument(file) {
   const form = new FormData();

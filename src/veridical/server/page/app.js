@@ -15,10 +15,11 @@ const announce = (text) => {
   $("#status").textContent = text;
 };
 let running = null;
+let offered = []; // the detectors of the server
 
 themeButton($("#theme"));
 const form = new Form($("#form"), { read: readFile, fail, submit: check, open });
-const result = new Result($("#result"), { announce, revise });
+const result = new Result($("#result"), { announce, revise, map });
 $("#edit").addEventListener("click", edit);
 $("#share").addEventListener("click", share);
 $("#save").addEventListener("click", () => save("veridical.json", new Blob([JSON.stringify(result.document, null, 1)], { type: "application/json" })));
@@ -42,7 +43,8 @@ detectors();
 
 async function detectors() {
   try {
-    form.offer((await api.getDetectors()).detectors);
+    offered = (await api.getDetectors()).detectors;
+    form.offer(offered);
   } catch (error) {
     fail(error.message, error.status);
   }
@@ -66,15 +68,16 @@ async function check() {
   }
   await busy("Checking …", async (signal) => {
     const answer = await api.check(body, signal);
-    show(answer.results[0], answer.maps?.[0]);
+    show(answer.results[0], body.detectors);
   });
 }
 
-function show(document, maps) {
+/** Show a result; `names` are the detectors that were asked, by default whoever judged. */
+function show(document, names = document.judgements.map((judgement) => judgement.by)) {
   const checked = readChecked(document);
   $("#compose").hidden = true;
   $("#intro").hidden = true;
-  result.show(checked, maps ?? checked.judgements.map(() => null));
+  result.show(checked, names.map((name) => offered.find((detector) => detector.name === name) ?? null));
 }
 
 function edit() {
@@ -83,12 +86,11 @@ function edit() {
   form.response.focus();
 }
 
-async function revise(box, by) {
-  const { content } = result.checked;
+async function revise(box, judge) {
+  const { content, document: checked, thresholds } = result.checked;
   await busy("Revising …", async (signal) => {
-    const { case: given } = result.document;
-    const thresholds = result.checked.thresholds[result.judge];
-    const answer = await api.revise({ cases: [given], detector: by, threshold: thresholds }, signal);
+    const detector = result.detectors[judge].name;
+    const answer = await api.revise({ cases: [checked.case], detector, threshold: thresholds[judge] }, signal);
     const [document] = answer.results;
     showRevision(box, document, (text) => {
       form.fill({ ...content, response: text });
@@ -96,6 +98,16 @@ async function revise(box, by) {
     });
     announce(`${document.revision.edits?.length ?? 0} edits. ${document.reason}`);
   });
+}
+
+/** The salience map of a judgement, null where there is none. */
+async function map(judge) {
+  let found = null;
+  await busy("Asking for the map …", async (signal) => {
+    const body = { cases: [result.checked.document.case], detectors: [result.detectors[judge].name] };
+    found = (await api.salience(body, signal)).maps[0][0];
+  });
+  return found;
 }
 
 async function share() {
@@ -107,17 +119,12 @@ async function share() {
 
 /** Take a file of JSON: a result of `veridical check --json`, or a case; gives back whether it was one. */
 function open(name, text) {
-  let document;
-  try {
-    document = JSON.parse(text.split("\n").find((line) => line.trim().startsWith("{") && line.trim().endsWith("}")) ?? text);
-  } catch {
-    return false;
-  }
+  const document = parsed(text) ?? parsed(text.trim().split("\n", 1)[0]); // of JSON Lines the first
   try {
     if (document?.veridical === "check/2") {
       const checked = readChecked(document);
       form.fill(checked.content);
-      show(document, null);
+      show(document);
       return true;
     }
     if (typeof document?.response !== "string") return false;
@@ -127,6 +134,14 @@ function open(name, text) {
   } catch (error) {
     fail(`${name}: ${error.message}`);
     return true;
+  }
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
   }
 }
 

@@ -125,7 +125,7 @@ export function summary(content, judgement, decision, { flagged, omissions }) {
   else if (decision.omission) parts.push("As a whole, the sources that must be covered are not.");
   parts.push(...notJudged(content, judgement));
   if (!parts.length && decision.outcome === "clear") parts.push("All of it was judged, and nothing reaches the threshold.");
-  if (!parts.length) parts.push("There is no score for all of it. That is not the same as clear.");
+  if (decision.outcome === "unjudged") parts.push("Nothing is flagged, but that is not the same as clear.");
   return parts.join(" ");
 }
 

@@ -14,23 +14,25 @@ import { thresholdSliders } from "./thresholds.js";
 import { hideTip, showTip } from "./tip.js";
 
 const LISTED = 100; // findings in a list, before the reader asks for more
+const WIDE = matchMedia("(min-width: 62rem)");
 const VIEWS = { text: "Findings", words: "Words", claims: "Claims", map: "Salience", revision: "Revision", compare: "Side by side" };
 
 /** Shows one checked case in `root` (the elements of index.html); `announce(text)` speaks to screen readers. */
 export class Result {
-  constructor(root, { announce, revise, edit }) {
+  constructor(root, { announce, revise, map }) {
     this.root = root;
     this.part = (name) => root.querySelector(`[data-part="${name}"]`);
     this.announce = announce;
     this.onRevise = revise;
-    this.onEdit = edit;
+    this.onMap = map;
     this.#listen();
   }
 
-  /** Show `checked` (checked.js); `maps` are the salience maps by judgement, null where there is none. */
-  show(checked, maps) {
+  /** Show `checked` (checked.js); `detectors` are those of the server behind its judgements, null where it has none. */
+  show(checked, detectors) {
     this.checked = checked;
-    this.maps = maps;
+    this.detectors = detectors;
+    this.maps = new Map(); // by judgement, once they were asked for
     this.judge = 0;
     this.view = "text";
     this.selected = null;
@@ -147,7 +149,7 @@ export class Result {
       back: () => this.back(),
       step: (n) => this.step(n),
     });
-    if (go) this.sources.go(cited ?? key);
+    if (go) this.sources.go(cited ?? key, WIDE.matches); // on a narrow screen the reader stays where they are
     const [mark] = this.shown?.reveal(key) ?? [];
     if (text) goTo(mark);
     this.chosen = [...(this.shown?.elements(key) ?? []), ...this.sources.elements(key), ...this.sources.elements(cited)];
@@ -265,7 +267,8 @@ export class Result {
     const claims = this.judgement.verdicts.some((verdict) => verdict.claim);
     return Object.keys(VIEWS).filter((view) => {
       if (view === "claims") return claims;
-      if (view === "map") return Boolean(this.maps[this.judge]);
+      if (view === "map") return Boolean(this.detectors[this.judge]?.maps);
+      if (view === "revision") return Boolean(this.detectors[this.judge]);
       if (view === "compare") return this.checked.judgements.length > 1;
       return true;
     });
@@ -318,10 +321,8 @@ export class Result {
     this.lit = [];
     if (this.view === "words") this.note = showHeat(box, content, this.judgement, this.decision.thresholds.span);
     else if (this.view === "claims") replace(box, this.#claims());
-    else if (this.view === "map") {
-      const map = showMap(box, content, this.maps[this.judge], this.sources);
-      this.note = map.note;
-    } else if (this.view === "revision") this.#revisionView(box);
+    else if (this.view === "map") this.#mapView(box);
+    else if (this.view === "revision") this.#revisionView(box);
     else if (this.view === "compare") showComparison(box, this.checked, this.state.decisions);
     else this.#findingsView(box);
   }
@@ -384,8 +385,21 @@ export class Result {
     );
   }
 
+  /** The map is made only when it is looked at: it can cost as much as the check itself. */
+  async #mapView(box) {
+    const judge = this.judge;
+    if (!this.maps.has(judge)) {
+      replace(box, h("p", { class: "soft" }, "Asking for the map …"));
+      const map = await this.onMap(judge);
+      if (map) this.maps.set(judge, map);
+      if (this.view !== "map" || this.judge !== judge) return;
+      if (!map) return replace(box, h("p", { class: "empty" }, "There is no map of this response."));
+    }
+    this.note = showMap(box, this.checked.content, this.maps.get(judge));
+  }
+
   #revisionView(box) {
-    const start = h("button", { type: "button", class: "primary", onclick: () => this.onRevise(box, this.judgement.by) }, "Suggest a revision");
+    const start = h("button", { type: "button", class: "primary", onclick: () => this.onRevise(box, this.judge) }, "Suggest a revision");
     const about = "Takes out what is not backed, has the text judged again by the same detector, and keeps the change only if the text is better for it.";
     replace(box, h("p", { class: "soft" }, about), h("p", {}, start));
   }

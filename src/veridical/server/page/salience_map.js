@@ -6,7 +6,7 @@ import { places, shorten } from "./text.js";
 
 const SHADES = 10;
 
-/** Fill `box` with the response; `map` is {words: [{span, attribution, strongest: [{source_id, span, text, value}]}]}. */
+/** Fill `box` with the response; gives back the note of a word by its key. `map` is {words: [{span, attribution, strongest: [{source_id, span, text, value}]}]}. */
 export function showMap(box, content, map) {
   const { of } = places(content.response);
   const most = Math.max(...map.words.map((word) => word.attribution), 1e-9);
@@ -18,11 +18,10 @@ export function showMap(box, content, map) {
   showText(text, content.response, marks);
   const about = "The stronger a word's colour, the more of the model's prediction of it rests on words of the sources. Point at a word, or move to it with Tab, to see those that it rests on most. These are shares of a gradient, not probabilities.";
   replace(box, h("p", { class: "soft" }, about), text);
-  const note = (key) => {
+  return (key) => {
     const word = /^m\d+$/.test(key) ? words[Number(key.slice(1))] : null;
     if (!word) return null;
     const percent = (value) => `${(100 * value).toFixed(1)} %`;
     return [`attribution ${percent(word.attribution)}`, ...word.strongest.map((one) => `${percent(one.value)} ${shorten(one.text, 40)} (${shorten(one.source_id, 40)})`)];
   };
-  return { note };
 }

@@ -25,12 +25,12 @@ export function showSources(pane, rail, sources, marks) {
     return [section];
   });
   if (rest.length) sections.push(moreButton(rest, sources.length));
-  replace(pane, sections.length ? sections : h("p", { class: "empty" }, "No sources: the response was judged by itself."));
+  replace(pane, sections.length ? sections : h("p", { class: "empty" }, "No sources were given."));
   pane.scrollTop = 0;
   replace(rail, ...ticks(sources, marks));
   return {
     elements: (key) => homes.get(key)?.elements(key) ?? [],
-    go: (key) => goTo(homes.get(key)?.reveal(key)[0]),
+    go: (key, page = true) => goTo(homes.get(key)?.reveal(key)[0], page),
   };
 }
 
@@ -77,8 +77,11 @@ function ticks(sources, marks) {
   });
 }
 
-/** Bring an element into view; twice, for what lies above it gets its true height only when it is laid out. */
-export function goTo(element) {
+/**
+ * Bring an element into view, in the pane of the sources alone unless the `page` may move, too. Twice, for what lies above
+ * it gets its true height only when it is laid out.
+ */
+export function goTo(element, page = true) {
   if (!element) return;
   const scroll = () => {
     const pane = element.closest(".sources");
@@ -87,7 +90,7 @@ export function goTo(element) {
       const frame = pane.getBoundingClientRect();
       pane.scrollTop += place.top - frame.top - Math.max(48, (frame.height - place.height) / 3);
     }
-    element.scrollIntoView({ block: pane ? "nearest" : "center", behavior: "instant" });
+    if (page) element.scrollIntoView({ block: pane ? "nearest" : "center", behavior: "instant" });
   };
   scroll();
   requestAnimationFrame(() => requestAnimationFrame(scroll));
