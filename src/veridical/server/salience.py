@@ -17,7 +17,7 @@ _STRONGEST = 5  # source words per word of the response
 
 
 def map_documents(maps: Sequence[SalienceMap | None]) -> list[dict[str, Any] | None]:
-    """Maps as JSON: each word of the response with its attribution and the source words of its highest values above 0."""
+    """Maps as JSON: each word of the response with its attribution and the source words that it depends on most."""
     return [None if salience is None else {"words": _words(salience)} for salience in maps]
 
 
