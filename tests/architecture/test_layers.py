@@ -28,6 +28,7 @@ LAYERS = [
     {"bench"},
     {"probes", "training"},
     {"report"},
+    {"server"},
     {"cli"},
     {"__main__"},
 ]
