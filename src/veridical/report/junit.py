@@ -49,8 +49,8 @@ class JUnitReport:
     def text(self) -> str:
         """The document."""
         counts = {"tests": str(len(self.tests)), "failures": str(self.failures), "errors": str(self.errors)}
-        suites = ElementTree.Element("testsuites", name="veridical", **counts)
-        suite = ElementTree.SubElement(suites, "testsuite", name=self.name, **counts)
+        suites = ElementTree.Element("testsuites", {"name": "veridical", **counts})
+        suite = ElementTree.SubElement(suites, "testsuite", {"name": self.name, **counts})
         suite.extend(self.tests)
         ElementTree.indent(suites)
         return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(suites, encoding="unicode")}\n'
