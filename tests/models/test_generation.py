@@ -11,6 +11,7 @@ from veridical.core.errors import CannotJudgeError, InputError
 
 torch = pytest.importorskip("torch")
 
+from veridical.models.cached_forward import CachedForward  # noqa: E402
 from veridical.models.generation import Generated, Generation, Prompt, generate  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.sampling import Sampler  # noqa: E402
@@ -199,6 +200,16 @@ def test_a_text_that_has_ended_leaves_the_batch(tiny_model: Callable[..., LocalM
     lengths = sorted(len(text.ids) for text in texts)
     assert lengths[0] < lengths[-1]
     assert [rows for rows, _ in shapes] == [sum(length > n for length in lengths) for n in range(lengths[-1])]
+
+
+def test_a_new_token_copies_nothing_that_the_cache_holds(tiny_model: Callable[..., LocalModel]) -> None:
+    forward = CachedForward(tiny_model("llama"))
+    places = set()
+    for token in range(5, 40):
+        forward(torch.tensor([[token, token + 1]]))
+        places.add(forward._cache.layers[1].keys.data_ptr())
+    assert len(places) == 2, "memory is taken twice: for the first two tokens and 64, and when those are full"
+    assert forward._cache.layers[1].keys.shape[-2] == forward.length == 70
 
 
 def test_a_layer_that_keeps_a_state_shares_nothing_and_loses_ended_rows_too(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ Rows may be removed when their text has ended, and prompts that begin alike shar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CachedForward", "read_prompts", "shared_beginnings"]
 
+_ROOM = 64  # further tokens that there is memory for whenever more of it is taken
 _LEAST_SHARED = 0.5  # of a prompt's tokens, from which on its beginning is read together with that of others
 
 
@@ -44,7 +46,10 @@ class CachedForward:
         layers = DynamicCache(config=model.model.config).layers
         plain = (DynamicLayer, DynamicSlidingWindowLayer)
         self.shares = "past_key_values" in parameters and all(type(layer) in plain for layer in layers)
-        self._cache: Any = DynamicCache() if self.shares else None
+        self._cache: Any = None
+        if self.shares:
+            self._cache = DynamicCache()
+            self._cache.layer_class_to_replicate = _growing_layer()
 
     def __call__(self, ids: torch.Tensor, mask: torch.Tensor | None = None, *, head: bool = True) -> Any:
         """Read `ids`, the next tokens of each row, and return the logits after the last one.
@@ -144,6 +149,38 @@ class CachedForward:
                 values[row, :, length - count :] = read[text][at].values[0, :, :count]
             self._cache.update(keys, values, at)
         self.length = length
+
+
+@cache
+def _growing_layer() -> type:
+    """A cache layer with room for further tokens; `DynamicLayer` copies all earlier ones for each new one."""
+    from transformers.cache_utils import DynamicLayer
+
+    class GrowingLayer(DynamicLayer):
+        _rooms: tuple[Any, Any] = (None, None)
+
+        def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+            if not self.is_initialized:
+                self.lazy_initialization(key_states, value_states)
+            self.keys, key_room = _append(self.keys, key_states, self._rooms[0])
+            self.values, value_room = _append(self.values, value_states, self._rooms[1])
+            self._rooms = (key_room, value_room)
+            return self.keys, self.values
+
+    return GrowingLayer
+
+
+def _append(held: Any, new: torch.Tensor, room: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """`held` with `new` behind it, and the memory that they are in: `room`, if `held` is its beginning and they fit."""
+    start = held.shape[-2] if held.numel() else 0
+    end = start + new.shape[-2]
+    begins = room is not None and len(room) == len(new) and (not start or held.data_ptr() == room.data_ptr())
+    if room is None or not begins or end > room.shape[-2]:
+        room = new.new_empty(*new.shape[:2], end + _ROOM, new.shape[-1])
+        if start:
+            room[:, :, :start] = held
+    room[:, :, start:end] = new
+    return room[:, :, :end], room
 
 
 def shared_beginnings(prompts: Sequence[Sequence[int]]) -> list[tuple[list[int], int]]:
