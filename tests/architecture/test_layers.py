@@ -25,7 +25,7 @@ LAYERS = [
     {"detectors", "corrupt"},
     {"revise", "guard"},
     {"tasks", "checking"},
-    {"bench"},
+    {"bench", "batch"},
     {"probes", "training"},
     {"report"},
     {"cli"},

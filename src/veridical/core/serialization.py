@@ -69,6 +69,10 @@ KINDS: dict[str, Kind] = {
     "ensemble": Kind("veridical.detectors.ensemble.artifact:FittedEnsemble"),
     "finding": Kind("veridical.probes.analysis.results:Finding"),
     "peak": Kind("veridical.probes.analysis.results:Peak"),
+    "batch": Kind("veridical.batch.records:BatchManifest"),
+    "batch_row": Kind("veridical.batch.records:JudgedRow"),
+    "failed_row": Kind("veridical.batch.records:FailedRow"),
+    "batch_report": Kind("veridical.batch.summary:BatchReport"),
     "features": Kind("veridical.training.feature_analysis:FeatureAnalysis"),
 }
 
