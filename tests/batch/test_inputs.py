@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veridical.batch import inputs
@@ -196,6 +196,7 @@ def three_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return input_paths([folder])
 
 
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 29), st.integers(1, 30)), min_size=1, max_size=5))
 def test_any_rows_can_be_read_at_any_time(three_files: list[Path], ranges: list[tuple[int, int]]) -> None:
     files, _ = plan(three_files, Columns(), 10)

@@ -86,7 +86,7 @@ LINE = st.one_of(
 KILL = st.one_of(st.integers(0, 12), st.tuples(st.integers(0, 6), st.booleans()))
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(lines=st.lists(LINE, min_size=1, max_size=14), shard_rows=st.integers(1, 6), kills=st.lists(KILL, max_size=4))
 def test_every_row_is_there_once_whatever_was_killed(
     lines: list[str], shard_rows: int, kills: list[int | tuple[int, bool]]
