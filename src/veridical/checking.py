@@ -10,12 +10,20 @@ from veridical.core.decide import decide, overall
 from veridical.core.detector import Detector
 from veridical.core.errors import InputError
 from veridical.core.judging import judge_with_maps, thresholds_in_force
-from veridical.core.types import Case, Checked, Source
+from veridical.core.types import Case, Checked, Judgement, Source, Thresholds
 
 if TYPE_CHECKING:
     from veridical.core.salience_map import SalienceMap
 
-__all__ = ["DEFAULT_DETECTOR", "check", "check_cases", "check_cases_with_maps", "make_case"]
+__all__ = [
+    "DEFAULT_DETECTOR",
+    "check",
+    "check_cases",
+    "check_cases_with_maps",
+    "check_fail_over",
+    "make_case",
+    "make_checked",
+]
 
 DEFAULT_DETECTOR = "default"
 BATCH = 64
@@ -116,8 +124,7 @@ def check_cases_with_maps(
     if not given:
         raise InputError("no detector is named", hint=f"the default is {DEFAULT_DETECTOR!r}")
     loaded = [load_detector(d) if isinstance(d, str) else d for d in given]
-    if fail_over is not None and not 0.0 <= fail_over < 1.0:
-        raise InputError(f"fail_over is {fail_over}", hint="it lies from 0 to below 1")
+    check_fail_over(fail_over)
     if threshold is not None:
         thresholds_in_force(None, threshold)  # a bad one raises now, not at the first case
     return _run(iter(cases), loaded, threshold, fail_over, explain)
@@ -135,12 +142,38 @@ def _run(
         thresholds = [thresholds_in_force(detector, threshold) for detector in detectors]
         for case, pairs in zip(batch, zip(*columns, strict=True), strict=True):
             judgements, maps = zip(*pairs, strict=True)
-            if explain:
-                from veridical.detectors.explanation import explained
+            yield make_checked(case, judgements, thresholds, fail_over=fail_over, explain=explain), maps
 
-                judgements = tuple(
-                    explained(case, judgement, span_threshold=t.span, source_threshold=t.source)
-                    for judgement, t in zip(judgements, thresholds, strict=True)
-                )
-            decisions = tuple(decide(case, *pair) for pair in zip(judgements, thresholds, strict=True))
-            yield Checked(case, judgements, decisions, overall(case, judgements, decisions, fail_over)), maps
+
+def check_fail_over(fail_over: float | None) -> None:
+    """Raise `InputError` for a `fail_over` outside [0, 1)."""
+    if fail_over is not None and not 0.0 <= fail_over < 1.0:
+        raise InputError(f"fail_over is {fail_over}", hint="it lies from 0 to below 1")
+
+
+def make_checked(
+    case: Case,
+    judgements: Sequence[Judgement],
+    thresholds: Sequence[Thresholds],
+    *,
+    fail_over: float | None = None,
+    explain: bool = False,
+) -> Checked:
+    """What `judgements` of a case result in, each at its own thresholds.
+
+    Args:
+        case: The case.
+        judgements: Of the case, one per detector.
+        thresholds: Those in force for each detector.
+        fail_over: As in `check`.
+        explain: As in `check`.
+    """
+    if explain:
+        from veridical.detectors.explanation import explained
+
+        judgements = [
+            explained(case, judgement, span_threshold=t.span, source_threshold=t.source)
+            for judgement, t in zip(judgements, thresholds, strict=True)
+        ]
+    decisions = tuple(decide(case, *pair) for pair in zip(judgements, thresholds, strict=True))
+    return Checked(case, tuple(judgements), decisions, overall(case, judgements, decisions, fail_over))

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from veridical.core.errors import DataError, InputError, MissingExtraError, WireError
-from veridical.core.files import MAX_BYTES, read_bytes, read_text
+from veridical.core.files import MAX_BYTES, decode_text, read_bytes
 from veridical.core.jsonl import read_lines
 from veridical.core.serialization import decode_case
 from veridical.core.types import Case
 
-__all__ = ["CASE_ENDINGS", "read_cases", "read_document"]
+__all__ = ["CASE_ENDINGS", "document_text", "read_cases", "read_document"]
 
 CASE_ENDINGS = frozenset({".json", ".jsonl", ".ndjson"})
 
@@ -28,11 +28,19 @@ def read_document(path: Path, *, encoding: str = "utf-8", max_bytes: int = MAX_B
 
     Raises `DataError` for a file that cannot be read, is not what its ending says, or holds no text.
     """
+    return document_text(read_bytes(path, max_bytes=max_bytes), path, encoding=encoding)
+
+
+def document_text(data: bytes, path: Path, *, encoding: str = "utf-8") -> str:
+    """The text of a source document of which the bytes are there; `path` says what kind it is, and is not opened.
+
+    Raises what `read_document` raises.
+    """
     kind = path.suffix.lower()
     if kind == ".pdf":
-        text = _pdf(read_bytes(path, max_bytes=max_bytes), path)
+        text = _pdf(data, path)
     else:
-        text = read_text(path, encoding=encoding, max_bytes=max_bytes)
+        text = decode_text(data, path, encoding=encoding)
         if kind in (".html", ".htm", ".xhtml"):
             text = _html(text, path)
         elif kind in (".md", ".markdown"):

@@ -28,6 +28,7 @@ LAYERS = [
     {"bench", "batch"},
     {"probes", "training"},
     {"report"},
+    {"server"},
     {"cli"},
     {"__main__"},
 ]
