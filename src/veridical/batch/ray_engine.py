@@ -6,6 +6,7 @@ writes the results. A shard of an actor that ends is judged again by another one
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -63,13 +64,14 @@ def on_ray(
     begun = not ray.is_initialized()
     try:
         if begun:
-            ray.init(address=address, log_to_driver=False, logging_level="ERROR", include_dashboard=None)
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
         context = ray.data.DataContext.get_current()
-        context.enable_progress_bars = False
+        context.enable_progress_bars = context.print_on_execution_start = False
         context.execution_options.preserve_order = True
         rows = [{"first": shard.first, "rows": shard.rows} for shard in shards]
         judged = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
-            ShardActor, fn_constructor_args=(work,), concurrency=workers
+            ShardActor, fn_constructor_args=(work,), compute=ray.data.ActorPoolStrategy(size=workers)
         )
         for shard, row in zip(shards, judged.iter_rows(), strict=True):
             assert row["first"] == shard.first  # the order is kept

@@ -34,7 +34,7 @@ class CheckRequest:
         cases: One or more cases; ids, and those of sources, may be left out, and a source may be a bare text.
         detectors: The specs of detectors that the server has; None: its first one.
         threshold: The score from which something is flagged, for all levels or per level.
-        fail_over: Make an outcome "flagged" only where a response-level score is above this.
+        flag_over: Make an outcome "flagged" only where a response-level score is above this.
         explain: Add the closest passages and corrections to what is flagged.
     """
 
@@ -43,7 +43,7 @@ class CheckRequest:
     cases: list[Any]
     detectors: list[str] | None = None
     threshold: float | dict[str, float] | None = None
-    fail_over: float | None = None
+    flag_over: float | None = None
     explain: bool = False
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
-from veridical.checking import check_fail_over, make_checked
+from veridical.checking import check_flag_over, make_checked
 from veridical.core.detector import Detector, info_of
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.judging import thresholds_in_force
@@ -96,7 +96,7 @@ class Service:
     async def check_cases(self, cases: Sequence[Case], how: CheckRequest) -> list[tuple[Checked, Maps]]:
         """The same for cases that are read; the rest is as `how` says."""
         batchers = self.batchers_of(how.detectors)
-        check_fail_over(how.fail_over)
+        check_flag_over(how.flag_over)
         thresholds_in_force(None, how.threshold)  # a bad one raises now, not after the work
         answers = [asyncio.ensure_future(batcher.judge(cases)) for batcher in batchers]
         try:
@@ -110,7 +110,7 @@ class Service:
             results: list[tuple[Checked, Maps]] = []
             for case, pairs in zip(cases, zip(*columns, strict=True), strict=True):
                 judgements, maps = zip(*pairs, strict=True)
-                checked = make_checked(case, judgements, thresholds, fail_over=how.fail_over, explain=how.explain)
+                checked = make_checked(case, judgements, thresholds, flag_over=how.flag_over, explain=how.explain)
                 results.append((checked, maps))
             return results
 
