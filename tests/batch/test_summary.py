@@ -69,6 +69,14 @@ def test_the_worst_rows_are_the_highest_scores_with_their_documents(
         assert checked.judgements[0].hallucination == worst.scores.hallucination
 
 
+def test_a_detector_without_spans_has_worst_rows_too(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row("tall " * n)) + "\n" for n in (3, 900, 2)))
+    report = run_batch(BatchSettings([path], tmp_path / "out", ["length"], threshold=0.01))
+    assert report.worst[0].scores.row == 2
+    assert report.worst[0].scores.flagged == 0
+
+
 def test_groups_beyond_the_limit_are_counted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summary, "MAX_GROUPS", 2)
     report = report_of(tmp_path, [row(SOURCE, name) for name in "abcdab"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,24 +44,23 @@ class BatchFolder:
             InputError: It holds something else, or the results of another job.
             OutputError: It cannot be used, or another process is at work in it.
         """
-        try:
-            if path.exists() and not path.is_dir():
-                raise InputError(f"{path} is not a folder", hint="the results go into a folder")
-            known = read_manifest(path)
-            if known is None and path.is_dir() and not all(_is_ours(file.name) for file in path.iterdir()):
-                raise InputError(f"{path} has no {MANIFEST} and is not empty", hint="give an empty or a new folder")
-            if known is not None and (different := _difference(known, job)):
-                raise InputError(
-                    f"{path} holds the results of another job: {different}",
-                    hint="choose another folder, or repeat the command that began it",
-                )
-            path.mkdir(parents=True, exist_ok=True)
-            with _held(path):
-                folder = cls(path, known or job)
+        with ExitStack() as stack:
+            with _writing(path):
+                if path.exists() and not path.is_dir():
+                    raise InputError(f"{path} is not a folder", hint="the results go into a folder")
+                known = read_manifest(path)
+                if known is None and path.is_dir() and not all(_is_ours(file.name) for file in path.iterdir()):
+                    raise InputError(f"{path} has no {MANIFEST} and is not empty", hint="give an empty or a new folder")
+                if known is not None and (different := _difference(known, job)):
+                    raise InputError(
+                        f"{path} holds the results of another job: {different}",
+                        hint="choose another folder, or repeat the command that began it",
+                    )
+                path.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(_held(path))
+                folder = cls(path, read_manifest(path) or job)  # read again: another process may just have ended
                 folder._drop_unfinished()
-                yield folder
-        except OSError as error:
-            raise OutputError(f"cannot use {path}: {error.strerror or error}", hint="choose another place") from None
+            yield folder
 
     def pending(self, shards: list[ShardRange]) -> list[tuple[int, ShardRange]]:
         """(Number, rows) of each shard that is not finished."""
@@ -75,7 +74,7 @@ class BatchFolder:
         write_whole(self.path / scores, texts.scores)
         failed = texts.failed.encode()
         before = self.manifest.shards[-1].failed_bytes if self.manifest.shards else 0
-        with (self.path / FAILED).open("ab") as file:
+        with _writing(self.path), (self.path / FAILED).open("ab") as file:
             file.write(failed)
             file.flush()
             os.fsync(file.fileno())
@@ -154,6 +153,14 @@ def _difference(known: BatchManifest, job: BatchManifest) -> str | None:
     if known.versions != job.versions:
         return f"it was begun with Veridical {known.versions.get('veridical')}"
     return None
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"cannot use {path}: {error.strerror or error}", hint="choose another place") from None
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -218,7 +219,8 @@ _worker: tuple[RowReader, list[Detector], WorkerSettings] | None = None  # of a 
 
 def _begin(work: WorkerSettings, workers: int) -> None:
     global _worker
-    # this process is a worker: its models share the processors with those of the others
+    # this process is a worker: the one that began it ends it, and its models share the processors with the others'
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
     _worker = work.reader(), work.load(), work
 

@@ -151,13 +151,13 @@ def summarise(folder: Path, manifest: BatchManifest) -> BatchReport:
                 groups.setdefault(group, _Sums()).add(row)
             else:
                 others += 1
-        for name, spans in (("hallucination", "flagged"), ("omission", "left_out")):
+        for name, flagged, spans in (("hallucination", "hallucinated", "flagged"), ("omission", "omitted", "left_out")):
             score = row.get(name)
             if score is None:
                 continue
             bins[name][min(int(score * BINS), BINS - 1)] += 1
             key = (score, row.get(spans, 0), -row["row"])
-            if row.get(spans) and (len(worst[name]) < WORST or key > worst[name][0][0]):
+            if row.get(flagged) and (len(worst[name]) < WORST or key > worst[name][0][0]):
                 scores = JudgedRow(**{**row, "outcome": Outcome(row["outcome"])})
                 entry = (key, WorstRow(scores, file, line))
                 (heapq.heappush if len(worst[name]) < WORST else heapq.heapreplace)(worst[name], entry)
