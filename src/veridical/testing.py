@@ -54,11 +54,11 @@ def assert_grounded(
     <BLANKLINE>
     1  FLAGGED
     <BLANKLINE>
-      overlap  flagged  hallucination 1.00  threshold 0.5
+      overlap  flagged  hallucination 1.00  threshold 0.50
         It is [-blue-].
     <BLANKLINE>
         Flagged in the response
-        no source says this: “blue” 1.00
+        nothing in the sources is close to this: “blue” 1.00
     """
     __tracebackhide__ = True  # pytest then shows the line of the test
     checked = check(
