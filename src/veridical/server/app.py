@@ -15,12 +15,13 @@ from starlette.responses import HTMLResponse, JSONResponse
 from starlette.staticfiles import StaticFiles
 
 import veridical
-from veridical.core.detector import info_of
+from veridical.core.detector import HasSalienceMaps, info_of
 from veridical.core.errors import InputError, VeridicalError
 from veridical.core.serialization import encode
 from veridical.server.errors import error_body, error_response
 from veridical.server.protection import Protection, read_body, request_id_of
 from veridical.server.requests import CheckRequest, ReportRequest, read_request
+from veridical.server.salience import map_documents
 from veridical.server.service import Service
 from veridical.server.settings import ServerSettings
 
@@ -106,6 +107,7 @@ def _described(name: str, service: Service) -> dict[str, Any]:
         "needs_sources": info.needs_sources,
         "needs_chat_model": info.needs_chat_model,
         "streams": hasattr(detector, "stream"),
+        "maps": isinstance(detector, HasSalienceMaps),
         "problem": service.unready.get(name),
     }
 
@@ -121,9 +123,16 @@ def _add_checks(app: FastAPI, service: Service) -> None:
         text = await asyncio.to_thread(lambda: ",".join(encode(checked) for checked, _ in results))
         return Response(f'{{"results": [{text}]}}', media_type="application/json")
 
+    @app.post("/v1/salience")
+    async def salience(request: Request) -> JSONResponse:
+        """Salience maps of one or many cases: for each case one per detector, null where that makes none."""
+        wanted = read_request(await read_body(request, limits), CheckRequest, limits)
+        results = await service.check(wanted)
+        return JSONResponse({"maps": await asyncio.to_thread(lambda: [map_documents(maps) for _, maps in results])})
+
     @app.post("/v1/report")
     async def report(request: Request) -> Response:
-        """Check cases, and answer with one HTML page of them that needs no network."""
+        """One HTML page of cases, checked now, or of results of a check; it needs no network."""
         wanted = read_request(await read_body(request, limits), ReportRequest, limits)
         # its style is within it, and it needs nothing else
         policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"

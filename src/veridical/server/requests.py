@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any, TypeVar, cast
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from veridical.core.errors import InputError, UnknownNameError, WireError
-from veridical.core.serialization import decode_case, parse
-from veridical.core.types import Case
+from veridical.core.serialization import decode, decode_case, parse
+from veridical.core.types import Case, Checked
 from veridical.server.batching import characters_of
 from veridical.server.errors import Refused
 from veridical.server.settings import Limits
 
-__all__ = ["CheckRequest", "ReportRequest", "check_case", "read_cases_of", "read_request"]
+__all__ = ["CheckRequest", "ReportRequest", "check_case", "read_cases_of", "read_request", "read_results_of"]
 
 R = TypeVar("R", bound="CheckRequest")
 _URL = re.compile(r"\s*(?:[a-z][a-z0-9+.-]{1,20}://|www\.)\S+\s*", re.IGNORECASE)
@@ -49,13 +49,16 @@ class CheckRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportRequest(CheckRequest):
-    """The same, and how the page looks.
+    """The same, or results of a check as they were answered, and how the page looks.
 
     Attributes:
+        results: Documents of the kind "check", instead of cases; nothing is checked again.
         title: The title of the page.
         heat: Shade each word by its score.
     """
 
+    cases: list[Any] = field(default_factory=list)
+    results: list[Any] = field(default_factory=list)
     title: str = "Veridical report"
     heat: bool = False
 
@@ -92,7 +95,7 @@ def _first_problem(error: ValidationError, cls: type[Any]) -> str:
     problem = next(stray, problems[0])
     place = ".".join(str(part) for part in problem["loc"])
     if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        return str(UnknownNameError("field", place, [field.name for field in fields(cls)]))
+        return str(UnknownNameError("field", place, [known.name for known in fields(cls)]))
     message = problem["msg"].removeprefix("Value error, ").replace("Input should", "should")
     return f"{place or 'the request'}: {message[:1].lower()}{message[1:]}"
 
@@ -135,6 +138,23 @@ def read_cases_of(items: Sequence[Any], limits: Limits) -> list[Case]:
         check_case(case, limits, f"cases[{i}]")
         cases.append(case)
     return cases
+
+
+def read_results_of(items: Sequence[Any], limits: Limits) -> list[Checked]:
+    """The results of checks in the JSON objects of a request, each of a case within the limits."""
+    if len(items) > limits.cases:
+        raise Refused(413, f"{len(items)} results", hint=f"at most {limits.cases} in a request")
+    results = []
+    for i, item in enumerate(items):
+        if not isinstance(item, Mapping):
+            raise WireError(f"results[{i}] is not a JSON object", hint="what POST /v1/check answers")
+        try:
+            checked: Checked = decode(item, "check")
+        except WireError as error:
+            raise WireError(f"results[{i}]: {error.message}", hint=error.hint) from None
+        check_case(checked.case, limits, f"results[{i}]")
+        results.append(checked)
+    return results
 
 
 def check_case(case: Case, limits: Limits, where: str = "the case") -> None:

@@ -17,7 +17,7 @@ from veridical.detectors import load_detector
 from veridical.documents import document_text
 from veridical.report.html import render_html
 from veridical.server.batching import Answer, Batcher
-from veridical.server.requests import CheckRequest, ReportRequest, read_cases_of
+from veridical.server.requests import CheckRequest, ReportRequest, read_cases_of, read_results_of
 from veridical.server.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -127,7 +127,12 @@ class Service:
         return batchers
 
     async def report(self, request: ReportRequest) -> str:
-        """The HTML page of the cases of `request`."""
+        """The HTML page of the cases of `request`, or of its results."""
+        if request.results and request.cases:
+            raise InputError("both cases and results", hint="cases to check, or results that are there already")
+        if request.results:
+            given = await asyncio.to_thread(read_results_of, request.results, self.settings.limits)
+            return await asyncio.to_thread(render_html, given, title=request.title, heat=request.heat)
         results = await self.check(request)
         checked, maps = [one for one, _ in results], [of_case for _, of_case in results]
         return await asyncio.to_thread(render_html, checked, title=request.title, maps=maps, heat=request.heat)
