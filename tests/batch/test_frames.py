@@ -20,12 +20,12 @@ def test_a_frame_gets_columns_and_keeps_its_index(monkeypatch: pytest.MonkeyPatc
         {"answer": ["It is red.", None, "It is blue.", float("nan")], "text": ["It is blue."] * 4, "id": [5, 6, 7, 8]},
         index=[10, 20, 30, 40],
     )
-    checked = check_dataframe(frame, "answer", ["text"], detectors="overlap", prefix="v_")
+    checked = check_dataframe(frame, "answer", ["text"], detectors="overlap")
     assert list(checked.index) == [10, 20, 30, 40]
-    assert list(checked["v_outcome"]) == ["flagged", None, "clear", None]
-    assert list(checked["v_hallucinated"]) == [True, None, False, None]
-    assert checked["v_flagged_spans"][10] == [[6, 9]]
-    assert checked["v_failed"][20] == "the column 'answer' is empty (there is nothing to check)"
+    assert list(checked["outcome"]) == ["flagged", None, "clear", None]
+    assert list(checked["hallucinated"]) == [True, None, False, None]
+    assert checked["flagged_spans"][10] == [[6, 9]]
+    assert checked["failed"][20] == "the column 'answer' is empty (there is nothing to check)"
     assert list(frame.columns) == ["answer", "text", "id"]
 
 
@@ -41,10 +41,11 @@ def test_frames_that_are_refused() -> None:
     frame = pandas.DataFrame({"response": ["a"], "failed": [1]})
     with pytest.raises(InputError, match="the frame has a column 'failed' already"):
         check_dataframe(frame, detectors="overlap")
+    frame = frame[["response"]]
     with pytest.raises(InputError, match="sources is one text"):
-        check_dataframe(frame, sources="text", detectors="overlap", prefix="v_")
+        check_dataframe(frame, sources="text", detectors="overlap")
     with pytest.raises(InputError, match="no column 'text'"):
-        check_dataframe(frame, sources=["text"], detectors="overlap", prefix="v_")
+        check_dataframe(frame, sources=["text"], detectors="overlap")
 
 
 def test_rows_of_a_batch_and_one_that_fails() -> None:
@@ -54,10 +55,10 @@ def test_rows_of_a_batch_and_one_that_fails() -> None:
                 raise ValueError("no")
             return super().judge(cases)
 
-    check = check_rows(Columns("r", ("s",)), Fragile(), threshold=0.2)
+    check = check_rows(Columns("r", ("s",)), Fragile(), threshold=0.2, prefix="v_")
     added = check({"r": ["It is red.", "bad", 3], "s": [["It is blue.", "Or red."]] * 3})
-    assert added["outcome"] == ["clear", None, None]
-    assert added["failed"] == [None, "ValueError: no", "case.response: should be a valid string"]
+    assert added["v_outcome"] == ["clear", None, None]
+    assert added["v_failed"] == [None, "ValueError: no", "case.response: should be a valid string"]
 
 
 def test_a_data_set_is_mapped() -> None:

@@ -89,7 +89,6 @@ def check_dataframe(
     must_cover: Sequence[str] = (),
     detectors: str | Detector | Sequence[str | Detector] = DEFAULT_DETECTOR,
     threshold: float | Mapping[str, float] | None = None,
-    prefix: str = "",
 ) -> pandas.DataFrame:
     """A copy of a pandas data frame with the columns of `check_rows` added, its index kept.
 
@@ -100,7 +99,6 @@ def check_dataframe(
         must_cover: The columns of what it has to cover.
         detectors: As in `veridical.check`.
         threshold: As in `veridical.check`.
-        prefix: What the names of the new columns begin with.
 
     Raises:
         InputError: A column is not there, or a new one would replace one that is.
@@ -111,12 +109,12 @@ def check_dataframe(
         if isinstance(given, str):
             raise InputError(f"{name} is one text", hint=f"give a list of columns: {name}=[{given!r}]")
     columns = Columns(response, tuple(sources), tuple(must_cover))
-    taken = [prefix + name for name in ADDED if prefix + name in frame.columns]
+    taken = [name for name in ADDED if name in frame.columns]
     if taken:
-        raise InputError(f"the frame has a column {taken[0]!r} already", hint='name the new ones with prefix="…"')
-    check = check_rows(columns, detectors, threshold=threshold, prefix=prefix)
+        raise InputError(f"the frame has a column {taken[0]!r} already", hint="rename it, or leave it out")
+    check = check_rows(columns, detectors, threshold=threshold)
     names = columns.read_from(list(frame.columns))
-    new: dict[str, list[Any]] = {prefix + name: [] for name in ADDED}
+    new: dict[str, list[Any]] = {name: [] for name in ADDED}
     rows = zip(*(frame[name] for name in names), strict=True)
     while part := list(islice(rows, _ROWS)):
         clean = [[_plain(value) for value in row] for row in part]

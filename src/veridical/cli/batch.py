@@ -23,6 +23,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FileArguments:
+    """What is read, and where the results go."""
+
+    inputs: Annotated[
+        list[Path],
+        Argument(metavar="IN…", help="Rows: .jsonl, .csv, .tsv (also .gz) or .parquet files, or folders of them."),
+    ]
+    out: Annotated[Path, Argument(metavar="OUT", help="The folder for the results.")]
+
+
+@dataclass(frozen=True, kw_only=True)
 class ColumnOptions:
     """Which columns of a row are read."""
 
@@ -78,11 +89,7 @@ class EngineOptions:
 
 @option_groups
 def batch_command(
-    inputs: Annotated[
-        list[Path],
-        Argument(metavar="IN…", help="Rows: .jsonl, .csv, .tsv (also .gz) or .parquet files, or folders of them."),
-    ],
-    out: Annotated[Path, Argument(metavar="OUT", help="The folder for the results.")],
+    files: FileArguments,
     detector: DetectorNames = None,
     threshold: Threshold = None,
     *,
@@ -107,8 +114,8 @@ def batch_command(
     connection = chat.connection()
     specs = detector or [DEFAULT_DETECTOR]
     settings = BatchSettings(
-        inputs=inputs,
-        out=out,
+        inputs=files.inputs,
+        out=files.out,
         detectors=specs,
         columns=column.columns(),
         threshold=parse_thresholds(threshold),
@@ -125,10 +132,10 @@ def batch_command(
     shown = progress_bar() if sys.stderr.isatty() else nullcontext(progress_lines(write_line))
     with shown as show:
         report = run_batch(replace(settings, progress=lambda done, total: show("rows", done, total)))
-    write_batch_page(out, report)
+    page = write_batch_page(files.out, report)
     judged = report.rows - report.failed
     write_line(
         f"{judged:,} rows judged, {report.total.flagged:,} of them flagged, {report.total.unjudged:,} not judged as a "
-        f"whole; {report.failed:,} failed{' (failed.jsonl)' if report.failed else ''}; see {out / 'report.html'}"
+        f"whole; {report.failed:,} failed{' (failed.jsonl)' if report.failed else ''}; see {page}"
     )
     return 3 if judged == report.total.unjudged else 0
