@@ -17,7 +17,7 @@ from veridical.training.masked import MaskedTraining, train_masked, with_masked_
 from veridical.training.token_checkpoint import CHECKPOINT, TrainingStopped  # noqa: E402
 
 TEXTS = [f"The cat sat on the mat near the lake in {1990 + i % 9}. The dogs slept in the house." for i in range(60)]
-FAST = MaskedTraining(max_tokens=40, batch_tokens=640, epochs=6, learning_rate=3e-3, head_learning_rate=1e-2)
+FAST = MaskedTraining(max_tokens=40, batch_tokens=640, epochs=24, learning_rate=3e-3, head_learning_rate=1e-2)
 
 
 @pytest.fixture
@@ -42,7 +42,8 @@ def test_a_new_head_learns_what_stands_where(encoder: Path, tmp_path: Path) -> N
     out = train_masked(loaded(encoder), TEXTS, FAST, out=tmp_path / "out")
     document = json.loads((out / "training.json").read_text("utf-8"))
     first, *_, last = document["validation"]
-    assert last["loss"] < 0.7 * first["loss"]
+    assert last["loss"] < first["loss"] - 0.4
+    assert last["accuracy"] > 0.3  # a sixth of the tokens is the most frequent one
     assert last["step"] == document["steps"]
     model, report = AutoModelForMaskedLM.from_pretrained(out, output_loading_info=True)
     assert not report["missing_keys"]

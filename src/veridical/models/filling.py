@@ -31,7 +31,7 @@ __all__ = ["Filler", "Gaps", "Sampling", "head_rows"]
 _BATCH_TOKENS = {"cpu": 1024}  # as in the runner
 _OTHER_BATCH_TOKENS = 16384
 # how far a number of one batch may be from that of another, as logits and as probabilities
-_CLOSE = {"fp32": 5e-5}
+_CLOSE = {"fp32": 2e-4}
 _CLOSE_IN_HALF_PRECISION = 0.05
 
 
@@ -97,6 +97,9 @@ class Gaps:
     ids: tuple[int, ...]
     runs: tuple[tuple[tuple[Span, int, int], ...], ...]
     split: int = 0
+
+
+_Likely = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 
 @dataclass(slots=True)
@@ -167,7 +170,8 @@ class Filler:
             start += len(text[start:end]) - len(text[start:end].lstrip())
             if start == end:  # a token of white space only
                 continue
-            if start < span.start or end > span.end:
+            unread = i == 0 and self.model.kind == "causal" and not self._before  # nothing predicts it
+            if start < span.start or end > span.end or unread:
                 return []
             if self._forms.is_fillable(ids[i]):
                 if runs and runs[-1][0].end == start and runs[-1][1] + runs[-1][2] == i:
@@ -220,15 +224,18 @@ class Filler:
                 wanted.setdefault(ids, []).append((state, inside, place))
         positions = {ids: sorted({inside for _, inside, _ in users}) for ids, users in wanted.items()}
         for ids, logits in self._logits(positions):
-            rows = dict(zip(positions[ids], logits, strict=True))
-            alone: dict[int, torch.Tensor] | None = None
+            likely: dict[tuple[int, int], _Likely] = {}
+            alone: dict[tuple[int, int], _Likely] = {}
             for state, inside, place in wanted[ids]:
-                chosen, margin = self._choice(rows[inside], state, place)
+                point, key = random.Random(f"{state.name}\0{place}").random(), (inside, state.gaps.ids[place])
+                if key not in likely:
+                    likely[key] = self._likely(logits[positions[ids].index(inside)], key[1])
+                chosen, margin = self.sampling.choose(*likely[key], point)
                 if margin < self._close:
-                    if alone is None:
+                    if key not in alone:
                         ((_, by_itself),) = self._logits({ids: positions[ids]})
-                        alone = dict(zip(positions[ids], by_itself, strict=True))
-                    chosen, _ = self._choice(alone[inside], state, place)
+                        alone[key] = self._likely(by_itself[positions[ids].index(inside)], key[1])
+                    chosen, _ = self.sampling.choose(*alone[key], point)
                 state.ids[place] = chosen
         for state in states:
             filled = [of_span for of_span in state.open if of_span]
@@ -253,20 +260,17 @@ class Filler:
             yield from ((tuple(ids), len(self._before) + at - begin, at) for at in inside)
             places = places[len(inside) :]
 
-    def _choice(self, logits: torch.Tensor, state: _State, place: int) -> tuple[int, float]:
-        """The piece for one place, and by how much it was chosen; the old one if nothing else fits."""
+    def _likely(self, logits: torch.Tensor, original: int) -> _Likely:
+        """The likeliest pieces for one place, with their logits; the original if nothing else fits."""
         import torch
 
-        original = state.gaps.ids[place]
         allowed = self._forms.allowed(original)
         if not len(allowed):
-            return original, np.inf
-        of_allowed = logits.index_select(0, allowed)
+            return np.zeros(1), np.array([original])
         top_k = self.sampling.top_k
-        values, order = torch.topk(of_allowed, min(len(allowed), top_k + 1) if top_k else len(allowed))
-        point = random.Random(f"{state.name}\0{place}").random()
-        pieces = allowed[order].cpu().numpy()
-        return self.sampling.choose(values.double().cpu().numpy(), pieces, point)
+        most = min(len(allowed), top_k + 1) if top_k else len(allowed)
+        values, order = torch.topk(logits.index_select(0, allowed), most)
+        return values.double().cpu().numpy(), allowed[order].cpu().numpy()
 
     def _logits(self, positions: dict[tuple[int, ...], list[int]]) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
         """Each sequence with the logits at its positions, *Shape:* (positions, vocabulary), longest sequences first."""
