@@ -64,7 +64,9 @@ def on_ray(
     begun = not ray.is_initialized()
     try:
         if begun:
-            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+            begins_own = address is None and "RAY_ADDRESS" not in os.environ
+            options = {"include_dashboard": False} if begins_own else {"address": address}
+            ray.init(log_to_driver=False, logging_level="ERROR", **options)
         logging.getLogger("ray.data").setLevel(logging.ERROR)
         context = ray.data.DataContext.get_current()
         context.enable_progress_bars = context.print_on_execution_start = False
