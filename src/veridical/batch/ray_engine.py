@@ -65,7 +65,7 @@ def on_ray(
     try:
         if begun:
             begins_own = address is None and "RAY_ADDRESS" not in os.environ
-            options = {"include_dashboard": False} if begins_own else {"address": address}
+            options: dict[str, Any] = {"include_dashboard": False} if begins_own else {"address": address}
             ray.init(log_to_driver=False, logging_level="ERROR", **options)
         logging.getLogger("ray.data").setLevel(logging.ERROR)
         context = ray.data.DataContext.get_current()
