@@ -94,7 +94,7 @@ class Batcher:
         self.name = name
         self.detector: Any = make()
         self.problem: str | None = None
-        self._make, self._limits, self._on_batch = make, limits, on_batch
+        self._make, self.limits, self._on_batch = make, limits, on_batch
         self._queue: deque[_Item] = deque()
         self._changed = asyncio.Event()
         self._closing = False
@@ -117,7 +117,7 @@ class Batcher:
         self._closing = True
         self._changed.set()
         if self._task is not None:
-            await asyncio.wait([self._task], timeout=self._limits.grace)
+            await asyncio.wait([self._task], timeout=self.limits.grace)
             self._task.cancel()
         for item in self._queue:
             if not item.future.done():
@@ -145,22 +145,22 @@ class Batcher:
             raise Refused(503, "the server is shutting down", hint="send it again", retry_after=5)
         if self.problem is not None:
             raise Refused(503, f"{self.name} cannot be used: {self.problem}", retry_after=60)
-        if len(self._queue) + len(items) > self._limits.queue:
+        if len(self._queue) + len(items) > self.limits.queue:
             seconds = math.ceil(min(60, max(1, len(self._queue) * self._seconds_per_case)))
             raise Refused(
                 429,
-                f"{len(self._queue)} cases wait for {self.name}, and {self._limits.queue} may",
+                f"{len(self._queue)} cases wait for {self.name}, and {self.limits.queue} may",
                 hint=f"try again in {seconds} s, or send fewer cases at once",
                 retry_after=seconds,
             )
         self._queue.extend(items)
         self._changed.set()
         try:
-            async with asyncio.timeout(self._limits.timeout):
+            async with asyncio.timeout(self.limits.timeout):
                 return list(await asyncio.gather(*(item.future for item in items)))
         except TimeoutError:
             hint = "fewer or shorter cases, or a server with a longer time limit (--timeout)"
-            raise Refused(504, f"{self.name} took longer than {self._limits.timeout:g} s", hint=hint) from None
+            raise Refused(504, f"{self.name} took longer than {self.limits.timeout:g} s", hint=hint) from None
         finally:  # given up, or failed in part: nobody waits for the others, and their places are free
             for item in items:
                 item.future.cancel()
@@ -179,8 +179,8 @@ class Batcher:
                 return False
             self._changed.clear()
             await self._changed.wait()
-        until = asyncio.get_running_loop().time() + self._limits.batch_wait
-        while 0 < len(self._queue) < self._limits.batch_cases and not self._closing:
+        until = asyncio.get_running_loop().time() + self.limits.batch_wait
+        while 0 < len(self._queue) < self.limits.batch_cases and not self._closing:
             self._changed.clear()
             try:
                 async with asyncio.timeout_at(until):
@@ -193,10 +193,10 @@ class Batcher:
         """The cases at the head of the queue that fit into one batch, or the single function there."""
         batch: list[_Item] = []
         characters = 0
-        while self._queue and len(batch) < self._limits.batch_cases:
+        while self._queue and len(batch) < self.limits.batch_cases:
             item = self._queue[0]
             characters += item.characters
-            if batch and (item.function is not None or characters > self._limits.batch_characters):
+            if batch and (item.function is not None or characters > self.limits.batch_characters):
                 break
             batch.append(self._queue.popleft())
             if item.function is not None:
@@ -213,7 +213,7 @@ class Batcher:
             cases = [item.case for item in batch if item.case is not None]
             job = self._worker.submit(lambda: judge_with_maps(detector, cases))
         results = asyncio.wrap_future(job)
-        await asyncio.wait([results], timeout=self._limits.timeout)
+        await asyncio.wait([results], timeout=self.limits.timeout)
         if not results.done():
             self._abandon(batch)
             return
@@ -238,7 +238,7 @@ class Batcher:
         """Go on without the thread that does not come back, and with a detector of its own."""
         for item in batch:
             if not item.future.done():
-                item.future.set_exception(Refused(504, f"{self.name} took longer than {self._limits.timeout:g} s"))
+                item.future.set_exception(Refused(504, f"{self.name} took longer than {self.limits.timeout:g} s"))
         self._abandoned += 1
         self._worker.close()
         if self._abandoned > MAX_ABANDONED:

@@ -38,6 +38,9 @@ class Limits:
         batch_wait: Seconds that a batch waits for more cases.
         timeout: Seconds that a request may wait for its answer.
         body_timeout: Seconds in which a request has to arrive, head and body, and that a client may take to read on.
+        stream_timeout: Seconds that a streamed response may take as a whole.
+        revisions: The most requests to revise at once.
+        connections: The most connections at once; a further one gets 503.
         grace: Seconds that a shutdown waits for what was accepted.
     """
 
@@ -53,6 +56,9 @@ class Limits:
     batch_wait: float = 0.002
     timeout: float = 60.0
     body_timeout: float = 20.0
+    stream_timeout: float = 600.0
+    revisions: int = 16
+    connections: int = 1000
     grace: float = 30.0
 
     def __post_init__(self) -> None:
