@@ -75,7 +75,7 @@ URL = {"response": "It rains.", "sources": ["https://example.org/article"]}
         ({"cases": [CASE], "detectors": ["tokens:/etc"]}, 422, "known: overlap"),
         ({"cases": [CASE], "threshold": 2}, 422, "threshold is 2"),
         ({"cases": [CASE], "threshold": "high"}, 400, "threshold"),
-        ({"cases": [CASE], "fail_over": 1}, 422, "fail_over"),
+        ({"cases": [CASE], "flag_over": 1}, 422, "flag_over"),
     ],
 )
 def test_refused_with_one_line(client: TestClient, body: dict[str, Any], status: int, part: str) -> None:

@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, JSONResponse
 from starlette.staticfiles import StaticFiles
 
 import veridical
-from veridical.core.detector import info_of
+from veridical.core.detector import HasSalienceMaps, info_of
 from veridical.core.errors import InputError, VeridicalError
 from veridical.core.serialization import encode
 from veridical.core.types import Case, Outcome
@@ -26,6 +26,7 @@ from veridical.server.errors import error_body, error_response
 from veridical.server.openapi import CASE, answers, body, components
 from veridical.server.protection import Protection, read_body, request_id_of
 from veridical.server.requests import CheckRequest, ReportRequest, ReviseRequest, StreamRequest, read_request
+from veridical.server.salience import map_documents
 from veridical.server.service import Service
 from veridical.server.settings import ServerSettings
 from veridical.server.streaming import EventStream, open_stream
@@ -147,6 +148,7 @@ def _described(name: str, service: Service) -> dict[str, Any]:
         "needs_sources": info.needs_sources,
         "needs_chat_model": info.needs_chat_model,
         "streams": hasattr(detector, "stream"),
+        "maps": isinstance(detector, HasSalienceMaps),
         "problem": service.unready.get(name),
     }
 
@@ -176,12 +178,23 @@ def _add_checks(app: FastAPI, service: Service) -> None:
         return Response(f'{{"results": [{text}]}}', media_type="application/json")
 
     @app.post(
+        "/v1/salience",
+        openapi_extra=body("CheckRequest", {"cases": [CASE]}),
+        responses=answers("The maps, in order", _object("maps")),
+    )
+    async def salience(request: Request) -> JSONResponse:
+        """Salience maps of one or many cases: for each case one per detector, null where that makes none."""
+        wanted = read_request(await read_body(request, limits), CheckRequest, limits)
+        results = await service.check(wanted)
+        return JSONResponse({"maps": await asyncio.to_thread(lambda: [map_documents(maps) for _, maps in results])})
+
+    @app.post(
         "/v1/report",
         openapi_extra=body("ReportRequest", {"cases": [CASE], "title": "Towers"}),
         responses=answers("The page", {"text/html": {"schema": {"type": "string"}}}),
     )
     async def report(request: Request) -> Response:
-        """Check cases, and answer with one HTML page of them that needs no network."""
+        """One HTML page of cases, checked now, or of results of a check; it needs no network."""
         wanted = read_request(await read_body(request, limits), ReportRequest, limits)
         # its style is within it, and it needs nothing else
         policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"

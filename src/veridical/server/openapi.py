@@ -68,8 +68,10 @@ def components(requests: tuple[type[Any], ...], kinds: tuple[str, ...]) -> dict[
         described = TypeAdapter(request).json_schema()
         properties = described["properties"]
         if "cases" in properties:
-            items = {"$ref": _REF + "CaseByHand"}
-            properties["cases"] = {"type": "array", "minItems": 1, "items": items}
+            needed = int("cases" in described["required"]) if "required" in described else 0
+            properties["cases"] = {"type": "array", "minItems": needed, "items": {"$ref": _REF + "CaseByHand"}}
+        if "results" in properties:
+            properties["results"] = {"type": "array", "items": {"$ref": _REF + "check"}}
         if "case" in properties:
             properties["case"] = {"$ref": _REF + "CaseByHand"}
         found[request.__name__] = described

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any, TypeVar, cast
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from veridical.core.errors import InputError, UnknownNameError, WireError
-from veridical.core.serialization import decode_case, parse
-from veridical.core.types import Case
+from veridical.core.serialization import decode, decode_case, parse
+from veridical.core.types import Case, Checked
 from veridical.server.batching import characters_of
 from veridical.server.errors import Refused
 from veridical.server.settings import Limits
@@ -27,6 +27,7 @@ __all__ = [
     "parse_body",
     "read_cases_of",
     "read_request",
+    "read_results_of",
 ]
 
 R = TypeVar("R")
@@ -41,7 +42,7 @@ class _HowToCheck:
 
     detectors: list[str] | None = None
     threshold: float | dict[str, float] | None = None
-    fail_over: float | None = None
+    flag_over: float | None = None
     explain: bool = False
 
 
@@ -53,7 +54,7 @@ class CheckRequest(_HowToCheck):
         cases: One or more cases; ids, and those of sources, may be left out, and a source may be a bare text.
         detectors: The specs of detectors that the server has; None: its first one.
         threshold: The score from which something is flagged, for all levels or per level.
-        fail_over: Make an outcome "flagged" only where a response-level score is above this.
+        flag_over: Make an outcome "flagged" only where a response-level score is above this.
         explain: Add the closest passages and corrections to what is flagged.
     """
 
@@ -62,13 +63,16 @@ class CheckRequest(_HowToCheck):
 
 @dataclass(frozen=True, kw_only=True)
 class ReportRequest(CheckRequest):
-    """The same, and how the page looks.
+    """The same, or results of a check as they were answered, and how the page looks.
 
     Attributes:
+        results: Documents of the kind "check", instead of cases; nothing is checked again.
         title: The title of the page.
         heat: Shade each word by its score.
     """
 
+    cases: list[Any] = field(default_factory=list)
+    results: list[Any] = field(default_factory=list)
     title: str = "Veridical report"
     heat: bool = False
 
@@ -114,8 +118,8 @@ def read_request(body: bytes, cls: type[R], limits: Limits) -> R:
     """
     document = parse_body(body)
     _check_depth(document, limits.depth)
-    texts = {name: document[name] for name in ("cases", "case") if name in document}
-    for name, kind in (("cases", list), ("case", dict)):
+    texts = {name: document[name] for name in ("cases", "results", "case") if name in document}
+    for name, kind in (("cases", list), ("results", list), ("case", dict)):
         if name in texts and not isinstance(texts[name], kind):
             raise WireError(f"{name} is not {'a list' if kind is list else 'an object'}", hint=_FORM)
     empty = {name: type(value)() for name, value in texts.items()}  # they are read one by one, by `read_cases_of`
@@ -140,7 +144,7 @@ def _first_problem(error: ValidationError, cls: type[Any]) -> str:
     problem = next(stray, problems[0])
     place = ".".join(str(part) for part in problem["loc"])
     if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        return str(UnknownNameError("field", place, [field.name for field in fields(cast(Any, cls))]))
+        return str(UnknownNameError("field", place, [known.name for known in fields(cast(Any, cls))]))
     message = problem["msg"].removeprefix("Value error, ").replace("Input should", "should")
     return f"{place or 'the request'}: {message[:1].lower()}{message[1:]}"
 
@@ -183,6 +187,23 @@ def read_cases_of(items: Sequence[Any], limits: Limits) -> list[Case]:
         check_case(case, limits, f"cases[{i}]")
         cases.append(case)
     return cases
+
+
+def read_results_of(items: Sequence[Any], limits: Limits) -> list[Checked]:
+    """The results of checks in the JSON objects of a request, each of a case within the limits."""
+    if len(items) > limits.cases:
+        raise Refused(413, f"{len(items)} results", hint=f"at most {limits.cases} in a request")
+    results = []
+    for i, item in enumerate(items):
+        if not isinstance(item, Mapping):
+            raise WireError(f"results[{i}] is not a JSON object", hint="what POST /v1/check answers")
+        try:
+            checked: Checked = decode(item, "check")
+        except WireError as error:
+            raise WireError(f"results[{i}]: {error.message}", hint=error.hint) from None
+        check_case(checked.case, limits, f"results[{i}]")
+        results.append(checked)
+    return results
 
 
 def check_case(case: Case, limits: Limits, where: str = "the case") -> None:

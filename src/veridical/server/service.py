@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
-from veridical.checking import check_fail_over, make_checked
+from veridical.checking import check_flag_over, make_checked
 from veridical.core.detector import Detector, info_of, thresholds_of
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.judging import thresholds_in_force
@@ -22,7 +22,7 @@ from veridical.revise import Delete, Flag, Revised, Reviser, revise
 from veridical.server.batching import Answer, Batcher
 from veridical.server.errors import Refused
 from veridical.server.observation import Metrics
-from veridical.server.requests import CheckRequest, ReportRequest, ReviseRequest, read_cases_of
+from veridical.server.requests import CheckRequest, ReportRequest, ReviseRequest, read_cases_of, read_results_of
 from veridical.server.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Service:
     async def check_cases(self, cases: Sequence[Case], how: CheckRequest) -> list[tuple[Checked, Maps]]:
         """The same for cases that are read; the rest is as `how` says."""
         batchers = self.batchers_of(how.detectors)
-        check_fail_over(how.fail_over)
+        check_flag_over(how.flag_over)
         thresholds_in_force(None, how.threshold)  # a bad one raises now, not after the work
         answers = [asyncio.ensure_future(batcher.judge(cases)) for batcher in batchers]
         try:
@@ -117,7 +117,7 @@ class Service:
             results: list[tuple[Checked, Maps]] = []
             for case, pairs in zip(cases, zip(*columns, strict=True), strict=True):
                 judgements, maps = zip(*pairs, strict=True)
-                checked = make_checked(case, judgements, thresholds, fail_over=how.fail_over, explain=how.explain)
+                checked = make_checked(case, judgements, thresholds, flag_over=how.flag_over, explain=how.explain)
                 self.metrics.checked(checked)
                 results.append((checked, maps))
             return results
@@ -135,7 +135,12 @@ class Service:
         return batchers
 
     async def report(self, request: ReportRequest) -> str:
-        """The HTML page of the cases of `request`."""
+        """The HTML page of the cases of `request`, or of its results."""
+        if request.results and request.cases:
+            raise InputError("both cases and results", hint="cases to check, or results that are there already")
+        if request.results:
+            given = await asyncio.to_thread(read_results_of, request.results, self.settings.limits)
+            return await asyncio.to_thread(render_html, given, title=request.title, heat=request.heat)
         results = await self.check(request)
         checked, maps = [one for one, _ in results], [of_case for _, of_case in results]
         return await asyncio.to_thread(render_html, checked, title=request.title, maps=maps, heat=request.heat)

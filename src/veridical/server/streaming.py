@@ -91,7 +91,7 @@ class Stream:
             cases=[],
             detectors=self.wanted.detectors,
             threshold=self.wanted.threshold,
-            fail_over=self.wanted.fail_over,
+            flag_over=self.wanted.flag_over,
             explain=self.wanted.explain,
         )
         ((checked, _),) = await self.service.check_cases([replace(self.case, response=text)], how)
