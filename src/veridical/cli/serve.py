@@ -13,7 +13,7 @@ from veridical.cli.option_groups import option_groups
 from veridical.cli.options import ChatOptions, write_line
 
 if TYPE_CHECKING:
-    from veridical.server.settings import Limits
+    from veridical.server.settings import Limits, ProxySettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,14 +85,73 @@ class ServiceOptions:
     log_text: Annotated[bool, Option("--log-text", help="Write the texts of requests into the log, too.")] = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProxyOptions:
+    """Whose chat replies are checked on their way, and what is done."""
+
+    PANEL: ClassVar[str] = "Proxy"
+
+    proxy: Annotated[
+        str | None,
+        Option(metavar="URL", help="Pass /v1/chat/completions on to this OpenAI-compatible server; check its replies."),
+    ] = None
+    action: Annotated[
+        str,
+        Option(
+            metavar="NAME",
+            help="annotate: report what is found in the reply. header: in a header alone. block: withhold what is "
+            "flagged. revise: put the revised text in its place.",
+        ),
+    ] = "annotate"
+    source_roles: Annotated[
+        str, Option(metavar="LIST", help="Messages of these roles are the sources, where a request has no `sources`.")
+    ] = "system,developer,tool,context"
+    unavailable: Annotated[
+        str | None,
+        Option(metavar="NAME", help="pass or block what could not be checked. Default: block with --action block."),
+    ] = None
+    proxy_key_env: Annotated[
+        str | None,
+        Option(
+            metavar="VARIABLE",
+            help="The environment variable that holds the key of that server. Default: each client sends its own.",
+        ),
+    ] = None
+
+    def settings(self) -> ProxySettings | None:
+        """The proxy's settings, None without a proxy."""
+        from veridical.cli.comma_lists import parse_names
+        from veridical.core.errors import UnknownNameError
+        from veridical.server.settings import ProxySettings
+
+        if self.unavailable not in (None, "pass", "block"):
+            raise UnknownNameError("value of --unavailable", str(self.unavailable), ("pass", "block"))
+        if self.proxy is None:
+            return None
+        return ProxySettings(
+            base_url=self.proxy,
+            action=self.action,
+            source_roles=tuple(parse_names(self.source_roles)),
+            blocks=None if self.unavailable is None else self.unavailable == "block",
+            key_env=self.proxy_key_env,
+        )
+
+
 @option_groups
-def serve_command(service: ServiceOptions, access: AccessOptions, capacity: CapacityOptions, chat: ChatOptions) -> int:
+def serve_command(
+    service: ServiceOptions,
+    access: AccessOptions,
+    capacity: CapacityOptions,
+    proxy: ProxyOptions,
+    chat: ChatOptions,
+) -> int:
     """Serve detectors over HTTP, with a page at / to use them from.
 
     [bold]veridical serve[/bold]
     [bold]veridical serve -d default -d overlap --port 9000[/bold]
     [bold]veridical serve --api-keys keys.txt --new-key alice[/bold]
     [bold]veridical serve --host 0.0.0.0 --api-keys keys.txt[/bold]
+    [bold]veridical serve --proxy http://127.0.0.1:8080/v1 --action block[/bold]
     """
     from veridical.core.errors import InputError, MissingExtraError
     from veridical.server.keys import make_key, read_keys
@@ -122,6 +181,7 @@ def serve_command(service: ServiceOptions, access: AccessOptions, capacity: Capa
         keys=keys,
         cors=tuple(access.cors or ()),
         hosts=() if keys else LOOPBACK_HOSTS,
+        proxy=proxy.settings(),
         log_text=service.log_text,
         limits=capacity.limits(),
     )

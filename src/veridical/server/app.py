@@ -25,11 +25,13 @@ from veridical.core.types import Case, Outcome
 from veridical.server.errors import error_body, error_response
 from veridical.server.openapi import CASE, answers, body, components
 from veridical.server.protection import Protection, read_body, request_id_of
+from veridical.server.proxy import add_proxy
 from veridical.server.requests import CheckRequest, ReportRequest, ReviseRequest, StreamRequest, read_request
 from veridical.server.salience import map_documents
 from veridical.server.service import Service
 from veridical.server.settings import ServerSettings
 from veridical.server.streaming import EventStream, open_stream
+from veridical.server.upstream import Upstream
 
 __all__ = ["PAGE", "create_app"]
 
@@ -59,14 +61,19 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
     """
     settings = settings or ServerSettings()
     service = Service(settings)
+    upstream = None if settings.proxy is None else Upstream(settings.proxy)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.start()
+        if upstream is not None:
+            upstream.open()
         try:
             yield
         finally:
             await service.close()
+            if upstream is not None:
+                await upstream.close()
 
     app = FastAPI(
         title="Veridical",
@@ -91,6 +98,9 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
     _add_error_handlers(app)
     _add_status(app, service)
     _add_checks(app, service)
+    if settings.proxy is not None and upstream is not None:
+        service.batchers_of(None if settings.proxy.detector is None else [settings.proxy.detector])
+        add_proxy(app, service, settings.proxy, upstream)
     if settings.cors:
         methods, headers = ["GET", "POST"], ["Authorization", "Content-Type", "X-API-Key", "X-Request-ID"]
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors, allow_methods=methods, allow_headers=headers)

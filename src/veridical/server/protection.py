@@ -169,3 +169,4 @@ class Protection:
             if key is None:
                 raise Refused(401, "the key is not known", hint="ask whoever runs this server for one")
             scope["state"]["key"] = key.name
+            scope["state"]["key_in"] = "x-api-key" if "x-api-key" in headers else "authorization"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from veridical.core.errors import InputError
+from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.spec import parse_spec
 
 if TYPE_CHECKING:
@@ -15,9 +15,20 @@ if TYPE_CHECKING:
     from veridical.llm.connection import Connection
     from veridical.server.keys import Key
 
-__all__ = ["DEFAULT_DETECTORS", "LOOPBACK_HOSTS", "Limits", "ServerSettings", "is_loopback"]
+__all__ = [
+    "ACTIONS",
+    "DEFAULT_DETECTORS",
+    "LOOPBACK_HOSTS",
+    "REVISERS",
+    "Limits",
+    "ProxySettings",
+    "ServerSettings",
+    "is_loopback",
+]
 
 DEFAULT_DETECTORS = ("default", "overlap")
+ACTIONS = ("annotate", "header", "block", "revise")
+REVISERS = ("delete", "flag", "factored", "self")
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -73,6 +84,50 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProxySettings:
+    """How replies of another chat server are checked on their way.
+
+    Attributes:
+        base_url: The OpenAI-compatible server that answers, such as http://127.0.0.1:8080/v1.
+        action: "annotate": say in the reply what was found; "header": in a header alone; "block": withhold a flagged
+            reply; "revise": put the revised text in its place.
+        detector: The spec of the detector that is asked; None: the server's first one.
+        reviser: What revises: "delete" or "flag", with a chat model "factored" or "self".
+        source_roles: Messages of these roles are the sources, where a request has no field `sources`.
+        blocks: Whether a reply that could not be checked is withheld; None: where the action is "block".
+        key_env: The environment variable that holds the key of the server behind; None: the client's own goes on.
+        reply_bytes: The largest reply that is taken.
+        timeout: Seconds that the server behind may take to answer.
+
+    Raises:
+        InputError: An unknown action or reviser, or no role.
+    """
+
+    base_url: str
+    action: str = "annotate"
+    detector: str | None = None
+    reviser: str = "delete"
+    source_roles: tuple[str, ...] = ("system", "developer", "tool", "context")
+    blocks: bool | None = None
+    key_env: str | None = None
+    reply_bytes: int = 8 * 1024 * 1024
+    timeout: float = 300.0
+
+    def __post_init__(self) -> None:
+        if self.action not in ACTIONS:
+            raise UnknownNameError("action", self.action, ACTIONS)
+        if self.reviser not in REVISERS:
+            raise UnknownNameError("reviser", self.reviser, REVISERS)
+        if not self.source_roles:
+            raise InputError("no role of messages that are sources", hint="such as system,tool")
+
+    @property
+    def blocks_unavailable(self) -> bool:
+        """Whether a reply that could not be checked is withheld."""
+        return self.action == "block" if self.blocks is None else self.blocks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
     """A server's settings.
 
@@ -84,6 +139,7 @@ class ServerSettings:
         cors: Origins whose pages may use the service from a browser; "*" for all.
         hosts: Names by which the service is addressed (the `Host` header); empty: any. On a loopback address without
             keys only the loopback names are right: it keeps pages of other sites away.
+        proxy: The chat server whose replies are checked on their way; None: no proxy.
         log_text: Whether the log has the texts of requests.
         limits: What a request may hold.
 
@@ -97,6 +153,7 @@ class ServerSettings:
     keys: tuple[Key, ...] = ()
     cors: tuple[str, ...] = ()
     hosts: tuple[str, ...] = LOOPBACK_HOSTS
+    proxy: ProxySettings | None = None
     log_text: bool = False
     limits: Limits = field(default_factory=Limits)
 
