@@ -120,6 +120,28 @@ def test_what_the_queue_cannot_hold_is_refused_whole() -> None:
     with_batcher(detector, test, queue=3, cases=2)
 
 
+def test_a_queue_that_is_too_slow_takes_no_more() -> None:
+    detector = Echo()
+
+    async def test(batcher: Batcher) -> None:
+        for _ in range(2):  # what the first call takes does not count: it loads
+            await batcher.judge([Case("1", "x")])
+        detector.gate.clear()
+        detector.entered.clear()
+        first = asyncio.create_task(batcher.judge([Case("1", "x")]))
+        await entered(detector)
+        second = asyncio.create_task(batcher.judge([Case("1", "y")]))  # nothing waits: it is taken
+        while not batcher.waiting:
+            await asyncio.sleep(0)
+        with pytest.raises(Refused, match="for about") as refused:
+            await batcher.judge([Case("1", "z")])
+        assert refused.value.status == 429
+        detector.gate.set()
+        await asyncio.gather(first, second)
+
+    with_batcher(detector, test, wait=1e-9)
+
+
 def test_whoever_gives_up_leaves_the_queue() -> None:
     detector = Echo()
     detector.gate.clear()

@@ -99,7 +99,8 @@ class Batcher:
         self._changed = asyncio.Event()
         self._closing = False
         self._abandoned = 0
-        self._seconds_per_case = 0.05  # a running mean, for Retry-After
+        self._seconds_per_case = 0.05  # a running mean
+        self._used = False
         self._worker = Worker(name)
         self._task: asyncio.Task[None] | None = None
 
@@ -128,7 +129,8 @@ class Batcher:
         """The judgement of each case with its salience map, in order; they share batches with those of others.
 
         Raises:
-            Refused: 429 where the queue has no place for all of them, 504 after `limits.timeout`, 503 at shutdown.
+            Refused: 429 where the queue has no place for all of them or is too slow, 504 after `limits.timeout`, 503 at
+                shutdown.
         """
         return await self._wait([_Item(self._future(), case=case, characters=characters_of(case)) for case in cases])
 
@@ -145,14 +147,7 @@ class Batcher:
             raise Refused(503, "the server is shutting down", hint="send it again", retry_after=5)
         if self.problem is not None:
             raise Refused(503, f"{self.name} cannot be used: {self.problem}", retry_after=60)
-        if len(self._queue) + len(items) > self.limits.queue:
-            seconds = math.ceil(min(60, max(1, len(self._queue) * self._seconds_per_case)))
-            raise Refused(
-                429,
-                f"{len(self._queue)} cases wait for {self.name}, and {self.limits.queue} may",
-                hint=f"try again in {seconds} s, or send fewer cases at once",
-                retry_after=seconds,
-            )
+        self._check_capacity(len(items))
         self._queue.extend(items)
         self._changed.set()
         try:
@@ -165,6 +160,20 @@ class Batcher:
             for item in items:
                 item.future.cancel()
             self._queue = deque(item for item in self._queue if not item.future.done())
+
+    def _check_capacity(self, more: int) -> None:
+        """Raise `Refused` where `more` cases do not fit, or would wait for longer than they may."""
+        waiting = len(self._queue)
+        seconds = waiting * self._seconds_per_case
+        if waiting + more > self.limits.queue:
+            problem = f"{waiting} cases wait for {self.name}, and {self.limits.queue} may"
+        elif seconds > self.limits.wait:
+            problem = f"{waiting} cases wait for {self.name}, for about {seconds:.0f} s"
+        else:
+            return
+        after = math.ceil(min(60, max(1, seconds)))
+        hint = f"try again in {after} s, or send fewer cases at once"
+        raise Refused(429, problem, hint=hint, retry_after=after)
 
     async def _run(self) -> None:
         while await self._something_waits():
@@ -224,7 +233,9 @@ class Batcher:
                 if not item.future.done():
                     item.future.set_result(result)
             if function is None:
-                self._seconds_per_case += 0.2 * (seconds / len(batch) - self._seconds_per_case)
+                if self._used:  # the first time it is loaded, too
+                    self._seconds_per_case += 0.2 * (seconds / len(batch) - self._seconds_per_case)
+                self._used = True
                 self._on_batch(len(batch), seconds)
         elif len(batch) == 1:
             if not batch[0].future.done():

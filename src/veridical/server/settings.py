@@ -47,6 +47,7 @@ class Limits:
         batch_cases: The most cases of one batch.
         batch_characters: A batch holds no more characters than this, unless a single case does.
         batch_wait: Seconds that a batch waits for more cases.
+        wait: Seconds that cases would have to wait, by the speed of late, from which on a request gets 429.
         timeout: Seconds that a request may wait for its answer.
         body_timeout: Seconds in which a request has to arrive, head and body, and that a client may take to read on.
         stream_timeout: Seconds that a streamed response may take as a whole.
@@ -65,6 +66,7 @@ class Limits:
     batch_cases: int = 32
     batch_characters: int = 1_000_000
     batch_wait: float = 0.002
+    wait: float = 15.0
     timeout: float = 60.0
     body_timeout: float = 20.0
     stream_timeout: float = 600.0
