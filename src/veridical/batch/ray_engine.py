@@ -66,7 +66,10 @@ def on_ray(
         if begun:
             begins_own = address is None and "RAY_ADDRESS" not in os.environ
             options: dict[str, Any] = {"include_dashboard": False} if begins_own else {"address": address}
-            ray.init(log_to_driver=False, logging_level="ERROR", **options)
+            try:
+                ray.init(log_to_driver=False, logging_level="ERROR", **options)
+            except Exception as error:  # noqa: BLE001 - Ray raises nothing more specific where a node does not start
+                raise CannotJudgeError(f"Ray did not start: {error}", hint="the same command goes on") from None
         logging.getLogger("ray.data").setLevel(logging.ERROR)
         context = ray.data.DataContext.get_current()
         context.enable_progress_bars = context.print_on_execution_start = False
@@ -79,7 +82,7 @@ def on_ray(
             assert row["first"] == shard.first  # the order is kept
             results, scores, failed = (row[name].decode() for name in ("results", "scores", "failed"))
             yield ShardTexts(results, scores, failed, int(row["failures"]))
-    except (ConnectionError, ray.exceptions.RayError) as error:
+    except ray.exceptions.RayError as error:
         lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
         raise CannotJudgeError(f"Ray: {lines[-1]}", hint="finished shards are kept: the same command goes on") from None
     finally:

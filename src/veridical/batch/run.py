@@ -46,7 +46,7 @@ class BatchSettings:
         columns: Which columns of a row are read.
         threshold: As in `veridical.check`.
         shard_rows: Rows per shard at most; what a killed run loses is at most one shard per worker.
-        max_bytes: How long a line of JSON or a cell may be; a longer one is a row that failed.
+        max_bytes: How long a line of JSON or a cell may be; a row with a longer one fails.
         workers: Processes that judge at once, each with the detectors loaded once.
         engine: "local", or "ray" for Ray Data.
         address: The Ray cluster: "auto" or HOST:PORT; None: $RAY_ADDRESS, else one on this machine.
