@@ -27,6 +27,7 @@ LAYERS = [
     {"tasks", "checking"},
     {"bench"},
     {"probes", "training"},
+    {"annotate"},
     {"report"},
     {"cli"},
     {"__main__"},

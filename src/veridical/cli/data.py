@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,7 +13,7 @@ import typer
 from typer import Argument, Option
 
 from veridical.cli.comma_lists import parse_names, parse_numbers, parse_thresholds
-from veridical.cli.delivery import plain_console
+from veridical.cli.delivery import plain_console, write_counts, write_examples
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import (
     DETECTION,
@@ -176,7 +175,7 @@ def convert_command(
     with options.read(data) as reading:
         examples = list(reading)
     chosen = examples if part is None else split_by_document(examples, seed=seed)[part]
-    _write_examples(out, chosen)
+    write_examples(out, chosen)
     write_line(f"wrote {len(chosen)} of {len(examples)} examples to {out}")
 
 
@@ -219,7 +218,7 @@ def label_command(
                 if judgement.judged != ()
             ]
         progress(loaded.name, len(examples), len(examples))
-    _write_examples(out, labelled)
+    write_examples(out, labelled)
     digest = hashlib.sha256(out.read_bytes()).hexdigest()
     write_line(f"wrote {len(labelled)} of {len(examples)} examples to {out} (SHA-256 {digest})")
 
@@ -313,9 +312,9 @@ def corrupt_command(data: LabelledData, corruption: CorruptionOptions, options: 
         seed=corruption.seed,
         types=None if corruption.method == "rules" else types,
     )
-    _write_examples(out, corrupted.examples)
+    write_examples(out, corrupted.examples)
     write_line(f"wrote {len(corrupted.examples)} examples, {corrupted.changed} of them corrupted, to {out}")
-    _write_counts("not used", corrupted.skipped)
+    write_counts("not used", corrupted.skipped)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -413,7 +412,7 @@ def generate_command(
             append_responses(out, responses if detector is None else labelled(responses, detector, thresholds))
     before = f" ({len(done)} were there)" if done else ""
     write_line(f"wrote {len(left) - missed.total()} of {len(wanted)} responses to {out}{before}")
-    _write_counts("no response", missed)
+    write_counts("no response", missed)
 
 
 def _corruptible(data: str, options: DataOptions, corruption: CorruptionOptions) -> list[Example]:
@@ -445,15 +444,3 @@ def _corruptible(data: str, options: DataOptions, corruption: CorruptionOptions)
         pool = [sentence for text in sources for sentence in plain_sentences(text)]
         examples = list(cluttered(examples, pool, share=corruption.clutter, seed=seed))
     return list(rewritten(examples, share=corruption.rewrite, seed=seed))
-
-
-def _write_examples(out: Path, examples: Iterable[Example]) -> None:
-    from veridical.core.files import write_whole
-    from veridical.core.serialization import encode
-
-    write_whole(out, "".join(encode(example) + "\n" for example in examples))
-
-
-def _write_counts(what: str, counts: Mapping[str, int]) -> None:
-    for reason, count in counts.items():
-        write_line(f"{what}: {count:>6}  {reason}")
