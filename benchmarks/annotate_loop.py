@@ -1,6 +1,6 @@
 """The annotation loop from end to end with simulated annotators of known error rates.
 
-    python benchmarks/annotate_loop.py wikipedia:DATA --plot docs/annotate-loop.svg > benchmarks/rows/annotate-loop.jsonl
+    python benchmarks/annotate_loop.py wikipedia:FOLDER --plot docs/annotate-loop.svg > rows/annotate-loop.jsonl
 
 Texts are changed by rules (or --method), one change in ten keeping the meaning; a classifier of word features chooses
 each round by equation (9) of Liu et al. 2022. One row per round and annotator, and one of the whole.
@@ -24,10 +24,10 @@ from veridical.report.annotation import loop_plot
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("texts", help="plain texts, as SET:PATH")
-    parser.add_argument("--items", type=int, default=6000)
-    parser.add_argument("--sizes", default="100,100,120,150,150")
+    parser.add_argument("--items", type=int, default=3000)
+    parser.add_argument("--sizes", default="100,60,80,100")
     parser.add_argument("--method", default="rules")
-    parser.add_argument("--consistent", type=float, default=0.1)
+    parser.add_argument("--consistent", type=float, default=0.13)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plot", type=Path, help="also draw the balance by round (SVG)")
     options = parser.parse_args()

@@ -169,7 +169,7 @@ def similarity(replaced: str, original: str) -> float:
 
     Takes the place of an encoder's cosine where there is none. Phrases of stop words alone have 1 or 0.
 
-    >>> similarity("5 km", "5 kilometres"), similarity("the big house", "a house")
+    >>> similarity("5 km", "5 kilometres"), similarity("the big boat", "a boat")
     (1.0, 0.5)
     """
     ours, theirs = implied(replaced), implied(original)

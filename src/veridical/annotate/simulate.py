@@ -14,8 +14,8 @@ from itertools import islice
 from veridical.annotate.consensus import Agreement, ConsensusRule, agree, agreement, needed, without_annotators
 from veridical.annotate.items import answer, grouped, items_of, says_hallucinated
 from veridical.annotate.quality import AnnotatorQuality, annotator_quality
-from veridical.annotate.scorer import Scorer, score_pool
-from veridical.annotate.select import SelectOptions, Subsampling, select
+from veridical.annotate.scorer import PoolScores, Scorer, score_pool
+from veridical.annotate.select import Selection, SelectOptions, Subsampling, select
 from veridical.core.edits import apply, carry
 from veridical.core.errors import InputError
 from veridical.core.spans import Span
@@ -66,7 +66,7 @@ def make_pool(
     count: int,
     *,
     method: str = "rules",
-    consistent: float = 0.1,
+    consistent: float = 0.13,
     seed: int = 0,
 ) -> list[Example]:
     """Items from plain texts; the gold is the true label.
@@ -182,7 +182,7 @@ class Loop:
 def simulate(
     pool: Sequence[Example],
     people: Sequence[SimulatedAnnotator],
-    sizes: Sequence[int] = (200, 300, 400, 600, 800),
+    sizes: Sequence[int] = (100, 60, 80, 100),
     *,
     options: SelectOptions | None = None,
     rule: ConsensusRule | None = None,
@@ -208,18 +208,7 @@ def simulate(
     caught: dict[str, AnnotatorQuality] = {}
     rounds: list[Round] = []
     for number, size in enumerate(sizes, 1):
-        agreed_before = agree(annotated, rule).examples
-        left = list(unlabelled.values())
-        scores = score_pool(scorer, agreed_before, left, seed=options.seed) if number > 1 else None
-        # what earlier rounds have too much of is made up for
-        wrong = sum(bool(says_hallucinated(item.gold)) for item in agreed_before)
-        target = min(0.7, max(0.3, ((len(agreed_before) + size) / 2 - wrong) / size))
-        here = replace(options, count=size, target=target, seed=options.seed + number)
-        if scores is None:
-            chosen = select(left, replace(here, strategy="random"))
-        else:
-            here = replace(here, threshold=scores.threshold)
-            chosen = select(left, here, scores=scores.pool.tolist(), counts=scores.counts)
+        chosen, scores = _choose(scorer, agree(annotated, rule).examples, list(unlabelled.values()), size, options)
         items = [grouped(item, round=str(number)) for item in chosen.items]
         for item in items:
             del unlabelled[item.case.id]
@@ -260,6 +249,21 @@ def simulate(
         tuple(sorted(caught)),
         sum(says_hallucinated(item.gold) == truth[item.case.id] for item in total) / max(len(total), 1),
     )
+
+
+def _choose(
+    scorer: Scorer, labelled: Sequence[Example], left: Sequence[Example], size: int, options: SelectOptions
+) -> tuple[Selection, PoolScores | None]:
+    """The items of the next round, and the scores they were chosen by; None in the first."""
+    here = replace(options, count=size, seed=options.seed + len(labelled))
+    if not labelled:
+        return select(left, replace(here, strategy="random")), None
+    scores = score_pool(scorer, labelled, left, seed=options.seed)
+    # what earlier rounds have too much of is made up for
+    wrong = sum(bool(says_hallucinated(item.gold)) for item in labelled)
+    target = min(0.7, max(0.3, ((len(labelled) + size) / 2 - wrong) / size))
+    here = replace(here, target=target, threshold=scores.threshold)
+    return select(left, here, scores=scores.pool.tolist(), counts=scores.counts), scores
 
 
 def _share(items: Sequence[Example]) -> float:

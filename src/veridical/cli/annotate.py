@@ -213,6 +213,18 @@ class LabelStudioOptions:
     timeout: Annotated[float, Option(help="Time limit of one request, in seconds.", min=0.1)] = 60.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class PushOptions:
+    """Which project tasks go to."""
+
+    PANEL: ClassVar[str] = "Project"
+
+    project: Annotated[str | None, Option(metavar="NAME", help="Add to this project (its number or title).")] = None
+    title: Annotated[str | None, Option(metavar="TEXT", help="Make a new project of this title.")] = None
+    annotators: Annotated[int, Option(help="How many people annotate each task of a new project.", min=1)] = 4
+    detector: Predictions = None
+
+
 @annotate_app.command("push")
 @option_groups
 def push_command(
@@ -220,10 +232,7 @@ def push_command(
     kind: Kind,
     server: LabelStudioOptions,
     reading: DataOptions,
-    project: Annotated[str | None, Option(metavar="NAME", help="Add to this project (its number or title).")] = None,
-    title: Annotated[str | None, Option(metavar="TEXT", help="Make a new project of this title.")] = None,
-    annotators: Annotated[int, Option(help="How many people annotate each task of a new project.", min=1)] = 4,
-    detector: Predictions = None,
+    options: PushOptions,
 ) -> None:
     """Push tasks to a running Label Studio; those that the project has already are not pushed again.
 
@@ -233,16 +242,16 @@ def push_command(
     from veridical.annotate.label_studio_server import LabelStudio
     from veridical.core.errors import InputError
 
-    if (project is None) == (title is None):
+    if (options.project is None) == (options.title is None):
         raise InputError("name either a --project or the --title of a new one")
     with reading.read(data) as examples:
         cases = list(examples)
-    tasks = tasks_of(cases, kind, predictions=_predictions(cases, detector))
+    tasks = tasks_of(cases, kind, predictions=_predictions(cases, options.detector))
     with LabelStudio(server.url, timeout=server.timeout) as studio:
-        if title is not None:
-            place = studio.create(title, kind, annotators=annotators)
+        if options.title is not None:
+            place = studio.create(options.title, kind, annotators=options.annotators)
         else:
-            place = studio.project(project or "")
+            place = studio.project(options.project or "")
             if place.config != config_of(kind):
                 write_line(f"veridical: project {place.id} has another config than: veridical annotate config {kind}")
         pushed = studio.push(place, tasks)
@@ -405,21 +414,30 @@ def quiz_command(
     return 0 if all(score.passed for score in scores) else 1
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReleaseOptions:
+    """What is said of a released data set, and how it is split."""
+
+    PANEL: ClassVar[str] = "Release"
+
+    name: Annotated[str, Option(metavar="TEXT", help="What the data set is called.")]
+    licence: Annotated[str, Option(metavar="LICENCE", help="Its licence, such as CC-BY-SA-4.0.")]
+    text_licence: Annotated[
+        str | None, Option(metavar="LICENCE", help="The licence of the texts, if it is another.")
+    ] = None
+    annotators: Annotated[
+        bool, Option("--annotators", help="Also write what each annotator said, not only the decision.")
+    ] = False
+    seed: Annotated[int, Option(help="Random seed of the split by document (70/10/20).")] = 0
+
+
 @annotate_app.command("release")
 @option_groups
 def release_command(
     data: LabelledData,
     folder: Annotated[Path, Argument(metavar="FOLDER", help="The new folder to write.")],
-    name: Annotated[str, Option(metavar="TEXT", help="What the data set is called.")],
-    licence: Annotated[str, Option(metavar="LICENCE", help="Its licence, such as CC-BY-SA-4.0.")],
+    options: ReleaseOptions,
     reading: DataOptions,
-    text_licence: Annotated[
-        str | None, Option(metavar="LICENCE", help="The licence of the texts, if it is another.")
-    ] = None,
-    annotators: Annotated[
-        bool, Option("--annotators", help="Also write what each annotator said, not only the decision.")
-    ] = False,
-    seed: Annotated[int, Option(help="Random seed of the split by document (70/10/20).")] = 0,
 ) -> None:
     """Write agreed examples as a data set: parts by document, a card with statistics, licence, hashes.
 
@@ -429,31 +447,44 @@ def release_command(
     from veridical.report.annotation import release_card
 
     with reading.read(data) as examples:
-        release = describe_release(list(examples), name, licence, seed=seed, text_licence=text_licence)
-    hashes = write_release(release, folder, release_card(release), annotators=annotators)
+        release = describe_release(
+            list(examples),
+            options.name,
+            options.licence,
+            seed=options.seed,
+            text_licence=options.text_licence,
+        )
+    hashes = write_release(release, folder, release_card(release), annotators=options.annotators)
     for file, digest in hashes.items():
         write_line(f"{folder / file}: {release.statistics[Path(file).stem].examples} examples, SHA-256 {digest}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulationOptions:
+    """The pool and the rounds of a simulated loop."""
+
+    PANEL: ClassVar[str] = "Simulation"
+
+    items: Annotated[int, Option(help="Items in the pool.", min=100)] = 3000
+    sizes: Annotated[str, Option(metavar="LIST", help="Items of each round, separated by commas.")] = "100,60,80,100"
+    method: Annotated[str, Option(help="How texts are corrupted: rules, or another name of data corrupt.")] = "rules"
+    consistent: Annotated[float, Option(help="Share of changes that keep the meaning.")] = 0.13
+    seed: Annotated[int, Option(help="Random seed.")] = 0
+    out: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="Write the agreed examples to FILE (JSON Lines).", rich_help_panel=OUTPUT),
+    ] = None
 
 
 @annotate_app.command("simulate")
 @option_groups
 def simulate_command(
     texts: Annotated[str, Argument(metavar="SET:PATH", help="Plain texts: wikipedia:FOLDER or plain:FOLDER.")],
-    items: Annotated[int, Option(help="Items in the pool.", min=100)] = 4000,
-    sizes: Annotated[str, Option(metavar="LIST", help="Items of each round, separated by commas.")] = (
-        "100,120,150,200,250"
-    ),
-    method: Annotated[str, Option(help="How texts are corrupted: rules, or another name of data corrupt.")] = "rules",
-    consistent: Annotated[float, Option(help="Share of changes that keep the meaning.")] = 0.1,
-    seed: Annotated[int, Option(help="Random seed.")] = 0,
-    out: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="Write the agreed examples to FILE (JSON Lines).", rich_help_panel=OUTPUT),
-    ] = None,
+    options: SimulationOptions,
 ) -> None:
     """Run select, annotate and agree from end to end with simulated annotators of known error rates.
 
-    [bold]veridical annotate simulate wikipedia:data/wikipedia --items 4000[/bold]
+    [bold]veridical annotate simulate wikipedia:data/wikipedia --items 3000[/bold]
     """
     from veridical.annotate.rounds import loop_rows
     from veridical.annotate.simulate import make_pool, simulate, team
@@ -466,11 +497,12 @@ def simulate_command(
     reader = load_reader(kind)
     if not hasattr(reader, "read_texts") or not path:
         raise InputError(f"{texts!r} are no plain texts", hint="wikipedia:FOLDER or plain:FOLDER")
-    pool = make_pool(reader.read_texts(Path(path)), items, method=method, consistent=consistent, seed=seed)
-    loop = simulate(pool, team(seed=seed), parse_counts(sizes, "--sizes"), progress=write_line)
-    if out is not None:
-        write_examples(out, loop.examples)
-    print_tables(loop_tables(loop_rows(loop, len(pool), method, consistent)), plain_console())
+    way, share = options.method, options.consistent
+    pool = make_pool(reader.read_texts(Path(path)), options.items, method=way, consistent=share, seed=options.seed)
+    loop = simulate(pool, team(seed=options.seed), parse_counts(options.sizes, "--sizes"), progress=write_line)
+    if options.out is not None:
+        write_examples(options.out, loop.examples)
+    print_tables(loop_tables(loop_rows(loop, len(pool), way, share)), plain_console())
 
 
 def _ask(prompt: str) -> str:
