@@ -16,6 +16,12 @@ measure() { # set, metrics, options
 cover() { # set, options
   "$veridical" bench default overlap --data "$1" --metrics coverage_roc_auc --fit balanced_accuracy --out "$rows" "${@:2}" >/dev/null
 }
+calibrate() { # set, options: probabilities fitted on the set's validation documents
+  local folder=build/default-calibrated/${1%%:*}
+  [ -e "$folder/detector.json" ] ||
+    "$veridical" train threshold default "$1" --levels response --criterion balanced_accuracy --out "$folder" >/dev/null
+  "$veridical" bench default "calibrated:$folder" --data "$1" --metrics "$responses" --fit none --out benchmarks/rows/default-calibrated.jsonl "${@:2}" >/dev/null
+}
 responses=roc_auc,balanced_accuracy,ece
 measure "xsum_token:$data/xsum_token" "$responses,word_roc_auc,token_f1"
 measure "wice:$data/wice" "$responses,word_roc_auc,token_f1"
@@ -30,3 +36,7 @@ measure "quintd:$data/entailment/quintd" "$responses,word_roc_auc"
 for one in faithdial_audit wow_q2 snli mnli_dev infotabs fever_symmetric boolq; do
   measure "$one:$data/entailment/$one" "$responses" --sample 600
 done
+for one in xsum_token wice bump conv_fever begin; do calibrate "$one:$data/$one"; done
+calibrate "summedits:$data/summedits" --sample 150
+calibrate jsonl:build/e2e-slots.jsonl --sample 400
+for one in quintd faithdial_audit wow_q2 mnli_dev fever_symmetric; do calibrate "$one:$data/entailment/$one" --sample 600; done
