@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,7 +14,7 @@ import typer
 from typer import Argument, Option
 
 from veridical.cli.comma_lists import parse_names, parse_numbers, parse_thresholds
-from veridical.cli.delivery import plain_console, write_counts, write_examples
+from veridical.cli.delivery import plain_console
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import (
     DETECTION,
@@ -175,7 +176,7 @@ def convert_command(
     with options.read(data) as reading:
         examples = list(reading)
     chosen = examples if part is None else split_by_document(examples, seed=seed)[part]
-    write_examples(out, chosen)
+    _write_examples(out, chosen)
     write_line(f"wrote {len(chosen)} of {len(examples)} examples to {out}")
 
 
@@ -218,7 +219,7 @@ def label_command(
                 if judgement.judged != ()
             ]
         progress(loaded.name, len(examples), len(examples))
-    write_examples(out, labelled)
+    _write_examples(out, labelled)
     digest = hashlib.sha256(out.read_bytes()).hexdigest()
     write_line(f"wrote {len(labelled)} of {len(examples)} examples to {out} (SHA-256 {digest})")
 
@@ -312,9 +313,9 @@ def corrupt_command(data: LabelledData, corruption: CorruptionOptions, options: 
         seed=corruption.seed,
         types=None if corruption.method == "rules" else types,
     )
-    write_examples(out, corrupted.examples)
+    _write_examples(out, corrupted.examples)
     write_line(f"wrote {len(corrupted.examples)} examples, {corrupted.changed} of them corrupted, to {out}")
-    write_counts("not used", corrupted.skipped)
+    _write_counts("not used", corrupted.skipped)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -412,7 +413,7 @@ def generate_command(
             append_responses(out, responses if detector is None else labelled(responses, detector, thresholds))
     before = f" ({len(done)} were there)" if done else ""
     write_line(f"wrote {len(left) - missed.total()} of {len(wanted)} responses to {out}{before}")
-    write_counts("no response", missed)
+    _write_counts("no response", missed)
 
 
 def _corruptible(data: str, options: DataOptions, corruption: CorruptionOptions) -> list[Example]:
@@ -444,3 +445,15 @@ def _corruptible(data: str, options: DataOptions, corruption: CorruptionOptions)
         pool = [sentence for text in sources for sentence in plain_sentences(text)]
         examples = list(cluttered(examples, pool, share=corruption.clutter, seed=seed))
     return list(rewritten(examples, share=corruption.rewrite, seed=seed))
+
+
+def _write_examples(out: Path, examples: Iterable[Example]) -> None:
+    from veridical.core.files import write_whole
+    from veridical.core.serialization import encode
+
+    write_whole(out, "".join(encode(example) + "\n" for example in examples))
+
+
+def _write_counts(what: str, counts: Mapping[str, int]) -> None:
+    for reason, count in counts.items():
+        write_line(f"{what}: {count:>6}  {reason}")
