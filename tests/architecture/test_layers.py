@@ -28,6 +28,7 @@ LAYERS = [
     {"tasks", "checking"},
     {"bench", "batch"},
     {"probes", "training"},
+    {"annotate"},
     {"report"},
     {"server", "testing", "integrations"},
     {"cli"},
