@@ -202,6 +202,7 @@ def _add_checks(app: FastAPI, service: Service) -> None:
         """Salience maps of one or many cases: for each case one per detector, null where that makes none."""
         wanted = await _read(request, CheckRequest, limits)
         results = await service.check(wanted)
+        _note(request, service, [checked.case for checked, _ in results], [])
         return JSONResponse({"maps": await asyncio.to_thread(lambda: [map_documents(maps) for _, maps in results])})
 
     @app.post(
