@@ -30,7 +30,9 @@ from veridical.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from veridical.core.errors import DataError
     from veridical.core.types import Example
+    from veridical.datasets.topics import Topic
 
 data_app = typer.Typer(
     no_args_is_help=True, help="Labelled data: list, show, count and convert data sets, and make synthetic ones."
@@ -232,14 +234,18 @@ class CorruptionOptions:
 
     method: Annotated[
         str,
-        Option(help="attributes (of e2e-like data), knowledge (of the source), entities or rules (of the response)."),
+        Option(
+            help="arguments (given, by perspective), attributes (of e2e-like data), knowledge (of the source), "
+            "entities or rules (of the response)."
+        ),
     ]
     types: Annotated[
         str | None,
         Option(
             metavar="NAMES",
-            help="Error types for rules, separated by commas: number, date, unit, name, negation, antonym, relation, "
-            "invented, foreign. Default: all.",
+            help="Error types, separated by commas. For rules: number, date, unit, name, negation, antonym, relation, "
+            "invented, foreign (default: all). For arguments: removed, added, both (the default), partly-given, "
+            "partly-said, repeated, swapped.",
         ),
     ] = None
     share: Annotated[
@@ -268,6 +274,14 @@ class CorruptionOptions:
         str,
         Option(metavar="WEIGHTS", help="For rules: weights of one, two, three … errors per response, such as 6,3,1."),
     ] = "1"
+    wording: Annotated[
+        str,
+        Option(
+            help="For arguments, where responses are composed: the given arguments have the same words as the "
+            "response, other ones (paraphrases), or both."
+        ),
+    ] = "both"
+    per_topic: Annotated[int, Option(help="For arguments: maximum number of draws of arguments per topic.", min=1)] = 6
     pairs: Annotated[
         bool, Option("--pairs", help="Write each corrupted example together with its original, and no others.")
     ] = False
@@ -279,7 +293,9 @@ class CorruptionOptions:
 def corrupt_command(data: LabelledData, corruption: CorruptionOptions, options: DataOptions, out: OutFile) -> None:
     """Make labelled synthetic errors from grounded examples.
 
-    attributes: remove some from the source, or change them. knowledge: change a name, number or time in the source.
+    arguments: take away one of the arguments that an answer was given, or add one that it leaves out; of topics
+    (perspectrum, argkp, .json, .csv) the answers are composed first. attributes: remove some from the source, or change
+    them. knowledge: change a name, number or time in the source.
     entities: change one in the response. rules: make one error in the response: another number, date, unit or name, a
     negation put in or taken out, an antonym, the two sides of a relation swapped, an invented clause, a sentence that
     is foreign to it. Every span of the response that is no longer supported is marked; changes that cannot be located
@@ -290,6 +306,7 @@ def corrupt_command(data: LabelledData, corruption: CorruptionOptions, options: 
 
     [bold]veridical data corrupt e2e:data/e2e --method attributes --share 1 --pairs --out e2e-pairs.jsonl[/bold]
     [bold]veridical train probe jsonl:e2e-pairs.jsonl --model models/reader --template data-to-text-bare --out p[/bold]
+    [bold]veridical data corrupt perspectrum:data/perspectrum --method arguments --share 0.7 --out errors.jsonl[/bold]
     [bold]veridical data corrupt wikipedia:data/wikipedia --method rules --sentences 2 --out rules.jsonl[/bold]
     [bold]veridical data corrupt plain:texts --method rules --excerpts 3 --rewrite 0.5 --errors 6,3 --out t.jsonl[/bold]
     """
@@ -297,6 +314,7 @@ def corrupt_command(data: LabelledData, corruption: CorruptionOptions, options: 
 
     from veridical.core.errors import InputError
     from veridical.corrupt import Corruptor, corrupt
+    from veridical.corrupt.arguments import Arguments
     from veridical.corrupt.rules import Rules
 
     how: str | Callable[..., Corruptor] = corruption.method
@@ -305,13 +323,19 @@ def corrupt_command(data: LabelledData, corruption: CorruptionOptions, options: 
         how = partial(Rules, types=types, errors=parse_numbers(corruption.errors, "--errors"))
     elif corruption.errors != "1":
         raise InputError("--errors is for --method rules", hint="leave it out")
+    if corruption.method == "arguments" and _is_topics(data):
+        topics = _topics(data, options)
+        how = partial(Arguments, types=types, topics=topics)
+        examples = _composed(topics, corruption)
+    else:
+        examples = _corruptible(data, options, corruption)
     corrupted = corrupt(
-        _corruptible(data, options, corruption),
+        examples,
         how,
         share=corruption.share,
         pairs=corruption.pairs,
         seed=corruption.seed,
-        types=None if corruption.method == "rules" else types,
+        types=types if isinstance(how, str) else None,
     )
     _write_examples(out, corrupted.examples)
     write_line(f"wrote {len(corrupted.examples)} examples, {corrupted.changed} of them corrupted, to {out}")
@@ -414,6 +438,38 @@ def generate_command(
     before = f" ({len(done)} were there)" if done else ""
     write_line(f"wrote {len(left) - missed.total()} of {len(wanted)} responses to {out}{before}")
     _write_counts("no response", missed)
+
+
+def _is_topics(data: str) -> bool:
+    """Whether `data` has topics from which answers can be composed, and no answers of its own."""
+    from veridical.core.types import Level
+    from veridical.datasets import DATASETS, load_reader
+    from veridical.datasets.topics import has_topics
+
+    name = data.partition(":")[0]
+    return has_topics(data) and (name not in DATASETS or Level.RESPONSE not in load_reader(name).INFO.levels)
+
+
+def _topics(data: str, options: DataOptions) -> list[Topic]:
+    from veridical.datasets.topics import read_topics
+
+    skipped: list[DataError] = []
+    topics = list(read_topics(data, options.split, on_bad=skipped.append if options.skip_bad else None))
+    if skipped:
+        write_line(f"veridical: {len(skipped)} rows were skipped; the first: {skipped[0]}")
+    return topics
+
+
+def _composed(topics: list[Topic], corruption: CorruptionOptions) -> list[Example]:
+    from veridical.core.errors import InputError
+    from veridical.corrupt.argument_responses import composed
+
+    if corruption.sentences or corruption.excerpts or corruption.clutter or corruption.rewrite:
+        raise InputError(
+            "--sentences, --excerpts, --clutter and --rewrite are for responses that there are already",
+            hint="answers are composed of topics; for other words choose --wording",
+        )
+    return list(composed(topics, wording=corruption.wording, per_topic=corruption.per_topic, seed=corruption.seed))
 
 
 def _corruptible(data: str, options: DataOptions, corruption: CorruptionOptions) -> list[Example]:
