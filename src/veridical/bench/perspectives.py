@@ -6,6 +6,7 @@ response with synthetic errors; and responses with ambiguous errors. Organic err
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -53,7 +54,7 @@ def error_sets(
         per_topic: How many draws of arguments for each topic, at most.
         seed: The random seed.
         part: Which part of the split by groups of topics: train, valid or test (70/10/20).
-        sample: Only this many error-free examples of each set; None for all.
+        sample: Only this many draws of arguments, drawn by the seed; None for all.
 
     Raises:
         DataError: No topic falls into the part.
@@ -62,9 +63,13 @@ def error_sets(
     drawn = split_by_document(composed(given, per_topic=per_topic, seed=seed), seed=seed)[part]
     if not drawn:
         raise DataError(f"no topic falls into the part {part!r} of the split", hint="give more topics")
+    ids = sorted({example.case.id.rpartition("/")[0] for example in drawn})
+    if sample is not None and sample < len(ids):
+        ids = random.Random(f"{seed}\0sample").sample(ids, sample)
+    kept = [example for example in drawn if example.case.id.rpartition("/")[0] in set(ids)]
     sets = {}
     for name, (wording, types) in SETS.items():
-        error_free = [example for example in drawn if dict(example.group)["wording"] == wording][:sample]
+        error_free = [example for example in kept if dict(example.group)["wording"] == wording]
         sets[name] = list(each_error(error_free, types, topics=given, seed=seed))
     return sets
 

@@ -279,7 +279,7 @@ class TestSetOptions:
     ]
     part: Annotated[str, Option(help="Part of the 70/10/20 split by topic: train, valid or test.")] = "test"
     per_topic: Annotated[int, Option(help="Maximum number of draws of arguments per topic.", min=1)] = 4
-    sample: Annotated[int | None, Option(help="Use only so many error-free responses of each set.", min=2)] = None
+    sample: Annotated[int | None, Option(help="Use only so many draws of arguments, drawn by the seed.", min=2)] = None
     organic: Annotated[
         str | None, Option(metavar="SET:PATH", help="Also measure on these labelled responses, such as procon:FILE.")
     ] = None
