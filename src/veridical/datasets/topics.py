@@ -126,10 +126,13 @@ def make_topic(id: str, text: str, perspectives: Mapping[str, Sequence[Sequence[
         if not group:
             raise InputError(f"{where} has no argument", hint="give it one, or leave it out")
         for i, texts in enumerate(group, 1):
-            wordings = {normal_form(t): " ".join(t.split()) for t in reversed(texts) if normal_form(t)}
+            wordings: dict[str, str] = {}
+            for wording in texts:
+                wordings.setdefault(normal_form(wording), " ".join(wording.split()))
+            wordings.pop("", None)
             if not texts or not normal_form(texts[0]):
                 raise InputError(f"{where}: argument {i} is empty")
-            first, *others = reversed(wordings.values())
+            first, *others = wordings.values()
             arguments.append(Argument(f"{name}-{i}", name, first, tuple(others)))
     return Topic(id, text, tuple(arguments))
 
