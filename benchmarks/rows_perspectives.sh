@@ -5,5 +5,5 @@ cd "$(dirname "$0")/.."
 data=${1:?the folder with the data sets}
 veridical=${VERIDICAL:-.venv/bin/veridical}
 
-"$veridical" bench perspectives overlap default --data "perspectrum:$data/perspectrum" --table 1 --table 3 --sample 150 \
+"$veridical" bench perspectives overlap default --data "perspectrum:$data/perspectrum" --table 1 --table 3 --sample 80 \
   --out benchmarks/rows/perspectives.jsonl --comparisons benchmarks/rows/perspectives-compare.jsonl >/dev/null

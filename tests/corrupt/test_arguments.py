@@ -98,7 +98,7 @@ def test_the_same_response_for_both_wordings() -> None:
 
 
 def test_topics_that_cannot_be_used() -> None:
-    with pytest.raises(InputError, match="no response can be composed .* choose the wording 'same'"):
+    with pytest.raises(InputError, match=r"no response can be composed .* choose the wording 'same'"):
         list(composed([topic(1, paraphrases=False)]))
     assert list(composed([topic(1, paraphrases=False)], wording="same"))
     one_sided = make_topic("x", "X", {"pro": [["It has long been so."], ["It will be so."]]})

@@ -7,7 +7,7 @@ response with synthetic errors; and responses with ambiguous errors. Organic err
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -102,7 +102,6 @@ def measured(
     tables: Sequence[int],
     *,
     organic: str | None = None,
-    save: Callable[[list[ResultRow], list[Comparison]], None] | None = None,
 ) -> tuple[list[ResultRow], list[Comparison]]:
     """The rows of each detector on each test set, and the tests of every two detectors on each.
 
@@ -114,7 +113,6 @@ def measured(
         sets: What `error_sets` makes.
         tables: Some of `TABLES`.
         organic: SET:PATH of labelled responses, as a further test set.
-        save: Gets the rows and comparisons so far after each test set.
     """
     settings = replace(settings, detectors=variants(settings.detectors, tables), fit=None)
     detectors = load_all(settings)
@@ -144,6 +142,4 @@ def measured(
             if all(metric.fits(e.levels, data.levels) for e in (a, b))
         ]
         comparisons += correct(of_set)
-        if save is not None:
-            save(rows, comparisons)
     return rows, comparisons

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from math import log
@@ -38,6 +38,7 @@ CREATE VIRTUAL TABLE argument_words USING fts5 (
 _CANDIDATES = 20  # topics, and arguments, that are looked at for one query
 _ENOUGH = 0.5  # share of a query's content words, weighted by how rare they are, that its topic has to have
 _MOST_WORDS = 40  # content words of a query that are searched for
+_MOST_MATCHES = 2_000  # arguments that are ranked: the most frequent words are left out where there would be more
 _NO_TOPIC = frozenset("bad better good idea opinion opinions right think thought view views wrong".split())  # noqa: SIM905
 
 
@@ -146,19 +147,24 @@ class KnowledgeBase:
         )
         if exact:
             return self._topic(exact[0][0])
+        counts = self._counts(query)
+        ((n,),) = self._rows("SELECT COUNT(*) FROM arguments")
+        weights = {stem(word): log((n + 1) / (count + 1)) + 1.0 for word, count in counts.items()}
+        total = sum(weights.values()) or 1.0
+        match = _match(counts)
         candidates = self._rows(
             "SELECT topics.number, topics.text, '' FROM topic_words JOIN topics ON topics.number = topic_words.rowid "
             "WHERE topic_words MATCH ? ORDER BY topic_words.rank, topics.number LIMIT ?",
-            *_match(query),
+            match,
+            _CANDIDATES,
         )
         candidates += self._rows(
             "SELECT topics.number, topics.text, arguments.text FROM argument_words "
             "JOIN arguments ON arguments.number = argument_words.rowid JOIN topics ON topics.number = arguments.topic "
             "WHERE argument_words MATCH ? ORDER BY argument_words.rank, arguments.number LIMIT ?",
-            *_match(query),
+            match,
+            _CANDIDATES,
         )
-        weights = self._weights(query)
-        total = sum(weights.values()) or 1.0
         shares = [
             sum(weights[word] for word in weights.keys() & _stems(f"{text} {argument}")) / total
             for _, text, argument in candidates
@@ -174,20 +180,18 @@ class KnowledgeBase:
             f"SELECT topics.id, topics.text, {columns} FROM argument_words "
             "JOIN arguments ON arguments.number = argument_words.rowid JOIN topics ON topics.number = arguments.topic "
             "WHERE argument_words MATCH ? ORDER BY argument_words.rank, arguments.number LIMIT ?",
-            *_match(query, limit),
+            _match(self._counts(query)),
+            limit,
         )
         return [Found(_argument(*argument), id, text) for id, text, *argument in rows]
 
-    def _weights(self, query: str) -> dict[str, float]:
-        """The stems of the query's content words, each with its inverse document frequency over all arguments."""
-        ((n,),) = self._rows("SELECT COUNT(*) FROM arguments")
-        weights = {}
+    def _counts(self, query: str) -> dict[str, int]:
+        """The content words of the query, each with the number of arguments that have it, the rarest first."""
+        counts = {}
         for word in _content_words(query)[:_MOST_WORDS]:
-            ((count,),) = self._rows(
-                "SELECT COUNT(*) FROM argument_words WHERE argument_words MATCH ?", _match(word)[0]
-            )
-            weights[stem(word)] = log((n + 1) / (count + 1)) + 1.0
-        return weights
+            sql = "SELECT COUNT(*) FROM argument_words WHERE argument_words MATCH ?"
+            counts[word] = self._rows(sql, _match({word: 0}))[0][0]
+        return dict(sorted(counts.items(), key=lambda pair: pair[1]))
 
     def _nearest(self, query: str) -> str:
         from rapidfuzz import fuzz, process, utils
@@ -242,7 +246,13 @@ def _stems(text: str) -> set[str]:
     return {stem(word) for word in _content_words(text)}
 
 
-def _match(query: str, limit: int = _CANDIDATES) -> tuple[str, int]:
-    """What full-text search is asked: any of the content words, each as a phrase of its own."""
-    quoted = ['"' + word.replace('"', '""') + '"' for word in _content_words(query)[:_MOST_WORDS]]
-    return " OR ".join(quoted) or '""', limit
+def _match(counts: Mapping[str, int]) -> str:
+    """What full-text search is asked: any of the words, rarest first, up to so many matches in all."""
+    chosen: list[str] = []
+    matches = 0
+    for word, count in counts.items():
+        if matches and matches + count > _MOST_MATCHES:
+            break
+        matches += count
+        chosen.append('"' + word.replace('"', '""') + '"')
+    return " OR ".join(chosen) or '""'
