@@ -2,7 +2,7 @@
 
     python benchmarks/knowledge_base.py >> benchmarks/rows/knowledge-base.jsonl
 
-Topics and arguments are made of words drawn by a seed, as often as natural words are (Zipf). One JSON row a measurement.
+Topics and arguments are made of words drawn by a seed, as often as natural words are (Zipf). One JSON row each.
 """
 
 from __future__ import annotations

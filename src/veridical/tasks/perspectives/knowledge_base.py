@@ -134,7 +134,7 @@ class KnowledgeBase:
         """The topic with this id or text, else the one that the query is about.
 
         It is about the topic whose text, alone or with one of its arguments, has the largest share of the query's
-        content words (stems), at least half of them. Words count by how few arguments have them.
+        content words (stems), at least half of them. Words count by how few arguments and topics have them.
 
         Raises:
             InputError: There is none; the nearest ones are named.
@@ -148,7 +148,7 @@ class KnowledgeBase:
         if exact:
             return self._topic(exact[0][0])
         counts = self._counts(query)
-        ((n,),) = self._rows("SELECT COUNT(*) FROM arguments")
+        ((n,),) = self._rows("SELECT (SELECT COUNT(*) FROM arguments) + (SELECT COUNT(*) FROM topics)")
         weights = {stem(word): log((n + 1) / (count + 1)) + 1.0 for word, count in counts.items()}
         total = sum(weights.values()) or 1.0
         match = _match(counts)
@@ -186,11 +186,12 @@ class KnowledgeBase:
         return [Found(_argument(*argument), id, text) for id, text, *argument in rows]
 
     def _counts(self, query: str) -> dict[str, int]:
-        """The content words of the query, each with the number of arguments that have it, the rarest first."""
+        """The content words of the query, each with how many arguments and topics have it, the rarest first."""
+        tables = ("argument_words", "topic_words")
+        sql = " + ".join(f"(SELECT COUNT(*) FROM {table} WHERE {table} MATCH ?1)" for table in tables)
         counts = {}
         for word in _content_words(query)[:_MOST_WORDS]:
-            sql = "SELECT COUNT(*) FROM argument_words WHERE argument_words MATCH ?"
-            counts[word] = self._rows(sql, _match({word: 0}))[0][0]
+            counts[word] = self._rows(f"SELECT {sql}", _match({word: 0}))[0][0]
         return dict(sorted(counts.items(), key=lambda pair: pair[1]))
 
     def _nearest(self, query: str) -> str:
