@@ -45,9 +45,12 @@ fmt: $(VENV)/.dev  ## format and fix what can be fixed
 docs: $(VENV)/.dev  ## rewrite the generated parts of the docs (command help, tables)
 	$(BIN)/python -m tests.docs_generated --write
 
-browser: $(VENV)/.dev  ## the report in a real headless Chromium (needs a chromium binary)
+browser: $(VENV)/.dev  ## reports and the page in a real headless Chromium (needs a chromium binary; npm for axe-core)
 	$(PIP) -c constraints.txt -e '.[dev,e2e]'
-	$(BIN)/python -m pytest -m browser -rs tests/report
+	@mkdir -p out
+	@[ -f out/axe.min.js ] || (cd out && npm pack --silent axe-core@4 && tar -xzf axe-core-*.tgz package/axe.min.js && \
+	  mv package/axe.min.js . && rmdir package && rm axe-core-*.tgz) || echo "without axe-core: npm could not fetch it"
+	AXE=$$(ls $(CURDIR)/out/axe.min.js 2>/dev/null) $(BIN)/python -m pytest -m browser -rs tests/report tests/server
 
 clean:           ## remove everything that was made
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov dist build

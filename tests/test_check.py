@@ -45,7 +45,7 @@ def test_sources_are_named_in_order() -> None:
         ({"response": "a", "sources": ["b"], "detectors": []}, "no detector is named"),
         ({"response": "a", "detectors": "overlap", "threshold": -0.1}, "threshold is -0.1"),
         ({"response": "a", "detectors": "overlap", "threshold": {"word": 0.5}}, "unknown level 'word'"),
-        ({"response": "a", "detectors": "overlap", "fail_over": 1.0}, "fail_over is 1.0"),
+        ({"response": "a", "detectors": "overlap", "flag_over": 1.0}, "flag_over is 1.0"),
         ({"response": "a", "sources": [Source("1", "b"), Source("1", "c")]}, "share the id '1'"),
     ],
 )
@@ -110,10 +110,10 @@ def test_a_response_level_score_has_a_threshold_of_its_own() -> None:
     assert veridical.check("abcde", ["x"], detectors=unlikely, threshold={"response": 0.98}).outcome is Outcome.CLEAR
 
 
-def test_fail_over_looks_at_response_level_scores() -> None:
+def test_flag_over_looks_at_response_level_scores() -> None:
     half = Fixed(Judgement("1", "fixed", 0.5, verdicts=(Verdict(Span(0, 1), 1.0),)))
     assert veridical.check("ab", ["x"], detectors=half).outcome is Outcome.FLAGGED
-    assert veridical.check("ab", ["x"], detectors=half, fail_over=0.6).outcome is Outcome.CLEAR
+    assert veridical.check("ab", ["x"], detectors=half, flag_over=0.6).outcome is Outcome.CLEAR
 
 
 def test_no_sources_is_not_clean() -> None:

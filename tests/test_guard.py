@@ -757,6 +757,7 @@ def test_rerank_keeps_the_best_and_leaves_the_cut_one_out(model: LocalModel) -> 
     assert len(result.interventions) == 5
     assert all((d.score or 0) >= (result.judgement.hallucination or 0) for d in result.interventions)
     assert all(d.action == "not chosen" for d in result.interventions)
+    assert result.forward_passes < result.tokens_drawn / 2, "the texts are sampled together"
     tight = guard(RACE, Words("Peter"), model, template="tldr", strategy="rerank", sampling=sampling, samples=6,
                   budget=Budget(tokens=result.tokens_drawn // 2))  # fmt: skip
     assert tight.tokens_drawn == result.tokens_drawn // 2

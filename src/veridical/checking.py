@@ -10,12 +10,20 @@ from veridical.core.decide import decide, overall
 from veridical.core.detector import Detector
 from veridical.core.errors import InputError
 from veridical.core.judging import judge_with_maps, thresholds_in_force
-from veridical.core.types import Case, Checked, Source
+from veridical.core.types import Case, Checked, Judgement, Source, Thresholds
 
 if TYPE_CHECKING:
     from veridical.core.salience_map import SalienceMap
 
-__all__ = ["DEFAULT_DETECTOR", "check", "check_cases", "check_cases_with_maps", "make_case"]
+__all__ = [
+    "DEFAULT_DETECTOR",
+    "check",
+    "check_cases",
+    "check_cases_with_maps",
+    "check_flag_over",
+    "make_case",
+    "make_checked",
+]
 
 DEFAULT_DETECTOR = "default"
 BATCH = 64
@@ -30,7 +38,7 @@ def check(
     perspectives: Mapping[str, str] | None = None,
     detectors: str | Detector | Sequence[str | Detector] = DEFAULT_DETECTOR,
     threshold: float | Mapping[str, float] | None = None,
-    fail_over: float | None = None,
+    flag_over: float | None = None,
     explain: bool = False,
 ) -> Checked:
     """What in `response` is not backed by `sources`, and what of what it had to cover it left out.
@@ -45,7 +53,7 @@ def check(
             detector that comes with the package (docs/detectors/default.md).
         threshold: The score in [0, 1] from which something is flagged, for all levels or per level ("response", "span",
             "coverage", "source"). Default: the detector's own, else 0.5.
-        fail_over: Make the outcome "flagged" only where a response-level score is above this number.
+        flag_over: Make the outcome "flagged" only where a response-level score is above this number.
         explain: Add to what is flagged the closest passages and what the sources have instead
             (`veridical.detectors.explanation`).
 
@@ -62,7 +70,7 @@ def check(
     case = make_case(response, sources, question=question, must_cover=must_cover, perspectives=perspectives)
     if not response.strip():
         raise InputError("the response is empty", hint="there is nothing to check")
-    return next(check_cases([case], detectors, threshold=threshold, fail_over=fail_over, explain=explain))
+    return next(check_cases([case], detectors, threshold=threshold, flag_over=flag_over, explain=explain))
 
 
 def make_case(
@@ -90,14 +98,14 @@ def check_cases(
     detectors: str | Detector | Sequence[str | Detector] = DEFAULT_DETECTOR,
     *,
     threshold: float | Mapping[str, float] | None = None,
-    fail_over: float | None = None,
+    flag_over: float | None = None,
     explain: bool = False,
 ) -> Iterator[Checked]:
     """The same for any number of cases, lazily and in order; memory is bounded by a small batch.
 
     A bad argument raises at once, not at the first case.
     """
-    pairs = check_cases_with_maps(cases, detectors, threshold=threshold, fail_over=fail_over, explain=explain)
+    pairs = check_cases_with_maps(cases, detectors, threshold=threshold, flag_over=flag_over, explain=explain)
     return (checked for checked, _ in pairs)
 
 
@@ -106,7 +114,7 @@ def check_cases_with_maps(
     detectors: str | Detector | Sequence[str | Detector] = DEFAULT_DETECTOR,
     *,
     threshold: float | Mapping[str, float] | None = None,
-    fail_over: float | None = None,
+    flag_over: float | None = None,
     explain: bool = False,
 ) -> Iterator[tuple[Checked, tuple[SalienceMap | None, ...]]]:
     """The same with the salience map of each judgement, None where its detector makes none."""
@@ -116,18 +124,17 @@ def check_cases_with_maps(
     if not given:
         raise InputError("no detector is named", hint=f"the default is {DEFAULT_DETECTOR!r}")
     loaded = [load_detector(d) if isinstance(d, str) else d for d in given]
-    if fail_over is not None and not 0.0 <= fail_over < 1.0:
-        raise InputError(f"fail_over is {fail_over}", hint="it lies from 0 to below 1")
+    check_flag_over(flag_over)
     if threshold is not None:
         thresholds_in_force(None, threshold)  # a bad one raises now, not at the first case
-    return _run(iter(cases), loaded, threshold, fail_over, explain)
+    return _run(iter(cases), loaded, threshold, flag_over, explain)
 
 
 def _run(
     cases: Iterator[Case],
     detectors: list[Detector],
     threshold: float | Mapping[str, float] | None,
-    fail_over: float | None,
+    flag_over: float | None,
     explain: bool,
 ) -> Iterator[tuple[Checked, tuple[SalienceMap | None, ...]]]:
     while batch := list(islice(cases, BATCH)):
@@ -135,12 +142,38 @@ def _run(
         thresholds = [thresholds_in_force(detector, threshold) for detector in detectors]
         for case, pairs in zip(batch, zip(*columns, strict=True), strict=True):
             judgements, maps = zip(*pairs, strict=True)
-            if explain:
-                from veridical.detectors.explanation import explained
+            yield make_checked(case, judgements, thresholds, flag_over=flag_over, explain=explain), maps
 
-                judgements = tuple(
-                    explained(case, judgement, span_threshold=t.span, source_threshold=t.source)
-                    for judgement, t in zip(judgements, thresholds, strict=True)
-                )
-            decisions = tuple(decide(case, *pair) for pair in zip(judgements, thresholds, strict=True))
-            yield Checked(case, judgements, decisions, overall(case, judgements, decisions, fail_over)), maps
+
+def check_flag_over(flag_over: float | None) -> None:
+    """Raise `InputError` for a `flag_over` outside [0, 1)."""
+    if flag_over is not None and not 0.0 <= flag_over < 1.0:
+        raise InputError(f"flag_over is {flag_over}", hint="it lies from 0 to below 1")
+
+
+def make_checked(
+    case: Case,
+    judgements: Sequence[Judgement],
+    thresholds: Sequence[Thresholds],
+    *,
+    flag_over: float | None = None,
+    explain: bool = False,
+) -> Checked:
+    """What `judgements` of a case result in, each at its own thresholds.
+
+    Args:
+        case: The case.
+        judgements: Of the case, one per detector.
+        thresholds: Those in force for each detector.
+        flag_over: As in `check`.
+        explain: As in `check`.
+    """
+    if explain:
+        from veridical.detectors.explanation import explained
+
+        judgements = [
+            explained(case, judgement, span_threshold=t.span, source_threshold=t.source)
+            for judgement, t in zip(judgements, thresholds, strict=True)
+        ]
+    decisions = tuple(decide(case, *pair) for pair in zip(judgements, thresholds, strict=True))
+    return Checked(case, tuple(judgements), decisions, overall(case, judgements, decisions, flag_over))

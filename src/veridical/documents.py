@@ -7,20 +7,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from veridical.core.errors import DataError, InputError, MissingExtraError, WireError
-from veridical.core.files import MAX_BYTES, read_bytes, read_text
+from veridical.core.files import MAX_BYTES, decode_text, open_bytes, read_bytes
+from veridical.core.json_places import members
 from veridical.core.jsonl import read_lines
 from veridical.core.serialization import decode_case
 from veridical.core.types import Case
 
-__all__ = ["CASE_ENDINGS", "read_cases", "read_document"]
+__all__ = [
+    "CASE_ENDINGS",
+    "CONVERTED_ENDINGS",
+    "CasePlace",
+    "case_places",
+    "document_text",
+    "read_cases",
+    "read_document",
+]
 
 CASE_ENDINGS = frozenset({".json", ".jsonl", ".ndjson"})
+_HTML_ENDINGS = frozenset({".html", ".htm", ".xhtml"})
+_MARKDOWN_ENDINGS = frozenset({".md", ".markdown"})
+CONVERTED_ENDINGS = frozenset({".pdf"}) | _HTML_ENDINGS | _MARKDOWN_ENDINGS
+"""Files of these are not the text of the source that is read from them."""
 
 
 def read_document(path: Path, *, encoding: str = "utf-8", max_bytes: int = MAX_BYTES) -> str:
@@ -28,14 +42,22 @@ def read_document(path: Path, *, encoding: str = "utf-8", max_bytes: int = MAX_B
 
     Raises `DataError` for a file that cannot be read, is not what its ending says, or holds no text.
     """
+    return document_text(read_bytes(path, max_bytes=max_bytes), path, encoding=encoding)
+
+
+def document_text(data: bytes, path: Path, *, encoding: str = "utf-8") -> str:
+    """The text of a source document of which the bytes are there; `path` says what kind it is, and is not opened.
+
+    Raises what `read_document` raises.
+    """
     kind = path.suffix.lower()
     if kind == ".pdf":
-        text = _pdf(read_bytes(path, max_bytes=max_bytes), path)
+        text = _pdf(data, path)
     else:
-        text = read_text(path, encoding=encoding, max_bytes=max_bytes)
-        if kind in (".html", ".htm", ".xhtml"):
+        text = decode_text(data, path, encoding=encoding)
+        if kind in _HTML_ENDINGS:
             text = _html(text, path)
-        elif kind in (".md", ".markdown"):
+        elif kind in _MARKDOWN_ENDINGS:
             text = _markdown(text)
     if not text.strip():
         hint = "a scan needs character recognition first" if kind == ".pdf" else "a source needs text"
@@ -139,6 +161,37 @@ def _numbered_cases(path: Path, max_bytes: int) -> Iterator[tuple[int, Case]]:
         if not isinstance(item, dict):
             raise DataError(f"item {number} is not a JSON object", path=path, hint="a case is an object")
         yield number, _case(item, path, number)
+
+
+@dataclass(frozen=True, slots=True)
+class CasePlace:
+    """A case in a file: its JSON begins at index `at` of `text`, or after white space there.
+
+    `text` is a part of the file: it begins at character `start` of it, the first one of `line` (from 1).
+    """
+
+    text: str
+    at: int
+    start: int
+    line: int
+
+
+def case_places(path: Path) -> Iterator[CasePlace]:
+    """Where each case is in a file that `read_cases` has read, in the same order; a stream for JSON Lines."""
+    start = 0
+    first = True
+    with open_bytes(path) as file:
+        for number, raw in enumerate(file, 1):
+            text = decode_text(raw, path)
+            if raw.strip() and first and _spans_lines(text.removesuffix("\n")):
+                text += decode_text(file.read(), path)
+                begins = [at for _, at in members(text, text.index("["))] if text.lstrip().startswith("[") else [0]
+                yield from (CasePlace(text, at, start, number) for at in begins)
+                return
+            if raw.strip():
+                first = False
+                yield CasePlace(text, 0, start, number)
+            start += len(text)
 
 
 def _spans_lines(line: str) -> bool:

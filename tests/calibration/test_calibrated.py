@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from veridical import check
-from veridical.calibration.calibrated import Calibrated, FittedCalibration, Scale, load_calibration, save_calibration
+from veridical.calibration.calibrated import Calibrated, FittedCalibration, Scale, load_calibration
 from veridical.calibration.calibrators import Isotonic, Platt
 from veridical.core.detector import DetectorInfo, fingerprint_of
 from veridical.core.errors import CannotJudgeError, DataError, InputError
 from veridical.core.spans import Span
 from veridical.core.types import Case, Evidence, Judgement, Level, Omission, Source, Thresholds, Verdict
 from veridical.detectors import load_detector
+from veridical.models.artifact import save_record
 
 CASE = Case("1", "Cats bark.", (Source("a", "Cats doze."), Source("b", "Dogs bark.", must_cover=True)))
 RAW = Judgement(
@@ -58,7 +59,7 @@ class Fixed:
 
 def calibrated(folder: Path, scales: dict[Level, Scale], detector: Fixed | None = None) -> Calibrated:
     used = detector or Fixed()
-    save_calibration(FittedCalibration("fixed", fingerprint_of(used), scales), folder)
+    save_record(FittedCalibration("fixed", fingerprint_of(used), scales), folder)
     return Calibrated(folder, detector=used)
 
 
@@ -139,7 +140,7 @@ def test_another_detector_is_refused_with_the_difference_named(tmp_path: Path) -
 
 def test_another_spec_is_refused(tmp_path: Path) -> None:
     detector = load_detector("overlap")
-    save_calibration(FittedCalibration("overlap", fingerprint_of(detector), SCALES), tmp_path)
+    save_record(FittedCalibration("overlap", fingerprint_of(detector), SCALES), tmp_path)
     assert load_detector(f"calibrated:{tmp_path}").judge([CASE])
     for other in ("overlap:values", "length"):
         with pytest.raises(InputError, match=f"does not fit '{other}': the detector differs"):
@@ -153,7 +154,7 @@ def test_nothing_to_judge_loads_nothing(tmp_path: Path) -> None:
 
 def test_it_comes_back_as_it_was_saved(tmp_path: Path) -> None:
     fitted = FittedCalibration("fixed", {}, {Level.RESPONSE: Scale(0.5, Platt(2.0, -1.0)), Level.SPAN: Scale(0.25)})
-    save_calibration(fitted, tmp_path / "a" / "b")
+    save_record(fitted, tmp_path / "a" / "b")
     again = load_calibration(tmp_path / "a" / "b")
     assert (again.scales, again.detector, again.fingerprint) == (fitted.scales, "fixed", {})
 
@@ -178,7 +179,7 @@ def test_it_comes_back_as_it_was_saved(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_folder_is_refused(tmp_path: Path, change: dict[str, Any], error: str) -> None:
-    save_calibration(FittedCalibration("overlap", {}, SCALES), tmp_path)
+    save_record(FittedCalibration("overlap", {}, SCALES), tmp_path)
     path = tmp_path / "detector.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(DataError, match=error):
@@ -249,7 +250,7 @@ def test_models_are_told_apart_and_may_move(tmp_path: Path) -> None:
     fitted = tmp_path / "fitted"
     for method in ("logprob", "salience", "verify:salience"):
         spec = f"{method}:{here},template=tldr,dtype=fp32"
-        save_calibration(FittedCalibration(spec, fingerprint_of(load_detector(spec)), SCALES), fitted)
+        save_record(FittedCalibration(spec, fingerprint_of(load_detector(spec)), SCALES), fitted)
         (found,) = load_detector(f"calibrated:{fitted}").judge([CASE])
         moved = load_detector(f"calibrated:{fitted},detector={method}:{there},template=tldr,dtype=fp32")
         assert moved.judge([CASE])[0].hallucination == found.hallucination
@@ -264,7 +265,7 @@ def test_maps_come_along(tmp_path: Path) -> None:
     from veridical.models.testing import tiny
 
     spec = f"salience:{tiny('llama', tmp_path / 'model')},dtype=fp32"
-    save_calibration(FittedCalibration(spec, fingerprint_of(load_detector(spec)), SCALES), tmp_path / "fitted")
+    save_record(FittedCalibration(spec, fingerprint_of(load_detector(spec)), SCALES), tmp_path / "fitted")
     detector = load_detector(f"calibrated:{tmp_path / 'fitted'}")
     (judgement, found), (nothing, none) = detector.judge_with_maps([CASE, Case("2", "Cats.")])
     assert judgement == detector.judge([CASE])[0]
@@ -286,7 +287,7 @@ def test_maps_come_along(tmp_path: Path) -> None:
     ],
 )
 def test_an_artifact_may_not_say_how_a_chat_model_is_reached(tmp_path: Path, spec: str) -> None:
-    save_calibration(FittedCalibration(spec, {}, SCALES), tmp_path)
+    save_record(FittedCalibration(spec, {}, SCALES), tmp_path)
     with pytest.raises(InputError, match="an artifact may not say how a chat model is reached, nor name files"):
         load_detector(f"calibrated:{tmp_path}")
     with pytest.raises(InputError, match="an artifact may not"):
@@ -301,7 +302,7 @@ def test_the_user_says_how_the_model_of_an_artifact_is_reached(tmp_path: Path) -
     script.write_text('{"": "Yes"}', "utf-8")
     connection = Connection(model=f"scripted:{script}")
     spec = "judge:yes_no"
-    save_calibration(FittedCalibration(spec, fingerprint_of(load_detector(spec, connection)), SCALES), tmp_path)
+    save_record(FittedCalibration(spec, fingerprint_of(load_detector(spec, connection)), SCALES), tmp_path)
     (found,) = load_detector(f"calibrated:{tmp_path}", connection).judge([CASE])
     assert found.hallucination == pytest.approx(0.0)
     with pytest.raises(InputError, match="no language model is named"):

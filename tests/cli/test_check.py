@@ -110,11 +110,11 @@ def test_cases_from_standard_input_and_by_ending(run: Run, tmp_path: Path) -> No
     assert run("check", *OVERLAP, "c.jsonl", "--json").stdout == done.stdout
 
 
-def test_threshold_and_fail_over(run: Run) -> None:
+def test_threshold_and_flag_over(run: Run) -> None:
     case = '{"response": "red green blue house", "sources": ["red green blue"]}'
     assert run("check", *OVERLAP, "-", "--cases", stdin=case).returncode == 1
-    assert run("check", *OVERLAP, "-", "--cases", "--fail-over", "0.3", stdin=case).returncode == 0
-    assert run("check", *OVERLAP, "-", "--cases", "--fail-over", "0.2", stdin=case).returncode == 1
+    assert run("check", *OVERLAP, "-", "--cases", "--flag-over", "0.3", stdin=case).returncode == 0
+    assert run("check", *OVERLAP, "-", "--cases", "--flag-over", "0.2", stdin=case).returncode == 1
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,15 @@ def test_threshold_and_fail_over(run: Run) -> None:
         (["good.txt", "source.txt", "-d", "overlpa"], "did you mean overlap"),
         (["good.txt", "source.txt", "-d", "overlap:valeus"], "did you mean values"),
         (["good.txt", "source.txt", "--threshold", "1.5"], "the threshold is 1.5"),
-        (["good.txt", "source.txt", "--fail-over", "nan"], "fail_over"),
+        (["good.txt", "source.txt", "--flag-over", "nan"], "flag_over"),
+        (["good.txt", "source.txt", "--fail-over", "nan"], "--fail-over is nan (a share from 0 to below 1"),
+        (["good.txt", "source.txt", "--allow-unjudged", "1"], "--allow-unjudged is 1.0"),
+        (
+            ["good.txt", "source.txt", "--junit", "none/junit.xml"],
+            "cannot write none/junit.xml: there is no folder none",
+        ),
+        (["good.txt", "source.txt", "--sarif", "."], "cannot write"),
+        (["good.txt", "source.txt", "--junit", "x", "--sarif", "x"], "the same file"),
         (["good.txt", "source.txt", "--threshold", "high"], "--threshold"),
         (["good.txt", "source.txt", "--perspective", "x"], "NAME=FILE"),
         (["good.txt", "source.txt", "--encoding", "utf-99"], "unknown encoding"),

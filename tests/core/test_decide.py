@@ -79,7 +79,7 @@ def test_outcome(case: Case, said: dict[str, Any], wanted: Outcome) -> None:
     assert outcome(case, Judgement("1", "x", **said)) is wanted
 
 
-FAIL_OVER: list[tuple[str, Case, dict[str, Any], Outcome]] = [
+FLAG_OVER: list[tuple[str, Case, dict[str, Any], Outcome]] = [
     ("above", PLAIN, {"hallucination": 0.31}, FLAGGED),
     ("at", PLAIN, {"hallucination": 0.3}, CLEAR),
     ("spans do not flag", PLAIN, {"hallucination": 0.1, "verdicts": verdict(1.0)}, CLEAR),
@@ -91,12 +91,12 @@ FAIL_OVER: list[tuple[str, Case, dict[str, Any], Outcome]] = [
 ]
 
 
-def over(case: Case, judgement: Judgement, fail_over: float | None) -> Outcome:
-    return overall(case, [judgement], [decide(case, judgement)], fail_over)
+def over(case: Case, judgement: Judgement, flag_over: float | None) -> Outcome:
+    return overall(case, [judgement], [decide(case, judgement)], flag_over)
 
 
-@pytest.mark.parametrize("case, said, wanted", [row[1:] for row in FAIL_OVER], ids=[row[0] for row in FAIL_OVER])
-def test_outcome_with_fail_over(case: Case, said: dict[str, Any], wanted: Outcome) -> None:
+@pytest.mark.parametrize("case, said, wanted", [row[1:] for row in FLAG_OVER], ids=[row[0] for row in FLAG_OVER])
+def test_outcome_with_flag_over(case: Case, said: dict[str, Any], wanted: Outcome) -> None:
     assert over(case, Judgement("1", "x", **said), 0.3) is wanted
 
 
@@ -130,8 +130,8 @@ def test_an_empty_source_needs_no_word_on_coverage() -> None:
 SCORES = (None, 0.0, 0.9)
 
 
-@pytest.mark.parametrize("fail_over", [None, 0.3])
-def test_clear_is_never_said_of_what_was_not_heard_whole(fail_over: float | None) -> None:
+@pytest.mark.parametrize("flag_over", [None, 0.3])
+def test_clear_is_never_said_of_what_was_not_heard_whole(flag_over: float | None) -> None:
     told = product(SCORES, SCORES, SCORES, SCORES, (None, (), (Span(0, 5),), ALL), (PLAIN, COVER))
     for hallucination, missing, span_score, source_score, judged, case in told:
         judgement = Judgement(
@@ -143,13 +143,13 @@ def test_clear_is_never_said_of_what_was_not_heard_whole(fail_over: float | None
             () if source_score is None else omission(source_score) if case is COVER else (),
             judged,
         )
-        if over(case, judgement, fail_over) is CLEAR:
+        if over(case, judgement, flag_over) is CLEAR:
             assert judged in (None, ALL)
             assert hallucination is not None or judgement.verdicts or judged == ALL
             assert case is PLAIN or missing is not None or judgement.omissions
-            assert fail_over is None or 0.9 not in (hallucination, missing)
+            assert flag_over is None or 0.9 not in (hallucination, missing)
             spans = (span_score, *(o.score for o in judgement.omissions))
-            assert fail_over is not None or 0.9 not in (hallucination, missing, *spans)
+            assert flag_over is not None or 0.9 not in (hallucination, missing, *spans)
 
 
 def test_unjudged_parts_hold_more_than_white_space() -> None:

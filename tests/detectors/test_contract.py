@@ -18,6 +18,7 @@ from veridical.core.errors import InputError
 from veridical.core.serialization import encode
 from veridical.core.types import Case, Example, Judgement, Level, Source, Span, Verdict, check_judgement
 from veridical.detectors import DETECTORS, load_detector
+from veridical.models.artifact import save_record
 
 # name -> the specs under which the contract is run; a detector without options needs no entry. MODEL is a tiny language
 # model made for the test; "max_windows" keeps its passes over a source of a megabyte few. SCRIPT is a chat model's
@@ -137,21 +138,21 @@ def detector(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         script.write_text('{"": "It says so.\\nSupported: Yes"}', encoding="utf-8")
         spec = spec.replace("SCRIPT", str(script))
     if "FITTED" in spec:
-        from veridical.calibration.calibrated import FittedCalibration, Scale, save_calibration
+        from veridical.calibration.calibrated import FittedCalibration, Scale
         from veridical.calibration.calibrators import Platt
 
         folder = tmp_path_factory.getbasetemp() / "fitted"
         scales = {name: Scale(0.5, Platt(2.0, -1.0)) for name in Level}
-        save_calibration(FittedCalibration("overlap", fingerprint_of(load_detector("overlap")), scales), folder)
+        save_record(FittedCalibration("overlap", fingerprint_of(load_detector("overlap")), scales), folder)
         spec = spec.replace("FITTED", str(folder))
     if "COMBINED" in spec:
         from tests.detectors.ensemble_members import TWO
-        from veridical.detectors.ensemble.artifact import FittedEnsemble, Member, Stage, save_ensemble
+        from veridical.detectors.ensemble.artifact import FittedEnsemble, Member, Stage
 
         members = tuple(Member(s, fingerprint_of(load_detector(s))) for s in ("overlap", "overlap:values"))
         stages = (Stage(0.2, 0.8),)
         folder = tmp_path_factory.getbasetemp() / "combined"
-        save_ensemble(FittedEnsemble(members, dict.fromkeys(Level, TWO), stages), folder)
+        save_record(FittedEnsemble(members, dict.fromkeys(Level, TWO), stages), folder)
         spec = spec.replace("COMBINED", str(folder))
     for name, options in (("FEATURES", {}), ("READING", {"sources": False, "context": "left"})):
         if name in spec:

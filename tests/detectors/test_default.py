@@ -13,12 +13,13 @@ from tests.detectors.default_artifact import tiny_default
 from tests.detectors.feature_examples import examples
 from veridical.core.errors import DataError, InputError
 from veridical.core.segment import sentences
-from veridical.core.types import Case, Level, Source
+from veridical.core.types import Case, Example, Judgement, Level, Source
 from veridical.detectors import load_detector
-from veridical.detectors.default.combining import COPIED, word_table
+from veridical.detectors.default.combining import COLUMNS, COPIED, word_table
 from veridical.detectors.default.detector import Default
 from veridical.metrics.ranking import roc_auc
 from veridical.models.artifact import DETECTOR
+from veridical.training.default import level_rows
 
 ARTICLE = Source("a", "The bridge over the Elbe was opened in 1893. It is 280 m long.", must_cover=True)
 
@@ -115,6 +116,14 @@ def test_what_is_copied_is_supported(detector: Default) -> None:
     assert other.parts[0] <= COPIED < other.parts[1]
     (sure,) = detector.judge([changed])
     assert (judgement.hallucination or 0.0) < (sure.hallucination or 0.0)
+
+
+def test_its_regressions_are_fitted_on_what_judging_gives_them(detector: Default) -> None:
+    source = "Rain fell on the old harbour. The market closed at noon."
+    case = Case("a", "The market closed at noon.", (Source("s", source),))
+    rows = level_rows(detector.encoder, {"one": [Example(case, Judgement("a", "human:a", 0.0))]})
+    worst = COLUMNS[Level.RESPONSE].index("worst_sentence")
+    assert rows[Level.RESPONSE].rows[0][0, worst] <= COPIED
 
 
 def test_its_thresholds_are_the_fitted_ones(folder: Path, detector: Default) -> None:

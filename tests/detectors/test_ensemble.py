@@ -33,10 +33,11 @@ from veridical.core.types import (
     check_judgement,
 )
 from veridical.detectors import DETECTORS, load_detector
-from veridical.detectors.ensemble.artifact import FittedEnsemble, Member, Stage, load_ensemble, save_ensemble
+from veridical.detectors.ensemble.artifact import FittedEnsemble, Member, Stage, load_ensemble
 from veridical.detectors.ensemble.combination import Combination, LevelCombinations, Mean
 from veridical.detectors.ensemble.detector import Ensemble, Missing
 from veridical.detectors.ensemble.scores import word_scores
+from veridical.models.artifact import save_record
 
 CASE = Case("1", "Cats bark.", (Source("a", "Cats doze.", must_cover=True),))
 
@@ -266,7 +267,7 @@ def folder(tmp_path: Path) -> Path:
     """An ensemble of `overlap` and `length`, as `veridical train ensemble` writes it."""
     members = tuple(Member(s, fingerprint_of(load_detector(s)), 0.01) for s in ("overlap", "length"))
     document = FittedEnsemble(members, {Level.RESPONSE: TWO}, STAGES)
-    return save_ensemble(document, tmp_path / "a" / "ensemble")
+    return save_record(document, tmp_path / "a" / "ensemble")
 
 
 def test_it_comes_back_as_it_was_saved(folder: Path) -> None:

@@ -141,6 +141,27 @@ def test_requests_of_equal_settings_are_written_together(folder: Path, monkeypat
     assert sizes == [1, 1, 1]
 
 
+def test_questions_about_one_document_read_it_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BATCH_TOKENS", {"cpu": 60})
+    document, other = "It rains in Spain, mainly in the plain. " * 4, "Is it so? It rains in Spain, so Yes or No. " * 4
+    ends = ("So?", "No?", "Yes?")
+    requests = [ask(text + end, max_tokens=3, temperature=2.0, seed=5) for end in ends for text in (document, other)]
+    sizes: list[int] = []
+
+    def counted(model: object, prompts: list[list[int]], *arguments: object, **options: object) -> object:
+        sizes.append(len(prompts))
+        return generate(model, prompts, *arguments, **options)  # type: ignore[arg-type]
+
+    model = local(folder)
+    alone = [model.chat([request])[0] for request in requests]
+    monkeypatch.setattr(module, "generate", counted)
+    assert model.chat(requests) == alone
+    assert sizes == [6], "only what is not shared counts"
+    monkeypatch.setattr(module, "_CACHE_TOKENS", {"cpu": 3 * max(r.usage.prompt_tokens + 3 for r in alone)})
+    assert model.chat(requests) == alone
+    assert sizes[1:] == [3, 3]
+
+
 def test_a_batch_that_does_not_fit_into_memory_is_halved(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def scarce(model: object, prompts: list[list[int]], *arguments: object, **options: object) -> object:
         if len(prompts) > 1 or len(prompts[0]) > 100:

@@ -10,7 +10,7 @@ from veridical.core.errors import CannotJudgeError, InputError
 
 torch = pytest.importorskip("torch")
 
-from veridical.models.generation import Generated, generate  # noqa: E402
+from veridical.models.generation import Generated, Generation, Prompt, generate  # noqa: E402
 from veridical.models.load import LocalModel  # noqa: E402
 from veridical.models.sampling import Sampler  # noqa: E402
 
@@ -139,6 +139,80 @@ def test_log_probabilities_are_those_of_the_model(tiny_model: Callable[..., Loca
             assert [i for i, _ in top] == row.topk(3).indices.tolist()
             assert [p for _, p in top] == pytest.approx(row.topk(3).values.tolist(), abs=1e-5)
     assert not written(model, ids(model), list("abcd"))[0].logprobs
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+DOCUMENT = "The committee met on Monday and agreed that the river should be cleaned before the summer. "
+QUESTIONS = ["Who met?", "a", "When did the committee meet, and what did it agree on?", "Is it so? Yes or No.", "a"]
+
+
+def passes_of(model: LocalModel, run: Callable[[], Any]) -> tuple[Any, list[tuple[int, int]]]:
+    """What `run` gives back, and the (rows, tokens) of each forward pass."""
+    shapes: list[tuple[int, int]] = []
+    embeddings = model.model.get_input_embeddings()
+    hook = embeddings.register_forward_pre_hook(lambda module, given: shapes.append(tuple(given[0].shape)))
+    try:
+        return run(), shapes
+    finally:
+        hook.remove()
+
+
+@pytest.mark.parametrize(
+    ("architecture", "options"),
+    [
+        ("llama", {"tie_word_embeddings": True}),
+        ("gemma2", {"sliding_window": 16}),
+        ("gemma3", {"sliding_window": 16}),
+        ("gpt2", {}),
+        ("opt", {}),
+        ("falcon", {}),
+    ],
+)
+def test_a_common_beginning_is_read_once_and_changes_nothing(
+    tiny_model: Callable[..., LocalModel], architecture: str, options: dict[str, Any]
+) -> None:
+    model = tiny_model(architecture, **options)
+    prompts = ids(model, [DOCUMENT + question for question in QUESTIONS]) + ids(model, ["Paris is the capital of"])
+    seeds = list("abcdef")
+    texts, shapes = passes_of(model, lambda: written(model, prompts, seeds, max_tokens=10, top_k=0, alternatives=2))
+    rest = max(map(len, prompts)) - len(ids(model, [DOCUMENT])[0])
+    assert shapes[0][0] == 1 < shapes[0][1]
+    assert shapes[1] == (6, shapes[1][1])
+    assert shapes[1][1] <= rest + 1
+    for text, prompt, seed in zip(texts, prompts, seeds, strict=True):
+        (alone,) = written(model, [prompt], [seed], max_tokens=10, top_k=0, alternatives=2)
+        assert (text.ids, text.text, text.finish) == (alone.ids, alone.text, alone.finish)
+        assert text.logprobs == pytest.approx(alone.logprobs, abs=1e-4)
+    assert texts[1].ids != texts[4].ids, "the seed differs"
+
+
+def test_a_text_that_has_ended_leaves_the_batch(tiny_model: Callable[..., LocalModel]) -> None:
+    model = tiny_model("gemma2", sliding_window=16)
+    prompts, seeds = ids(model), list("abcd")
+    options: dict[str, Any] = {"max_tokens": 14, "top_k": 0, "is_complete": lambda text: "e" in text or "n" in text}
+    texts, shapes = passes_of(model, lambda: written(model, prompts, seeds, **options))
+    alone = [written(model, [prompt], [seed], **options)[0] for prompt, seed in zip(prompts, seeds, strict=True)]
+    assert texts == alone
+    lengths = sorted(len(text.ids) for text in texts)
+    assert lengths[0] < lengths[-1]
+    assert [rows for rows, _ in shapes] == [sum(length > n for length in lengths) for n in range(lengths[-1])]
+
+
+def test_going_back_reads_nothing_again_where_windows_slide(tiny_model: Callable[..., LocalModel]) -> None:
+    model = tiny_model("gemma3", sliding_window=16)
+    (prompt,) = ids(model, [DOCUMENT])
+    text = Generation(model, Prompt(tuple(prompt)))
+    for token in (5, 6, 7, 8):
+        text.logits()
+        text.append(token)
+    text.rewind(1)
+    text.append(9)
+    again, shapes = passes_of(model, text.logits)
+    assert shapes == [(1, 1)]
+    with torch.inference_mode():
+        whole = model.model(input_ids=torch.tensor([[*prompt, 5, 9]])).logits[0, -1]
+    assert again.tolist() == pytest.approx(whole.tolist(), abs=1e-4)
 
 
 # --- the sampler ------------------------------------------------------------------------------------------------------

@@ -63,6 +63,19 @@ def test_batched_backward_passes_give_the_same(model: Any) -> None:
     assert_close(salience(model, IDS, TARGETS, chunk=2), salience(model, IDS, TARGETS))
 
 
+def test_the_heads_part_comes_in_pieces_where_the_vocabulary_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny("llama")
+    whole = salience(model, IDS, TARGETS, score="logprob")
+    sizes: list[int] = []
+    scores = gradients._Head.scores
+    monkeypatch.setattr(gradients, "_HEAD_BYTES", 8 * model.config.vocab_size)
+    monkeypatch.setattr(
+        gradients._Head, "scores", lambda head, hidden, *t: sizes.append(len(hidden)) or scores(head, hidden, *t)
+    )
+    assert_close(salience(model, IDS, TARGETS, score="logprob"), whole)
+    assert sizes == [2, 2, 1]
+
+
 def test_it_equals_inseq(model: Any, request: pytest.FixtureRequest) -> None:
     recorded = np.array(INSEQ["values"][request.node.callspec.params["model"]], dtype=float)
     targets = list(range(len(INSEQ["prompt"]), len(IDS)))

@@ -198,3 +198,85 @@ def test_seeds_make_the_same_numbers(tiny_model: Callable[..., LocalModel], tmp_
     first = tiny_model("gpt2").model.state_dict()
     assert all(torch.equal(again[k], first[k]) for k in first)
     assert not all(torch.equal(other[k], first[k]) for k in first)
+
+
+# --- GGUF -------------------------------------------------------------------------------------------------------------
+
+BLOCK = {
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+
+
+def gguf_of(folder: Path, file: Path) -> LocalModel:
+    """Write the tiny Qwen2 in `folder` as a GGUF file, as llama.cpp's converter does; returns it."""
+    gguf = pytest.importorskip("gguf")
+    model = load(folder, dtype="fp32", device="cpu")
+    config, tokenizer = model.model.config, json.loads(model.tokenizer.backend_tokenizer.to_str())["model"]
+    writer = gguf.GGUFWriter(file, "qwen2")
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_vocab_size(config.vocab_size)
+    pieces = sorted(tokenizer["vocab"], key=tokenizer["vocab"].get)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(pieces)
+    writer.add_token_types([3 if i < 4 else 1 for i in range(len(pieces))])
+    writer.add_token_merges([merge if isinstance(merge, str) else " ".join(merge) for merge in tokenizer["merges"]])
+    writer.add_eos_token_id(2)
+    for name, tensor in model.model.state_dict().items():
+        parts = name.removeprefix("model.").split(".")
+        if parts[0] == "layers":
+            name = f"blk.{parts[1]}.{BLOCK['.'.join(parts[2:-1])]}.{parts[-1]}"
+        else:
+            name = {"embed_tokens": "token_embd", "norm": "output_norm", "lm_head": "output"}[parts[0]] + ".weight"
+        writer.add_tensor(name, tensor.numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return model
+
+
+def test_a_gguf_file_is_the_model_that_it_was_made_of(tmp_path: Path) -> None:
+    original = gguf_of(tiny("qwen2", tmp_path / "qwen2"), tmp_path / "model.gguf")
+    model = load(tmp_path / "model.gguf", dtype="fp32", device="cpu")
+    assert (model.kind, model.max_positions, model.name) == ("causal", 256, str(tmp_path / "model.gguf"))
+    text = "The river should be cleaned before the summer."
+    ids = original.tokenizer(text)["input_ids"]
+    assert model.tokenizer(text)["input_ids"] == ids
+    with torch.inference_mode():
+        logits, expected = (each.model(input_ids=torch.tensor([ids])).logits for each in (model, original))
+    assert torch.allclose(logits, expected, atol=1e-4)
+    assert load(str(tmp_path / "model.gguf"), dtype="fp32", device="cpu") is model
+
+
+def test_the_tokenizer_beside_a_gguf_file_is_taken(tmp_path: Path) -> None:
+    folder = tiny("qwen2", tmp_path / "qwen2")
+    original = gguf_of(folder, folder / "model.gguf")
+    model = load(folder / "model.gguf", dtype="fp32", device="cpu")
+    assert model.tokenizer.bos_token == original.tokenizer.bos_token == "<s>"
+
+
+def test_a_gguf_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "model.gguf"
+    broken.write_bytes(b"GGUF but nothing else")
+    with pytest.raises(InputError, match="cannot be loaded"):
+        load(broken, dtype="fp32")
+    with pytest.raises(InputError, match="there is no model folder"):
+        load(tmp_path / "other.gguf")
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(MissingExtraError, match=r"veridical\[gguf\]"):
+        load(broken, dtype="fp32")

@@ -22,8 +22,7 @@ from veridical.core.detector import (
     fingerprint_of,
     info_of,
 )
-from veridical.core.errors import DataError, InputError, OutputError, WireError
-from veridical.core.files import write_whole
+from veridical.core.errors import DataError, InputError, WireError
 from veridical.core.judging import judge_with_maps
 from veridical.core.serialization import TAG, decode, encode, parse, tag_of
 from veridical.core.spans import Span
@@ -34,7 +33,7 @@ from veridical.models.artifact import DETECTOR, description
 if TYPE_CHECKING:
     from veridical.core.salience_map import SalienceMap
 
-__all__ = ["KIND", "Calibrated", "FittedCalibration", "Scale", "difference", "load_calibration", "save_calibration"]
+__all__ = ["KIND", "Calibrated", "FittedCalibration", "Scale", "difference", "load_calibration"]
 
 KIND = "calibrated"
 Scored = TypeVar("Scored", Verdict, Omission)
@@ -214,17 +213,6 @@ def _facts(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in fingerprint.items():
         facts |= _facts(value) if isinstance(value, Mapping) else {name: value}
     return {name: value for name, value in facts.items() if name != "server"}
-
-
-def save_calibration(fitted: FittedCalibration, folder: str | Path) -> Path:
-    """Write `detector.json`, whole or not at all, to `folder`, and return the folder."""
-    folder = Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror or error}", hint="choose another place") from None
-    write_whole(folder / DETECTOR, encode(fitted, indent=1) + "\n")
-    return folder
 
 
 def load_calibration(folder: str | Path) -> FittedCalibration:

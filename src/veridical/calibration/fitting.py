@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from veridical.calibration.calibrated import FittedCalibration, Scale, save_calibration
+from veridical.calibration.calibrated import FittedCalibration, Scale
 from veridical.calibration.calibrators import Isotonic, Platt, fit_isotonic, fit_platt
 from veridical.calibration.thresholding import pairs, threshold_fitter
 from veridical.core.detector import Detector, fingerprint_of, info_of
@@ -29,7 +29,7 @@ from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
 from veridical.metrics.measure import measure_rows
 from veridical.metrics.registry import METRICS
-from veridical.models.artifact import versions
+from veridical.models.artifact import save_record, versions
 
 __all__ = ["CALIBRATIONS", "CalibrationOptions", "fit_scale", "fit_thresholds"]
 
@@ -140,7 +140,7 @@ def fit_thresholds(
         spec, fingerprint_of(detector), scales, _training(examples, used, options, data), validation
     )
     if out is not None:
-        save_calibration(fitted, out)
+        save_record(fitted, out)
     return fitted
 
 

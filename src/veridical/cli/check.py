@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from veridical.cli.comma_lists import parse_thresholds
-from veridical.cli.delivery import deliver, print_dry_run
+from veridical.cli.delivery import deliver, exit_code, print_dry_run, write_page
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import DETECTION, OUTPUT, ChatOptions, DecisionOptions, InputOptions, OutputOptions
+from veridical.cli.options import (
+    DETECTION,
+    OUTPUT,
+    ChatOptions,
+    CheckOutputOptions,
+    DecisionOptions,
+    InputOptions,
+    write_line,
+)
 
 if TYPE_CHECKING:
     from veridical.core.salience_map import SalienceMap
-    from veridical.core.types import Checked
+    from veridical.core.types import Checked, Outcome
+    from veridical.report.junit import JUnitReport
+    from veridical.report.sarif import SarifReport
 
 DetectorNames = Annotated[
     list[str] | None,
@@ -42,19 +53,21 @@ def check_command(
         bool,
         typer.Option("--heat", help="Shade each word by its score, here and in --html.", rich_help_panel=OUTPUT),
     ] = False,
-    output: OutputOptions,
+    output: CheckOutputOptions,
 ) -> int:
     """Check a response against its sources, or every case in a file.
 
     [bold]veridical check answer.txt article.txt[/bold]
     [bold]veridical check answer.txt article.pdf --must-cover key-points.txt --html report.html[/bold]
     [bold]veridical check answer.txt --perspective pro=for.txt --perspective con=against.txt[/bold]
-    [bold]veridical check cases.jsonl --json --fail-over 0.5 > results.jsonl[/bold]
+    [bold]veridical check cases.jsonl --json > results.jsonl[/bold]
+    [bold]veridical check cases.jsonl --fail-over 0.05 --junit junit.xml --sarif veridical.sarif[/bold]
     [bold]veridical check answer.txt -d logprob:models/reader --heat[/bold]
     [bold]veridical check answer.txt article.txt -d judge:cot -d verify --model gpt-4o-mini --cache replies.db[/bold]
 
     A line of cases.jsonl: {"response": "…", "sources": ["…", {"text": "…", "must_cover": true}]}.
-    Exit codes: 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be judged.
+    Exit codes: 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be judged. With
+    --fail-over and --allow-unjudged: 1 and 3 only beyond these shares.
     """
     from veridical.checking import DEFAULT_DETECTOR
 
@@ -66,7 +79,7 @@ def check_with(
     inputs: InputOptions,
     decision: DecisionOptions,
     chat: ChatOptions,
-    output: OutputOptions,
+    output: CheckOutputOptions,
     *,
     heat: bool = False,
 ) -> int:
@@ -76,28 +89,71 @@ def check_with(
     from veridical.report.html import render_html
     from veridical.report.terminal import print_report
 
+    reports = report_files(output, inputs)
     cases = inputs.read()
     connection = chat.connection()
     detectors = [load_detector(spec, connection) for spec in specs]
     connection.check_model_used(specs)
     threshold = parse_thresholds(decision.threshold)
     pairs = check_cases_with_maps(
-        cases, detectors, threshold=threshold, fail_over=decision.fail_over, explain=decision.explain
+        cases, detectors, threshold=threshold, flag_over=decision.flag_over, explain=decision.explain
     )
     if chat.dry_run:
         deque(pairs, maxlen=0)
         return print_dry_run(connection)
     maps: list[tuple[SalienceMap | None, ...]] = []
+    outcomes: Counter[Outcome] = Counter()
+    locations = inputs.locations() if output.sarif is not None else iter(())
 
     def results() -> Iterator[Checked]:
         for checked, of_case in pairs:
+            outcomes[checked.outcome] += 1
             if output.html is not None:
                 maps.append(of_case)
+            location = next(locations, None)
+            for report in reports.values():
+                report.add(checked, location)
             yield checked
 
-    return deliver(
+    deliver(
         results(),
         output,
         show=partial(print_report, heat=heat),
         page=lambda checked: render_html(checked, maps=maps, heat=heat),
+    )
+    for path, report in reports.items():
+        write_page(path, report.text())
+    if reports or decision.fail_over or decision.allow_unjudged:
+        write_line(counts(outcomes, decision))
+    return exit_code(outcomes, fail_over=decision.fail_over, allow_unjudged=decision.allow_unjudged)
+
+
+def report_files(output: CheckOutputOptions, inputs: InputOptions) -> dict[Path, JUnitReport | SarifReport]:
+    """The reports that `output` names, still empty, by their files; an error for a place that cannot hold one."""
+    from veridical.core.errors import InputError, OutputError
+    from veridical.report.junit import JUnitReport
+    from veridical.report.sarif import SarifReport
+
+    files = [path for path in (output.html, output.junit, output.sarif) if path is not None]
+    if len(set(files)) < len(files):
+        raise InputError("two reports are to be written to the same file", hint="name one file for each")
+    for path in files:
+        if not path.parent.is_dir():  # before anything is judged, not after
+            raise OutputError(f"cannot write {path}: there is no folder {path.parent}", hint="make it first")
+    reports: dict[Path, JUnitReport | SarifReport] = {}
+    if output.junit is not None:
+        reports[output.junit] = JUnitReport(inputs.response.stem)
+    if output.sarif is not None:
+        reports[output.sarif] = SarifReport()
+    return reports
+
+
+def counts(outcomes: Counter[Outcome], decision: DecisionOptions) -> str:
+    """One line on how many cases were flagged and how many could not be judged, and what share of each is allowed."""
+    from veridical.core.types import Outcome
+
+    total, flagged, unjudged = outcomes.total(), outcomes[Outcome.FLAGGED], outcomes[Outcome.UNJUDGED]
+    return (
+        f"veridical: {flagged} of {total - unjudged} judged cases flagged (allowed: {decision.fail_over:.4g} of them), "
+        f"{unjudged} of {total} not judged (allowed: {decision.allow_unjudged:.4g} of them)"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from veridical.core.types import Outcome
     from veridical.llm.connection import Connection
 
-__all__ = ["Result", "deliver", "plain_console", "print_dry_run", "write_page"]
+__all__ = ["Result", "deliver", "exit_code", "plain_console", "print_dry_run", "write_page"]
 
 
 class Result(Protocol):
@@ -47,18 +48,17 @@ def deliver(
         text_of: The case id and the text of a result, for `--text`.
 
     Returns:
-        The exit code: 1 if any result is flagged, else 3 if any could not be judged, else 0.
+        The exit code (`exit_code`).
     """
     from veridical.cli.progress import counted
     from veridical.core.serialization import encode
-    from veridical.core.types import Outcome
 
-    outcomes: set[Outcome] = set()
+    outcomes: Counter[Outcome] = Counter()
     for_page: list[R] = []
 
     def noted() -> Iterator[R]:
         for result in counted(results, "cases"):
-            outcomes.add(result.outcome)
+            outcomes[result.outcome] += 1
             if output.html is not None:
                 for_page.append(result)
             yield result
@@ -73,7 +73,23 @@ def deliver(
         show(noted(), plain_console())
     if output.html is not None and page is not None:
         write_page(output.html, page(for_page))
-    return 1 if Outcome.FLAGGED in outcomes else 3 if Outcome.UNJUDGED in outcomes else 0
+    return exit_code(outcomes)
+
+
+def exit_code(outcomes: Counter[Outcome], *, fail_over: float = 0.0, allow_unjudged: float = 0.0) -> int:
+    """What a command ends with: 1 if too many results are flagged, else 3 if too many were not judged, else 0.
+
+    Args:
+        outcomes: How many results have each outcome.
+        fail_over: The share of the judged results, in [0, 1), that may be flagged.
+        allow_unjudged: The share of all results, in [0, 1), that may be unjudged.
+    """
+    from veridical.core.types import Outcome
+
+    flagged, unjudged = outcomes[Outcome.FLAGGED], outcomes[Outcome.UNJUDGED]
+    if flagged > 0 and flagged / (outcomes.total() - unjudged) > fail_over:
+        return 1
+    return 3 if unjudged > 0 and unjudged / outcomes.total() > allow_unjudged else 0
 
 
 def write_texts(texts: Iterable[tuple[str, str]]) -> None:
@@ -102,7 +118,7 @@ def plain_console() -> Console:
 
 
 def write_page(path: Path, page: str) -> None:
-    """Write an HTML page, and say so on standard error."""
+    """Write a page or another report, and say so on standard error."""
     from veridical.core.files import write_whole
 
     write_whole(path, page)

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from veridical.llm.connection import Connection
     from veridical.models.load import Kind, LocalModel
     from veridical.probes.options import ProbeOptions
+    from veridical.report.locations import CaseLocations
     from veridical.training.features import Inputs
 
 __all__ = [
     "CaseFiles",
     "ChatOptions",
+    "CheckOutputOptions",
     "DataOptions",
     "DecisionOptions",
     "FeatureInputOptions",
@@ -47,6 +49,7 @@ __all__ = [
 
 DETECTION = "Detection"
 OUTPUT = "Output"
+EXIT_CODE = "Exit code"
 
 Threshold = Annotated[
     str | None,
@@ -176,12 +179,19 @@ class InputOptions(CaseFiles):
         bool, Option("--cases", help="RESPONSE holds cases, whatever its file ending (needed with -).")
     ] = False
 
+    @property
+    def holds_cases(self) -> bool:
+        """Whether the response is a file of cases."""
+        from veridical.documents import CASE_ENDINGS
+
+        return self.cases or self.response.suffix.lower() in CASE_ENDINGS
+
     def read(self) -> Iterator[Case]:
         """The cases, lazily; `InputError` if sources or a question are given beside a file of cases."""
         from veridical.core.errors import InputError
-        from veridical.documents import CASE_ENDINGS, read_cases
+        from veridical.documents import read_cases
 
-        if self.cases or self.response.suffix.lower() in CASE_ENDINGS:
+        if self.holds_cases:
             if self.sources or self.must_cover or self.perspective or self.question:
                 raise InputError(
                     f"{self.response} holds cases, and sources or a question are given too",
@@ -196,6 +206,17 @@ class InputOptions(CaseFiles):
             perspectives.append((name, Path(path)))
         return iter([self.case(self.must_cover, perspectives)])
 
+    def locations(self) -> Iterator[CaseLocations]:
+        """Where the texts of each case that `read` gives are in the files; none for standard input."""
+        from veridical.core.files import STDIN
+        from veridical.report.locations import FileLocations, locate_cases
+
+        if not self.holds_cases:
+            sources = [*self.sources, *self.must_cover, *(Path(text.partition("=")[2]) for text in self.perspective)]
+            yield FileLocations(self.response, tuple(sources))
+        elif self.response != STDIN:
+            yield from locate_cases(self.response)
+
 
 @dataclass(frozen=True, kw_only=True)
 class DecisionOptions:
@@ -204,13 +225,39 @@ class DecisionOptions:
     PANEL: ClassVar[str] = DETECTION
 
     threshold: Threshold = None
-    fail_over: Annotated[
-        float | None, Option(help="Exit with 1 only if a response-level score is above this (0 to below 1).")
+    flag_over: Annotated[
+        float | None,
+        Option(metavar="NUMBER", help="Flag a case only if a response-level score is above this (0 to below 1)."),
     ] = None
+    fail_over: Annotated[
+        float,
+        Option(
+            metavar="SHARE",
+            help="Exit with 1 only if more than this share of the judged cases is flagged (0 to below 1). Cases that "
+            "could not be judged count neither as flagged nor as clear.",
+            rich_help_panel=EXIT_CODE,
+        ),
+    ] = 0.0
+    allow_unjudged: Annotated[
+        float,
+        Option(
+            metavar="SHARE",
+            help="Exit with 3 only if more than this share of all cases could not be judged (0 to below 1). By default "
+            "one such case is enough, whatever --fail-over is.",
+            rich_help_panel=EXIT_CODE,
+        ),
+    ] = 0.0
     explain: Annotated[
         bool,
         Option("--explain", help="Show the closest passage for what is flagged, and what the sources have instead."),
     ] = False
+
+    def __post_init__(self) -> None:
+        from veridical.core.errors import InputError
+
+        for option, share in (("--fail-over", self.fail_over), ("--allow-unjudged", self.allow_unjudged)):
+            if not 0.0 <= share < 1.0:  # also false for NaN
+                raise InputError(f"{option} is {share}", hint="a share from 0 to below 1, such as 0.05")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,6 +341,26 @@ class OutputOptions:
 
     html: HtmlFile = None
     json: JsonFlag = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOutputOptions(OutputOptions):
+    """The same, for commands that check cases."""
+
+    PANEL: ClassVar[str] = OUTPUT
+
+    junit: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Also write JUnit XML to FILE: a test per case, which fails if it is flagged and is an error if it "
+            "could not be judged.",
+        ),
+    ] = None
+    sarif: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="Also write SARIF 2.1.0 to FILE: what is flagged, with its place in the input."),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from typer import Option
 
 from veridical.cli.check import check_with
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import DETECTION, ChatOptions, DecisionOptions, InputOptions, OutputOptions
+from veridical.cli.options import DETECTION, ChatOptions, CheckOutputOptions, DecisionOptions, InputOptions
 from veridical.core.spec import Spec
 
 
@@ -59,7 +59,7 @@ class ClaimOptions:
 
 @option_groups
 def verify_command(
-    inputs: InputOptions, claims: ClaimOptions, decision: DecisionOptions, chat: ChatOptions, output: OutputOptions
+    inputs: InputOptions, claims: ClaimOptions, decision: DecisionOptions, chat: ChatOptions, output: CheckOutputOptions
 ) -> int:
     """Check each claim of a response against its sources, one by one.
 

@@ -97,12 +97,12 @@ def outcome(case: Case, judgement: Judgement, thresholds: Thresholds | None = No
 
 
 def overall(
-    case: Case, judgements: Sequence[Judgement], decisions: Sequence[Decision], fail_over: float | None = None
+    case: Case, judgements: Sequence[Judgement], decisions: Sequence[Decision], flag_over: float | None = None
 ) -> Outcome:
     """What several judgements of one case result in together.
 
     Flagged if any is: a response-level score at or above the threshold of its level, or a span of the response or of a
-    source at or above that of spans. With `fail_over` only a response-level score above that number flags.
+    source at or above that of spans. With `flag_over` only a response-level score above that number flags.
 
     Clear is only what was judged whole, on every side that was asked for: there is something in the response, all of
     it was judged and has a score, and so has every source that must be covered; no judge was left with nothing that it
@@ -115,12 +115,12 @@ def overall(
     ('clear', 'unjudged')
     """
     for judgement, decision in zip(judgements, decisions, strict=True):
-        if fail_over is None:
+        if flag_over is None:
             if decision.hallucination or decision.omission or decision.verdicts or decision.omissions:
                 return Outcome.FLAGGED
-        elif any(s is not None and s > fail_over for s in (judgement.hallucination, judgement.omission)):
+        elif any(s is not None and s > flag_over for s in (judgement.hallucination, judgement.omission)):
             return Outcome.FLAGGED
-    spans_count = fail_over is None
+    spans_count = flag_over is None
     response_judged = sources_judged = False
     for judgement in judgements:
         scored = judgement.hallucination is not None or (spans_count and bool(judgement.verdicts or judgement.judged))

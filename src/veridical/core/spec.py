@@ -122,6 +122,9 @@ def parse_spec(text: str) -> Spec:
     name = name.strip()
     if not name:
         raise InputError(f"{text!r} names nothing", hint="write NAME or NAME:OPTIONS")
+    if "," in name:
+        fixed = text.strip().replace(",", ":", 1)
+        raise InputError(f"{text!r} has options without a colon", hint=f"write {fixed!r}; name several one by one")
     if colon and not rest.strip():
         raise InputError(f"{text!r} ends in a colon", hint=f"write {name!r} or '{name}:OPTIONS'")
     values: list[str] = []

@@ -132,7 +132,7 @@ class Guard:
         usage = BudgetUsage(options.budget, options.sampling)
         generation, sampler = self._start(prompt)
         if options.strategy == "rerank":
-            text, reason, judgement, interventions = rerank(generation, sampler, usage, options, detector, case)
+            text, reason, judgement, interventions = rerank(generation, usage, options, detector, case)
         else:
             monitor = monitor or monitor_for(detector, case, self.model)
             limit = thresholds.span if Level.SPAN in info_of(detector).levels else thresholds.response

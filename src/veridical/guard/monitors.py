@@ -62,7 +62,7 @@ def monitor_for(detector: Detector, case: Case, model: LocalModel) -> Monitor:
 
 def _place(name: str | Path) -> str:
     folder = Path(name).expanduser()
-    return str(folder.resolve()) if folder.is_dir() else str(name)
+    return str(folder.resolve()) if folder.exists() else str(name)
 
 
 class _TokenMonitor:

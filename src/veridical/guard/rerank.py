@@ -9,9 +9,9 @@ from veridical.core.detector import Detector
 from veridical.core.judging import judge
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement
-from veridical.guard.decoding_loop import BudgetUsage, DecodingLoop
-from veridical.guard.types import GuardOptions, Intervention, Log
-from veridical.models.generation import Generation
+from veridical.guard.decoding_loop import BudgetUsage
+from veridical.guard.types import GuardOptions, Intervention, Log, Sampling
+from veridical.models.generation import Generation, generate
 from veridical.models.sampling import Sampler
 
 __all__ = ["Text", "beam_texts", "best_of", "judge_all", "rerank", "response_score", "sampled_texts"]
@@ -21,7 +21,6 @@ Text = tuple[str, str]  # a text, and why it ends
 
 def rerank(
     generation: Generation,
-    sampler: Sampler,
     usage: BudgetUsage,
     options: GuardOptions,
     detector: Detector,
@@ -32,7 +31,7 @@ def rerank(
     if options.beams:
         texts = beam_texts(generation, usage, options.sampling.max_new_tokens, count)
     else:
-        texts = sampled_texts(generation, sampler, usage, options, count)
+        texts = sampled_texts(generation, usage, options.sampling, count)
     judgements = judge_all(detector, case, [text for text, _ in texts])
     best, interventions = best_of(texts, judgements, options.log)
     text, reason = texts[best]
@@ -41,18 +40,59 @@ def rerank(
     return text, reason, judgements[best], interventions
 
 
-def sampled_texts(
-    generation: Generation, sampler: Sampler, usage: BudgetUsage, options: GuardOptions, count: int
-) -> list[Text]:
-    """Sample up to `count` texts one after another; one that the budget cut short is left out, except the first."""
+def sampled_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling, count: int) -> list[Text]:
+    """Sample up to `count` texts, as many in one batch as the budget of tokens is sure to allow.
+
+    The seeds count up from that of `sampling`, so a text does not depend on how many others there are. Texts that the
+    budget cut short are left out; the first one is kept where there is no other.
+    """
     texts: list[Text] = []
-    while len(texts) < count and not (texts and usage.exceeded()):
-        generation.rewind(0)
-        reason = DecodingLoop(generation, sampler, usage, options).run()
-        if texts and reason == usage.exceeded():
-            break
-        texts.append((generation.text, reason))
+    cut: set[str] = set()
+    longest = sampling.max_new_tokens
+
+    def is_cut(text: str) -> bool:
+        if usage.exceeded():
+            cut.add(text)
+        return text in cut
+
+    while len(texts) < count:
+        exceeded = usage.exceeded()
+        if exceeded:
+            return texts or [("", exceeded)]
+        left = usage.tokens_left()
+        size = max(1, min(count - len(texts), left // longest))
+        sampler = Sampler(
+            [sampling.seed + n for n in range(len(texts), len(texts) + size)],
+            temperature=sampling.temperature,
+            top_k=sampling.top_k,
+            top_p=sampling.top_p,
+            device=generation.model.device,
+        )
+        with generation.counting_passes():
+            rows = generate(
+                generation.model,
+                [generation.prompt] * size,
+                sampler,
+                max_tokens=min(longest, left),
+                is_complete=None if usage.budget.seconds is None else is_cut,
+            )
+        usage.tokens += sum(len(row.ids) + (row.finish == "stop" and row.text not in cut) for row in rows)
+        whole = [row for row in rows if row.text not in cut and (row.finish == "stop" or len(row.ids) == longest)]
+        for row in whole:
+            ended = row.finish == "stop"
+            reason = "the model ended its text" if ended else f"max_new_tokens is reached ({longest})"
+            texts.append((_text_of(generation, row.ids), reason))
+        if not texts:
+            return [(_text_of(generation, rows[0].ids), usage.exceeded() or "the budget is spent")]
     return texts
+
+
+def _text_of(generation: Generation, ids: Sequence[int]) -> str:
+    generation.rewind(0)
+    for token in ids:
+        generation.append(token)
+    generation.finish()
+    return generation.text
 
 
 def beam_texts(generation: Generation, usage: BudgetUsage, max_new_tokens: int, count: int) -> list[Text]:
@@ -84,15 +124,10 @@ def beam_texts(generation: Generation, usage: BudgetUsage, max_new_tokens: int, 
     usage.tokens += count * (generation.passes - passes)
     texts: list[Text] = []
     for row in rows.tolist():
-        generation.rewind(0)
-        reason = f"max_new_tokens is reached ({longest})"
-        for token in row[len(generation.prompt) :]:
-            if token in generation.end_ids:
-                reason = "the model ended its text"
-                break
-            generation.append(token)
-        generation.finish()
-        texts.append((generation.text, reason))
+        ids = row[len(generation.prompt) :]
+        end = next((n for n, token in enumerate(ids) if token in generation.end_ids), None)
+        reason = f"max_new_tokens is reached ({longest})" if end is None else "the model ended its text"
+        texts.append((_text_of(generation, ids[:end]), reason))
     return texts
 
 

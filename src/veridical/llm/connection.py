@@ -18,6 +18,7 @@ from veridical.llm.dry_run import DryRun
 from veridical.llm.endpoint import check_api
 from veridical.llm.protocol import ChatModel
 from veridical.llm.scripted import Scripted
+from veridical.models.load import is_gguf
 
 __all__ = ["OPTIONS", "REMOTE_OPTIONS", "Connection", "read_prices"]
 
@@ -100,7 +101,7 @@ class Connection:
         limited = self.max_cost is not None or self.max_calls is not None
         if self.dry_run:
             model = DryRun(name)
-        elif not name.startswith("scripted:") and not Path(name).expanduser().is_dir():
+        elif not name.startswith("scripted:") and not (Path(name).expanduser().is_dir() or is_gguf(name)):
             model = OpenAIChat(
                 name,
                 base_url=self.base_url,

@@ -12,28 +12,32 @@ from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.types import Usage
 from veridical.llm.protocol import Failure, Reply, Request, TokenLogprob
 from veridical.models.autograd_memory import out_of_memory
+from veridical.models.cached_forward import shared_beginnings
 from veridical.models.encode import tokenize
 from veridical.models.generation import Generated, generate
-from veridical.models.load import LocalModel, load
+from veridical.models.load import LocalModel, is_gguf, load
 from veridical.models.sampling import Sampler
 from veridical.models.template import render_chat
 
 __all__ = ["LocalChat"]
 
-_BATCH_TOKENS = {"cpu": 4096}  # prompts, answers and padding of a batch
-_GPU_BATCH_TOKENS = 32_768
+_BATCH_TOKENS = {"cpu": 4096}  # of all prompts of a batch, without what they share, read at once
+_CACHE_TOKENS = {"cpu": 16_384}  # prompts, answers and padding of a batch
+_GPU_TOKENS = 32_768  # the same two on a GPU
 
 
 class LocalChat:
-    """The language model in `folder` (config.json, tokenizer, safetensors), as a chat model.
+    """The language model in `folder` (config.json, tokenizer, safetensors; or a GGUF file), as a chat model.
 
-    Messages go through the tokenizer's chat template where it has one, else line by line as "role: content". Special
-    tokens written in a message are plain text. A request that does not fit into the model's positions together with its
-    `max_tokens` fails with the kind "context". Without a seed a sampled request takes one from its own text and its
-    place among the requests, so that the same requests give the same replies. Weights load on the first `chat`.
+    The requests of one `chat` are answered in batches, and what their messages have in common at the beginning (the
+    document) is read once. Messages go through the tokenizer's chat template where it has one, else line by line as
+    "role: content". Special tokens written in a message are plain text. A request that does not fit into the model's
+    positions together with its `max_tokens` fails with the kind "context". Without a seed a sampled request takes one
+    from its own text and its place among the requests, so that the same requests give the same replies. Weights load on
+    the first `chat`.
 
     Args:
-        folder: Where the model is.
+        folder: Where the model is: a folder, or a file that ends in .gguf.
         device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:N" or "mps".
         dtype: "auto" (bf16 where the device computes in it, else fp32), "fp32", "bf16" or "fp16". In fp32 a reply does
             not depend on the batch.
@@ -52,7 +56,8 @@ class LocalChat:
 
     def fingerprint(self) -> dict[str, str]:
         """The model's name, a hash of its folder and the sizes and dates of its weights, and the precision if named."""
-        weights = sorted((f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in self.folder.glob("*.safetensors"))
+        files = [self.folder] if is_gguf(self.folder) else self.folder.glob("*.safetensors")
+        weights = sorted((f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in files)
         folder = hashlib.sha256(repr((str(self.folder.resolve()), weights)).encode()).hexdigest()[:16]
         return {"model": self.name, "folder": folder} | ({} if self.dtype == "auto" else {"dtype": self.dtype})
 
@@ -63,7 +68,7 @@ class LocalChat:
 
     def each(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply | Failure]]:
         """Yield (index, outcome) as they come: batch by batch."""
-        if not (self.folder / "config.json").is_file():
+        if not is_gguf(self.folder) and not (self.folder / "config.json").is_file():
             raise InputError(f"{self.folder} has no config.json", hint="name the folder of a local model")
         with self._lock:
             model = load(self.folder, device=self.device, dtype=self.dtype)
@@ -86,12 +91,9 @@ class LocalChat:
                 continue
             settings = (request.temperature, request.max_tokens, request.top_logprobs, request.stop)
             groups.setdefault(settings, []).append((i, prompt))
-        limit = _BATCH_TOKENS.get(model.device.type, _GPU_BATCH_TOKENS)
         for (_, max_tokens, _, _), group in groups.items():
-            group.sort(key=lambda member: -len(member[1]))  # the longest decides how many fit
-            while group:
-                size = max(1, limit // (len(group[0][1]) + max_tokens))
-                batch, group = group[:size], group[size:]
+            for members in _batches([prompt for _, prompt in group], max_tokens, model.device.type):
+                batch = [group[member] for member in members]
                 with self._lock:
                     outcomes = self._answer(model, requests, batch)
                 yield from zip((i for i, _ in batch), outcomes, strict=True)
@@ -126,6 +128,28 @@ class LocalChat:
             return [_outcome(model.tokenizer, request, len(prompt), text) for (_, prompt), text in pairs]
         middle = len(batch) // 2
         return [*self._answer(model, requests, batch[:middle]), *self._answer(model, requests, batch[middle:])]
+
+
+def _batches(prompts: Sequence[Sequence[int]], max_tokens: int, device: str) -> Iterator[list[int]]:
+    """The indices of prompts to answer together, the longest first, those with a common beginning side by side."""
+    most_read = _BATCH_TOKENS.get(device, _GPU_TOKENS)
+    most_kept = _CACHE_TOKENS.get(device, _GPU_TOKENS)
+    groups = shared_beginnings(prompts)
+    groups.sort(key=lambda group: -max(len(prompts[i]) for i in group[0]))
+    batch: list[int] = []
+    longest = rest = 0
+    for members, shared in groups:
+        for i in members:
+            longest = max(longest, len(prompts[i]))
+            rest = max(rest, len(prompts[i]) - (shared if len(members) > 1 else 0))
+            size = len(batch) + 1
+            if batch and (size * rest > most_read or size * (longest + max_tokens) > most_kept):
+                yield batch
+                batch, longest = [], len(prompts[i])
+                rest = longest - (shared if len(members) > 1 else 0)
+            batch.append(i)
+    if batch:
+        yield batch
 
 
 def _prompt(tokenizer: Any, request: Request) -> list[int]:

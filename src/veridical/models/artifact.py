@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from veridical.core.errors import DataError, InputError, OutputError, WireError
 from veridical.core.files import read_text, write_whole
-from veridical.core.serialization import parse
+from veridical.core.serialization import encode, parse
 from veridical.models.fast_tokenizer import plain_backend
 from veridical.models.load import LocalModel
 
@@ -40,6 +40,7 @@ __all__ = [
     "read_base",
     "read_folder",
     "save_artifact",
+    "save_record",
     "versions",
     "write_folder",
 ]
@@ -172,7 +173,6 @@ def write_folder(folder: str | Path, kind: str, fields: Mapping[str, Any], tenso
     """
     from safetensors.numpy import save
 
-    folder = Path(folder)
     data = save({name: np.ascontiguousarray(array) for name, array in tensors.items()})
     document = {
         "veridical": f"detector/{FORMAT}",
@@ -180,12 +180,29 @@ def write_folder(folder: str | Path, kind: str, fields: Mapping[str, Any], tenso
         **fields,
         "weights": hashlib.sha256(data).hexdigest(),
     }
+    folder = _made(folder)
+    write_whole(folder / WEIGHTS, data)
+    write_whole(folder / DETECTOR, json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    return folder
+
+
+def save_record(record: Any, folder: str | Path) -> Path:
+    """Write `record`, of a kind that `core.serialization` encodes, as `detector.json` to `folder`, and return that.
+
+    Raises:
+        OutputError: If it cannot be written.
+    """
+    folder = _made(folder)
+    write_whole(folder / DETECTOR, encode(record, indent=1) + "\n")
+    return folder
+
+
+def _made(folder: str | Path) -> Path:
+    folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror or error}", hint="choose another place") from None
-    write_whole(folder / WEIGHTS, data)
-    write_whole(folder / DETECTOR, json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
     return folder
 
 

@@ -1,8 +1,7 @@
 """Text that a local causal language model writes.
 
 `generate` writes one text after each of many prompts. `Generation` is one text under the control of a caller, token by
-token, which can be cut back to any token. Both are made of `CachedForward` (forward passes with a cache of keys and
-values); `IncrementalDecoder` says which characters each token stands for.
+token, which can be cut back to any token. `IncrementalDecoder` says which characters each token stands for.
 """
 
 from __future__ import annotations
@@ -10,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
 
-from veridical.core.errors import CannotJudgeError, InputError
+from veridical.core.errors import InputError
 from veridical.core.spans import Span
 from veridical.core.types import Case
+from veridical.models.cached_forward import CachedForward, read_prompts
 from veridical.models.encode import encode
 from veridical.models.load import LocalModel
 from veridical.models.sampling import Sampler
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
-    "CachedForward",
     "Generated",
     "Generation",
     "IncrementalDecoder",
@@ -45,71 +43,6 @@ def end_token_ids(model: LocalModel) -> frozenset[int]:
     named = config.eos_token_id if config else None
     ids = named if isinstance(named, list) else [named]
     return frozenset(i for i in (*ids, model.tokenizer.eos_token_id) if i is not None)
-
-
-class CachedForward:
-    """Runs `model` over growing token sequences (rows) and keeps the keys and values of all earlier tokens.
-
-    Attributes:
-        length: Tokens per row in the cache.
-        passes: Forward passes so far.
-    """
-
-    def __init__(self, model: LocalModel) -> None:
-        self.model = model
-        self.length = 0
-        self.passes = 0
-        self._cache: Any = None
-        parameters = signature(model.model.forward).parameters
-        self._last_only = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
-        self._takes_positions = "position_ids" in parameters
-
-    def __call__(self, ids: torch.Tensor, mask: torch.Tensor | None = None, *, head: bool = True) -> Any:
-        """Read `ids`, the next tokens of each row, and return the logits after the last one.
-
-        Args:
-            ids: *Shape:* (rows, tokens).
-            mask: 1 for each token in the cache and in `ids`, 0 for left padding. *Shape:* (rows, all tokens). None
-                where there is no padding.
-            head: Whether logits are wanted; without them the language-model head does not run.
-
-        Returns:
-            Logits in fp32, *shape* (rows, vocabulary); without `head` the last hidden states, (rows, tokens, width).
-
-        Raises:
-            CannotJudgeError: If a row has logits that are not finite.
-        """
-        import torch
-
-        inputs: dict[str, Any] = {"input_ids": ids, "past_key_values": self._cache, "use_cache": True}
-        if mask is not None:
-            inputs["attention_mask"] = mask
-            if self._takes_positions:
-                inputs["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0)[:, self.length :]
-        with torch.inference_mode():
-            if head:
-                output = self.model.model(**inputs, **self._last_only)
-            else:
-                output = self.model.model.base_model(**inputs)
-        self._cache = output.past_key_values
-        self.length += ids.shape[1]
-        self.passes += 1
-        if not head:
-            return output.last_hidden_state
-        logits = output.logits[:, -1].float()
-        if not torch.isfinite(logits.amax(-1)).all():  # the maximum is NaN where any logit is
-            raise CannotJudgeError("the model's numbers are not finite", hint="run it in fp32 or bf16")
-        return logits
-
-    def crop(self, length: int) -> None:
-        """Forget all but the first `length` tokens of each row; all of them where the cache cannot be cropped."""
-        if self.length <= length:
-            return
-        try:
-            self._cache.crop(length - self.length)  # a negative number is how many tokens to take away
-            self.length = length
-        except RuntimeError:  # a sliding window has dropped what would be needed
-            self._cache, self.length = None, 0
 
 
 class IncrementalDecoder:
@@ -332,6 +265,8 @@ def generate(
 ) -> list[Generated]:
     """Write one text after each prompt, all in one batch; what a prompt gets does not depend on the others.
 
+    Prompts that begin alike share one pass over their beginning; a text that has ended leaves the batch.
+
     Args:
         model: A causal language model.
         prompts: Token ids, none empty.
@@ -356,33 +291,46 @@ def generate(
     if not prompts:
         return []
     end_ids, decode = end_token_ids(model), model.tokenizer.decode
-    padding = torch.tensor([longest - len(prompt) for prompt in prompts])
-    ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts]).to(model.device)
-    mask = (torch.arange(longest) >= padding[:, None]).long().to(model.device) if padding.any() else None
+    texts = [Generated() for _ in prompts]
+    active = list(range(len(prompts)))
     forward = CachedForward(model)
-    rows = [Generated() for _ in prompts]
-    while not all(row.finish for row in rows):
-        logits = forward(ids, mask)
-        tokens = sampler.sample(logits)
+    logits, mask = read_prompts(forward, prompts)
+    while True:
+        tokens = sampler.sample(logits, rows=active)
+        rows = [texts[i] for i in active]
         if alternatives is not None:
-            logprobs = logits.log_softmax(-1)
-            sampled = logprobs.gather(1, torch.tensor(tokens, device=logprobs.device)[:, None])[:, 0].tolist()
-            values, indices = (part.tolist() for part in logprobs.topk(min(alternatives, logprobs.shape[-1])))
-            for row, logprob, best_ids, best_logprobs in zip(rows, sampled, indices, values, strict=True):
-                row.logprobs.append(logprob)
-                row.alternatives.append(list(zip(best_ids, best_logprobs, strict=True)))
+            _report(rows, tokens, logits, alternatives)
         for row, token in zip(rows, tokens, strict=True):
-            if row.finish or token in end_ids:
-                row.finish = row.finish or "stop"
+            if token in end_ids:
+                row.finish = "stop"
                 continue
             row.ids.append(token)
             if is_complete and is_complete(decode(row.ids, skip_special_tokens=True)):
                 row.finish = "stop"
             elif len(row.ids) == max_tokens:
                 row.finish = "length"
-        ids = torch.tensor(tokens, device=model.device)[:, None]
-        mask = None if mask is None else torch.nn.functional.pad(mask, (0, 1), value=1)
-    for row in rows:
+        kept = [n for n, row in enumerate(rows) if not row.finish]
+        if not kept:
+            break
+        if len(kept) < len(rows):
+            mask = forward.keep_rows(kept, mask)
+            active = [active[n] for n in kept]
+        if mask is not None:
+            mask = torch.nn.functional.pad(mask, (0, 1), value=1)
+        logits = forward(torch.tensor([[tokens[n]] for n in kept], device=model.device), mask)
+    for row in texts:
         row.text = decode(row.ids, skip_special_tokens=True)
         del row.logprobs[len(row.ids) :], row.alternatives[len(row.ids) :]
-    return rows
+    return texts
+
+
+def _report(rows: Sequence[Generated], tokens: Sequence[int], logits: torch.Tensor, alternatives: int) -> None:
+    """Note the log-probability of each row's new token, and of the most probable ones."""
+    import torch
+
+    logprobs = logits.log_softmax(-1)
+    sampled = logprobs.gather(1, torch.tensor(tokens, device=logprobs.device)[:, None])[:, 0].tolist()
+    values, indices = (part.tolist() for part in logprobs.topk(min(alternatives, logprobs.shape[-1])))
+    for row, logprob, best_ids, best_logprobs in zip(rows, sampled, indices, values, strict=True):
+        row.logprobs.append(logprob)
+        row.alternatives.append(list(zip(best_ids, best_logprobs, strict=True)))

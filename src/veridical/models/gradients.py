@@ -36,6 +36,7 @@ KINDS = ("input_x_gradient", "l2")
 SCORES = ("logit", "logprob")
 _CHECKED = 8  # tokens on which the written-down head is compared with the model's own
 _GPU_TOKENS = 32_768  # of gradients at once on a GPU: more does not make it faster
+_HEAD_BYTES = 1 << 26  # of logits (in fp32) held at once
 _SEGMENTS = 12
 # what a backward pass works with beside what was kept, for each target, in activations of one block (measured: 2.5-3)
 _WORKING = 3
@@ -254,12 +255,16 @@ def _outputs(job: _Job, leaves: list[Tensor]) -> tuple[Tensor, Tensor]:
         scores = logits.log_softmax(-1) if job.score == "logprob" else logits
         return scores.gather(1, tokens[:, None]), torch.ones(len(at), 1, device=at.device)
     hidden = job.model.base_model(**inputs).last_hidden_state[0, at]
-    rows = hidden.detach().requires_grad_()  # every row stands for itself, so one backward pass through the head does
-    if job.score == "logprob":
-        scores = head.scores(rows).float().log_softmax(-1).gather(1, tokens[:, None])
-    else:
-        scores = head.scores(rows, tokens)
-    return hidden, torch.autograd.grad(scores.sum(), rows)[0]
+    factors = []
+    step = len(at) if job.score == "logit" else max(1, _HEAD_BYTES // (4 * len(head.weight)))
+    for part, chosen in zip(hidden.detach().split(step), tokens.split(step), strict=True):
+        rows = part.requires_grad_()  # every row stands for itself, so one backward pass through the head does
+        if job.score == "logprob":
+            scores = head.scores(rows).float().log_softmax(-1).gather(1, chosen[:, None])
+        else:
+            scores = head.scores(rows, chosen)
+        factors.append(torch.autograd.grad(scores.sum(), rows)[0])
+    return hidden, torch.cat(factors)
 
 
 def _head(model: Any) -> _Head | None:

@@ -1,7 +1,7 @@
-"""A Hugging Face model and its tokenizer, ready to read with: from a local folder, or from the hub by name.
+"""A Hugging Face model and its tokenizer, ready to read with: from a folder, a GGUF file, or the hub by name.
 
-Weights come from safetensors only; no code of the model's repository runs unless that is asked for. Loaded models are
-kept until `unload` or the end of the process.
+Weights come from safetensors or GGUF only; no code of the model's repository runs unless that is asked for. Loaded
+models are kept until `unload` or the end of the process.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,6 +31,7 @@ __all__ = [
     "READERS",
     "Kind",
     "LocalModel",
+    "is_gguf",
     "kind_of",
     "load",
     "positions_of",
@@ -117,10 +120,12 @@ def load(
     trust_remote_code: bool = False,
     kinds: tuple[Kind, ...] = ("causal",),
 ) -> LocalModel:
-    """Return the model in the folder `spec`, or that of the hub name "owner/model" if there is no such folder.
+    """Return the model in the folder or GGUF file `spec`, or that of the hub name "owner/model" if there is neither.
+
+    The weights of a GGUF file are dequantised; a tokenizer.json beside it takes the place of the file's own tokenizer.
 
     Args:
-        spec: A folder or a hub name.
+        spec: A folder, a file that ends in .gguf, or a hub name.
         revision: The commit of a hub model; None: looked up once and pinned. Name one to get the same weights every
             time.
         device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:N" or "mps".
@@ -132,14 +137,14 @@ def load(
     Raises:
         InputError: For a folder without configuration or safetensors, a tokenizer without offsets, or a model of
             another kind.
-        MissingExtraError: Without torch or transformers.
+        MissingExtraError: Without torch or transformers; for a GGUF file without gguf and accelerate.
     """
     if dtype not in DTYPES:
         raise UnknownNameError("dtype", dtype, DTYPES)
     if device != "auto" and not _DEVICE.fullmatch(device):
         raise UnknownNameError("device", device, ("auto", "cpu", "cuda", "cuda:0", "mps"))
     folder = Path(spec).expanduser()
-    place = str(folder.resolve()) if folder.is_dir() else str(spec)
+    place = str(folder.resolve()) if folder.exists() else str(spec)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise InputError(
@@ -153,10 +158,10 @@ def load(
                     "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)",
                 )
             raise InputError(f"{folder} has no weights", hint="a model.safetensors is needed beside config.json")
-    elif not HUB_NAME.fullmatch(place):
+    elif not is_gguf(folder) and (folder.exists() or not HUB_NAME.fullmatch(place)):
         raise InputError(
             f"there is no model folder {place!r}",
-            hint="name a folder with config.json and model.safetensors, or a hub model as owner/name",
+            hint="name a folder with config.json and model.safetensors, a file.gguf, or a hub model as owner/name",
         )
     require_models()
     placement = _placement(device, dtype)
@@ -169,6 +174,12 @@ def load(
         _loaded[(*key, model.kind if model.kind in ("masked", "classifier") else "")] = model
     _check_kind(place, model.kind, model.model.config.model_type, kinds)
     return model
+
+
+def is_gguf(place: str | Path) -> bool:
+    """Whether it is a file whose name ends in .gguf."""
+    file = Path(place).expanduser()
+    return file.suffix.lower() == ".gguf" and file.is_file()
 
 
 def unload(model: LocalModel | None = None) -> None:
@@ -204,12 +215,19 @@ def _load(
     import transformers
 
     device, dtype = placement
-    local = Path(place).is_dir()
+    local = Path(place).exists()
     common: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": local}
     if revision:
         common["revision"] = revision
+    weights: dict[str, Any] = {}
+    folder = place
+    if is_gguf(place):
+        if not all(find_spec(name) for name in ("accelerate", "gguf")):
+            raise MissingExtraError("a GGUF file", "gguf")
+        folder, weights["gguf_file"] = str(Path(place).parent), Path(place).name
+    own_tokenizer = {} if (Path(folder) / "tokenizer.json").is_file() else weights
     try:
-        config = transformers.AutoConfig.from_pretrained(place, **common)
+        config = transformers.AutoConfig.from_pretrained(folder, **common, **weights)
         commit = getattr(config, "_commit_hash", None)
         if commit:
             common["revision"] = commit
@@ -228,18 +246,20 @@ def _load(
             "masked": "AutoModelForMaskedLM",
             "seq2seq": "AutoModelForSeq2SeqLM",
         }
-        tokenizer = transformers.AutoTokenizer.from_pretrained(place, **common)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **common, **own_tokenizer)
+        if weights and (packed := getattr(transformers, "GgufConfig", None)):  # some versions leave them quantised
+            weights["quantization_config"] = packed(dequantize=True)
         with quiet():
             model, report = getattr(transformers, classes[kind]).from_pretrained(
-                place, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **common
+                folder, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **common, **weights
             )
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, IndexError, struct.error) as error:
         if isinstance(error, InputError):
             raise
         reason = str(error).strip().split("\n", 1)[0] or type(error).__name__
         raise InputError(
             f"the model {place!r} cannot be loaded: {reason}",
-            hint="a folder in Hugging Face format with safetensors and a fast tokenizer is needed"
+            hint="a folder in Hugging Face format with safetensors and a fast tokenizer is needed, or a whole GGUF file"
             if local
             else "there is no such folder; as a hub name it needs the network and safetensors weights",
         ) from error

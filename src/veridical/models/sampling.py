@@ -55,10 +55,13 @@ class Sampler:
         if top_p < 1:
             self._warpers.append(TopPLogitsWarper(top_p))
 
-    def sample(self, logits: torch.Tensor, temperature: float | None = None) -> list[int]:
+    def sample(
+        self, logits: torch.Tensor, temperature: float | None = None, rows: Sequence[int] | None = None
+    ) -> list[int]:
         """Sample one token from each row of `logits`, (rows, vocabulary) in fp32; `temperature` replaces the usual one.
 
-        A token with the logit -inf is never sampled; each row must have another one.
+        `rows` says which seed each of them goes with; None: they are as many as the seeds. A token with the logit -inf
+        is never sampled; each row must have another one.
         """
         import torch
 
@@ -68,5 +71,6 @@ class Sampler:
             greedy: list[int] = logits.argmax(-1).tolist()
             return greedy
         probabilities = self._warpers(None, logits / temperature).softmax(-1)
-        rows = zip(probabilities, self._generators, strict=True)
-        return [int(torch.multinomial(row, 1, generator=generator)) for row, generator in rows]
+        generators = self._generators if rows is None else [self._generators[row] for row in rows]
+        pairs = zip(probabilities, generators, strict=True)
+        return [int(torch.multinomial(row, 1, generator=generator)) for row, generator in pairs]

@@ -23,7 +23,15 @@ from veridical.core.files import write_whole
 from veridical.core.segment import words
 from veridical.core.types import DEFAULT_THRESHOLD, GOLD_THRESHOLD, Example, Level
 from veridical.datasets.split import content_hash
-from veridical.detectors.default.combining import COLUMNS, SIGNS, LevelModel, response_row, source_rows, word_table
+from veridical.detectors.default.combining import (
+    COLUMNS,
+    SIGNS,
+    LevelModel,
+    response_row,
+    source_rows,
+    with_copies,
+    word_table,
+)
 from veridical.detectors.default.detector import ENCODER, KIND, Default
 from veridical.detectors.features.linear import LinearClassifier
 from veridical.detectors.tokens.artifact import load_tokens
@@ -231,7 +239,8 @@ def level_rows(
     found = {level: LevelRows() for level in COLUMNS}
     for name, examples in data.items():
         scored = score_cases(*encoder.scorer, [example.case for example in examples])
-        for example, one in zip(examples, scored, strict=True):
+        for example, plain in zip(examples, scored, strict=True):
+            one = with_copies(example.case, plain)  # as `Default` reads it
             if not one.problem and np.isfinite(one.logits).any():
                 _add(found, name, example, one)
         progress(f"{name}: {len(examples)} examples scored")

@@ -29,7 +29,7 @@ from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import GOLD_THRESHOLD, Example, Judgement, Level, judged_source_spans
 from veridical.datasets.split import content_hash, document_of, split_by_document
 from veridical.detectors import load_detector
-from veridical.detectors.ensemble.artifact import KIND, FittedEnsemble, Member, Stage, save_ensemble
+from veridical.detectors.ensemble.artifact import KIND, FittedEnsemble, Member, Stage
 from veridical.detectors.ensemble.combination import Combination, LevelCombinations
 from veridical.detectors.ensemble.detector import columns_by_level
 from veridical.detectors.ensemble.scores import (
@@ -48,7 +48,7 @@ from veridical.metrics.ranking import roc_auc
 from veridical.metrics.registry import METRICS
 from veridical.metrics.significance import hanley_mcneil
 from veridical.metrics.tokens import any_in, mask, scores_of_characters, unit_labels
-from veridical.models.artifact import versions
+from veridical.models.artifact import save_record, versions
 
 __all__ = [
     "EnsembleOptions",
@@ -203,7 +203,7 @@ def fit_ensemble(
     }
     fitted = FittedEnsemble(tuple(judged[spec][0] for spec in order), levels, stages, training, figures)
     if out is not None:
-        save_ensemble(fitted, out)
+        save_record(fitted, out)
     return fitted
 
 

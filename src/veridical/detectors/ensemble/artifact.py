@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from veridical.core.errors import DataError, InputError, OutputError, WireError
-from veridical.core.files import write_whole
-from veridical.core.serialization import decode, encode
+from veridical.core.errors import DataError, InputError, WireError
+from veridical.core.serialization import decode
 from veridical.core.types import Level, check_threshold
 from veridical.detectors.ensemble.combination import LevelCombinations
 from veridical.models.artifact import DETECTOR, description
 
-__all__ = ["KIND", "FittedEnsemble", "Member", "Stage", "load_ensemble", "save_ensemble"]
+__all__ = ["KIND", "FittedEnsemble", "Member", "Stage", "load_ensemble"]
 
 KIND = "ensemble"
 
@@ -92,17 +91,6 @@ class FittedEnsemble:
                 raise InputError(f"a combination for the level {level} names a member that is not there")
         if self.cascade and (len(self.cascade) != len(self.members) - 1 or Level.RESPONSE not in self.levels):
             raise InputError("a cascade has one stage per member but the last, and a fit for responses")
-
-
-def save_ensemble(fitted: FittedEnsemble, folder: str | Path) -> Path:
-    """Write `detector.json`, whole or not at all, to `folder`, and return the folder."""
-    folder = Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror or error}", hint="choose another place") from None
-    write_whole(folder / DETECTOR, encode(fitted, indent=1) + "\n")
-    return folder
 
 
 def load_ensemble(folder: str | Path) -> FittedEnsemble:

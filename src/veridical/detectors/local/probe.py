@@ -188,7 +188,7 @@ class Probe:
         base = self.artifact.base
         dtype = self.dtype or {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}[base.dtype]
         place = self.model or base.name
-        if self.model is None and not Path(place).is_dir() and base.revision is None:
+        if self.model is None and not Path(place).exists() and base.revision is None:
             raise InputError(
                 f"the base model of {self.path} is not in {place!r} any more",
                 hint=f"say where it is: probe:{self.path},model=FOLDER",

@@ -13,8 +13,9 @@ from veridical.core.spans import Span
 from veridical.core.types import Case, Verdict
 from veridical.detectors.local.probe_settings import ProbeSettings
 from veridical.detectors.local.word_scores import word_verdicts
+from veridical.models.cached_forward import CachedForward
 from veridical.models.encode import encode
-from veridical.models.generation import CachedForward, IncrementalDecoder
+from veridical.models.generation import IncrementalDecoder
 from veridical.models.load import LocalModel
 from veridical.models.monitor import ProbeHead, ProbeMonitor, check_causal
 

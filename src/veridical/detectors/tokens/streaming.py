@@ -12,7 +12,7 @@ from veridical.core.segment import sentences, words
 from veridical.core.types import Case, Verdict
 from veridical.detectors.tokens.lexical import lexical_features
 from veridical.detectors.tokens.scoring import ScoredResponse, label_windows, score_cases
-from veridical.models.generation import CachedForward
+from veridical.models.cached_forward import CachedForward
 from veridical.models.pair_network import PairHead, PairRunner
 from veridical.models.pairs import PairEncoder
 from veridical.models.token_words import units_of

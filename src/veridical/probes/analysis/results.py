@@ -110,7 +110,7 @@ def weights_of(model: LocalModel) -> int:
 
 def name_of(model: LocalModel) -> str:
     """The name of a model in results: a folder's last part (its fingerprint says which it is), or the hub's name."""
-    return Path(model.name).name if Path(model.name).is_dir() else model.name
+    return Path(model.name).name if Path(model.name).exists() else model.name
 
 
 def place_of(subset: ProbeSubset | None, objective: str) -> At:

@@ -1,0 +1,211 @@
+"""Forward passes of a causal language model that keep the keys and values of all earlier tokens.
+
+Rows may be removed when their text has ended, and prompts that begin alike share one pass over their beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+from veridical.core.errors import CannotJudgeError
+from veridical.models.load import LocalModel
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["CachedForward", "read_prompts", "shared_beginnings"]
+
+_LEAST_SHARED = 0.5  # of a prompt's tokens, from which on its beginning is read together with that of others
+
+
+class CachedForward:
+    """Runs `model` over growing token sequences (rows) and keeps the keys and values of all earlier tokens.
+
+    Those of a layer with a sliding window are all kept, too, so that one can go back to any token.
+
+    Attributes:
+        length: Tokens per row in the cache, padding included.
+        passes: Forward passes so far.
+        shares: Whether what was read of one row can be copied to others; not where a layer keeps a state in place of
+            keys and values.
+    """
+
+    def __init__(self, model: LocalModel) -> None:
+        from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
+
+        self.model = model
+        self.length = 0
+        self.passes = 0
+        parameters = signature(model.model.forward).parameters
+        self._last_only = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
+        self._takes_positions = "position_ids" in parameters
+        layers = DynamicCache(config=model.model.config).layers
+        plain = (DynamicLayer, DynamicSlidingWindowLayer)
+        self.shares = "past_key_values" in parameters and all(type(layer) in plain for layer in layers)
+        self._cache: Any = DynamicCache() if self.shares else None
+
+    def __call__(self, ids: torch.Tensor, mask: torch.Tensor | None = None, *, head: bool = True) -> Any:
+        """Read `ids`, the next tokens of each row, and return the logits after the last one.
+
+        Args:
+            ids: *Shape:* (rows, tokens).
+            mask: 1 for each token in the cache and in `ids`, 0 for left padding. *Shape:* (rows, all tokens). None
+                where there is no padding.
+            head: Whether logits are wanted; without them the language-model head does not run.
+
+        Returns:
+            Logits in fp32, *shape* (rows, vocabulary); without `head` the last hidden states, (rows, tokens, width).
+
+        Raises:
+            CannotJudgeError: If a row has logits that are not finite.
+        """
+        import torch
+
+        inputs: dict[str, Any] = {"input_ids": ids, "past_key_values": self._cache, "use_cache": True}
+        if mask is not None:
+            inputs["attention_mask"] = mask
+            if self._takes_positions:
+                inputs["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0)[:, self.length :]
+        with torch.inference_mode():
+            if head:
+                output = self.model.model(**inputs, **self._last_only)
+            else:
+                output = self.model.model.base_model(**inputs)
+        self._cache = output.past_key_values
+        self.length += ids.shape[1]
+        self.passes += 1
+        if not head:
+            return output.last_hidden_state
+        logits = output.logits[:, -1].float()
+        if not torch.isfinite(logits.amax(-1)).all():  # the maximum is NaN where any logit is
+            raise CannotJudgeError("the model's numbers are not finite", hint="run it in fp32 or bf16")
+        return logits
+
+    def crop(self, length: int) -> None:
+        """Forget all but the first `length` tokens of each row; all of them where the cache cannot be cropped."""
+        if self.length <= length:
+            return
+        try:
+            self._cache.crop(length - self.length)  # a negative number is how many tokens to take away
+            self.length = length
+        except RuntimeError:  # a state cannot go back
+            self._cache, self.length = None, 0
+
+    def keep_rows(self, rows: Sequence[int], mask: torch.Tensor | None) -> torch.Tensor | None:
+        """Forget all but these rows, and padding that none of them needs.
+
+        Args:
+            rows: Their indices.
+            mask: Of all rows, as in `__call__`.
+
+        Returns:
+            Theirs; None where no padding is left.
+        """
+        import torch
+
+        indices = torch.tensor(rows, device=self.model.device)
+        self._cache.batch_select_indices(indices)
+        if mask is None:
+            return None
+        mask = mask[indices]
+        padding = int(mask.argmax(-1).min())  # the first token that is none
+        if padding and self.shares:
+            for layer in self._cache.layers:
+                layer.keys, layer.values = layer.keys[:, :, padding:], layer.values[:, :, padding:]
+            self.length -= padding
+            mask = mask[:, padding:]
+        return None if bool(mask.all()) else mask
+
+    def begin_with(self, beginnings: Sequence[Sequence[int]], rows: Sequence[tuple[int, int]], length: int) -> None:
+        """Read each of some texts once, and begin each row with one of them, at the right behind padding.
+
+        Args:
+            beginnings: Token ids.
+            rows: For each row the index of its text, and how many tokens of it it begins with, at most `length`.
+            length: Tokens per row, padding included.
+        """
+        import torch
+
+        read = []
+        for ids in beginnings:
+            forward = CachedForward(self.model)
+            forward(torch.tensor([ids], device=self.model.device), head=False)
+            self.passes += 1
+            read.append(forward._cache.layers)
+        for at in range(len(read[0])):
+            first = read[0][at]
+            shape = (len(rows), first.keys.shape[1], length)
+            keys = first.keys.new_zeros(*shape, first.keys.shape[-1])
+            values = first.values.new_zeros(*shape, first.values.shape[-1])
+            for row, (text, count) in enumerate(rows):
+                keys[row, :, length - count :] = read[text][at].keys[0, :, :count]
+                values[row, :, length - count :] = read[text][at].values[0, :, :count]
+            self._cache.update(keys, values, at)
+        self.length = length
+
+
+def shared_beginnings(prompts: Sequence[Sequence[int]]) -> list[tuple[list[int], int]]:
+    """Group prompts whose greater part is a common beginning.
+
+    Args:
+        prompts: Token ids, none empty.
+
+    Returns:
+        Of each group the indices of its prompts, and how many tokens they share: at least one less than the shortest
+        has, since something has to be read for the next token's logits. A prompt that shares nothing is a group.
+
+    >>> shared_beginnings([[1, 2, 3], [7, 8], [1, 2, 4, 5]])
+    [([0, 2], 2), ([1], 1)]
+    """
+    groups: list[tuple[list[int], int]] = []
+    for i in sorted(range(len(prompts)), key=lambda i: list(prompts[i])):
+        if groups:
+            members, shared = groups[-1]
+            most = min(shared, len(prompts[i]) - 1)
+            pairs = zip(prompts[members[0]][:most], prompts[i], strict=False)
+            common = next((n for n, (token, other) in enumerate(pairs) if token != other), most)
+            longest = max(len(prompts[i]), *(len(prompts[m]) for m in members))
+            if common >= _LEAST_SHARED * longest:
+                groups[-1] = ([*members, i], common)
+                continue
+        groups.append(([i], len(prompts[i]) - 1))
+    return [(sorted(members), shared) for members, shared in groups]
+
+
+def read_prompts(forward: CachedForward, prompts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Have `forward`, which has read nothing yet, read prompts, those that begin alike together as far as they do.
+
+    Rows are padded at the left. Where the shared beginnings are taken over, each row's last tokens are read again as
+    far as the longest remainder of a row goes, so that there is no gap in any row.
+
+    Args:
+        forward: It has a row for each prompt afterwards.
+        prompts: Token ids, none empty.
+
+    Returns:
+        The logits of the next token, *shape* (rows, vocabulary), and the mask, (rows, tokens); None without padding.
+    """
+    import torch
+
+    device = forward.model.device
+    width = max(map(len, prompts))
+    padding = torch.tensor([width - len(prompt) for prompt in prompts])
+    ids = torch.tensor([[0] * (width - len(prompt)) + list(prompt) for prompt in prompts]).to(device)
+    mask = (torch.arange(width) >= padding[:, None]).long().to(device) if padding.any() else None
+    groups = shared_beginnings(prompts) if forward.shares else []
+    rest = max((len(prompts[i]) - shared for members, shared in groups for i in members), default=width)
+    begin = width - rest
+    if begin and len(groups) < len(prompts):
+        beginnings: list[Sequence[int]] = []
+        rows: list[tuple[int, int]] = [(0, 0)] * len(prompts)
+        for members, _ in groups:
+            counts = [max(0, len(prompts[i]) - rest) for i in members]
+            if max(counts):
+                for i, count in zip(members, counts, strict=True):
+                    rows[i] = (len(beginnings), count)
+                beginnings.append(prompts[members[0]][: max(counts)])
+        forward.begin_with(beginnings, rows, begin)
+        ids = ids[:, begin:]
+    return forward(ids, mask), mask

@@ -1,0 +1,103 @@
+"""What was found in one case as a list for other programs: a finding per flagged span, omission or whole response."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import StringIO
+
+from veridical.core.spans import Span
+from veridical.core.text import shorten, visible
+from veridical.core.types import Case, Checked, Evidence, Outcome
+from veridical.report.judgement_view import JudgementView, judgement_views, number
+
+__all__ = ["HALLUCINATION", "OMISSION", "Finding", "as_text", "findings", "unjudged_reasons"]
+
+HALLUCINATION = "hallucination"
+OMISSION = "omission"
+_WORDS = 120  # characters of a span that a message shows
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something flagged: `span` is of the response, of the source `source_id` for what was left out of it.
+
+    A `span` of None is the response as a whole. `message` is one line fit for any display.
+    """
+
+    kind: str  # HALLUCINATION or OMISSION
+    detector: str
+    score: float
+    message: str
+    span: Span | None = None
+    source_id: str | None = None
+    evidence: tuple[Evidence, ...] = ()
+
+
+def findings(checked: Checked) -> list[Finding]:
+    """What makes the outcome of `checked` "flagged", by detector; nothing for another outcome."""
+    if checked.outcome is not Outcome.FLAGGED:
+        return []
+    found = [finding for view in judgement_views(checked) for finding in _of_view(checked.case, view)]
+    if found:
+        return found
+    # flagged by `flag_over`, below every threshold: the highest score did it
+    scores = [
+        (score, kind, judgement.by)
+        for judgement in checked.judgements
+        for score, kind in ((judgement.hallucination, HALLUCINATION), (judgement.omission, OMISSION))
+        if score is not None
+    ]
+    return [_whole(kind, by, score) for score, kind, by in sorted(scores)[-1:]]
+
+
+def _of_view(case: Case, view: JudgementView) -> Iterator[Finding]:
+    by, thresholds = view.judgement.by, view.decision.thresholds
+    for span in view.flagged:
+        reason = f": {shorten(span.label_and_reason, 300)}" if span.label_and_reason else ""
+        words = f"{_quoted(case.response, span.span)} is not backed by the sources{reason}"
+        if (correction := span.verdicts[0].correction) is not None:
+            words += f"; instead: {shorten(correction, _WORDS) or '(leave out)'}"
+        line = _message(words, by, span.score, thresholds.span)
+        yield Finding(HALLUCINATION, by, span.score, line, span.span, evidence=span.evidence)
+    for omission in view.omissions:
+        source = case.source(omission.source_id)
+        reason = f": {shorten(omission.reason, 300)}" if omission.reason else ""
+        words = f"left out: {_quoted(source.text, omission.span)} of source {shorten(source.id, 80)}{reason}"
+        line = _message(words, by, omission.score, thresholds.source)
+        yield Finding(OMISSION, by, omission.score, line, omission.span, omission.source_id)
+    if view.judgement.hallucination is not None and view.decision.hallucination and not view.flagged:
+        yield _whole(HALLUCINATION, by, view.judgement.hallucination)
+    if view.judgement.omission is not None and view.decision.omission and not view.omissions:
+        yield _whole(OMISSION, by, view.judgement.omission)
+
+
+def _whole(kind: str, by: str, score: float) -> Finding:
+    backed = "the response as a whole is not backed by the sources"
+    words = backed if kind == HALLUCINATION else "the response leaves out what it has to cover"
+    return Finding(kind, by, score, _message(words, by, score))
+
+
+def _message(words: str, by: str, score: float, threshold: float | None = None) -> str:
+    return visible(f"{words} ({shorten(by, 80)}, score {number(score, threshold)})")
+
+
+def _quoted(text: str, span: Span) -> str:
+    return f"“{shorten(span.of(text), _WORDS)}”"
+
+
+def unjudged_reasons(checked: Checked) -> list[str]:
+    """Why a case was not judged, or not all of it, one line per reason, as the detectors say it."""
+    notes = [f"{shorten(j.by, 80)}: {shorten(note, 300)}" for j in checked.judgements for note in j.notes]
+    return [visible(note) for note in notes] or ["no detector judged all of it"]
+
+
+def as_text(checked: Checked, *, legend: bool = True) -> str:
+    """One case as the terminal shows it, without colours: its texts with marks, scores and reasons."""
+    from rich.console import Console
+
+    from veridical.report.terminal import print_report
+
+    file = StringIO()
+    print_report([checked], Console(file=file, width=120, color_system=None), legend=legend)
+    return file.getvalue().rstrip()

@@ -1,0 +1,56 @@
+"""Checked cases as JUnit XML, the form in which CI servers read test results (Jenkins, GitLab, GitHub actions)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from veridical.core.text import shorten, visible
+from veridical.core.types import Checked, Outcome
+from veridical.report.findings import HALLUCINATION, OMISSION, as_text, findings, unjudged_reasons
+
+if TYPE_CHECKING:
+    from veridical.report.locations import CaseLocations
+
+__all__ = ["JUnitReport"]
+
+
+class JUnitReport:
+    """A test per case: a failure where it is flagged, an error where it could not be judged.
+
+    The text of both is what the terminal shows of the case. Characters that XML cannot hold are shown as signs.
+    """
+
+    def __init__(self, name: str = "cases") -> None:
+        self.name = visible(shorten(name, 200))
+        self.failures = self.errors = 0
+        self.tests: list[ElementTree.Element] = []
+
+    def add(self, checked: Checked, locations: CaseLocations | None = None) -> None:
+        """Take in one case; tests have no places in files."""
+        name = visible(shorten(checked.case.id, 200))
+        test = ElementTree.Element("testcase", classname=self.name, name=name)
+        self.tests.append(test)
+        if checked.outcome is Outcome.FLAGGED:
+            self.failures += 1
+            found = findings(checked)
+            kinds = [kind for kind in (HALLUCINATION, OMISSION) if any(f.kind == kind for f in found)]
+            message = "; ".join(finding.message for finding in found[:3])
+            message += f"; and {len(found) - 3} more" if len(found) > 3 else ""
+            problem = ElementTree.SubElement(test, "failure", type=" ".join(kinds), message=message)
+        elif checked.outcome is Outcome.UNJUDGED:
+            self.errors += 1
+            reasons = "; ".join(unjudged_reasons(checked)[:3])
+            problem = ElementTree.SubElement(test, "error", type="unjudged", message=f"could not be judged: {reasons}")
+        else:
+            return
+        problem.text = as_text(checked)
+
+    def text(self) -> str:
+        """The document."""
+        counts = {"tests": str(len(self.tests)), "failures": str(self.failures), "errors": str(self.errors)}
+        suites = ElementTree.Element("testsuites", {"name": "veridical", **counts})
+        suite = ElementTree.SubElement(suites, "testsuite", {"name": self.name, **counts})
+        suite.extend(self.tests)
+        ElementTree.indent(suites)
+        return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(suites, encoding="unicode")}\n'

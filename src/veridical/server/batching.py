@@ -1,0 +1,254 @@
+"""Cases of many requests judged in common batches: one queue and one worker thread per detector, and no lock.
+
+While a batch is judged the next one gathers, so that batches grow with the load. The event loop owns the queue; the
+thread gets a whole batch and gives back its judgements. Whatever a detector does to a batch, each case gets its own
+answer or its own error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from veridical.core.judging import judge_with_maps
+from veridical.core.types import Case, Judgement
+from veridical.server.errors import Refused
+from veridical.server.settings import Limits
+
+if TYPE_CHECKING:
+    from veridical.core.salience_map import SalienceMap
+
+__all__ = ["Answer", "Batcher", "Worker", "characters_of"]
+
+T = TypeVar("T")
+Answer = tuple[Judgement, "SalienceMap | None"]
+MAX_ABANDONED = 2  # workers that never came back; with more, the detector is not asked any more
+
+
+class Worker:
+    """A thread that runs one function after another; it keeps no process alive."""
+
+    def __init__(self, name: str) -> None:
+        self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def submit(self, function: Callable[[], T]) -> Future[T]:
+        """What `function` will give back or raise."""
+        future: Future[T] = Future()
+        self._jobs.put((future, function))
+        return future
+
+    def close(self) -> None:
+        """Let the thread end after what it was given."""
+        self._jobs.put(None)
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            future, function = job
+            try:
+                result = function()
+            except BaseException as error:  # noqa: BLE001 - a detector may raise anything: whoever waits gets it
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+            del job, future, function  # or the last batch would be held until the next one
+
+
+@dataclass(eq=False, slots=True)
+class _Item:
+    """A case, or a function of the detector, that waits; whoever wants the result has `future`."""
+
+    future: asyncio.Future[Any]
+    case: Case | None = None
+    function: Callable[[Any], Any] | None = None
+    characters: int = 0
+
+
+class Batcher:
+    """One detector for many requests at once. `start` and `close` it in the event loop that uses it.
+
+    Args:
+        name: The detector's spec.
+        make: Makes the detector, or what `call` needs; called again only where a thread never came back with it.
+        limits: Sizes of queue and batch, and the time-out.
+        on_batch: Called with the number of cases and the seconds of each batch.
+
+    Attributes:
+        problem: Why the detector cannot be used at present; None = it can.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        make: Callable[[], Any],
+        limits: Limits,
+        on_batch: Callable[[int, float], None] = lambda cases, seconds: None,
+    ) -> None:
+        self.name = name
+        self.detector: Any = make()
+        self.problem: str | None = None
+        self._make, self._limits, self._on_batch = make, limits, on_batch
+        self._queue: deque[_Item] = deque()
+        self._changed = asyncio.Event()
+        self._closing = False
+        self._abandoned = 0
+        self._seconds_per_case = 0.05  # a running mean, for Retry-After
+        self._worker = Worker(name)
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many cases wait."""
+        return len(self._queue)
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"batches of {self.name}")
+
+    async def close(self) -> None:
+        """Finish what was accepted, at most for `limits.grace` seconds, then end; what is left gets 503."""
+        self._closing = True
+        self._changed.set()
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=self._limits.grace)
+            self._task.cancel()
+        for item in self._queue:
+            if not item.future.done():
+                item.future.set_exception(Refused(503, "the server was stopped", retry_after=5))
+        self._worker.close()
+
+    async def judge(self, cases: Sequence[Case]) -> list[Answer]:
+        """The judgement of each case with its salience map, in order; they share batches with those of others.
+
+        Raises:
+            Refused: 429 where the queue has no place for all of them, 504 after `limits.timeout`, 503 at shutdown.
+        """
+        return await self._wait([_Item(self._future(), case=case, characters=characters_of(case)) for case in cases])
+
+    async def call(self, function: Callable[[Any], T]) -> T:
+        """What `function` gives for the detector, run in its thread between batches; it raises like `judge`."""
+        (result,) = await self._wait([_Item(self._future(), function=function)])
+        return result  # type: ignore[no-any-return]
+
+    def _future(self) -> asyncio.Future[Any]:
+        return asyncio.get_running_loop().create_future()
+
+    async def _wait(self, items: list[_Item]) -> list[Any]:
+        if self._closing:
+            raise Refused(503, "the server is shutting down", hint="send it again", retry_after=5)
+        if self.problem is not None:
+            raise Refused(503, f"{self.name} cannot be used: {self.problem}", retry_after=60)
+        if len(self._queue) + len(items) > self._limits.queue:
+            seconds = math.ceil(min(60, max(1, len(self._queue) * self._seconds_per_case)))
+            raise Refused(
+                429,
+                f"{len(self._queue)} cases wait for {self.name}, and {self._limits.queue} may",
+                hint=f"try again in {seconds} s, or send fewer cases at once",
+                retry_after=seconds,
+            )
+        self._queue.extend(items)
+        self._changed.set()
+        try:
+            async with asyncio.timeout(self._limits.timeout):
+                return list(await asyncio.gather(*(item.future for item in items)))
+        except TimeoutError:
+            hint = "fewer or shorter cases, or a server with a longer time limit (--timeout)"
+            raise Refused(504, f"{self.name} took longer than {self._limits.timeout:g} s", hint=hint) from None
+        finally:  # given up, or failed in part: nobody waits for the others, and their places are free
+            for item in items:
+                item.future.cancel()
+            self._queue = deque(item for item in self._queue if not item.future.done())
+
+    async def _run(self) -> None:
+        while await self._something_waits():
+            batch = self._next_batch()
+            if batch:
+                await self._process(batch)
+
+    async def _something_waits(self) -> bool:
+        """Wait for something to do and, shortly, for more of it; False at the end."""
+        while not self._queue:
+            if self._closing:
+                return False
+            self._changed.clear()
+            await self._changed.wait()
+        until = asyncio.get_running_loop().time() + self._limits.batch_wait
+        while 0 < len(self._queue) < self._limits.batch_cases and not self._closing:
+            self._changed.clear()
+            try:
+                async with asyncio.timeout_at(until):
+                    await self._changed.wait()
+            except TimeoutError:
+                break
+        return True
+
+    def _next_batch(self) -> list[_Item]:
+        """The cases at the head of the queue that fit into one batch, or the single function there."""
+        batch: list[_Item] = []
+        characters = 0
+        while self._queue and len(batch) < self._limits.batch_cases:
+            item = self._queue[0]
+            characters += item.characters
+            if batch and (item.function is not None or characters > self._limits.batch_characters):
+                break
+            batch.append(self._queue.popleft())
+            if item.function is not None:
+                break
+        return batch
+
+    async def _process(self, batch: list[_Item]) -> None:
+        loop = asyncio.get_running_loop()
+        function, started = batch[0].function, loop.time()
+        detector = self.detector
+        if function is not None:
+            job: Future[Any] = self._worker.submit(lambda: [function(detector)])
+        else:
+            cases = [item.case for item in batch if item.case is not None]
+            job = self._worker.submit(lambda: judge_with_maps(detector, cases))
+        results = asyncio.wrap_future(job)
+        await asyncio.wait([results], timeout=self._limits.timeout)
+        if not results.done():
+            self._abandon(batch)
+            return
+        seconds = loop.time() - started
+        error = results.exception()
+        if error is None:
+            for item, result in zip(batch, results.result(), strict=True):
+                if not item.future.done():
+                    item.future.set_result(result)
+            if function is None:
+                self._seconds_per_case += 0.2 * (seconds / len(batch) - self._seconds_per_case)
+                self._on_batch(len(batch), seconds)
+        elif len(batch) == 1:
+            if not batch[0].future.done():
+                batch[0].future.set_exception(error)
+        else:  # one case may have spoilt it for the others
+            for item in batch:
+                if not item.future.done():
+                    await self._process([item])
+
+    def _abandon(self, batch: list[_Item]) -> None:
+        """Go on without the thread that does not come back, and with a detector of its own."""
+        for item in batch:
+            if not item.future.done():
+                item.future.set_exception(Refused(504, f"{self.name} took longer than {self._limits.timeout:g} s"))
+        self._abandoned += 1
+        self._worker.close()
+        if self._abandoned > MAX_ABANDONED:
+            self.problem = f"{self._abandoned} batches never ended"
+            return
+        self._worker = Worker(self.name)
+        self.detector = self._make()
+
+
+def characters_of(case: Case) -> int:
+    """How many characters a case has: response, sources, question, history and prompt."""
+    texts = (case.response, case.question or "", case.prompt or "", *(turn.text for turn in case.history))
+    return sum(map(len, texts)) + sum(len(source.text) for source in case.sources)

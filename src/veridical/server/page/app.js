@@ -1,0 +1,192 @@
+// The page: fields in, one request, the result. Everything else is in the modules that this one joins.
+
+import * as api from "./api.js";
+import { readCase, readChecked } from "./checked.js";
+import { h, replace } from "./dom.js";
+import { EXAMPLES } from "./examples.js";
+import { Form } from "./form.js";
+import { Result } from "./result.js";
+import { showRevision } from "./revision.js";
+import { visible } from "./text.js";
+import { themeButton } from "./theme.js";
+
+const $ = (selector) => document.querySelector(selector);
+const announce = (text) => {
+  $("#status").textContent = text;
+};
+let running = null;
+let offered = []; // the detectors of the server
+
+themeButton($("#theme"));
+const form = new Form($("#form"), { read: readFile, fail, submit: check, open });
+const result = new Result($("#result"), { announce, revise, map });
+$("#edit").addEventListener("click", edit);
+$("#share").addEventListener("click", share);
+$("#save").addEventListener("click", () => save("veridical.json", new Blob([JSON.stringify(result.document, null, 1)], { type: "application/json" })));
+$("#previous").addEventListener("click", () => result.step(-1));
+$("#next").addEventListener("click", () => result.step(1));
+$("#stop").addEventListener("click", () => running?.abort());
+$("#key-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  api.useKey($("#key").value);
+  $("#key-form").hidden = true;
+  clear();
+  detectors();
+});
+replace(
+  $("#examples"),
+  EXAMPLES.map((example) =>
+    h("button", { type: "button", class: "example", onclick: () => tryExample(example) }, h("b", {}, example.name), h("span", { class: "soft" }, example.about)),
+  ),
+);
+detectors();
+
+async function detectors() {
+  try {
+    offered = (await api.getDetectors()).detectors;
+    form.offer(offered);
+  } catch (error) {
+    fail(error.message, error.status);
+  }
+}
+
+function tryExample(example) {
+  edit();
+  form.fill(readCase(example.case));
+  $("#form").requestSubmit();
+}
+
+async function check() {
+  clear();
+  let body;
+  try {
+    body = { cases: [form.case], detectors: form.detectors, explain: form.explain.checked };
+    if (!body.detectors.length) throw new Error("No detector is ticked: choose at least one.");
+  } catch (error) {
+    fail(error.message);
+    return;
+  }
+  await busy("Checking …", async (signal) => {
+    const answer = await api.check(body, signal);
+    show(answer.results[0], body.detectors);
+  });
+}
+
+/** Show a result; `names` are the detectors that were asked, by default whoever judged. */
+function show(document, names = document.judgements.map((judgement) => judgement.by)) {
+  const checked = readChecked(document);
+  $("#compose").hidden = true;
+  $("#intro").hidden = true;
+  result.show(checked, names.map((name) => offered.find((detector) => detector.name === name) ?? null));
+}
+
+function edit() {
+  $("#compose").hidden = false;
+  $("#result").hidden = true;
+  form.response.focus();
+}
+
+async function revise(box, judge) {
+  const { content, document: checked, thresholds } = result.checked;
+  await busy("Revising …", async (signal) => {
+    const detector = result.detectors[judge].name;
+    const answer = await api.revise({ cases: [checked.case], detector, threshold: thresholds[judge] }, signal);
+    const [document] = answer.results;
+    showRevision(box, document, (text) => {
+      form.fill({ ...content, response: text });
+      check();
+    });
+    announce(`${document.revision.edits?.length ?? 0} edits. ${document.reason}`);
+  });
+}
+
+/** The salience map of a judgement, null where there is none. */
+async function map(judge) {
+  let found = null;
+  await busy("Asking for the map …", async (signal) => {
+    const body = { cases: [result.checked.document.case], detectors: [result.detectors[judge].name] };
+    found = (await api.salience(body, signal)).maps[0][0];
+  });
+  return found;
+}
+
+async function share() {
+  await busy("Writing the page …", async () => {
+    save("veridical-report.html", await api.report({ results: [result.document], heat: true }));
+    announce("The report was saved as veridical-report.html");
+  });
+}
+
+/** Take a file of JSON: a result of `veridical check --json`, or a case; gives back whether it was one. */
+function open(name, text) {
+  const document = parsed(text) ?? parsed(text.trim().split("\n", 1)[0]); // of JSON Lines the first
+  try {
+    if (document?.veridical === "check/2") {
+      const checked = readChecked(document);
+      form.fill(checked.content);
+      show(document);
+      return true;
+    }
+    if (typeof document?.response !== "string") return false;
+    const sources = [document.sources ?? []].flat().map((source, i) => (typeof source === "string" ? { text: source, id: String(i + 1) } : source));
+    form.fill(readCase({ ...document, sources: sources.map((source, i) => ({ id: String(i + 1), ...source })) }));
+    return true;
+  } catch (error) {
+    fail(`${name}: ${error.message}`);
+    return true;
+  }
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+async function readFile(file) {
+  return (await api.readDocument(file)).text;
+}
+
+/** Run `work` while the page says so; an error becomes one line, and nothing of what is shown is lost. */
+async function busy(text, work) {
+  running?.abort();
+  const own = new AbortController();
+  running = own;
+  clear();
+  document.body.classList.add("busy");
+  $("#busy-text").textContent = text;
+  $("#busy").hidden = false;
+  announce(text);
+  try {
+    await work(own.signal);
+  } catch (error) {
+    if (error.name !== "AbortError") fail(error.message, error.status);
+    else if (running === own) announce("Stopped");
+  }
+  if (running !== own) return;
+  running = null;
+  document.body.classList.remove("busy");
+  $("#busy").hidden = true;
+}
+
+function fail(line, status = 0) {
+  $("#error-text").textContent = visible(line);
+  $("#error").hidden = false;
+  $("#key-form").hidden = status !== 401;
+  if (status === 401) $("#key").focus();
+}
+
+function clear() {
+  $("#error").hidden = true;
+}
+
+$("#dismiss").addEventListener("click", clear);
+
+function save(name, blob) {
+  const url = URL.createObjectURL(blob);
+  const link = h("a", { href: url, download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10000);
+}

@@ -1,0 +1,50 @@
+// Elements from plain values. Children become text nodes or elements, never markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An element; `onclick` and the like are listeners, true and false set or leave out an attribute, null is skipped. */
+export function h(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+/** The same for SVG. */
+export function svg(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    else if (name === "value") element.value = value;
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+/** Put `children` in place of what is in `element`. */
+export function replace(element, ...children) {
+  element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+}
+
+/** An icon drawn in the ink of its text; decoration, so hidden from screen readers. */
+export function icon(name) {
+  const shapes = ICONS[name].map((d) => svg("path", { d }));
+  return svg("svg", { class: `icon icon-${name}`, viewBox: "0 0 24 24", "aria-hidden": "true" }, shapes);
+}
+
+const ICONS = {
+  flagged: ["M5 21V4", "M5 4h13l-3.5 4.5L18 13H5"],
+  clear: ["M4 12.5l5.5 5.5L20 6.5"],
+  unjudged: ["M8.5 9a3.5 3.5 0 1 1 5 3.2c-1 .5-1.5 1.2-1.5 2.3", "M12 18.5v.3"],
+  add: ["M12 5v14", "M5 12h14"],
+  remove: ["M6 6l12 12", "M18 6L6 18"],
+  file: ["M12 16V5", "M7 9.5L12 4.5l5 5", "M4.5 15v4.5h15V15"],
+  next: ["M6 9.5l6 6 6-6"],
+  previous: ["M6 14.5l6-6 6 6"],
+  back: ["M19 12H5", "M11 6l-6 6 6 6"],
+  edit: ["M4 20l1-4.5L16.5 4 20 7.5 8.5 19z"],
+  share: ["M12 4v11", "M7 10.5l5 5 5-5", "M4.5 16v3.5h15V16"],
+  theme: ["M12 3.5a8.5 8.5 0 1 0 8.5 8.5A6.5 6.5 0 0 1 12 3.5z"],
+};

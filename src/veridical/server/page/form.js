@@ -1,0 +1,229 @@
+// What is checked: a response, its sources, the detectors. Knows the fields, not what is done with them.
+
+import { h, icon, replace } from "./dom.js";
+import { blank, count, countWords, shorten, visible } from "./text.js";
+
+const LARGE = 20000; // characters; a longer source is shown by its beginning until it is edited
+const BEGINNING = 700;
+
+/** The form of index.html; `read(file)` gives a promise of the text of a file, `fail(line)` shows what went wrong. */
+export class Form {
+  constructor(root, { read, fail, submit, open }) {
+    this.root = root;
+    this.read = read;
+    this.fail = fail;
+    this.open = open;
+    this.response = root.querySelector("#response");
+    this.question = root.querySelector("#question");
+    this.explain = root.querySelector("#explain");
+    this.list = root.querySelector("#sources");
+    this.cards = [];
+    this.add();
+    root.addEventListener("submit", (event) => {
+      event.preventDefault();
+      submit();
+    });
+    root.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) root.requestSubmit();
+    });
+    this.response.addEventListener("input", () => this.#counted());
+    root.querySelector("#add-source").addEventListener("click", () => this.add().focus());
+    const picker = root.querySelector("#files");
+    root.querySelector("#add-files").addEventListener("click", () => picker.click());
+    picker.addEventListener("change", () => this.addFiles([...picker.files]).then(() => (picker.value = "")));
+    const responsePicker = root.querySelector("#response-file");
+    root.querySelector("#add-response").addEventListener("click", () => responsePicker.click());
+    responsePicker.addEventListener("change", () => this.#responseFile(responsePicker.files[0]).then(() => (responsePicker.value = "")));
+    dropTarget(root.querySelector("#response-box"), ([file]) => this.#responseFile(file));
+    dropTarget(root.querySelector("#sources-box"), (files) => this.addFiles(files));
+  }
+
+  /** Fill the form with a case of checked.js. */
+  fill({ response, question, sources }) {
+    this.response.value = response;
+    this.question.value = question ?? "";
+    this.cards = [];
+    replace(this.list);
+    for (const source of sources) this.add(source);
+    if (!sources.length) this.add();
+    this.#counted();
+  }
+
+  /** The case as JSON; throws an Error with one line where something is missing. */
+  get case() {
+    const response = this.response.value;
+    if (blank(response)) throw new Error("The response is empty: paste the text to check.");
+    const sources = this.cards.map((card) => card.value).filter((source) => !blank(source.text));
+    const seen = new Set();
+    for (const source of sources) {
+      if (seen.has(source.id)) throw new Error(`Two sources are called "${source.id}": give each its own name.`);
+      seen.add(source.id);
+    }
+    const question = this.question.value;
+    return { response, sources, ...(blank(question) ? {} : { question }) };
+  }
+
+  /** The detectors that are ticked. */
+  get detectors() {
+    return [...this.root.querySelectorAll('input[name="detector"]:checked')].map((box) => box.value);
+  }
+
+  /** Offer the detectors of the server; the first is ticked. */
+  offer(detectors) {
+    const box = this.root.querySelector("#detectors");
+    const rows = detectors.map((detector, i) => {
+      const about = [detector.about, detector.needs_sources ? "Needs sources." : "Works without sources.", detector.problem];
+      return h(
+        "label",
+        { class: "detector" },
+        h("input", { type: "checkbox", name: "detector", value: detector.name, checked: i === 0 }),
+        h("span", { class: "name" }, detector.name),
+        h("span", { class: "soft" }, about.filter(Boolean).join(" ")),
+      );
+    });
+    replace(box, rows);
+  }
+
+  /** A further source; gives back its card. */
+  add(source = {}) {
+    const card = new SourceCard({ id: this.#freeId(), text: "", mustCover: false, ...source }, () => {
+      this.cards = this.cards.filter((other) => other !== card);
+      card.element.remove();
+      if (!this.cards.length) this.add();
+      this.root.querySelector("#add-source").focus();
+    });
+    this.cards.push(card);
+    this.list.append(card.element);
+    return card;
+  }
+
+  /** Sources from files; one that cannot be read is named with the reason, the others are taken. */
+  async addFiles(files) {
+    for (const file of files) {
+      if (await this.#isOpened(file)) continue;
+      const busy = h("li", { class: "card busy" }, `Reading ${visible(file.name)} …`);
+      this.list.append(busy);
+      try {
+        const text = await this.read(file);
+        const unused = this.cards.filter((card) => blank(card.value.text));
+        for (const card of unused) card.element.remove();
+        this.cards = this.cards.filter((card) => !unused.includes(card));
+        this.add({ id: this.#freeId(file.name), text });
+      } catch (error) {
+        this.fail(`${file.name}: ${error.message}`);
+      }
+      busy.remove();
+    }
+  }
+
+  async #responseFile(file) {
+    if (!file || (await this.#isOpened(file))) return;
+    try {
+      this.response.value = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+      this.#counted();
+    } catch {
+      this.fail(`${file.name}: not a text in UTF-8. A response is checked as it is; a source may be a PDF.`);
+    }
+  }
+
+  async #isOpened(file) {
+    return /\.(json|jsonl)$/i.test(file.name) && this.open(file.name, await file.text());
+  }
+
+  #freeId(wanted) {
+    const taken = new Set(this.cards.map((card) => card.value.id));
+    const names = wanted ? [wanted] : [];
+    for (let i = wanted ? 2 : this.cards.length + 1; ; i += 1) {
+      names.push(wanted ? `${wanted} (${i})` : `source ${i}`);
+      const free = names.find((name) => !taken.has(name));
+      if (free) return free;
+    }
+  }
+
+  #counted() {
+    this.root.querySelector("#response-count").textContent = this.response.value ? count(countWords(this.response.value), "word") : "";
+  }
+}
+
+class SourceCard {
+  constructor({ id, text, mustCover, perspective, citation }, remove) {
+    this.rest = { ...(perspective ? { perspective } : {}), ...(citation ? { citation } : {}) };
+    this.text = text;
+    this.id = h("input", { type: "text", class: "id", value: id, "aria-label": "Name of the source", spellcheck: "false" });
+    this.must = h("input", { type: "checkbox", checked: mustCover });
+    this.body = h("div", { class: "body" });
+    this.size = h("span", { class: "soft size" });
+    this.element = h(
+      "li",
+      { class: "card" },
+      h(
+        "div",
+        { class: "card-head" },
+        this.id,
+        this.size,
+        h("label", { class: "switch" }, this.must, h("span", {}, "must be covered")),
+        h("button", { type: "button", class: "round", "aria-label": "Remove this source", title: "Remove this source", onclick: remove }, icon("remove")),
+      ),
+      this.body,
+    );
+    if (text.length > LARGE) this.#preview();
+    else this.#area();
+  }
+
+  /** The source as JSON. */
+  get value() {
+    return { id: this.id.value.trim() || "source", text: this.text, ...(this.must.checked ? { must_cover: true } : {}), ...this.rest };
+  }
+
+  focus() {
+    this.body.querySelector("textarea, button")?.focus();
+  }
+
+  #area() {
+    const area = h("textarea", { rows: 5, placeholder: "Paste a source, or drop a file", "aria-label": "Text of the source", dir: "auto" });
+    area.value = this.text;
+    area.addEventListener("input", () => {
+      this.text = area.value;
+      this.#sized();
+    });
+    replace(this.body, area);
+    this.#sized();
+  }
+
+  #preview() {
+    const edit = () => {
+      this.#area();
+      this.focus();
+    };
+    replace(
+      this.body,
+      h("p", { class: "preview", dir: "auto" }, `${shorten(this.text.slice(0, BEGINNING), BEGINNING)} …`),
+      h("button", { type: "button", class: "quiet small", onclick: edit }, "Edit the text"),
+    );
+    this.#sized();
+  }
+
+  #sized() {
+    this.size.textContent = this.text ? count(this.text.length, "character") : "";
+  }
+}
+
+function dropTarget(element, drop) {
+  const files = (event) => event.dataTransfer?.types.includes("Files");
+  for (const type of ["dragenter", "dragover"]) {
+    element.addEventListener(type, (event) => {
+      if (!files(event)) return;
+      event.preventDefault();
+      element.classList.add("over");
+    });
+  }
+  element.addEventListener("dragleave", (event) => {
+    if (!element.contains(event.relatedTarget)) element.classList.remove("over");
+  });
+  element.addEventListener("drop", (event) => {
+    element.classList.remove("over");
+    if (!files(event)) return;
+    event.preventDefault();
+    drop([...event.dataTransfer.files]);
+  });
+}

@@ -1,0 +1,143 @@
+"""What the server does with a request once it is read: ask its detectors, and make answers of their judgements."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, TypeVar
+
+from veridical.checking import check_flag_over, make_checked
+from veridical.core.detector import Detector, info_of
+from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.judging import thresholds_in_force
+from veridical.core.spec import parse_spec
+from veridical.core.types import Case, Checked, Source
+from veridical.detectors import load_detector
+from veridical.documents import document_text
+from veridical.report.html import render_html
+from veridical.server.batching import Answer, Batcher
+from veridical.server.requests import CheckRequest, ReportRequest, read_cases_of, read_results_of
+from veridical.server.settings import ServerSettings
+
+if TYPE_CHECKING:
+    from veridical.core.salience_map import SalienceMap
+
+__all__ = ["Service"]
+
+T = TypeVar("T")
+Maps = tuple["SalienceMap | None", ...]
+_WARM_UP = Case("warm-up", "The tower is tall.", (Source("1", "The tower is 330 m tall."),))
+
+
+class Service:
+    """The detectors of a server and what is made of their judgements; `start` and `close` it in the event loop.
+
+    Raises whatever `load_detector` raises, before anything is served.
+    """
+
+    def __init__(
+        self, settings: ServerSettings, on_batch: Callable[[str, int, float], None] = lambda name, cases, seconds: None
+    ) -> None:
+        self.settings = settings
+        self.batchers: dict[str, Batcher] = {}
+
+        def add(name: str, make: Callable[[], Detector]) -> None:
+            batcher = Batcher(name, make, settings.limits, lambda cases, seconds: on_batch(name, cases, seconds))
+            self.batchers[name] = batcher
+
+        for spec in settings.detectors:
+            add(str(parse_spec(spec)), lambda spec=spec: load_detector(spec, settings.connection))  # type: ignore[misc]
+        for name, detector in settings.own_detectors.items():
+            add(name, lambda detector=detector: detector)  # type: ignore[misc]
+        self._documents = Batcher("documents", object, settings.limits)
+        self._first_cases: dict[str, asyncio.Future[list[Answer]]] = {}
+
+    @property
+    def unready(self) -> dict[str, str]:
+        """Why each detector that cannot be used yet, or any more, cannot."""
+        problems = {name: batcher.problem for name, batcher in self.batchers.items() if batcher.problem}
+        for name, first in self._first_cases.items():
+            if not first.done():
+                problems[name] = "it is being loaded"
+            elif not first.cancelled() and (error := first.exception()) is not None:
+                problems[name] = str(error)
+        return problems
+
+    def start(self) -> None:
+        """Begin to work, and load every detector by a first case (unless a chat model would have to be paid)."""
+        for name, batcher in self.batchers.items():
+            batcher.start()
+            if not info_of(batcher.detector).needs_chat_model:
+                self._first_cases[name] = asyncio.ensure_future(batcher.judge([_WARM_UP]))
+        self._documents.start()
+
+    async def close(self) -> None:
+        """Finish what was accepted."""
+        await asyncio.gather(*(batcher.close() for batcher in (*self.batchers.values(), self._documents)))
+
+    def batcher(self, spec: str | None = None) -> Batcher:
+        """The detector that a request names (None: the first); `InputError` for one that the server does not have.
+
+        A request cannot add one: its spec could name a file of this machine, or a server and its key.
+        """
+        if spec is None:
+            return next(iter(self.batchers.values()))
+        name = str(parse_spec(spec))
+        if name not in self.batchers:
+            raise UnknownNameError("detector of this server", spec, self.batchers)
+        return self.batchers[name]
+
+    async def check(self, request: CheckRequest) -> list[tuple[Checked, Maps]]:
+        """The cases of `request`, checked, each with the salience maps of its judgements."""
+        cases = await asyncio.to_thread(read_cases_of, request.cases, self.settings.limits)
+        return await self.check_cases(cases, request)
+
+    async def check_cases(self, cases: Sequence[Case], how: CheckRequest) -> list[tuple[Checked, Maps]]:
+        """The same for cases that are read; the rest is as `how` says."""
+        batchers = self.batchers_of(how.detectors)
+        check_flag_over(how.flag_over)
+        thresholds_in_force(None, how.threshold)  # a bad one raises now, not after the work
+        answers = [asyncio.ensure_future(batcher.judge(cases)) for batcher in batchers]
+        try:
+            columns = await asyncio.gather(*answers)
+        finally:
+            for answer in answers:
+                answer.cancel()
+
+        def assembled() -> list[tuple[Checked, Maps]]:
+            thresholds = [thresholds_in_force(batcher.detector, how.threshold) for batcher in batchers]
+            results: list[tuple[Checked, Maps]] = []
+            for case, pairs in zip(cases, zip(*columns, strict=True), strict=True):
+                judgements, maps = zip(*pairs, strict=True)
+                checked = make_checked(case, judgements, thresholds, flag_over=how.flag_over, explain=how.explain)
+                results.append((checked, maps))
+            return results
+
+        return await asyncio.to_thread(assembled)
+
+    def batchers_of(self, specs: Sequence[str] | None) -> list[Batcher]:
+        """The detectors that a request names, each once; without a list the first."""
+        batchers = [self.batcher(spec) for spec in specs] if specs is not None else [self.batcher()]
+        if not batchers:
+            raise InputError("no detector is named", hint=f"of {', '.join(self.batchers)}; leave it out for the first")
+        for batcher in batchers:
+            if batchers.count(batcher) > 1:
+                raise InputError(f"the detector {batcher.name} is named twice")
+        return batchers
+
+    async def report(self, request: ReportRequest) -> str:
+        """The HTML page of the cases of `request`, or of its results."""
+        if request.results and request.cases:
+            raise InputError("both cases and results", hint="cases to check, or results that are there already")
+        if request.results:
+            given = await asyncio.to_thread(read_results_of, request.results, self.settings.limits)
+            return await asyncio.to_thread(render_html, given, title=request.title, heat=request.heat)
+        results = await self.check(request)
+        checked, maps = [one for one, _ in results], [of_case for _, of_case in results]
+        return await asyncio.to_thread(render_html, checked, title=request.title, maps=maps, heat=request.heat)
+
+    async def document(self, name: str, data: bytes) -> tuple[str, str]:
+        """The plain name and the text of an uploaded document; no folder that its name has is ever looked at."""
+        path = Path(PurePosixPath(name.replace("\\", "/")).name or "document")
+        return path.name, await self._documents.call(lambda _: document_text(data, path))

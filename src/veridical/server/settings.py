@@ -1,0 +1,117 @@
+"""How a server is set up: which detectors it has, who may use it, and how much it takes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from veridical.core.errors import InputError
+from veridical.core.spec import parse_spec
+
+if TYPE_CHECKING:
+    from veridical.core.detector import Detector
+    from veridical.llm.connection import Connection
+    from veridical.server.keys import Key
+
+__all__ = ["DEFAULT_DETECTORS", "LOOPBACK_HOSTS", "Limits", "ServerSettings", "is_loopback"]
+
+DEFAULT_DETECTORS = ("default", "overlap")
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one request may hold and how long it may take; what is over a limit is refused, never cut.
+
+    Attributes:
+        body_bytes: The largest JSON body.
+        document_bytes: The largest uploaded document.
+        cases: The most cases of one request.
+        sources: The most sources of one case.
+        characters: The most characters of one case: response, sources, question and history together.
+        depth: How deeply JSON may be nested.
+        queue: The most cases that wait for one detector; a request that does not fit gets 429.
+        batch_cases: The most cases of one batch.
+        batch_characters: A batch holds no more characters than this, unless a single case does.
+        batch_wait: Seconds that a batch waits for more cases.
+        timeout: Seconds that a request may wait for its answer.
+        body_timeout: Seconds in which a request has to arrive, head and body, and that a client may take to read on.
+        grace: Seconds that a shutdown waits for what was accepted.
+    """
+
+    body_bytes: int = 8 * 1024 * 1024
+    document_bytes: int = 32 * 1024 * 1024
+    cases: int = 64
+    sources: int = 256
+    characters: int = 2_000_000
+    depth: int = 32
+    queue: int = 256
+    batch_cases: int = 32
+    batch_characters: int = 1_000_000
+    batch_wait: float = 0.002
+    timeout: float = 60.0
+    body_timeout: float = 20.0
+    grace: float = 30.0
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if getattr(self, name) <= 0 and name != "batch_wait":
+                raise InputError(f"the limit {name} is {getattr(self, name)}", hint="a number above 0")
+        if self.cases > self.queue:
+            raise InputError(
+                f"a request may hold {self.cases} cases and a queue only {self.queue}",
+                hint="the queue has to hold a whole request",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """A server's settings.
+
+    Attributes:
+        detectors: The specs that requests may name, and no others; the first is the one that is used where none is.
+        own_detectors: Further detectors by name, made in Python.
+        connection: How detectors that ask a chat model reach it.
+        keys: Whoever has one of these may use the service; empty: everyone who reaches it.
+        cors: Origins whose pages may use the service from a browser; "*" for all.
+        hosts: Names by which the service is addressed (the `Host` header); empty: any. On a loopback address without
+            keys only the loopback names are right: it keeps pages of other sites away.
+        log_text: Whether the log has the texts of requests.
+        limits: What a request may hold.
+
+    Raises:
+        InputError: No detector, one that is named twice, or a spec that cannot be read.
+    """
+
+    detectors: tuple[str, ...] = DEFAULT_DETECTORS
+    own_detectors: Mapping[str, Detector] = field(default_factory=dict)
+    connection: Connection | None = None
+    keys: tuple[Key, ...] = ()
+    cors: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = LOOPBACK_HOSTS
+    log_text: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        names = [*(str(parse_spec(spec)) for spec in self.detectors), *self.own_detectors]
+        if not names:
+            raise InputError("no detector is named", hint=f"the usual ones: {', '.join(DEFAULT_DETECTORS)}")
+        for name in names:
+            if names.count(name) > 1:
+                raise InputError(f"the detector {name} is named twice", hint="name each once")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` is reached from this machine alone.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

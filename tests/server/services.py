@@ -1,0 +1,58 @@
+"""What the tests of the service share: detectors that say what they were given, and a client of an application."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from veridical.core.spans import Span
+from veridical.core.types import Case, Judgement, Verdict
+from veridical.server.app import create_app
+from veridical.server.settings import Limits, ServerSettings
+
+CASE = {"response": "The tower is 300 m tall.", "sources": ["The tower is 330 m tall."]}
+
+
+class Echo:
+    """Finds each word that holds a digit; its note repeats the response, and `batches` the sizes of its calls.
+
+    `gate` holds it back until it is set; "fail" in a response makes it raise.
+    """
+
+    name = "echo"
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.entered = threading.Event()
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        self.batches.append(len(cases))
+        self.entered.set()
+        assert self.gate.wait(20)
+        return [self.judgement(case) for case in cases]
+
+    def judgement(self, case: Case) -> Judgement:
+        if "fail" in case.response:
+            raise RuntimeError("the detector broke")
+        verdicts = tuple(Verdict(Span(i, i + 1), 0.9) for i, c in enumerate(case.response) if c.isdigit())
+        return Judgement(case.id, self.name, 0.9 if verdicts else 0.1, verdicts=verdicts, notes=(case.response,))
+
+
+@contextmanager
+def client_of(
+    *detectors: str, own: dict[str, Any] | None = None, limits: Limits | None = None, **settings: Any
+) -> Iterator[TestClient]:
+    made = ServerSettings(
+        detectors=detectors or (() if own else ("overlap",)),
+        own_detectors=own or {},
+        limits=limits or Limits(batch_wait=0),
+        **settings,
+    )
+    with TestClient(create_app(made), base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
+        yield client

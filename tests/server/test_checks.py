@@ -1,0 +1,196 @@
+"""Checking over HTTP gives what checking in Python gives, and refuses what cannot be checked in one JSON form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+import veridical
+from tests.server.services import CASE, client_of
+from veridical.core.errors import InputError
+from veridical.core.serialization import decode
+from veridical.server.keys import make_key, read_keys
+from veridical.server.settings import Limits
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    with client_of("overlap", "overlap:values", limits=Limits(cases=3, sources=3, characters=1000)) as client:
+        yield client
+
+
+def test_the_answer_is_that_of_check(client: TestClient) -> None:
+    second = {"response": "It rains.", "sources": [{"text": "It rains a lot.", "must_cover": True}]}
+    asked = {"cases": [CASE, second], "detectors": ["overlap:values", "overlap"], "threshold": {"span": 0.4}}
+    answer = client.post("/v1/check", json=asked)
+    assert answer.status_code == 200
+    found = [decode(result) for result in answer.json()["results"]]
+    specs = ["overlap:values", "overlap"]
+    first = veridical.check(CASE["response"], CASE["sources"], detectors=specs, threshold={"span": 0.4})
+    assert found[0] == first
+    assert found[1].case.id == "2"
+    assert found[1].omitted
+
+
+def test_without_a_name_the_first_detector_is_used(client: TestClient) -> None:
+    (result,) = client.post("/v1/check", json={"cases": [CASE]}).json()["results"]
+    assert [judgement["by"] for judgement in result["judgements"]] == ["overlap"]
+
+
+def test_explained(client: TestClient) -> None:
+    (result,) = client.post("/v1/check", json={"cases": [CASE], "explain": True}).json()["results"]
+    assert any(verdict.get("correction") == "330" for verdict in result["judgements"][0]["verdicts"])
+
+
+def test_what_there_is(client: TestClient) -> None:
+    assert client.get("/health").json()["version"] == veridical.__version__
+    names = [detector["name"] for detector in client.get("/v1/detectors").json()["detectors"]]
+    assert names == ["overlap", "overlap:values"]
+    assert client.get("/ready").status_code in (200, 503)
+
+
+URL = {"response": "It rains.", "sources": ["https://example.org/article"]}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "part"),
+    [
+        ({"cases": [CASE], "detector": ["overlap"]}, 400, "did you mean detectors"),
+        ({"cases": [{"respnse": "a"}]}, 400, "cases[0]"),
+        ({"cases": CASE}, 400, "not a list"),
+        ({"cases": ["It rains."]}, 400, "not a JSON object"),
+        ({"cases": []}, 422, "no cases"),
+        ({"cases": [CASE] * 4}, 413, "4 cases"),
+        ({"cases": [{"response": "a", "sources": ["b"] * 4}]}, 413, "4 sources"),
+        ({"cases": [{"response": "a" * 1001}]}, 413, "1,001 characters"),
+        ({"cases": [URL]}, 422, "not fetched"),
+        ({"cases": [CASE], "detectors": []}, 422, "no detector"),
+        ({"cases": [CASE], "detectors": ["overlap", "overlap"]}, 422, "twice"),
+        ({"cases": [CASE], "detectors": ["judge:model=gpt-4o-mini,base_url=http://10.0.0.1"]}, 422, "known: overlap"),
+        ({"cases": [CASE], "detectors": ["tokens:/etc"]}, 422, "known: overlap"),
+        ({"cases": [CASE], "threshold": 2}, 422, "threshold is 2"),
+        ({"cases": [CASE], "threshold": "high"}, 400, "threshold"),
+        ({"cases": [CASE], "flag_over": 1}, 422, "flag_over"),
+    ],
+)
+def test_refused_with_one_line(client: TestClient, body: dict[str, Any], status: int, part: str) -> None:
+    answer = client.post("/v1/check", json=body)
+    assert answer.status_code == status
+    said = answer.json()
+    assert set(said) == {"error", "hint", "request_id"}
+    assert part in f"{said['error']} {said['hint']}"
+    assert said["request_id"] == answer.headers["x-request-id"]
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        (b"{", "not JSON"),
+        (b"[1]", "JSON array"),
+        (b"\xff\xfe{}", "not UTF-8"),
+        (b"[" * 200_000, "deeply"),
+        (b'{"cases": [' + b'{"a":' * 40 + b"1" + b"}" * 40 + b"]}", "more deeply than 32"),
+        (b'{"cases": [{"response": "\\ud800"}]}', "surrogate"),
+        (b'{"cases": [], "threshold": NaN}', "NaN"),
+        (b'{"cases": [], "cases": []}', "twice"),
+    ],
+)
+def test_what_is_not_json(client: TestClient, content: bytes, part: str) -> None:
+    answer = client.post("/v1/check", content=content, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert part in answer.json()["error"]
+
+
+def test_another_content_type_is_refused(client: TestClient) -> None:
+    answer = client.post("/v1/check", content=b"{}", headers={"Content-Type": "text/plain"})
+    assert (answer.status_code, answer.json()["hint"]) == (415, "it has to be application/json")
+
+
+def test_unknown_routes_and_methods_have_the_same_form(client: TestClient) -> None:
+    for answer, status in ((client.get("/nothing"), 404), (client.put("/v1/check"), 405)):
+        assert answer.status_code == status
+        assert set(answer.json()) == {"error", "hint", "request_id"}
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "text"),
+    [
+        ("a.txt", "Grün.\n".encode(), "Grün.\n"),
+        ("../../etc/a.md", b"# Title\n\nIt *rains*.", "Title\n\nIt rains."),
+        ("C:\\a.html", b"<p>It <b>rains</b>.</p><script>x</script>", "It rains."),
+    ],
+)
+def test_documents_become_text(client: TestClient, name: str, data: bytes, text: str) -> None:
+    answer = client.post("/v1/documents", files={"file": (name, data)})
+    assert answer.json() == {"name": re.split(r"[/\\]", name)[-1], "text": text, "characters": len(text)}
+
+
+def test_documents_that_cannot_be_read(client: TestClient) -> None:
+    for name, data in (("a.pdf", b"no"), ("a.txt", b"\xff\x00"), ("a.md", b" ")):
+        assert client.post("/v1/documents", files={"file": (name, data)}).status_code == 422
+    assert client.post("/v1/documents", files={"other": ("a.txt", b"a")}).status_code == 422
+
+
+def test_a_report_is_one_page_that_runs_and_loads_nothing(client: TestClient) -> None:
+    hostile = {"response": "<script>alert(1)</script> 300", "sources": ["The tower."]}
+    answer = client.post("/v1/report", json={"cases": [hostile], "title": "<b>", "heat": True})
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "<script" not in answer.text
+    assert "&lt;b&gt;" in answer.text
+
+
+def test_every_answer_is_protected(client: TestClient) -> None:
+    headers = client.get("/health").headers
+    assert "default-src 'self'" in headers["content-security-policy"]
+    assert "unsafe" not in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_pages_of_other_origins_and_other_names_of_the_host_are_refused(client: TestClient) -> None:
+    assert client.get("/health", headers={"Origin": "https://evil.example"}).status_code == 403
+    assert client.get("/health", headers={"Origin": "http://127.0.0.1"}).status_code == 200
+    assert client.get("/health", headers={"Host": "evil.example"}).status_code == 421
+    assert client.get("/health", headers={"Host": "localhost:8000"}).status_code == 200
+
+
+def test_the_request_id_of_the_client_is_kept_if_it_is_one(client: TestClient) -> None:
+    assert client.get("/health", headers={"X-Request-ID": "run-7"}).headers["x-request-id"] == "run-7"
+    assert client.get("/health", headers={"X-Request-ID": "a b"}).headers["x-request-id"] != "a b"
+
+
+def test_only_who_has_a_key_may_use_it(tmp_path: Path) -> None:
+    file = tmp_path / "keys.txt"
+    key = make_key(file, "alice")
+    make_key(file, "bob")
+    assert key not in file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o600
+    body = {"cases": [CASE]}
+    with client_of("overlap", keys=read_keys(file), hosts=()) as client:
+        assert client.post("/v1/check", json=body).status_code == 401
+        wrong = client.post("/v1/check", json=body, headers={"Authorization": "Bearer vk-wrong"})
+        assert (wrong.status_code, wrong.headers["www-authenticate"]) == (401, "Bearer")
+        assert key not in wrong.text
+        for headers in ({"Authorization": f"Bearer {key}"}, {"X-API-Key": key}):
+            assert client.post("/v1/check", json=body, headers=headers).status_code == 200
+        assert client.get("/health").status_code == 200
+        assert client.get("/v1/detectors").status_code == 401
+
+
+def test_files_of_keys(tmp_path: Path) -> None:
+    file = tmp_path / "keys.txt"
+    for text, part in (("", "no keys"), ("abc alice\n", ":1: not a key"), ("# c\n" + "0" * 64 + " a\n" * 2, ":3: not")):
+        file.write_text(text)
+        with pytest.raises(InputError, match=part):
+            read_keys(file)
+    file.unlink()
+    make_key(file, "alice")
+    with pytest.raises(InputError, match="called alice"):
+        make_key(file, "alice")
+    with pytest.raises(InputError, match="not a name"):
+        make_key(file, "a b")

@@ -1,0 +1,574 @@
+"""The page in a real headless Chromium, against the real service: what it shows, and that it stays quiet and usable."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.browsers import chromium
+from tests.server.page_service import Half, Mapped, Marker, long_text, serving
+from veridical.core.decide import decide, merge, overall
+from veridical.core.serialization import encode
+from veridical.core.spans import Span
+from veridical.core.types import Case, Checked, Judgement, Omission, Source, SourceSpan, Thresholds, Verdict
+from veridical.report.heat import word_scores
+from veridical.server.settings import ServerSettings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page
+
+pytestmark = pytest.mark.browser
+
+RESPONSE = "It is wrong here. 😀 And wrongly so there, which is doubtful."
+SOURCE = "Nobody saw it. What is right is on the right."
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    settings = ServerSettings(
+        detectors=("verify:overlap",),
+        own_detectors={"marker": Marker(), "half": Half(), "mapped": Mapped()},
+    )
+    with serving(settings) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as running:
+        yield running
+
+
+class Opened:
+    """A page of the service; every message, error and foreign request is kept."""
+
+    def __init__(self, browser: Browser, url: str, detectors: tuple[str, ...] = ("marker",), **options: Any) -> None:
+        self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+        self.context.set_default_timeout(10_000)
+        self.page: Page = self.context.new_page()
+        self.problems: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.problems.append(message.text))
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.problems.append(dialog.message))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(url)
+        self.page.wait_for_selector(".detector")
+        for box in self.page.locator("input[name=detector]").all():
+            box.set_checked(box.input_value() in detectors)
+
+    def check(self, response: str = RESPONSE, source: str = SOURCE, must_cover: str = "") -> Page:
+        """Type the texts, press the button, and wait for the result."""
+        self.page.fill("#response", response)
+        if source:
+            self.page.locator(".card textarea").first.fill(source)
+        if must_cover:
+            self.page.click("#add-source")
+            card = self.page.locator(".card").last
+            card.locator("textarea").fill(must_cover)
+            card.get_by_label("must be covered").check()
+        self.page.click("#check")
+        self.page.wait_for_selector("#result:not([hidden])")
+        return self.page
+
+    def marked(self, selector: str) -> list[str]:
+        """The texts of elements without what only screen readers get."""
+        return [own_text(element) for element in self.page.locator(selector).all()]
+
+
+def own_text(element: Locator) -> str:
+    words: str = element.evaluate("e => [...e.childNodes].filter(n => n.nodeType == 3).map(n => n.data).join('')")
+    return words
+
+
+def until(page: Page, script: str, argument: Any = None) -> None:
+    """Wait until `script` is true; the page's own policy keeps Playwright from waiting inside it."""
+    end = time.monotonic() + 10
+    while not page.evaluate(script, argument):
+        assert time.monotonic() < end, script
+        page.wait_for_timeout(20)
+
+
+@pytest.fixture
+def opened(browser: Browser, url: str) -> Iterator[Opened]:
+    one = Opened(browser, url)
+    yield one
+    one.context.close()
+
+
+def outcome(page: Page) -> str:
+    return page.locator('[data-part="outcome-name"]').inner_text()
+
+
+def test_an_example_is_one_click(browser: Browser, url: str) -> None:
+    opened = Opened(browser, url, ("verify:overlap",))
+    opened.page.locator(".example").first.click()
+    opened.page.wait_for_selector("#result:not([hidden])")
+    assert outcome(opened.page) == "Flagged"
+    assert opened.page.locator("#view a.mark.flag").count() >= 2
+    assert opened.page.locator(".sources .mark.omit").count() >= 1
+    assert opened.page.locator("#status").inner_text().startswith("Flagged")
+    assert opened.problems == []
+    assert [request for request in opened.requests if not request.startswith(url)] == []
+    opened.context.close()
+
+
+def test_flagged_words_omissions_and_scores(opened: Opened) -> None:
+    page = opened.check(must_cover="This is told. Omit nothing of it!")
+    assert opened.marked("#view a.mark.flag") == ["wrong", "wrongly"]
+    assert opened.marked(".sources a.mark.omit") == ["Omit nothing of it!"]
+    assert opened.marked(".sources a.mark.evidence") == ["right"]
+    page.locator("#view a.mark.flag").first.hover()
+    assert page.locator("#tip").inner_text().split("\n")[0] == "0.90 · flagged from 0.50"
+    page.mouse.move(0, 0)
+    page.locator("#view a.mark.flag").last.focus()
+    assert page.locator("#tip").is_visible()
+    assert page.locator(".sources .mark.lit").count() == 1
+    assert opened.problems == []
+
+
+def test_evidence_is_linked_both_ways(opened: Opened) -> None:
+    page = opened.check()
+    page.locator("#view a.mark.flag").last.click()
+    inspector = page.locator(".inspector")
+    assert inspector.locator("blockquote").inner_text() == "wrongly"
+    assert "The source has" in inspector.inner_text()
+    assert page.locator(".sources .mark.chosen").count() == 1
+    inspector.locator("button.quote").click()
+    assert page.evaluate(
+        "document.activeElement.closest('.sources') !== null && document.activeElement.className"
+    ).startswith("mark evidence")
+    page.keyboard.press("Enter")  # two findings cite it: the next one
+    assert inspector.locator("blockquote").inner_text() == "wrong"
+    assert opened.marked("#view .mark.chosen") == ["wrong"]
+
+
+def test_hostile_text_stays_text(opened: Opened) -> None:
+    response = (
+        "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'`</textarea>\u202eabc 👩‍👩‍👧 wrong 😀"
+        " \u05e9\u05dc\u05d5\u05dd wrong &lt;b&gt;"
+    )
+    page = opened.check(response, "<b onclick=alert(2)>right</b> 𝕏 {{7*7}} \u0000")
+    assert page.title() == "Veridical"
+    assert page.locator("#result :is(script, img, b)").count() == 0
+    assert opened.marked("#view a.mark.flag") == ["wrong", "wrong"]
+    assert opened.marked(".sources a.mark.evidence") == ["<b onclick=alert(2)>right</b> 𝕏 {{7*7}} ␀"]
+    shown = page.locator("#view .response").inner_text()
+    assert "<script>document.title='owned'</script><img src=x onerror=alert(1)>" in shown
+    assert "⟨U+202E⟩abc" in shown
+    for tab in ("words", "revision"):
+        page.click(f"#tab-{tab}")
+    assert opened.problems == []
+
+
+def test_a_threshold_decides_again_without_a_request(opened: Opened) -> None:
+    page = opened.check()
+    before = len(opened.requests)
+    page.click(".sensitivity summary")
+    page.locator("#threshold-span").fill("0.3")
+    until(page, "document.querySelectorAll('#view a.mark.flag').length === 3")
+    assert opened.marked("#view a.mark.flag") == ["wrong", "wrongly", "doubtful"]
+    page.locator("#threshold-span").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowLeft")
+    page.locator("#threshold-response").fill("0.95")
+    until(page, "document.querySelector('[data-part=outcome]').dataset.outcome === 'clear'")
+    assert outcome(page) == "Clear"
+    page.get_by_role("button", name="Back to 0.50").first.click()
+    until(page, "document.querySelectorAll('#view a.mark.flag').length === 2")
+    assert len(opened.requests) == before
+
+
+def test_unjudged_is_not_clear(browser: Browser, url: str) -> None:
+    opened = Opened(browser, url, ("half",))
+    page = opened.check("Some of this text nobody read to its end.")
+    assert outcome(page) == "Not fully judged"
+    assert "characters of the response were not judged" in page.locator('[data-part="summary"]').inner_text()
+    assert "it was too long" in page.locator('[data-part="notes"]').inner_text()
+    [gap] = page.locator("#view .mark.unjudged").all()
+    assert gap.evaluate("e => getComputedStyle(e).textDecorationStyle") == "dashed"
+    assert "not judged" in gap.inner_text()
+    assert page.locator(".outcome .icon-unjudged").count() == 1
+    opened.context.close()
+
+
+def test_what_the_server_refuses_is_one_line_and_nothing_is_lost(opened: Opened) -> None:
+    page = opened.page
+    page.click("#check")
+    assert "The response is empty" in page.locator("#error").inner_text()
+    page.fill("#response", "A text.")
+    page.locator(".card textarea").fill("https://example.org/article")
+    page.click("#check")
+    until(page, "document.querySelector('#error-text').textContent.includes('address')")
+    assert "\n" not in page.locator("#error-text").inner_text()
+    assert page.input_value("#response") == "A text."
+    page.locator("#dismiss").click()
+    assert page.locator("#error").is_hidden()
+    page.locator(".card textarea").fill("A source.")
+    page.route("**/v1/check", lambda route: route.abort())
+    page.click("#check")
+    until(page, "document.querySelector('#error-text').textContent.includes('not reached')")
+    assert page.locator("#busy").is_hidden()
+
+
+def test_a_revision_is_a_diff_that_can_be_used(opened: Opened) -> None:
+    page = opened.check("It rains in Rome. All wrong things fly.", "It rains in Rome. That is right.")
+    page.click("#tab-revision")
+    page.get_by_role("button", name="Suggest a revision").click()
+    page.wait_for_selector("#view .diff")
+    assert page.locator("#view .diff del").count() == 1
+    assert "All wrong things fly." in page.locator("#view .diff del").inner_text()
+    page.get_by_role("button", name="Use this text").click()
+    until(page, "document.querySelectorAll('#view a.mark.flag').length === 0")
+    assert page.input_value("#response") == "It rains in Rome."
+    assert opened.problems == []
+
+
+def test_detectors_side_by_side(browser: Browser, url: str) -> None:
+    opened = Opened(browser, url, ("marker", "half"))
+    page = opened.check()
+    page.click("#tab-compare")
+    columns = page.locator(".columns section")
+    assert columns.locator("h3 bdi").all_inner_texts() == ["marker", "half"]
+    assert columns.locator(".chip").all_inner_texts() == ["Flagged", "Not fully judged"]
+    assert columns.nth(0).locator(".mark.flag").count() == 2
+    assert "2 more are flagged by only one" in page.locator("#view .lead").inner_text()
+    opened.context.close()
+
+
+def test_claims_and_their_evidence(browser: Browser, url: str) -> None:
+    opened = Opened(browser, url, ("verify:overlap",))
+    page = opened.check("Nobody saw it. Elephants dance on Mars.")
+    page.click("#tab-claims")
+    assert page.locator("#view .finding .words").all_inner_texts() == ["Nobody saw it.", "Elephants dance on Mars."]
+    page.locator("#view .finding").first.click()
+    assert page.locator(".sources .mark.chosen").count() >= 1
+    assert page.locator("#view .finding").first.get_attribute("aria-current") == "true"
+    opened.context.close()
+
+
+def test_words_by_score_without_a_source(opened: Opened) -> None:
+    page = opened.check("A doubtful and wrong word.", "")
+    page.click("#tab-words")
+    shades = page.locator("#view .heat .mark").evaluate_all("es => es.map(e => [e.textContent, e.className])")
+    assert [text for text, _ in shades] == ["A", "doubtful", "and", "wrong", "word"]
+    assert ["shade-0" in shades[0][1], "shade-4" in shades[1][1], "shade-9" in shades[3][1]] == [True] * 3
+    page.locator("#view .heat .mark").nth(3).hover()
+    assert page.locator("#tip").inner_text() == "score 0.90"
+    assert "by itself" in page.locator(".sources").inner_text()
+
+
+def test_a_salience_map(browser: Browser, url: str) -> None:
+    opened = Opened(browser, url, ("mapped",))
+    page = opened.check("The right one.", SOURCE)
+    page.click("#tab-map")
+    page.locator("#view a.mark").nth(1).focus()
+    assert "50.0 % right (source 1)" in page.locator("#tip").inner_text()
+    assert "rest-9" in str(page.locator("#view a.mark").nth(1).get_attribute("class"))
+    opened.context.close()
+
+
+def test_a_report_is_one_file_of_what_is_seen(opened: Opened) -> None:
+    page = opened.check()
+    page.click(".sensitivity summary")
+    page.locator("#threshold-span").fill("0.3")
+    until(page, "document.querySelectorAll('#view a.mark.flag').length === 3")
+    with page.expect_download() as download:
+        page.click("#share")
+    text = Path(download.value.path()).read_text("utf-8")
+    assert "doubtful" in text
+    assert "0.30" in text
+    assert "<script" not in text
+    with page.expect_download() as download:
+        page.click("#save")
+    document = json.loads(Path(download.value.path()).read_text("utf-8"))
+    assert document["veridical"] == "check/2"
+    assert document["decisions"][0]["thresholds"]["span"] == 0.3
+    page.click("#edit")  # and it can be opened again
+    page.set_input_files(
+        "#files",
+        download.value.path()
+        if False
+        else [{"name": "result.json", "mimeType": "application/json", "buffer": json.dumps(document).encode()}],
+    )
+    page.wait_for_selector("#result:not([hidden])")
+    assert opened.marked("#view a.mark.flag") == ["wrong", "wrongly", "doubtful"]
+
+
+def test_files_become_sources(opened: Opened) -> None:
+    page = opened.page
+    page.set_input_files(
+        "#files",
+        [
+            {"name": "a.txt", "mimeType": "text/plain", "buffer": SOURCE.encode()},
+            {"name": "b.md", "mimeType": "text/markdown", "buffer": b"# Title\n\nThe *text* of it."},
+            {"name": "c.pdf", "mimeType": "application/pdf", "buffer": b"not a pdf"},
+        ],
+    )
+    until(page, "!document.querySelector('#error').hidden")
+    assert page.locator("#error-text").inner_text().startswith("c.pdf: ")
+    assert [card.input_value() for card in page.locator(".card .id").all()] == ["a.txt", "b.md"]
+    assert page.locator(".card textarea").last.input_value() == "Title\n\nThe text of it."
+    page.set_input_files("#response-file", [{"name": "r.txt", "mimeType": "text/plain", "buffer": b"So wrong."}])
+    until(page, "document.querySelector('#response').value !== ''")
+    page.click("#check")
+    page.wait_for_selector("#result:not([hidden])")
+    assert opened.marked("#view a.mark.flag") == ["wrong"]
+
+
+def test_the_keyboard_goes_all_the_way(opened: Opened) -> None:
+    page = opened.page
+    page.locator("#response").focus()
+    page.keyboard.insert_text(RESPONSE)
+    page.locator(".card textarea").focus()
+    page.keyboard.insert_text(SOURCE)
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("#result:not([hidden])")
+    until(page, "document.activeElement.id === 'result'")
+    reached = []
+    for _ in range(25):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.id || document.activeElement.className"))
+        visible = "getComputedStyle(document.activeElement).outlineStyle !== 'none'"
+        assert page.evaluate(f"{visible} || document.activeElement === document.body"), reached[-1]
+        if reached[-1].startswith("mark flag"):
+            break
+    assert {"edit", "tab-text", "view"} <= set(reached)
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.dataset.part") == "inspector"
+    page.keyboard.press("n")
+    assert page.locator(".inspector blockquote").inner_text() == "wrongly"
+    page.keyboard.press("n")
+    assert page.locator(".inspector blockquote").inner_text() == "wrong"
+    page.keyboard.press("p")
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.className").startswith("mark flag")
+    assert page.locator(".inspector").is_hidden()
+    page.locator("#tab-text").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.id") == "tab-words"
+    assert page.locator("#view .legend").is_visible()
+
+
+def test_a_source_of_a_hundred_pages(opened: Opened) -> None:
+    text = long_text(300)
+    assert len(text) > 300_000
+    place = text.index("Walker 8 of road 240 ")
+    page = opened.page
+    source = f"{text[:place]}Here it is right. {text[place:]}"
+    page.set_input_files("#files", [{"name": "book.txt", "mimeType": "text/plain", "buffer": source.encode()}])
+    page.wait_for_selector(".preview")
+    page.fill("#response", RESPONSE)
+    began = time.monotonic()
+    page.click("#check")
+    page.wait_for_selector("#result:not([hidden])")
+    page.locator("#view a.mark.flag").first.click()
+    until(page, IN_VIEW, ".sources .mark.chosen")
+    assert time.monotonic() - began < 10
+    assert page.evaluate("document.querySelectorAll('*').length") < 1500
+    assert len(page.locator(".source .text").text_content() or "") >= len(source)
+    drawn = page.evaluate(REDRAWN)
+    assert drawn < 1000  # milliseconds
+
+
+def test_a_long_response_of_many_words(opened: Opened) -> None:
+    text = long_text(100)
+    page = opened.check(f"{text} wrong", SOURCE)
+    page.click("#tab-words")
+    page.get_by_role("button", name="0.90 wrong").click()
+    until(page, IN_VIEW, "#view .pulse")
+    assert opened.problems == []
+
+
+IN_VIEW = """selector => {
+  const box = document.querySelector(selector)?.getBoundingClientRect();
+  return box && box.top >= 0 && box.bottom <= innerHeight && box.height > 0;
+}"""
+
+REDRAWN = """async () => {
+  const began = performance.now();
+  document.querySelector('#tab-words').click();
+  document.querySelector('#tab-text').click();
+  await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+  return performance.now() - began;
+}"""
+
+
+@pytest.mark.parametrize("width", [320, 390, 800, 1280])
+def test_nothing_runs_off_the_side(browser: Browser, url: str, width: int) -> None:
+    opened = Opened(browser, url, ("marker", "half"), viewport={"width": width, "height": 800})
+    over = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert opened.page.evaluate(over) <= 0
+    page = opened.check(f"{RESPONSE} {'x' * 200}", must_cover="Omit nothing of it!")
+    page.locator("#view a.mark.flag").first.click()
+    assert page.evaluate(over) <= 0
+    for tab in ("words", "compare"):
+        page.click(f"#tab-{tab}")
+        assert page.evaluate(over) <= 0
+    opened.context.close()
+
+
+def test_the_theme_can_be_changed_and_is_remembered(opened: Opened) -> None:
+    page = opened.page
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    page.click("#theme")
+    dark = page.evaluate(ground)
+    assert dark != light
+    page.reload()
+    assert page.evaluate(ground) == dark
+    page.click("#theme")
+    assert page.evaluate(ground) == light
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(browser: Browser, url: str, scheme: str) -> None:
+    axe = os.environ.get("AXE")
+    if not axe:
+        pytest.skip("AXE does not name axe.min.js of axe-core (make browser fetches it)")
+    opened = Opened(browser, url, ("marker", "half", "mapped", "verify:overlap"), color_scheme=scheme)
+    page = opened.page
+    page.evaluate(Path(axe).read_text("utf-8"))
+
+    def violations() -> list[str]:
+        results = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        return [f"{v['id']}: {n['html']} {n['failureSummary']}" for v in results["violations"] for n in v["nodes"]]
+
+    assert violations() == []
+    opened.check(must_cover="Omit nothing of it!")
+    page.locator(".judges button", has_text="marker").click()
+    page.locator("#view a.mark.flag").first.click()
+    page.click(".sensitivity summary")
+    page.mouse.move(0, 0)
+    assert violations() == []
+    for tab in ("words", "compare"):
+        page.click(f"#tab-{tab}")
+        assert violations() == [], tab
+    page.locator(".judges button", has_text="half").click()
+    assert violations() == []
+    page.locator(".judges button", has_text="verify:overlap").click()
+    page.click("#tab-claims")
+    assert violations() == []
+    page.locator(".judges button", has_text="mapped").click()
+    page.click("#tab-map")
+    assert violations() == []
+    opened.context.close()
+
+
+def test_the_page_decides_as_the_library_does(opened: Opened) -> None:
+    rng = random.Random(1)
+    documents, expected = [], []
+    for _ in range(300):
+        checked = random_checked(rng)
+        documents.append(encode(checked))
+        t = Thresholds(*(round(rng.random(), 1) for _ in range(4)))
+        decisions = [decide(checked.case, judgement, t) for judgement in checked.judgements]
+        text = checked.case.response
+        expected.append(
+            {
+                "outcome": overall(checked.case, checked.judgements, decisions).value,
+                "flagged": [list(decision.verdicts) for decision in decisions],
+                "omitted": [list(decision.omissions) for decision in decisions],
+                "runs": [
+                    [span.of(text) for span in merge(text, [j.verdicts[i].span for i in d.verdicts])]
+                    for j, d in zip(checked.judgements, decisions, strict=True)
+                ],
+                "words": [
+                    [round(s, 6) if s is not None else None for _, s in word_scores(checked.case, j)]
+                    for j in checked.judgements
+                ],
+            }
+        )
+        documents[-1] = json.dumps(
+            {
+                "document": json.loads(documents[-1]),
+                "thresholds": {"response": t.response, "span": t.span, "coverage": t.coverage, "source": t.source},
+            }
+        )
+    assert opened.page.evaluate(DECIDED, documents) == expected
+
+
+DECIDED = """async documents => {
+  const { readChecked, decided } = await import('/checked.js');
+  const { flaggedRuns } = await import('/decide.js');
+  const rounded = score => score === null ? null : Math.round(score * 1e6) / 1e6;
+  const { wordScores } = await import('/heat.js');
+  return documents.map(JSON.parse).map(({ document, thresholds }) => {
+    const checked = readChecked(document);
+    checked.thresholds = checked.thresholds.map(() => thresholds);
+    const { outcome, decisions } = decided(checked);
+    const { content, judgements } = checked;
+    const runs = judgements.map((judgement, i) => flaggedRuns(content, judgement, decisions[i]));
+    return {
+      outcome,
+      flagged: decisions.map(d => d.verdicts),
+      omitted: decisions.map(d => d.omissions),
+      runs: runs.map(of => of.map(run => content.response.slice(run.start, run.end))),
+      words: judgements.map(j => wordScores(content, j).map(w => rounded(w.score))),
+    };
+  });
+}"""
+
+
+def random_checked(rng: random.Random) -> Checked:
+    """A case of odd texts with judgements of all sorts: nothing judged, parts, scores at some levels only."""
+    pieces = [
+        "a",
+        "b1",
+        "it's",
+        " ",
+        "  ",
+        ". ",
+        "\n",
+        "😀",
+        "é",
+        "e\u0301",
+        "漢字",
+        ", ",
+        "-",
+        "1,5",
+        "\u05e9",
+        "!",
+        "x",
+    ]
+    response = "".join(rng.choice(pieces) for _ in range(rng.randint(0, 12))) or " "
+    sources = tuple(
+        Source(str(k), "".join(rng.choice(pieces) for _ in range(rng.randint(1, 6))), must_cover=rng.random() < 0.5)
+        for k in range(rng.randint(0, 2))
+    )
+
+    def span(text: str) -> Span:
+        start, end = sorted(rng.randint(0, len(text)) for _ in range(2))
+        return Span(start, end)
+
+    def judgement(name: str) -> Judgement:
+        verdicts = tuple(
+            Verdict(each, round(rng.random(), 1))
+            for each in sorted(span(response) for _ in range(rng.randint(0, 4)))
+            if len(each)
+        )
+        required = [source for source in sources if source.must_cover]
+        omissions = tuple(Omission(s.id, span(s.text), round(rng.random(), 1)) for s in required if rng.random() < 0.7)
+        parts = tuple(SourceSpan(s.id, span(s.text)) for s in required)
+        return Judgement(
+            "1",
+            name,
+            rng.choice([None, round(rng.random(), 1)]),
+            rng.choice([None, round(rng.random(), 1)]),
+            verdicts,
+            omissions,
+            judged=rng.choice([None, None, (), (span(response),), (Span(0, len(response)),)]),
+            judged_sources=rng.choice([None, parts]),
+        )
+
+    case = Case("1", response, sources)
+    judgements = tuple(judgement(f"d{k}") for k in range(rng.randint(1, 2)))
+    decisions = tuple(decide(case, each) for each in judgements)
+    return Checked(case, judgements, decisions, overall(case, judgements, decisions))

@@ -1,0 +1,116 @@
+"""The page's files without a browser: all there, nothing from elsewhere, nothing that its content policy would stop."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tomllib
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import veridical
+
+PAGE = Path(veridical.__file__).parent / "server" / "page"
+FILES = sorted(path for path in PAGE.iterdir())
+SCRIPTS = [path for path in FILES if path.suffix == ".js"]
+ROOT = Path(__file__).parents[2]
+VOID = {"meta", "link", "input", "br", "hr", "img"}
+MARKUP = (
+    r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|DOMParser|\beval\(|new Function"
+)
+
+
+class Reader(HTMLParser):
+    """Elements in order with their attributes; notes what is not closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.problems: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.problems.append(f"</{tag}> at line {self.getpos()[0]}")
+
+
+@pytest.fixture(scope="module")
+def index() -> Reader:
+    reader = Reader()
+    reader.feed((PAGE / "index.html").read_text("utf-8"))
+    return reader
+
+
+def test_the_index_is_well_formed(index: Reader) -> None:
+    assert (index.problems, index.open) == ([], [])
+    ids = [attributes["id"] for _, attributes in index.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+def test_no_script_style_or_handler_is_in_the_markup(index: Reader) -> None:
+    for tag, attributes in index.elements:
+        assert tag != "style"
+        assert not [name for name in attributes if name.startswith("on") or name == "style"], tag
+        assert tag != "script" or attributes.get("src"), "a script in the markup"
+
+
+def test_labels_and_references_lead_somewhere(index: Reader) -> None:
+    ids = {attributes["id"] for _, attributes in index.elements if "id" in attributes}
+    wanted = {
+        attributes[name]
+        for _, attributes in index.elements
+        for name in ("for", "aria-labelledby", "aria-controls", "aria-describedby")
+        if name in attributes
+    }
+    assert wanted <= ids
+
+
+def test_what_the_index_and_the_modules_load_is_there(index: Reader) -> None:
+    loaded = {attributes.get("src") or attributes.get("href") for _, attributes in index.elements} - {None, "#main"}
+    imported = {name for script in SCRIPTS for name in re.findall(r'from "\./([^"]+)"', script.read_text("utf-8"))}
+    names = {path.name for path in FILES}
+    assert loaded | imported <= names
+    assert names == loaded | imported | {"index.html"}, "a file that nothing uses"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_nothing_comes_from_elsewhere(path: Path) -> None:
+    text = path.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
+    assert not re.search(r"(?:https?:)?//[\w-]+\.|@import|url\(|data:\w+/", text)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_texts_never_become_markup(path: Path) -> None:
+    assert not re.search(MARKUP, path.read_text("utf-8"))
+
+
+def test_elements_that_the_script_asks_for_are_in_the_index(index: Reader) -> None:
+    ids = {attributes["id"] for _, attributes in index.elements if "id" in attributes}
+    parts = {attributes["data-part"] for _, attributes in index.elements if "data-part" in attributes}
+    text = "\n".join(path.read_text("utf-8") for path in SCRIPTS)
+    assert set(re.findall(r'\$\("#([\w-]+)"\)|querySelector\("#([\w-]+)"\)', text))
+    wanted = {a or b for a, b in re.findall(r'\$\("#([\w-]+)"\)|root\.querySelector\("#([\w-]+)"\)', text)}
+    assert wanted <= ids
+    assert set(re.findall(r'part\("([\w-]+)"\)', text)) <= parts
+
+
+def test_the_wheel_has_the_page() -> None:
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]
+    assert any(PAGE.is_relative_to(ROOT / folder) for folder in build["targets"]["wheel"]["packages"])
+    assert not build["targets"]["wheel"].get("exclude")
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        pytest.skip("no git checkout to ask which files are left out")
+    # what git ignores is left out of the wheel
+    ignored = subprocess.run(
+        [git, "check-ignore", *map(str, FILES)], cwd=ROOT, capture_output=True, text=True, timeout=30
+    )
+    assert ignored.stdout == ""
