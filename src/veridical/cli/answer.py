@@ -63,24 +63,26 @@ class WritingOptions:
     ] = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class AnswerCheckOptions:
+    """What checks the answer."""
+
+    PANEL: ClassVar[str] = DETECTION
+
+    detector: Annotated[
+        str, Option("--detector", "-d", metavar="SPEC", help="What checks the answer; see: veridical detectors.")
+    ] = "default"
+    threshold: Threshold = None
+
+
 @option_groups
 def answer_command(
     question: Annotated[str, Argument(metavar="QUESTION", help="A question on a topic of the knowledge base.")],
     retrieval: RetrievalOptions,
     writing: WritingOptions,
     chat: ChatOptions,
+    checks: AnswerCheckOptions,
     output: TextOutputOptions,
-    detector: Annotated[
-        str,
-        Option(
-            "--detector",
-            "-d",
-            metavar="SPEC",
-            help="What checks it; see: veridical detectors.",
-            rich_help_panel=DETECTION,
-        ),
-    ] = "default",
-    threshold: Threshold = None,
 ) -> int:
     """Answer a question with several perspectives, and check that the answer states the given arguments and no others.
 
@@ -103,11 +105,11 @@ def answer_command(
 
     if chat.model is None:
         raise InputError("no model is named to write the answer", hint="name one with --model")
-    thresholds = parse_thresholds(threshold)
+    thresholds = parse_thresholds(checks.threshold)
     connection = chat.connection()
     with KnowledgeBase(retrieval.kb) as base:
         case = retrieve(base, question, arguments=retrieval.arguments, seed=retrieval.seed)
-    checker = load_detector(detector, connection)
+    checker = load_detector(checks.detector, connection)
     if writing.guard:
         passages = _guarded(case, checker, chat.model, retrieval.seed, writing)
         answered = passages, replace(case, response=passages.response)
