@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from veridical.core.detector import Detector
     from veridical.core.types import Case
     from veridical.llm.connection import Connection
-    from veridical.revise import Revised
+    from veridical.revise import Reviser, Revised
     from veridical.tasks.perspectives.answering import Answer
     from veridical.tasks.perspectives.task_format import Passages
 
@@ -164,7 +164,7 @@ def _checked(
     revised: list[Revised] = []
     if revision is not None:
         is_folder = revision.model is not None and Path(revision.model).is_dir() and case.prompt is None
-        reviser = Delete() if is_folder else Factored(revision.chat())
+        reviser: Reviser = Delete() if is_folder else Factored(revision.chat())
         revised += revise([case], checker, reviser, threshold=thresholds)
         case = replace(case, response=revised[-1].revision.text)
         revised += put_in([case], checker, threshold=thresholds)
