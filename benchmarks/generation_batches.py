@@ -88,6 +88,7 @@ def main() -> None:
             wall[way].append(time.perf_counter() - begun)
             cpu[way].append(time.process_time() - begun_cpu)
     on_gpu = model.device.type == "cuda"
+    arguments = [Path(a).name if a == given.model else a for a in sys.argv[1:]]
     for way, found in written.items():
         times = (wall if on_gpu else cpu)[way]
         tokens = sum(len(text.ids) for text in found)
@@ -111,7 +112,7 @@ def main() -> None:
             "rounds": given.rounds,
             "load": round(os.getloadavg()[0], 1),
             "torch": torch.__version__,
-            "command": " ".join(["python", "benchmarks/generation_batches.py", *sys.argv[1:]]),
+            "command": " ".join(["python", "benchmarks/generation_batches.py", *arguments]),
             "date": date.today().isoformat(),
         }
         print(json.dumps(row), flush=True)

@@ -279,7 +279,17 @@ def datasets() -> str:
     return table()
 
 
+def annotate_loop() -> str:
+    """The rounds and annotators of the simulated annotation loop."""
+    from veridical.report.annotation import loop_tables
+    from veridical.report.tables import markdown
+
+    rows = (ROOT / "benchmarks" / "rows" / "annotate-loop.jsonl").read_text("utf-8").splitlines()
+    return markdown(loop_tables([json.loads(row) for row in rows]))
+
+
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
+    "annotate-loop": ("docs/annotate.md", annotate_loop),
     "analyses-context": ("docs/analyses.md", analyses("context")),
     "analyses-labels": ("docs/analyses.md", analyses("labels", "ensemble of all", "flag all")),
     "analyses-layers": ("docs/analyses.md", analyses("layers")),

@@ -28,6 +28,7 @@ LAYERS = [
     {"tasks", "checking"},
     {"bench"},
     {"probes", "training"},
+    {"annotate"},
     {"report"},
     {"server", "testing", "integrations"},
     {"cli"},

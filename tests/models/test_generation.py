@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ from veridical.core.errors import CannotJudgeError, InputError
 torch = pytest.importorskip("torch")
 
 from veridical.models.generation import Generated, Generation, Prompt, generate  # noqa: E402
-from veridical.models.load import LocalModel  # noqa: E402
+from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.sampling import Sampler  # noqa: E402
+from veridical.models.testing import tiny_tokenizer  # noqa: E402
 
 PROMPTS = ["The river", "Paris is the capital of", "Question: who won the race in 1998? Answer:", "a"]
 
@@ -197,6 +199,25 @@ def test_a_text_that_has_ended_leaves_the_batch(tiny_model: Callable[..., LocalM
     lengths = sorted(len(text.ids) for text in texts)
     assert lengths[0] < lengths[-1]
     assert [rows for rows, _ in shapes] == [sum(length > n for length in lengths) for n in range(lengths[-1])]
+
+
+def test_a_layer_that_keeps_a_state_shares_nothing_and_loses_ended_rows_too(tmp_path: Path) -> None:
+    from transformers import Lfm2Config, Lfm2ForCausalLM
+
+    tokenizer = tiny_tokenizer("bytes")
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    sizes |= {"intermediate_size": 48, "max_position_embeddings": 256, "vocab_size": len(tokenizer)}
+    torch.manual_seed(0)
+    config = Lfm2Config(**sizes, layer_types=["conv", "full_attention"], eos_token_id=2, initializer_range=0.3)
+    Lfm2ForCausalLM(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    model = load(tmp_path, dtype="fp32", device="cpu")
+    prompts, seeds = ids(model, [DOCUMENT + "Who met?"]) * 4, list("abcd")
+    options: dict[str, Any] = {"max_tokens": 12, "top_k": 0, "is_complete": lambda text: "e" in text or "n" in text}
+    texts, shapes = passes_of(model, lambda: written(model, prompts, seeds, **options))
+    assert shapes[0] == (4, len(prompts[0]))
+    assert shapes[-1][0] < 4
+    assert texts == [written(model, [prompts[0]], [seed], **options)[0] for seed in seeds]
 
 
 def test_going_back_reads_nothing_again_where_windows_slide(tiny_model: Callable[..., LocalModel]) -> None:

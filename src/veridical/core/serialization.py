@@ -66,6 +66,7 @@ KINDS: dict[str, Kind] = {
     "row": Kind("veridical.bench.results:ResultRow"),
     "comparison": Kind("veridical.bench.compare:Comparison"),
     "statistics": Kind("veridical.datasets.stats:DataStatistics"),
+    "corruption": Kind("veridical.corrupt.output:CorruptionReport"),
     "calibrated": Kind("veridical.calibration.calibrated:FittedCalibration"),
     "ensemble": Kind("veridical.detectors.ensemble.artifact:FittedEnsemble"),
     "finding": Kind("veridical.probes.analysis.results:Finding"),

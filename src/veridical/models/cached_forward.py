@@ -106,7 +106,7 @@ class CachedForward:
         import torch
 
         indices = torch.tensor(rows, device=self.model.device)
-        self._cache.batch_select_indices(indices)
+        self._cache.reorder_cache(indices)  # in every kind of layer, also with fewer indices than rows
         if mask is None:
             return None
         mask = mask[indices]
