@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from veridical.core.detector import Detector
     from veridical.core.types import Case
     from veridical.llm.connection import Connection
-    from veridical.revise import Reviser, Revised
+    from veridical.revise import Revised, Reviser
     from veridical.tasks.perspectives.answering import Answer
     from veridical.tasks.perspectives.task_format import Passages
 

@@ -36,8 +36,8 @@ class CorruptionOptions:
         str,
         Option(
             metavar="NAME",
-            help="arguments (given, by perspective), attributes (of e2e-like data), knowledge (of the source), entities, rules or masked (of the "
-            "response); or several with weights: rules=2,masked=1.",
+            help="arguments (given, by perspective), attributes (of e2e-like data), knowledge (of the source), "
+            "entities, rules or masked (of the response); or several with weights: rules=2,masked=1.",
         ),
     ]
     types: Annotated[
