@@ -12,7 +12,9 @@ that it must have under any load. Then
 - `5 ×` (ours alone): at five times that rate; every answer is compared with the one that its case must have;
 - `after` (ours alone): again at 50 %, to see that it recovers.
 
-LettuceDetect's server runs its own code with a MiniLM classifier with a random head, which is what the time depends on.
+LettuceDetect's server runs its own code with a MiniLM classifier with a random head: the time does not depend on what
+it says. The server takes no length of window, but reads up to 4,096 tokens at once; so the classifier gets as many
+positions, with random weights (24 million weights instead of 23).
 """
 
 from __future__ import annotations
@@ -38,12 +40,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
-from token_peers import make_model, mixed
+from token_peers import mixed
 
 Row = dict[str, Any]
 Case = dict[str, Any]
 Send = Callable[[httpx.AsyncClient, Case], Awaitable[tuple[int, Any]]]
 MAX_IN_FLIGHT = 900
+POSITIONS = 4096  # LettuceDetect's window
+
+
+def words_of(case: Case) -> int:
+    return len(" ".join([*case["passages"], case["response"]]).split())
 
 
 async def ask_veridical(client: httpx.AsyncClient, case: Case) -> tuple[int, Any]:
@@ -86,10 +93,21 @@ def veridical_server(arguments: argparse.Namespace) -> Iterator[str]:
             drain.wait(10)
 
 
+def make_long_model(backbone: str, folder: Path) -> None:
+    """`token_peers.make_model`'s classifier, with more positions."""
+    import torch
+    from transformers import AutoModelForTokenClassification, AutoTokenizer
+
+    torch.manual_seed(0)
+    options = {"num_labels": 2, "max_position_embeddings": POSITIONS, "ignore_mismatched_sizes": True}
+    AutoModelForTokenClassification.from_pretrained(backbone, **options).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(backbone, model_max_length=POSITIONS).save_pretrained(folder)
+
+
 @contextmanager
 def lettucedetect_server(arguments: argparse.Namespace, folder: Path) -> Iterator[str]:
     """The URL of LettuceDetect's."""
-    make_model(arguments.backbone, folder, 0)
+    make_long_model(arguments.backbone, folder)
     command = [arguments.peers_python, "-m", "uvicorn", "lettucedetect_api.server:app", "--log-level", "warning"]
     command += ["--port", str(arguments.peers_port)]
     model = {"LETTUCEDETECT_MODEL": str(folder), "HF_HUB_OFFLINE": "1"}
@@ -212,7 +230,12 @@ def run(arguments: argparse.Namespace) -> Iterator[Row]:
     if arguments.peers_python:
         with TemporaryDirectory() as folder, lettucedetect_server(arguments, Path(folder) / "model") as url:
             rows["lettucedetect"] = asyncio.run(measure(url, "lettucedetect", cases, arguments))
-    common = {"cases": len(cases), "threads": arguments.threads, "machine": f"{platform.processor()} x{os.cpu_count()}"}
+    common = {
+        "cases": len(cases),
+        "words_deciles": quantiles(map(words_of, cases), n=10),
+        "threads": arguments.threads,
+        "machine": f"{platform.processor()} x{os.cpu_count()}",
+    }
     common |= {
         "date": date.today().isoformat(),
         "versions": {name: version(name) for name in ("uvicorn", "onnxruntime")},

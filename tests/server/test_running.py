@@ -75,6 +75,7 @@ def test_a_check_over_the_wire(url: str) -> None:
 
 
 def test_a_head_that_does_not_end(url: str) -> None:
+    assert raw(url) == b""
     assert raw(url, b"POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1\r\n") == b""
     # the second request of a connection is held to the same limit
     first = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"

@@ -247,7 +247,6 @@ def _way_and_examples(
     examples: Iterable[Example] = (
         _corruptible(data, options, corruption) if topics is None else _composed(topics, corruption)
     )
-    examples = islice(examples, corruption.first) if corruption.first else examples
     if set(weights) != {"masked"}:
         examples = list(examples)
 
@@ -298,6 +297,7 @@ def _corruptible(data: str, options: DataOptions, corruption: CorruptionOptions)
         examples = chain(examples, (e for text, of in texts() for e in excerpts(text, of, recipe, seed=seed)))
     if corruption.passages:
         examples = chain(examples, (e for text, of in texts() for e in passages(text, of, corruption.passages)))
+    examples = islice(examples, corruption.first)
     if corruption.clutter:
         everything = list(examples)
         sources = dict.fromkeys(source.text for example in everything for source in example.case.sources)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
@@ -29,12 +29,13 @@ from veridical.server.proxy import add_proxy
 from veridical.server.requests import CheckRequest, ReportRequest, ReviseRequest, StreamRequest, read_request
 from veridical.server.salience import map_documents
 from veridical.server.service import Service
-from veridical.server.settings import ServerSettings
+from veridical.server.settings import Limits, ServerSettings
 from veridical.server.streaming import EventStream, open_stream
 from veridical.server.upstream import Upstream
 
 __all__ = ["PAGE", "create_app"]
 
+R = TypeVar("R")
 PAGE = Path(__file__).parent / "page"
 
 
@@ -101,12 +102,12 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
     if settings.proxy is not None and upstream is not None:
         service.batchers_of(None if settings.proxy.detector is None else [settings.proxy.detector])
         add_proxy(app, service, settings.proxy, upstream)
-    if settings.cors:
-        methods, headers = ["GET", "POST"], ["Authorization", "Content-Type", "X-API-Key", "X-Request-ID"]
-        app.add_middleware(CORSMiddleware, allow_origins=settings.cors, allow_methods=methods, allow_headers=headers)
     if PAGE.is_dir():
         app.mount("/", StaticFiles(directory=PAGE, html=True), name="page")
     app.add_middleware(Protection, settings=settings, metrics=service.metrics)
+    if settings.cors:
+        methods, headers = ["GET", "POST"], ["Authorization", "Content-Type", "X-API-Key", "X-Request-ID"]
+        app.add_middleware(CORSMiddleware, allow_origins=settings.cors, allow_methods=methods, allow_headers=headers)
     return app
 
 
@@ -163,6 +164,11 @@ def _described(name: str, service: Service) -> dict[str, Any]:
     }
 
 
+async def _read(request: Request, cls: type[R], limits: Limits) -> R:
+    """The request in a body; large ones are read without holding up the others."""
+    return await asyncio.to_thread(read_request, await read_body(request, limits), cls, limits)
+
+
 def _note(request: Request, service: Service, cases: Sequence[Case], outcomes: Sequence[Outcome]) -> None:
     """What the request's line of the log has more; texts only where the settings say so."""
     noted: dict[str, Any] = {"cases": len(cases), "outcomes": dict(Counter(outcome.value for outcome in outcomes))}
@@ -181,7 +187,7 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     )
     async def check(request: Request) -> Response:
         """Check one or many cases."""
-        wanted = read_request(await read_body(request, limits), CheckRequest, limits)
+        wanted = await _read(request, CheckRequest, limits)
         results = await service.check(wanted)
         _note(request, service, [checked.case for checked, _ in results], [c.outcome for c, _ in results])
         text = await asyncio.to_thread(lambda: ",".join(encode(checked) for checked, _ in results))
@@ -194,7 +200,7 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     )
     async def salience(request: Request) -> JSONResponse:
         """Salience maps of one or many cases: for each case one per detector, null where that makes none."""
-        wanted = read_request(await read_body(request, limits), CheckRequest, limits)
+        wanted = await _read(request, CheckRequest, limits)
         results = await service.check(wanted)
         return JSONResponse({"maps": await asyncio.to_thread(lambda: [map_documents(maps) for _, maps in results])})
 
@@ -205,7 +211,7 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     )
     async def report(request: Request) -> Response:
         """One HTML page of cases, checked now, or of results of a check; it needs no network."""
-        wanted = read_request(await read_body(request, limits), ReportRequest, limits)
+        wanted = await _read(request, ReportRequest, limits)
         # its style is within it, and it needs nothing else
         policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
         return HTMLResponse(await service.report(wanted), headers={"Content-Security-Policy": policy})
@@ -217,7 +223,7 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     )
     async def revise(request: Request) -> Response:
         """Revise what is not supported in one or many cases; kept only where it is better."""
-        wanted = read_request(await read_body(request, limits), ReviseRequest, limits)
+        wanted = await _read(request, ReviseRequest, limits)
         results = await service.revise(wanted)
         _note(request, service, [revised.case for revised in results], [revised.outcome for revised in results])
         text = await asyncio.to_thread(lambda: ",".join(map(encode, results)))

@@ -158,7 +158,8 @@ class Batcher:
             raise Refused(504, f"{self.name} took longer than {self.limits.timeout:g} s", hint=hint) from None
         finally:  # given up, or failed in part: nobody waits for the others, and their places are free
             for item in items:
-                item.future.cancel()
+                if not item.future.cancel() and not item.future.cancelled():
+                    item.future.exception()  # one of several errors was raised: the others are not to be reported
             self._queue = deque(item for item in self._queue if not item.future.done())
 
     def _check_capacity(self, more: int) -> None:

@@ -116,13 +116,27 @@ def run(settings: ServerSettings, *, host: str, port: int, on_start: Callable[[s
     Raises:
         InputError: The address cannot be used.
     """
+    with _log_as_lines():
+        try:
+            make_server(settings, host=host, port=port, on_start=on_start).run()
+        except SystemExit:  # uvicorn's way to say that it could not bind
+            raise InputError(f"cannot bind to {host}:{port}", hint="another --port, or --port 0 for any") from None
+
+
+@contextmanager
+def _log_as_lines() -> Iterator[None]:
+    """Write the log of the server to standard error, and of libraries what is serious."""
     lines = logging.StreamHandler(sys.stderr)
     lines.setFormatter(JsonLines())
-    for name, level in ((LOGGER, logging.INFO), ("uvicorn", logging.CRITICAL), ("pypdf", logging.ERROR)):
-        logging.getLogger(name).handlers = [lines]
-        logging.getLogger(name).setLevel(level)
-        logging.getLogger(name).propagate = False
+    levels = {LOGGER: logging.INFO, "uvicorn": logging.CRITICAL, "pypdf": logging.ERROR, "asyncio": logging.ERROR}
+    loggers = [logging.getLogger(name) for name in levels]
+    before = [(logger.handlers, logger.level, logger.propagate) for logger in loggers]
+    for logger, level in zip(loggers, levels.values(), strict=True):
+        logger.handlers, logger.propagate = [lines], False
+        logger.setLevel(level)
     try:
-        make_server(settings, host=host, port=port, on_start=on_start).run()
-    except SystemExit:  # uvicorn's way to say that it could not bind
-        raise InputError(f"cannot bind to {host}:{port}", hint="another --port, or --port 0 for any") from None
+        yield
+    finally:
+        for logger, state in zip(loggers, before, strict=True):
+            logger.handlers, level, logger.propagate = state
+            logger.setLevel(level)

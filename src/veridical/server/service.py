@@ -82,6 +82,7 @@ class Service:
         """Finish what was accepted."""
         await asyncio.gather(*(batcher.close() for batcher in (*self.batchers.values(), self._documents)))
         self._revisions.shutdown(wait=False)
+        await asyncio.gather(*self._first_cases.values(), return_exceptions=True)
 
     def batcher(self, spec: str | None = None) -> Batcher:
         """The detector that a request names (None: the first); `InputError` for one that the server does not have.
