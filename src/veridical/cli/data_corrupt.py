@@ -335,7 +335,8 @@ def _composed(topics: list[Topic], corruption: CorruptionOptions) -> Iterator[Ex
             "--sentences, --excerpts, --passages, --clutter and --rewrite are for responses that there are already",
             hint="answers are composed of topics; for other words choose --wording",
         )
-    return composed(topics, wording=corruption.wording, per_topic=corruption.per_topic, seed=corruption.seed)
+    made = composed(topics, wording=corruption.wording, per_topic=corruption.per_topic, seed=corruption.seed)
+    return islice(made, corruption.first)
 
 
 def _labelled(data: str, options: DataOptions) -> Iterator[Example]:
