@@ -17,9 +17,11 @@ from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, DataOptions, LabelledData, LocalModelOptions, write_counts, write_line
 
 if TYPE_CHECKING:
+    from veridical.core.errors import DataError
     from veridical.core.types import Example
     from veridical.corrupt import Corruptor
     from veridical.corrupt.masked import Masked
+    from veridical.datasets.topics import Topic
 
 _SAVED = 256  # examples between two saves where examples are changed one by one
 
@@ -34,16 +36,17 @@ class CorruptionOptions:
         str,
         Option(
             metavar="NAME",
-            help="attributes (of e2e-like data), knowledge (of the source), entities, rules or masked (of the "
-            "response); or several with weights: rules=2,masked=1.",
+            help="arguments (given, by perspective), attributes (of e2e-like data), knowledge (of the source), "
+            "entities, rules or masked (of the response); or several with weights: rules=2,masked=1.",
         ),
     ]
     types: Annotated[
         str | None,
         Option(
             metavar="NAMES",
-            help="Error types for rules, separated by commas: number, date, unit, name, negation, antonym, relation, "
-            "invented, foreign. Default: all.",
+            help="Error types, separated by commas. For rules: number, date, unit, name, negation, antonym, relation, "
+            "invented, foreign (default: all). For arguments: removed, added, both (the default), partly-given, "
+            "partly-said, repeated, swapped.",
         ),
     ] = None
     share: Annotated[
@@ -80,6 +83,14 @@ class CorruptionOptions:
         str,
         Option(metavar="WEIGHTS", help="For rules: weights of one, two, three … errors per response, such as 6,3,1."),
     ] = "1"
+    wording: Annotated[
+        str,
+        Option(
+            help="For arguments, where responses are composed: the given arguments have the same words as the "
+            "response, other ones (paraphrases), or both."
+        ),
+    ] = "both"
+    per_topic: Annotated[int, Option(help="For arguments: maximum number of draws of arguments per topic.", min=1)] = 6
     pairs: Annotated[
         bool, Option("--pairs", help="Write each corrupted example together with its original, and no others.")
     ] = False
@@ -151,6 +162,8 @@ def corrupt_command(
 ) -> None:
     """Make labelled synthetic errors from grounded examples.
 
+    arguments: take away one of the arguments that an answer was given, or add one that it leaves out; of topics
+    (perspectrum, argkp, .json, .csv) the answers are composed first.
     attributes: remove some from the source, or change them. knowledge: change a name, number or time in the source.
     entities: change one in the response. rules: make one error in the response: another number, date, unit or name, a
     negation put in or taken out, an antonym, the two sides of a relation swapped, an invented clause, a sentence that
@@ -166,6 +179,7 @@ def corrupt_command(
 
     [bold]veridical data corrupt e2e:data/e2e --method attributes --share 1 --pairs --out e2e-pairs.jsonl[/bold]
     [bold]veridical train probe jsonl:e2e-pairs.jsonl --model models/reader --template data-to-text-bare --out p[/bold]
+    [bold]veridical data corrupt perspectrum:data/perspectrum --method arguments --share 0.7 --out errors.jsonl[/bold]
     [bold]veridical data corrupt wikipedia:data/wikipedia --method rules --sentences 2 --out rules.jsonl[/bold]
     [bold]veridical data corrupt wikipedia:data/wikipedia --method masked --passages 2 --fill-model models/minilm-masked
     --rank-model models/reader --out masked.jsonl[/bold]
@@ -209,6 +223,7 @@ def _way_and_examples(
     """The way to corrupt, its part with models, and the examples: as a stream, unless the way draws from all."""
     from veridical.core.errors import InputError
     from veridical.corrupt import WAYS
+    from veridical.corrupt.arguments import Arguments
     from veridical.corrupt.mixture import Mixture
     from veridical.corrupt.rules import Rules
 
@@ -217,20 +232,29 @@ def _way_and_examples(
     types = None if corruption.types is None else parse_names(corruption.types)
     if "rules" not in weights and corruption.errors != "1":
         raise InputError("--errors is for --method rules", hint="leave it out")
-    if "rules" not in weights and types is not None:
+    if not {"rules", "arguments"} & set(weights) and types is not None:
         raise InputError(
             f"{corruption.method!r} has no error types to choose from", hint="leave --types out, or take rules"
         )
+    topics = None
+    if "arguments" in weights:
+        if len(weights) > 1:
+            raise InputError("arguments does not mix with other methods", hint="write them to files of their own")
+        topics = _topics(data, options) if _is_topics(data) else None
     if "masked" not in weights and (masked_words.fill_model or masked_words.rank_model):
         raise InputError("--fill-model and --rank-model are for --method masked", hint="leave them out")
     masked = masked_words.way() if "masked" in weights else None
-    examples: Iterable[Example] = _corruptible(data, options, corruption)
+    examples: Iterable[Example] = (
+        _corruptible(data, options, corruption) if topics is None else _composed(topics, corruption)
+    )
     if set(weights) != {"masked"}:
         examples = list(examples)
 
     def made(name: str) -> Corruptor:
         if name == "rules":
             return Rules(examples, types=types, errors=parse_numbers(corruption.errors, "--errors"))
+        if name == "arguments":
+            return Arguments(examples, types=types, topics=topics)
         way: Corruptor = masked if name == "masked" and masked is not None else makers[name](examples)
         return way
 
@@ -280,6 +304,39 @@ def _corruptible(data: str, options: DataOptions, corruption: CorruptionOptions)
         pool = [sentence for text in sources for sentence in plain_sentences(text)]
         examples = cluttered(everything, pool, share=corruption.clutter, seed=seed)
     return rewritten(examples, share=corruption.rewrite, seed=seed)
+
+
+def _is_topics(data: str) -> bool:
+    """Whether `data` has topics from which answers can be composed, and no answers of its own."""
+    from veridical.core.types import Level
+    from veridical.datasets import DATASETS, load_reader
+    from veridical.datasets.topics import has_topics
+
+    name = data.partition(":")[0]
+    return has_topics(data) and (name not in DATASETS or Level.RESPONSE not in load_reader(name).INFO.levels)
+
+
+def _topics(data: str, options: DataOptions) -> list[Topic]:
+    from veridical.datasets.topics import read_topics
+
+    skipped: list[DataError] = []
+    topics = list(read_topics(data, options.split, on_bad=skipped.append if options.skip_bad else None))
+    if skipped:
+        write_line(f"veridical: {len(skipped)} rows were skipped; the first: {skipped[0]}")
+    return topics
+
+
+def _composed(topics: list[Topic], corruption: CorruptionOptions) -> Iterator[Example]:
+    from veridical.core.errors import InputError
+    from veridical.corrupt.argument_responses import composed
+
+    if any((corruption.sentences, corruption.excerpts, corruption.passages, corruption.clutter, corruption.rewrite)):
+        raise InputError(
+            "--sentences, --excerpts, --passages, --clutter and --rewrite are for responses that there are already",
+            hint="answers are composed of topics; for other words choose --wording",
+        )
+    made = composed(topics, wording=corruption.wording, per_topic=corruption.per_topic, seed=corruption.seed)
+    return islice(made, corruption.first)
 
 
 def _labelled(data: str, options: DataOptions) -> Iterator[Example]:

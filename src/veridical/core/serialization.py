@@ -61,6 +61,7 @@ KINDS: dict[str, Kind] = {
     "revision": Kind("veridical.core.types:Revision"),
     "revised": Kind("veridical.revise:Revised"),
     "guarded": Kind("veridical.guard.types:Guarded"),
+    "answer": Kind("veridical.tasks.perspectives.answering:Answer"),
     "prevalence": Kind("veridical.tasks.papers:StudyRow"),
     "row": Kind("veridical.bench.results:ResultRow"),
     "comparison": Kind("veridical.bench.compare:Comparison"),

@@ -43,6 +43,7 @@ class CorruptsMany(Protocol):
 WAYS = Registry(
     "way to corrupt",
     {
+        "arguments": "veridical.corrupt.arguments:Arguments",
         "attributes": "veridical.corrupt.attributes:Attributes",
         "entities": "veridical.corrupt.entities:Entities",
         "knowledge": "veridical.corrupt.knowledge:Knowledge",
@@ -92,7 +93,7 @@ def corrupt(
         share: The share of the grounded examples that is corrupted, drawn one by one; above 0, at most 1.
         pairs: Every corrupted example has its unchanged original before it, and what was not drawn is left out.
         seed: The random seed; an example's draws do not depend on the others.
-        types: The types of error to make, for a way that has several (`rules`); None for all of them.
+        types: The types of error to make, for a way that has several (`rules`, `arguments`); None for its usual ones.
 
     Raises:
         InputError: For a share out of range, types where there are none, or if nothing could be corrupted.
