@@ -45,9 +45,9 @@ def put_in(
             detector's own, else 0.5).
 
     >>> from veridical.detectors import load_detector
-    >>> sources = Source("1", "It is fast.", "pro", True), Source("2", "Planes are loud.", "con", True)
+    >>> sources = Source("1", "It is fast.", "pro", True), Source("2", "Planes are loud at night.", "con", True)
     >>> put_in([Case("1", "Supporters say it is fast.", sources)], load_detector("overlap"))[0].revision.text
-    'Supporters say it is fast. Another argument: Planes are loud.'
+    'Supporters say it is fast. It is also said that planes are loud at night.'
     """
     thresholds = thresholds_in_force(detector, threshold)
     before = judge(detector, cases)
