@@ -105,6 +105,20 @@ def default_results(path: Path = ROOT / "benchmarks" / "rows" / "default.jsonl")
     return markdown(metric_tables(rows, metrics.split()))
 
 
+def default_calibrated(path: Path = ROOT / "benchmarks" / "rows" / "default-calibrated.jsonl") -> str:
+    """The calibration error of the default detector as it is, and calibrated on each set's validation documents."""
+    from dataclasses import replace
+
+    from veridical.bench.results import read_rows
+    from veridical.report.result_tables import metric_tables
+    from veridical.report.tables import markdown
+
+    if not path.exists():
+        return "Nothing is measured yet."
+    rows = [replace(row, detector=row.detector.partition(":")[0]) for row in read_rows([path]) if row.group is None]
+    return markdown(metric_tables(rows, ["ece"]))
+
+
 def default_speed(path: Path = ROOT / "benchmarks" / "rows" / "default-speed.jsonl") -> str:
     """What the default detector costs, by the last row of each measurement."""
     if not path.exists():
@@ -340,6 +354,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "commands": ("docs/cli.md", command_help),
     "detectors": ("docs/detectors/README.md", detector_table),
     "results-default": ("docs/detectors/default.md", default_results),
+    "calibrated-default": ("docs/detectors/default.md", default_calibrated),
     "speed-default": ("docs/detectors/default.md", default_speed),
     "training-default": ("docs/detectors/default.md", default_training_sets),
 }
