@@ -26,6 +26,7 @@ import os
 import platform
 import random
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -234,7 +235,8 @@ def run(arguments: argparse.Namespace) -> Iterator[Row]:
         "cases": len(cases),
         "words_deciles": quantiles(map(words_of, cases), n=10),
         "threads": arguments.threads,
-        "machine": f"{platform.processor()} x{os.cpu_count()}",
+        "machine": f"{platform.machine()}, {os.cpu_count()} processors",
+        "command": f"python benchmarks/{Path(sys.argv[0]).name} {shlex.join(sys.argv[1:])}",
     }
     common |= {
         "date": date.today().isoformat(),
