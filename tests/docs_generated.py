@@ -105,6 +105,20 @@ def default_results(path: Path = ROOT / "benchmarks" / "rows" / "default.jsonl")
     return markdown(metric_tables(rows, metrics.split()))
 
 
+def default_calibrated(path: Path = ROOT / "benchmarks" / "rows" / "default-calibrated.jsonl") -> str:
+    """The calibration error of the default detector as it is, and calibrated on each set's validation documents."""
+    from dataclasses import replace
+
+    from veridical.bench.results import read_rows
+    from veridical.report.result_tables import metric_tables
+    from veridical.report.tables import markdown
+
+    if not path.exists():
+        return "Nothing is measured yet."
+    rows = [replace(row, detector=row.detector.partition(":")[0]) for row in read_rows([path]) if row.group is None]
+    return markdown(metric_tables(rows, ["ece"]))
+
+
 def default_speed(path: Path = ROOT / "benchmarks" / "rows" / "default-speed.jsonl") -> str:
     """What the default detector costs, by the last row of each measurement."""
     if not path.exists():
@@ -232,6 +246,46 @@ def probe_comparisons() -> str:
     return markdown(made)
 
 
+def knowledge_base(path: Path = ROOT / "benchmarks" / "rows" / "knowledge-base.jsonl") -> str:
+    """How long retrieval takes, as a table."""
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    lines = ["| retrieval | median | 95th percentile | longest | linear scan / this |", "|---|---|---|---|---|"]
+    for row in rows:
+        times = " | ".join(f"{_figure(row['milliseconds'][name])} ms" for name in ("median", "p95", "max"))
+        lines.append(f"| {row['what']} | {times} | {_figure(row['times_faster_than_linear_scan'])} |")
+    first = rows[0]
+    size = f"{first['arguments']:,} arguments, {first['topics']:,} topics, {first['queries']} calls each"
+    scan = f"a linear scan takes {_figure(first['linear_scan_milliseconds']['median'])} ms"
+    made = f"built in {_figure(first['build_seconds'])} s, {_figure(first['megabytes'])} MB"
+    return "\n".join([*lines, "", f"{size}; {scan}; {made}; {first['machine']}, {first['date']}."])
+
+
+def perspective_results(path: Path = ROOT / "benchmarks" / "rows" / "perspectives.jsonl") -> str:
+    """The detectors on each test set of answers with several perspectives, a table for each metric."""
+    from veridical.bench.results import read_rows
+    from veridical.report.result_tables import metric_tables
+    from veridical.report.tables import markdown
+
+    if not path.exists():
+        return "Nothing is measured yet."
+    return markdown(
+        metric_tables(read_rows([path]), ["roc_auc", "coverage_roc_auc", "word_roc_auc", "source_word_roc_auc"])
+    )
+
+
+def perspective_comparisons(path: Path = ROOT / "benchmarks" / "rows" / "perspectives-compare.jsonl") -> str:
+    """The tests of every two detectors on each test set."""
+    from veridical.bench.compare import read_comparisons
+    from veridical.report.result_tables import comparison_table
+    from veridical.report.tables import markdown
+
+    if not path.exists():
+        return "Nothing is measured yet."
+    found = read_comparisons(path)
+    sets = dict.fromkeys(c.data for c in found)
+    return markdown([comparison_table([c for c in found if c.data == data]) for data in sets])
+
+
 def datasets() -> str:
     """The table of data sets."""
     from veridical.datasets import table
@@ -239,12 +293,26 @@ def datasets() -> str:
     return table()
 
 
+def annotate_loop() -> str:
+    """The rounds and annotators of the simulated annotation loop."""
+    from veridical.report.annotation import loop_tables
+    from veridical.report.tables import markdown
+
+    rows = (ROOT / "benchmarks" / "rows" / "annotate-loop.jsonl").read_text("utf-8").splitlines()
+    return markdown(loop_tables([json.loads(row) for row in rows]))
+
+
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
+    "annotate-loop": ("docs/annotate.md", annotate_loop),
     "analyses-context": ("docs/analyses.md", analyses("context")),
     "analyses-labels": ("docs/analyses.md", analyses("labels", "ensemble of all", "flag all")),
     "analyses-layers": ("docs/analyses.md", analyses("layers")),
     "analyses-transfer": ("docs/analyses.md", analyses("transfer", "ensemble of all", "flag all")),
     "published-probes": ("docs/analyses.md", published_figures("chwang2024")),
+    "published-perspectives": ("docs/perspectives.md", published_figures("chang2024")),
+    "knowledge-base": ("docs/perspectives.md", knowledge_base),
+    "results-perspectives": ("docs/perspectives.md", perspective_results),
+    "comparisons-perspectives": ("docs/perspectives.md", perspective_comparisons),
     "published-tokens": ("docs/detectors/features.md", published_figures("liu2022")),
     "comparisons": ("docs/bench.md", comparisons),
     "datasets": ("docs/datasets.md", datasets),
@@ -286,6 +354,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "commands": ("docs/cli.md", command_help),
     "detectors": ("docs/detectors/README.md", detector_table),
     "results-default": ("docs/detectors/default.md", default_results),
+    "calibrated-default": ("docs/detectors/default.md", default_calibrated),
     "speed-default": ("docs/detectors/default.md", default_speed),
     "training-default": ("docs/detectors/default.md", default_training_sets),
 }

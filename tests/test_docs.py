@@ -14,6 +14,7 @@ import veridical
 from tests import docs_generated
 from tests.processes import run_code
 from veridical.bench.results import read_rows
+from veridical.core.errors import MissingExtraError
 from veridical.detectors.default.detector import PACKAGED
 from veridical.report.result_tables import cell
 
@@ -97,7 +98,10 @@ def test_the_default_detectors_speeds_are_those_of_its_last_rows(tmp_path: Path)
 
 @pytest.mark.parametrize("name", [m for m in MODULES if not m.endswith("__main__")])
 def test_docstring_examples(name: str) -> None:
-    module = importlib.import_module(name.removesuffix(".__init__"))
+    try:
+        module = importlib.import_module(name.removesuffix(".__init__"))
+    except MissingExtraError as missing:  # an adapter to a framework that is not in the development environment
+        pytest.skip(str(missing))
     result = doctest.testmod(module)
     assert result.failed == 0
 

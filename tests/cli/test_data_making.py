@@ -62,6 +62,10 @@ def test_corrupt_writes_what_reads_back_and_counts_the_rest(
         (["--method", "attributes", "--types", "name"], "no error types"),
         (["--method", "rules", "--types", "nmber"], "did you mean number"),
         (["--method", "attributes", "--split", "dve"], "did you mean dev"),
+        (["--method", "masked"], "--fill-model FOLDER"),
+        (["--method", "rules", "--fill-model", "m"], "are for --method masked"),
+        (["--method", "rules=0"], "weights above 0"),
+        (["--method", "rules=1,rulse=1"], "did you mean rules"),
     ],
 )
 def test_corrupt_refuses_in_one_line(
@@ -105,6 +109,69 @@ def test_corrupt_reads_plain_texts_with_sentences(tmp_path: Path, capsys: pytest
     assert len(list(read(f"jsonl:{out}"))) == 18
     assert main(command) == 2
     assert "has no labels" in capsys.readouterr().err
+
+
+@pytest.fixture
+def articles(tmp_path: Path) -> str:
+    folder = tmp_path / "w"
+    folder.mkdir()
+    text = (
+        "In {i} Ann Berg met the committee. It was in Oslo. The river was cleaned in {j}. Dogs slept near the lake. "
+        "Paris is the capital of France."
+    )
+    (folder / "articles.txt").write_text(
+        "\n\n".join([*(text.format(i=1950 + i, j=1980 + i) for i in range(9)), "Short."])
+    )
+    return f"wikipedia:{folder}"
+
+
+def test_corrupt_masked_words_of_plain_texts(articles: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torch = pytest.importorskip("torch")
+    from veridical.models.testing import tiny
+
+    torch.set_num_threads(1)
+    fills, ranks = str(tiny("bert", tmp_path / "fills", head="MaskedLM")), str(tiny("gpt2", tmp_path / "ranks"))
+    out, again = tmp_path / "m.jsonl", tmp_path / "again.jsonl"
+    command = ["data", "corrupt", articles, "--method", "masked", "--passages", "2", "--share", "1"]
+    models = ["--fill-model", fills, "--rank-model", ranks, "--candidates", "2"]
+    assert main([*command, *models, "--out", str(out), "--json"]) == 0
+    printed = capsys.readouterr()
+    report = decode(printed.out, "corruption")
+    made = list(read(f"jsonl:{out}"))
+    assert (report.written, report.corrupted, report.inputs) == (len(made), 9, 9)
+    assert {e.gold.by for e in made} == {"corrupt:masked"}
+    assert {e.document for e in made} == {f"wikipedia/{i}" for i in range(9)}
+    assert "wrote 9 examples, 9 of them corrupted" in printed.err
+    assert "errors:" in printed.err
+    # an interrupted run continues, in other batches; another run does not
+    part, state = tmp_path / "again.jsonl.part", tmp_path / "again.jsonl.part.json"
+    assert main([*command, *models, "--first", "2", "--out", str(again)]) == 0
+    assert len(again.read_bytes().splitlines()) == 2
+    _interrupt_after_first_save([*command, *models, "--out", str(again), "--batch-size", "4"])
+    assert (part.exists(), state.exists()) == (True, True)
+    assert main([*command, *models, "--seed", "1", "--out", str(again)]) == 2
+    assert "of a run with other data, options or models" in capsys.readouterr().err
+    assert main([*command, *models, "--out", str(again), "--batch-size", "3"]) == 0
+    assert "goes on after 4 examples" in capsys.readouterr().err
+    assert again.read_bytes() == out.read_bytes()
+    assert not part.exists()
+    mixed = [*command[:4], "rules=1,masked=2", *command[5:], *models, "--out", str(again), "--types", "date,number"]
+    assert main(mixed) == 0
+    assert {e.gold.by for e in read(f"jsonl:{again}")} == {"corrupt:masked", "corrupt:rules"}
+
+
+def _interrupt_after_first_save(command: list[str]) -> None:
+    from veridical.corrupt.output import CorruptionOutput
+
+    add = CorruptionOutput.add
+
+    def add_once(self: CorruptionOutput, made: object) -> None:
+        add(self, made)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CorruptionOutput, "add", add_once)
+        assert main(command) != 0
 
 
 @pytest.fixture

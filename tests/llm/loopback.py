@@ -89,10 +89,9 @@ class Loopback:
                     self.drip(answer)
                     return
                 self.send_response(answer.status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(answer.body)))
-                for name, value in answer.headers.items():
+                for name, value in {"Content-Type": "application/json", **answer.headers}.items():
                     self.send_header(name, value)
+                self.send_header("Content-Length", str(len(answer.body)))
                 self.end_headers()
                 self.wfile.write(answer.body[: len(answer.body) // 2] if answer.cut else answer.body)
                 self.close_connection = answer.cut

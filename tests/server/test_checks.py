@@ -194,3 +194,16 @@ def test_files_of_keys(tmp_path: Path) -> None:
         make_key(file, "alice")
     with pytest.raises(InputError, match="not a name"):
         make_key(file, "a b")
+
+
+def test_pages_of_origins_that_are_named_may_use_it(tmp_path: Path) -> None:
+    make_key(tmp_path / "keys", "alice")
+    with client_of("overlap", cors=("https://app.example",), keys=read_keys(tmp_path / "keys")) as client:
+        asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "x-api-key,content-type"}
+        for origin, status in (("https://app.example", 200), ("https://evil.example", 400)):
+            answer = client.options("/v1/check", headers={"Origin": origin, **asks})
+            assert answer.status_code == status
+            assert answer.headers.get("access-control-allow-origin") == (origin if status == 200 else None)
+        refused = client.post("/v1/check", json={}, headers={"Origin": "https://app.example"})
+        assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, "https://app.example")
+        assert client.post("/v1/check", json={}, headers={"Origin": "https://evil.example"}).status_code == 403

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -19,6 +20,7 @@ from veridical.core.serialization import encode
 from veridical.core.spans import Span
 from veridical.core.types import Case, Checked, Judgement, Omission, Source, SourceSpan, Thresholds, Verdict
 from veridical.report.heat import word_scores
+from veridical.server.keys import Key
 from veridical.server.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ class Opened:
 
     def __init__(self, browser: Browser, url: str, detectors: tuple[str, ...] = ("marker",), **options: Any) -> None:
         self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
-        self.context.set_default_timeout(10_000)
+        self.context.set_default_timeout(30_000)
         self.page: Page = self.context.new_page()
         self.problems: list[str] = []
         self.requests: list[str] = []
@@ -90,7 +92,7 @@ def own_text(element: Locator) -> str:
 
 def until(page: Page, script: str, argument: Any = None) -> None:
     """Wait until `script` is true; the page's own policy keeps Playwright from waiting inside it."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + 30
     while not page.evaluate(script, argument):
         assert time.monotonic() < end, script
         page.wait_for_timeout(20)
@@ -236,7 +238,7 @@ def test_detectors_side_by_side(browser: Browser, url: str) -> None:
     page = opened.check()
     page.click("#tab-compare")
     columns = page.locator(".columns section")
-    assert columns.locator("h3 bdi").all_inner_texts() == ["marker", "half"]
+    assert columns.locator("h2 bdi").all_inner_texts() == ["marker", "half"]
     assert columns.locator(".chip").all_inner_texts() == ["Flagged", "Not fully judged"]
     assert columns.nth(0).locator(".mark.flag").count() == 2
     assert "2 more are flagged by only one" in page.locator("#view .lead").inner_text()
@@ -262,7 +264,7 @@ def test_words_by_score_without_a_source(opened: Opened) -> None:
     assert ["shade-0" in shades[0][1], "shade-4" in shades[1][1], "shade-9" in shades[3][1]] == [True] * 3
     page.locator("#view .heat .mark").nth(3).hover()
     assert page.locator("#tip").inner_text() == "score 0.90"
-    assert "by itself" in page.locator(".sources").inner_text()
+    assert page.locator(".sources").inner_text() == "No sources were given."
 
 
 def test_a_salience_map(browser: Browser, url: str) -> None:
@@ -292,12 +294,8 @@ def test_a_report_is_one_file_of_what_is_seen(opened: Opened) -> None:
     assert document["veridical"] == "check/2"
     assert document["decisions"][0]["thresholds"]["span"] == 0.3
     page.click("#edit")  # and it can be opened again
-    page.set_input_files(
-        "#files",
-        download.value.path()
-        if False
-        else [{"name": "result.json", "mimeType": "application/json", "buffer": json.dumps(document).encode()}],
-    )
+    saved = {"name": "result.json", "mimeType": "application/json", "buffer": json.dumps(document).encode()}
+    page.set_input_files("#files", [saved])
     page.wait_for_selector("#result:not([hidden])")
     assert opened.marked("#view a.mark.flag") == ["wrong", "wrongly", "doubtful"]
 
@@ -321,6 +319,49 @@ def test_files_become_sources(opened: Opened) -> None:
     page.click("#check")
     page.wait_for_selector("#result:not([hidden])")
     assert opened.marked("#view a.mark.flag") == ["wrong"]
+
+
+def test_files_can_be_dropped(opened: Opened) -> None:
+    page = opened.page
+    page.evaluate(
+        """text => {
+          const transfer = new DataTransfer();
+          transfer.items.add(new File([text], 'dropped.txt', {type: 'text/plain'}));
+          const event = type => new DragEvent(type, {dataTransfer: transfer, bubbles: true, cancelable: true});
+          const box = document.querySelector('#sources-box');
+          box.dispatchEvent(event('dragover'));
+          box.dispatchEvent(event('drop'));
+        }""",
+        SOURCE,
+    )
+    until(page, "document.querySelector('.card .id')?.value === 'dropped.txt'")
+    assert page.locator(".card textarea").input_value() == SOURCE
+    assert page.locator(".panel.over").count() == 0
+
+
+def test_a_key_is_asked_for(browser: Browser) -> None:
+    key = Key("alice", hashlib.sha256(b"secret").hexdigest())
+    with serving(ServerSettings(detectors=(), own_detectors={"marker": Marker()}, keys=(key,))) as url:
+        page = browser.new_page()
+        page.set_default_timeout(30_000)
+        page.goto(url)
+        page.fill("#key", "secret")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".detector")
+        assert page.locator("#error").is_hidden()
+        page.fill("#response", RESPONSE)
+        page.click("#check")
+        page.wait_for_selector("#result:not([hidden])")
+        page.close()
+
+
+def test_a_moved_threshold_leaves_the_source_where_it_was(opened: Opened) -> None:
+    page = opened.check(source=long_text(30) + SOURCE)
+    page.click(".sensitivity summary")
+    page.locator(".sources").evaluate("e => { e.scrollTop = 900; }")
+    page.locator("#threshold-span").fill("0.3")
+    page.locator("#view a.mark.flag").nth(2).wait_for()
+    assert page.locator(".sources").evaluate("e => e.scrollTop") == 900
 
 
 def test_the_keyboard_goes_all_the_way(opened: Opened) -> None:
@@ -379,8 +420,12 @@ def test_a_source_of_a_hundred_pages(opened: Opened) -> None:
 
 
 def test_a_long_response_of_many_words(opened: Opened) -> None:
-    text = long_text(100)
-    page = opened.check(f"{text} wrong", SOURCE)
+    page = opened.page
+    text = f"{long_text(100)} wrong".encode()
+    page.set_input_files("#response-file", [{"name": "long.txt", "mimeType": "text/plain", "buffer": text}])
+    until(page, "document.querySelector('#response').value !== ''")
+    page.click("#check")
+    page.wait_for_selector("#result:not([hidden])")
     page.click("#tab-words")
     page.get_by_role("button", name="0.90 wrong").click()
     until(page, IN_VIEW, "#view .pulse")

@@ -24,8 +24,8 @@ _UsageError: type[Exception] = typer.BadParameter.__base__  # type: ignore[assig
 
 # each is a module here with a function NAME_command, or an app NAME_app of its own commands
 COMMANDS = (
-    *("check", "verify", "revise", "guard", "papers", "salience", "serve"),
-    *("detectors", "train", "export", "analyse", "data", "bench", "schema", "version"),
+    *("check", "batch", "verify", "revise", "guard", "papers", "kb", "answer", "salience", "serve"),
+    *("detectors", "train", "export", "analyse", "data", "annotate", "bench", "schema", "version"),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 from typer import Argument, Option
@@ -261,6 +261,120 @@ def tokens_command(
         sys.stdout.write(documents)
     else:
         print_tables([*phrase_tables(rows), *(published_tables(published("liu2022")) if paper else ())])
+    return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestSetOptions:
+    """Which test sets are made."""
+
+    PANEL: ClassVar[str] = "Data"
+
+    data: Annotated[
+        str,
+        Option(
+            metavar="TOPICS",
+            help="Topics whose arguments have paraphrases: perspectrum:FOLDER, or a .json, .jsonl or .csv file.",
+        ),
+    ]
+    part: Annotated[str, Option(help="Part of the 70/10/20 split by topic: train, valid or test.")] = "test"
+    per_topic: Annotated[int, Option(help="Maximum number of draws of arguments per topic.", min=1)] = 4
+    sample: Annotated[int | None, Option(help="Use only so many draws of arguments, drawn by the seed.", min=2)] = None
+    organic: Annotated[
+        str | None, Option(metavar="SET:PATH", help="Also measure on these labelled responses, such as procon:FILE.")
+    ] = None
+    skip_bad: Annotated[bool, Option("--skip-bad", help="Skip and count rows that cannot be used.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperTableOptions:
+    """Which tables are made, and how intervals are."""
+
+    table: Annotated[
+        list[int],
+        Option(help="Of Chang et al. 2024: 1 (responses), 3 (words), 6 (salience by aggregation). Repeatable."),
+    ]
+    resamples: Annotated[int, Option(help="Bootstrap samples, by topic.", min=10)] = 1000
+    seed: Annotated[int, Option(help="Random seed of the test sets, the split by topic and the bootstrap.")] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestOutputOptions:
+    """Where results and tests of differences go."""
+
+    PANEL: ClassVar[str] = OUTPUT
+
+    paper: Annotated[bool, Option("--paper", help="Also print the figures of the paper.")] = False
+    out: Annotated[Path | None, Option(metavar="FILE", help="Also write results to FILE (JSON Lines).")] = None
+    comparisons: Annotated[Path | None, Option(metavar="FILE", help="Also write the tests to FILE (JSON Lines).")] = (
+        None
+    )
+    json: JsonRows = False
+
+
+@bench_app.command("perspectives")
+@option_groups
+def perspectives_command(
+    detectors: Annotated[list[str], Argument(metavar="DETECTOR…", help="Detectors; see: veridical detectors.")],
+    sets: TestSetOptions,
+    chat: ChatOptions,
+    chosen: PaperTableOptions,
+    output: TestOutputOptions,
+) -> int:
+    """Measure detectors on answers with several perspectives: areas under the ROC curve for hallucinations and for
+    arguments that are left out, by test set, and Hanley and McNeil's test of every difference.
+
+    The sets are made from topics: responses in the given arguments' words or in others, each with synthetic errors, and
+    with ambiguous ones.
+
+    [bold]veridical bench perspectives overlap default --data perspectrum:data/perspectrum --table 1 --paper[/bold]
+    [bold]veridical bench perspectives salience:models/reader --data perspectrum:data/perspectrum --table 6[/bold]
+    """
+    from veridical.bench.perspectives import error_sets, measured, variants
+    from veridical.bench.published import published
+    from veridical.bench.settings import Settings
+    from veridical.core.errors import DataError, UnknownNameError
+    from veridical.core.files import write_whole
+    from veridical.core.serialization import encode
+    from veridical.datasets.split import FRACTIONS
+    from veridical.datasets.topics import read_topics
+    from veridical.report.result_tables import comparison_table, published_tables, result_tables
+    from veridical.report.terminal_tables import print_tables
+
+    variants(detectors, chosen.table)  # what cannot be made is refused before anything is read
+    if sets.part not in FRACTIONS:
+        raise UnknownNameError("part", sets.part, FRACTIONS)
+    skipped: list[DataError] = []
+    topics = list(read_topics(sets.data, on_bad=skipped.append if sets.skip_bad else None))
+    if skipped:
+        write_line(f"veridical: {len(skipped)} rows were skipped; the first: {skipped[0]}")
+    made = error_sets(topics, per_topic=sets.per_topic, seed=chosen.seed, part=sets.part, sample=sets.sample)
+    connection = chat.connection()
+    with progress_bar() as progress:
+        settings = Settings(
+            detectors=detectors,
+            data=(),
+            resamples=chosen.resamples,
+            seed=chosen.seed,
+            command=this_command(),
+            connection=connection,
+            progress=progress,
+        )
+        rows, tests = measured(settings, made, chosen.table, organic=sets.organic)
+    if chat.dry_run:
+        return print_dry_run(connection)
+    documents = "".join(encode(row) + "\n" for row in rows)
+    if output.out:
+        write_whole(output.out, documents)
+    if output.comparisons:
+        write_whole(output.comparisons, "".join(encode(test) + "\n" for test in tests))
+    if output.json:
+        sys.stdout.write(documents)
+        return 0
+    by_set = {test.data: [other for other in tests if other.data == test.data] for test in tests}
+    print_tables([*result_tables(rows), *map(comparison_table, by_set.values())])
+    if output.paper:
+        print_tables(published_tables(published("chang2024"), [f"table {number}" for number in chosen.table]))
     return 0
 
 

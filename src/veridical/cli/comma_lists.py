@@ -6,7 +6,7 @@ import math
 
 from veridical.core.errors import InputError
 
-__all__ = ["parse_counts", "parse_names", "parse_numbers", "parse_thresholds"]
+__all__ = ["parse_counts", "parse_names", "parse_numbers", "parse_thresholds", "parse_weights"]
 
 
 def parse_names(text: str | None) -> list[str]:
@@ -67,3 +67,19 @@ def parse_thresholds(text: str | None) -> float | dict[str, float] | None:
             f"--threshold is {text!r}", hint="a number, or one per level, such as response=0.6,span=0.4"
         ) from None
     return thresholds
+
+
+def parse_weights(text: str, option: str) -> dict[str, float]:
+    """Names with their weights (one alone has the weight 1); `InputError`, which names `option`, for anything else.
+
+    >>> parse_weights("rules=2,masked=1", "--method"), parse_weights("rules", "--method")
+    ({'rules': 2.0, 'masked': 1.0}, {'rules': 1.0})
+    """
+    parts = [part.partition("=") for part in parse_names(text)]
+    try:
+        weights = {name.strip(): float(number) if equals else 1.0 for name, equals, number in parts}
+    except ValueError:
+        weights = {}
+    if not weights or len(weights) < len(parts) or not all(0 < w < math.inf for w in weights.values()):
+        raise InputError(f"{option} is {text!r}", hint="a name, or several with weights above 0: rules=2,masked=1")
+    return weights

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 from typer import Argument, Option
 
-from veridical.cli.comma_lists import parse_names, parse_numbers, parse_thresholds
+from veridical.cli.comma_lists import parse_thresholds
+from veridical.cli.data_corrupt import corrupt_command
 from veridical.cli.delivery import plain_console
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import (
@@ -24,21 +24,19 @@ from veridical.cli.options import (
     LocalModelOptions,
     ModelFolder,
     Threshold,
+    texts_of,
+    write_counts,
     write_line,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from veridical.core.types import Example
 
 data_app = typer.Typer(
     no_args_is_help=True, help="Labelled data: list, show, count and convert data sets, and make synthetic ones."
 )
-
-OutFile = Annotated[
-    Path, Option(metavar="FILE", help="The file to write (JSON Lines); read it as jsonl:FILE.", rich_help_panel=OUTPUT)
-]
 
 
 @data_app.command("list")
@@ -77,25 +75,9 @@ def statistics_command(
     [bold]veridical data statistics wikipedia:data/wikipedia --out words.npz[/bold]
     [bold]veridical train features xsum_token:data/xsum_token --statistics words.npz --out words[/bold]
     """
-    from veridical.core.files import read_text
-    from veridical.datasets import DATASETS, read
-    from veridical.datasets.wikipedia import read_texts
     from veridical.detectors.features.statistics import count_words
 
-    def texts() -> Iterable[str]:
-        for name in files:
-            kind, _, path = name.partition(":")
-            if kind == "wikipedia" and path:
-                yield from read_texts(Path(path))
-            elif path and kind in DATASETS:
-                seen = dict.fromkeys(
-                    text for e in read(name) for text in (e.case.response, *(s.text for s in e.case.sources))
-                )
-                yield from seen
-            else:
-                yield read_text(Path(name))
-
-    counted = count_words(texts(), window=window, max_words=max_words, min_pairs=min_pairs)
+    counted = count_words(texts_of(files), window=window, max_words=max_words, min_pairs=min_pairs)
     counted.save(out)
     write_line(
         f"wrote {out}: {len(counted.words):,} words and {len(counted.pair_keys):,} pairs of {counted.documents:,} texts"
@@ -224,98 +206,7 @@ def label_command(
     write_line(f"wrote {len(labelled)} of {len(examples)} examples to {out} (SHA-256 {digest})")
 
 
-@dataclass(frozen=True, kw_only=True)
-class CorruptionOptions:
-    """How examples are corrupted, and which."""
-
-    PANEL: ClassVar[str] = "Corruption"
-
-    method: Annotated[
-        str,
-        Option(help="attributes (of e2e-like data), knowledge (of the source), entities or rules (of the response)."),
-    ]
-    types: Annotated[
-        str | None,
-        Option(
-            metavar="NAMES",
-            help="Error types for rules, separated by commas: number, date, unit, name, negation, antonym, relation, "
-            "invented, foreign. Default: all.",
-        ),
-    ] = None
-    share: Annotated[
-        float, Option(help="Share of the grounded examples to corrupt (0 to 1); the others stay as they are.")
-    ] = 0.5
-    sentences: Annotated[
-        int, Option(help="Also use this many sentences of each source as grounded responses.", min=0)
-    ] = 0
-    excerpts: Annotated[
-        int,
-        Option(
-            help="Also use this many excerpts of each passage of the sources as grounded responses: one to five "
-            "sentences; passages have 40 to 1,500 words.",
-            min=0,
-        ),
-    ] = 0
-    rewrite: Annotated[
-        float,
-        Option(help="Share of the grounded responses to rewrite first so that they mean the same (0 to 1)."),
-    ] = 0.0
-    clutter: Annotated[
-        float,
-        Option(help="Share of the cases whose sources get sentences of other sources around them (0 to 1)."),
-    ] = 0.0
-    errors: Annotated[
-        str,
-        Option(metavar="WEIGHTS", help="For rules: weights of one, two, three … errors per response, such as 6,3,1."),
-    ] = "1"
-    pairs: Annotated[
-        bool, Option("--pairs", help="Write each corrupted example together with its original, and no others.")
-    ] = False
-    seed: Annotated[int, Option(help="Random seed; the same seed gives the same file.")] = 0
-
-
-@data_app.command("corrupt")
-@option_groups
-def corrupt_command(data: LabelledData, corruption: CorruptionOptions, options: DataOptions, out: OutFile) -> None:
-    """Make labelled synthetic errors from grounded examples.
-
-    attributes: remove some from the source, or change them. knowledge: change a name, number or time in the source.
-    entities: change one in the response. rules: make one error in the response: another number, date, unit or name, a
-    negation put in or taken out, an antonym, the two sides of a relation swapped, an invented clause, a sentence that
-    is foreign to it. Every span of the response that is no longer supported is marked; changes that cannot be located
-    are skipped and counted. Both versions of a text stay in the same part of a split.
-
-    For training, mix in what is no error: --rewrite puts other words, forms of numbers, dates and names, voice and
-    order in place of the response's own and cuts it lightly, in faithful and in corrupted responses alike.
-
-    [bold]veridical data corrupt e2e:data/e2e --method attributes --share 1 --pairs --out e2e-pairs.jsonl[/bold]
-    [bold]veridical train probe jsonl:e2e-pairs.jsonl --model models/reader --template data-to-text-bare --out p[/bold]
-    [bold]veridical data corrupt wikipedia:data/wikipedia --method rules --sentences 2 --out rules.jsonl[/bold]
-    [bold]veridical data corrupt plain:texts --method rules --excerpts 3 --rewrite 0.5 --errors 6,3 --out t.jsonl[/bold]
-    """
-    from functools import partial
-
-    from veridical.core.errors import InputError
-    from veridical.corrupt import Corruptor, corrupt
-    from veridical.corrupt.rules import Rules
-
-    how: str | Callable[..., Corruptor] = corruption.method
-    types = None if corruption.types is None else parse_names(corruption.types)
-    if corruption.method == "rules":
-        how = partial(Rules, types=types, errors=parse_numbers(corruption.errors, "--errors"))
-    elif corruption.errors != "1":
-        raise InputError("--errors is for --method rules", hint="leave it out")
-    corrupted = corrupt(
-        _corruptible(data, options, corruption),
-        how,
-        share=corruption.share,
-        pairs=corruption.pairs,
-        seed=corruption.seed,
-        types=None if corruption.method == "rules" else types,
-    )
-    _write_examples(out, corrupted.examples)
-    write_line(f"wrote {len(corrupted.examples)} examples, {corrupted.changed} of them corrupted, to {out}")
-    _write_counts("not used", corrupted.skipped)
+data_app.command("corrupt")(corrupt_command)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -413,38 +304,7 @@ def generate_command(
             append_responses(out, responses if detector is None else labelled(responses, detector, thresholds))
     before = f" ({len(done)} were there)" if done else ""
     write_line(f"wrote {len(left) - missed.total()} of {len(wanted)} responses to {out}{before}")
-    _write_counts("no response", missed)
-
-
-def _corruptible(data: str, options: DataOptions, corruption: CorruptionOptions) -> list[Example]:
-    """The examples of `data`, then sentences and excerpts of their sources; only these where it is plain texts."""
-    from veridical.corrupt.error_types import plain_sentences
-    from veridical.corrupt.rewrites import rewritten
-    from veridical.corrupt.rules import copied_sentences, text_examples
-    from veridical.corrupt.streams import Recipe, cluttered, excerpts
-    from veridical.datasets import load_reader
-
-    name, _, path = data.partition(":")
-    seed, responses = corruption.seed, corruption.excerpts
-    if (
-        (corruption.sentences or responses)
-        and Path(path).exists()
-        and hasattr(reader := load_reader(name), "read_texts")
-    ):
-        given: list[Example] = []
-        of_sources = list(text_examples(reader.read_texts(Path(path), options.split), name))
-    else:
-        with options.read(data) as reading:
-            given = of_sources = list(reading)
-    examples = [*given, *copied_sentences(of_sources, corruption.sentences, seed=seed)]
-    texts = {source.text: e.document or e.case.id for e in of_sources if responses for source in e.case.sources}
-    recipe = Recipe(responses=max(1, responses))
-    examples += [excerpt for text, document in texts.items() for excerpt in excerpts(text, document, recipe, seed=seed)]
-    if corruption.clutter:
-        sources = dict.fromkeys(source.text for example in examples for source in example.case.sources)
-        pool = [sentence for text in sources for sentence in plain_sentences(text)]
-        examples = list(cluttered(examples, pool, share=corruption.clutter, seed=seed))
-    return list(rewritten(examples, share=corruption.rewrite, seed=seed))
+    write_counts("no response", missed)
 
 
 def _write_examples(out: Path, examples: Iterable[Example]) -> None:
@@ -452,8 +312,3 @@ def _write_examples(out: Path, examples: Iterable[Example]) -> None:
     from veridical.core.serialization import encode
 
     write_whole(out, "".join(encode(example) + "\n" for example in examples))
-
-
-def _write_counts(what: str, counts: Mapping[str, int]) -> None:
-    for reason, count in counts.items():
-        write_line(f"{what}: {count:>6}  {reason}")

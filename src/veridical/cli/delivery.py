@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -13,10 +13,19 @@ from veridical.cli.options import OutputOptions, TextOutputOptions, write_line
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from veridical.core.types import Outcome
+    from veridical.core.types import Example, Outcome
     from veridical.llm.connection import Connection
 
-__all__ = ["Result", "deliver", "exit_code", "plain_console", "print_dry_run", "write_page"]
+__all__ = [
+    "Result",
+    "deliver",
+    "exit_code",
+    "plain_console",
+    "print_dry_run",
+    "write_counts",
+    "write_examples",
+    "write_page",
+]
 
 
 class Result(Protocol):
@@ -148,3 +157,17 @@ def print_dry_run(connection: Connection) -> int:
         sys.stdout.write("No language model is asked.\n")
     sys.stdout.write("Dry run: nothing was sent. Claims that turn out to be supported need no critique or revision.\n")
     return 0
+
+
+def write_examples(out: Path, examples: Iterable[Example]) -> None:
+    """Write examples as JSON Lines, whole or not at all."""
+    from veridical.core.files import write_whole
+    from veridical.core.serialization import encode
+
+    write_whole(out, "".join(encode(example) + "\n" for example in examples))
+
+
+def write_counts(what: str, counts: Mapping[str, int]) -> None:
+    """Write how often each reason occurred, one line each, to standard error."""
+    for reason, count in counts.items():
+        write_line(f"{what}: {count:>6}  {reason}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -43,7 +43,9 @@ __all__ = [
     "TextOutputOptions",
     "Threshold",
     "ValidationSets",
+    "texts_of",
     "this_command",
+    "write_counts",
     "write_line",
 ]
 
@@ -96,6 +98,30 @@ def this_command() -> str:
 def write_line(line: str) -> None:
     """Write a line to standard error."""
     sys.stderr.write(line + "\n")
+
+
+def write_counts(what: str, counts: Mapping[str, int]) -> None:
+    """Write a line to standard error for each count."""
+    for reason, count in counts.items():
+        write_line(f"{what}: {count:>6}  {reason}")
+
+
+def texts_of(names: Sequence[str]) -> Iterator[str]:
+    """The texts that arguments name: a file, or those of a data set named as SET:PATH, each once."""
+    from veridical.core.files import read_text
+    from veridical.datasets import DATASETS, load_reader, read
+
+    for name in names:
+        kind, _, path = name.partition(":")
+        if path and kind in DATASETS:
+            reader = load_reader(kind)
+            if hasattr(reader, "read_texts") and Path(path).exists():
+                yield from reader.read_texts(Path(path))
+            else:
+                texts = (t for e in read(name) for t in (e.case.response, *(s.text for s in e.case.sources)))
+                yield from dict.fromkeys(texts)
+        else:
+            yield read_text(Path(name))
 
 
 @dataclass(frozen=True, kw_only=True)

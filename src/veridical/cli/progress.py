@@ -1,13 +1,14 @@
-"""A progress bar for commands that take long."""
+"""A progress bar for commands that take long, with rate and time left; lines where nobody looks at a terminal."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-__all__ = ["counted", "progress_bar"]
+__all__ = ["counted", "progress_bar", "progress_lines"]
 
 T = TypeVar("T")
 
@@ -16,20 +17,65 @@ T = TypeVar("T")
 def progress_bar() -> Iterator[Callable[[str, int, int | None], None]]:
     """A progress bar on standard error, where somebody looks at it."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+    from rich.progress import TimeRemainingColumn as TimeLeft
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text("" if task.speed is None else f"{_rate(task.speed)} a second")
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeLeft())
     shown = console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=not shown, redirect_stdout=False) as bar:
         tasks: dict[str, int] = {}
 
         def show(label: str, done: int, total: int | None) -> None:
             if label not in tasks:
-                tasks[label] = bar.add_task(label, total=total)
+                # what an earlier run did is no part of the rate
+                tasks[label] = bar.add_task(label, total=total, completed=done)
             bar.update(tasks[label], completed=done)  # type: ignore[arg-type]
 
         yield show
+
+
+def progress_lines(
+    write: Callable[[str], None], *, every: float = 30.0, clock: Callable[[], float] = time.monotonic
+) -> Callable[[str, int, int | None], None]:
+    """What `progress_bar` shows as a line every so many seconds, for logs."""
+    first: tuple[float, int] | None = None
+    last = 0.0
+
+    def show(label: str, done: int, total: int | None) -> None:
+        nonlocal first, last
+        now = clock()
+        if first is None:
+            first, last = (now, done), now
+        if now - last < every or total is None:
+            return
+        last = now
+        rate = (done - first[1]) / (now - first[0])
+        left = f", {_duration((total - done) / rate)} left" if rate > 0 else ""
+        write(f"{label}: {done:,} of {total:,}, {_rate(rate)} a second{left}")
+
+    return show
+
+
+def _rate(per_second: float) -> str:
+    return f"{per_second:,.0f}" if per_second >= 10 else f"{per_second:.2g}"
+
+
+def _duration(seconds: float) -> str:
+    """A time in words.
+
+    >>> _duration(40), _duration(3725)
+    ('40 s', '1 h 2 min')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
 
 
 def counted(items: Iterable[T], label: str) -> Iterator[T]:

@@ -13,17 +13,14 @@ from veridical.cli.option_groups import option_groups
 from veridical.cli.options import ChatOptions, write_line
 
 if TYPE_CHECKING:
-    pass
-
-SERVICE = "Service"
-ACCESS = "Access"
+    from veridical.server.settings import Limits, ProxySettings
 
 
 @dataclass(frozen=True, kw_only=True)
 class AccessOptions:
     """Who may use the service."""
 
-    PANEL: ClassVar[str] = ACCESS
+    PANEL: ClassVar[str] = "Access"
 
     api_keys: Annotated[
         Path | None,
@@ -39,8 +36,38 @@ class AccessOptions:
     ] = None
 
 
-@option_groups
-def serve_command(
+@dataclass(frozen=True, kw_only=True)
+class CapacityOptions:
+    """How much the service takes at once."""
+
+    PANEL: ClassVar[str] = "Capacity"
+
+    queue: Annotated[int, Option(help="Cases that may wait for a detector; a request beyond it gets 429.", min=1)] = 256
+    batch: Annotated[int, Option(help="Cases of one batch.", min=1)] = 32
+    time_limit: Annotated[float, Option(help="Seconds that a request may take.", min=0.1)] = 60.0
+    max_mb: Annotated[int, Option(help="Refuse bodies and documents that are larger.", min=1)] = 32
+
+    def limits(self) -> Limits:
+        """The limits, with the usual ones for all else."""
+        from veridical.server.settings import Limits
+
+        bytes_ = self.max_mb * 1024 * 1024
+        return Limits(
+            queue=self.queue,
+            cases=min(Limits().cases, self.queue),
+            batch_cases=self.batch,
+            timeout=self.time_limit,
+            body_bytes=min(Limits().body_bytes, bytes_),
+            document_bytes=bytes_,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceOptions:
+    """What is served, and where."""
+
+    PANEL: ClassVar[str] = "Service"
+
     detector: Annotated[
         list[str] | None,
         Option(
@@ -49,15 +76,73 @@ def serve_command(
             metavar="SPEC",
             help="A detector that requests may name; the first is used where none is named. Repeatable. Default: "
             "default and overlap.",
-            rich_help_panel=SERVICE,
         ),
-    ] = None,
-    host: Annotated[
-        str, Option(help="The address to bind to; any other than this machine's own needs --api-keys.")
-    ] = "127.0.0.1",
-    port: Annotated[int, Option(help="The port.", min=0, max=65535)] = 8000,
-    *,
+    ] = None
+    host: Annotated[str, Option(help="The address to bind to; any other than this machine's own needs --api-keys.")] = (
+        "127.0.0.1"
+    )
+    port: Annotated[int, Option(help="The port; 0 for any that is free.", min=0, max=65535)] = 8000
+    log_text: Annotated[bool, Option("--log-text", help="Write the texts of requests into the log, too.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProxyOptions:
+    """Whose chat replies are checked on their way, and what is done."""
+
+    PANEL: ClassVar[str] = "Proxy"
+
+    proxy: Annotated[
+        str | None,
+        Option(metavar="URL", help="Pass /v1/chat/completions on to this OpenAI-compatible server; check its replies."),
+    ] = None
+    action: Annotated[
+        str,
+        Option(
+            metavar="NAME",
+            help="annotate: report what is found in the reply. header: in a header alone. block: withhold what is "
+            "flagged. revise: put the revised text in its place.",
+        ),
+    ] = "annotate"
+    source_roles: Annotated[
+        str, Option(metavar="LIST", help="Messages of these roles are the sources, where a request has no `sources`.")
+    ] = "system,developer,tool,context"
+    unavailable: Annotated[
+        str | None,
+        Option(metavar="NAME", help="pass or block what could not be checked. Default: block with --action block."),
+    ] = None
+    proxy_key_env: Annotated[
+        str | None,
+        Option(
+            metavar="VARIABLE",
+            help="The environment variable that holds the key of that server. Default: each client sends its own.",
+        ),
+    ] = None
+
+    def settings(self) -> ProxySettings | None:
+        """The proxy's settings, None without a proxy."""
+        from veridical.cli.comma_lists import parse_names
+        from veridical.core.errors import UnknownNameError
+        from veridical.server.settings import ProxySettings
+
+        if self.unavailable not in (None, "pass", "block"):
+            raise UnknownNameError("value of --unavailable", str(self.unavailable), ("pass", "block"))
+        if self.proxy is None:
+            return None
+        return ProxySettings(
+            base_url=self.proxy,
+            action=self.action,
+            source_roles=tuple(parse_names(self.source_roles)),
+            blocks=None if self.unavailable is None else self.unavailable == "block",
+            key_env=self.proxy_key_env,
+        )
+
+
+@option_groups
+def serve_command(
+    service: ServiceOptions,
     access: AccessOptions,
+    capacity: CapacityOptions,
+    proxy: ProxyOptions,
     chat: ChatOptions,
 ) -> int:
     """Serve detectors over HTTP, with a page at / to use them from.
@@ -66,6 +151,7 @@ def serve_command(
     [bold]veridical serve -d default -d overlap --port 9000[/bold]
     [bold]veridical serve --api-keys keys.txt --new-key alice[/bold]
     [bold]veridical serve --host 0.0.0.0 --api-keys keys.txt[/bold]
+    [bold]veridical serve --proxy http://127.0.0.1:8080/v1 --action block[/bold]
     """
     from veridical.core.errors import InputError, MissingExtraError
     from veridical.server.keys import make_key, read_keys
@@ -82,12 +168,12 @@ def serve_command(
     from veridical.server.settings import DEFAULT_DETECTORS, LOOPBACK_HOSTS, ServerSettings, is_loopback
 
     keys = () if access.api_keys is None else read_keys(access.api_keys)
-    if not keys and not is_loopback(host):
+    if not keys and not is_loopback(service.host):
         raise InputError(
-            f"--host {host} can be reached from other machines, and no keys are given",
+            f"--host {service.host} can be reached from other machines, and no keys are given",
             hint="--api-keys FILE; make a key with --api-keys FILE --new-key NAME",
         )
-    specs = tuple(detector or DEFAULT_DETECTORS)
+    specs = tuple(service.detector or DEFAULT_DETECTORS)
     connection = chat.connection()
     settings = ServerSettings(
         detectors=specs,
@@ -95,11 +181,14 @@ def serve_command(
         keys=keys,
         cors=tuple(access.cors or ()),
         hosts=() if keys else LOOPBACK_HOSTS,
+        proxy=proxy.settings(),
+        log_text=service.log_text,
+        limits=capacity.limits(),
     )
-    run(
-        settings,
-        host=host,
-        port=port,
-        on_start=lambda url: write_line(f"veridical: serving {', '.join(specs)} on {url}"),
-    )
+    served = ", ".join(specs)
+
+    def on_start(url: str) -> None:
+        write_line(f"veridical: serving {served} on {url}")
+
+    run(settings, host=service.host, port=service.port, on_start=on_start)
     return 0

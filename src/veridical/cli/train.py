@@ -26,6 +26,7 @@ from veridical.cli.options import (
 )
 from veridical.cli.train_default import default_command
 from veridical.cli.train_ensemble import ensemble_command
+from veridical.cli.train_masked import masked_command
 from veridical.cli.train_summac import summac_command
 from veridical.cli.train_tokens import tokens_command
 
@@ -323,3 +324,4 @@ train_app.command("tokens")(tokens_command)
 train_app.command("ensemble")(ensemble_command)
 train_app.command("default")(default_command)
 train_app.command("summac")(summac_command)
+train_app.command("masked")(masked_command)

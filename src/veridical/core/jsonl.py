@@ -46,8 +46,8 @@ def read_lines(path: Path, *, max_bytes: int | None = None, on_bad: OnBad = None
 
     Args:
         path: A file of UTF-8 text.
-        max_bytes: How long a line may be; a longer one raises `DataError` before all of it is read.
-        on_bad: Gets the `DataError` of a line that is not text, which is then skipped; None raises it.
+        max_bytes: How long a line may be; a longer one is never held in memory as a whole.
+        on_bad: Gets the `DataError` of a line that is too long or not text, which is then skipped; None raises it.
     """
     with open_bytes(path) as file:
         number = 0
@@ -55,7 +55,11 @@ def read_lines(path: Path, *, max_bytes: int | None = None, on_bad: OnBad = None
             number += 1
             if max_bytes is not None and len(raw) > max_bytes:
                 message = f"a line of more than {max_bytes:,} bytes"
-                raise DataError(message, path=path, line=number, hint="split it, or raise the limit (--max-mb)")
+                hint = "split it, or raise the limit (--max-mb)"
+                refuse(DataError(message, path=path, line=number, hint=hint), on_bad)
+                while raw and not raw.endswith(b"\n"):
+                    raw = file.readline(max_bytes)
+                continue
             if not raw.strip():
                 continue
             try:

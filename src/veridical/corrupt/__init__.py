@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from itertools import islice
+from typing import Protocol, runtime_checkable
 
 from veridical.core.errors import InputError
 from veridical.core.registry import Registry
 from veridical.core.types import Example
 
-__all__ = ["WAYS", "Corrupted", "Corruptor", "corrupt", "is_grounded"]
+__all__ = ["WAYS", "Attempt", "Corrupted", "Corruptor", "CorruptsMany", "attempts", "corrupt", "is_grounded"]
 
 
 class Corruptor(Protocol):
@@ -30,16 +31,36 @@ class Corruptor(Protocol):
         ...
 
 
+@runtime_checkable
+class CorruptsMany(Protocol):
+    """A way that changes several examples at once faster than one by one, with the same results."""
+
+    def change_many(self, examples: Sequence[Example], draws: Sequence[random.Random]) -> list[Example | str]:
+        """What `change` gives for each example and its draw."""
+        ...
+
+
 WAYS = Registry(
     "way to corrupt",
     {
+        "arguments": "veridical.corrupt.arguments:Arguments",
         "attributes": "veridical.corrupt.attributes:Attributes",
         "entities": "veridical.corrupt.entities:Entities",
         "knowledge": "veridical.corrupt.knowledge:Knowledge",
+        "masked": "veridical.corrupt.masked:Masked",
         "rules": "veridical.corrupt.rules:Rules",
     },
     group="veridical.corrupt",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What one example became: `examples` (itself, corrupted, or both), or nothing, for the reason `skipped`."""
+
+    id: str
+    examples: tuple[Example, ...] = ()
+    skipped: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +93,11 @@ def corrupt(
         share: The share of the grounded examples that is corrupted, drawn one by one; above 0, at most 1.
         pairs: Every corrupted example has its unchanged original before it, and what was not drawn is left out.
         seed: The random seed; an example's draws do not depend on the others.
-        types: The types of error to make, for a way that has several (`rules`); None for all of them.
+        types: The types of error to make, for a way that has several (`rules`, `arguments`); None for its usual ones.
 
     Raises:
         InputError: For a share out of range, types where there are none, or if nothing could be corrupted.
     """
-    if not 0.0 < share <= 1.0:
-        raise InputError(f"the share is {share:g}", hint="above 0, at most 1")
     given = list(examples)
     make = WAYS.load(how) if isinstance(how, str) else how
     if types is not None and not hasattr(make, "types"):
@@ -86,25 +105,59 @@ def corrupt(
     way: Corruptor = make(given) if types is None else make(given, types=types)
     skipped: Counter[str] = Counter()
     results: list[Example] = []
-    changed = 0
-    for example in given:
-        draw = random.Random(f"{seed}\0{way.name}\0{example.case.id}")
-        if not is_grounded(example):
-            skipped["not labelled as grounded"] += 1
-            continue
-        if draw.random() >= share:
-            results += [] if pairs else [_unchanged(example)]
-            continue
-        result = way.change(example, draw)
-        if isinstance(result, str):
-            skipped[result] += 1
-            continue
-        changed += 1
-        results += [_unchanged(example), result] if pairs else [result]
+    for attempt in attempts(given, way, share=share, pairs=pairs, seed=seed):
+        results += attempt.examples
+        skipped.update([attempt.skipped] if attempt.skipped else [])
+    changed = sum(not is_grounded(example) for example in results)
     if not changed:
         why = ", ".join(f"{reason} ({n})" for reason, n in skipped.most_common(3)) or "no example was drawn"
         raise InputError(f"none of {len(given)} examples could be corrupted by {way.name!r}", hint=why)
     return Corrupted(tuple(results), changed, dict(skipped.most_common()))
+
+
+def attempts(
+    examples: Iterable[Example],
+    way: Corruptor,
+    *,
+    share: float = 0.5,
+    pairs: bool = False,
+    seed: int = 0,
+    batch_size: int = 32,
+) -> Iterator[Attempt]:
+    """What each example becomes, as `corrupt` makes it, as a stream.
+
+    Args:
+        examples: Labelled examples; read as a stream, `batch_size` at a time.
+        way: The way to corrupt.
+        share: The share of the grounded examples that is corrupted; above 0, at most 1.
+        pairs: Every corrupted example has its unchanged original before it, and what was not drawn is left out.
+        seed: The random seed; an example's draws do not depend on the others, nor on the batch.
+        batch_size: How many examples are changed at once, at least 1.
+
+    Raises:
+        InputError: For a share or a batch size out of range.
+    """
+    if not 0.0 < share <= 1.0:
+        raise InputError(f"the share is {share:g}", hint="above 0, at most 1")
+    if batch_size < 1:
+        raise InputError(f"the batch size is {batch_size}", hint="at least 1")
+    remaining = iter(examples)
+    while batch := list(islice(remaining, batch_size)):
+        draws = {i: random.Random(f"{seed}\0{way.name}\0{example.case.id}") for i, example in enumerate(batch)}
+        chosen = [i for i, example in enumerate(batch) if is_grounded(example) and draws[i].random() < share]
+        some = [batch[i] for i in chosen], [draws[i] for i in chosen]
+        results = way.change_many(*some) if isinstance(way, CorruptsMany) else list(map(way.change, *some))
+        by_index = dict(zip(chosen, results, strict=True))
+        for i, example in enumerate(batch):
+            result = by_index.get(i)
+            if isinstance(result, Example):
+                yield Attempt(example.case.id, (_unchanged(example), result) if pairs else (result,))
+            elif isinstance(result, str):
+                yield Attempt(example.case.id, skipped=result)
+            elif not is_grounded(example):
+                yield Attempt(example.case.id, skipped="not labelled as grounded")
+            else:
+                yield Attempt(example.case.id, () if pairs else (_unchanged(example),))
 
 
 def is_grounded(example: Example) -> bool:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
-from veridical.core.edits import apply, carry
+from veridical.core.edits import apply
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.segment import sentences
-from veridical.core.spans import Span
-from veridical.core.types import Case, Edit, Example, Judgement, Source, Verdict
+from veridical.core.types import Case, Edit, Example, Judgement, Source
 from veridical.corrupt.error_types import ERROR_TYPES, Material, plain_sentences
+from veridical.corrupt.gold import with_errors
 from veridical.corrupt.name_kinds import NameFinder
 from veridical.corrupt.passages import Passage, article_fits, passages_of
 
@@ -85,7 +84,7 @@ class Rules:
         for _ in range(count):
             edits = sorted([*edits, *self._one_error(passages, edits, draw)], key=lambda edit: edit.span)
         if edits:
-            return _changed(example, edits)
+            return with_errors(example, edits, "rules")
         return "nothing in it can be changed" if len(self._types) > 1 else f"no {self._types[0]} that can be changed"
 
     def _one_error(self, passages: Sequence[Passage], before: Sequence[Edit], draw: random.Random) -> Sequence[Edit]:
@@ -135,29 +134,6 @@ def copied_sentences(examples: Iterable[Example], count: int, *, seed: int = 0) 
                 case = Case(id, span.of(source.text), example.case.sources)
                 group = tuple(sorted({**dict(example.group), "response": "copied"}.items()))
                 yield Example(case, Judgement(id, "copied", 0.0), example.document, group)
-
-
-def _changed(example: Example, edits: Sequence[Edit]) -> Example:
-    """The example with `edits` (in order, apart from each other) in its response and a verdict for each."""
-    case = example.case
-    changed = replace(case, id=f"{case.id}/rules", response=apply(case.response, edits))
-    verdicts = []
-    for i, edit in enumerate(edits):
-        old = edit.span.of(case.response)
-        start = carry(Span(edit.span.start, edit.span.start), edits[:i]).start
-        reason = f"{old!r} was changed to {edit.replacement!r} in the response" if old else "added to the response"
-        span = Span(start, start + len(edit.replacement))
-        verdicts.append(Verdict(span, 1.0, edit.because, reason=reason, correction=old))
-    extrinsic = {
-        edit.because in ("invented", "foreign")
-        or (edit.because == "name" and not any(edit.replacement in source.text for source in case.sources))
-        for edit in edits
-    }
-    kind = "both" if len(extrinsic) == 2 else "extrinsic" if extrinsic == {True} else "intrinsic"
-    kinds = "+".join(sorted({edit.because for edit in edits}))
-    groups = {**dict(example.group), "corrupted": kinds, "kind": kind}
-    gold = Judgement(changed.id, "corrupt:rules", 1.0, verdicts=tuple(verdicts))
-    return replace(example, case=changed, gold=gold, group=tuple(sorted(groups.items())), annotations=())
 
 
 def _is_error(passage: Passage, edits: Sequence[Edit]) -> bool:

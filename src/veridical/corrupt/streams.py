@@ -21,8 +21,9 @@ from veridical.corrupt.name_kinds import NameFinder
 from veridical.corrupt.rewrites import rewritten
 from veridical.corrupt.rules import Rules
 
-__all__ = ["Recipe", "cluttered", "excerpts", "training_examples"]
+__all__ = ["Recipe", "cluttered", "excerpts", "passages", "training_examples"]
 
+_PASSAGE = (5, 8)  # the fewest and the most sentences
 _PRONOUNS = frozenset("he she it they his her its their this these that those him them such there".split())  # noqa: SIM905
 
 
@@ -131,6 +132,30 @@ def excerpts(text: str, document: str, recipe: Recipe, *, seed: int = 0) -> Iter
                 id = f"{document}/{passage.start}/{nth}"
                 case = Case(id, response, (Source("text", source),))
                 yield Example(case, Judgement(id, "copied", 0.0), document, (("response", "copied"),))
+
+
+def passages(text: str, document: str, count: int) -> Iterator[Example]:
+    """Faithful cases of one document: its first passages of five to eight sentences, each as source and response.
+
+    A passage is within a paragraph (one line). The group `response` is `copied`.
+
+    Args:
+        text: The document.
+        document: What it is called; the cases are called `DOCUMENT/START/whole`.
+        count: The most passages.
+    """
+    begin = 0
+    for line in text.splitlines(keepends=True):
+        spans = [span.shift(begin) for span in sentences(line)]
+        begin += len(line)
+        while len(spans) >= _PASSAGE[0] and count > 0:
+            # what is left for the next passage is not too short for one
+            size = min(_PASSAGE[1], len(spans) if len(spans) <= _PASSAGE[1] else len(spans) - _PASSAGE[0])
+            passage = Span(spans[0].start, spans[size - 1].end)
+            spans, count = spans[size:], count - 1
+            id = f"{document}/{passage.start}/whole"
+            case = Case(id, passage.of(text), (Source("text", passage.of(text)),))
+            yield Example(case, Judgement(id, "copied", 0.0), document, (("response", "copied"),))
 
 
 def excerpt(text: str, spans: Sequence[Span], count: int, draw: random.Random) -> str:

@@ -12,8 +12,9 @@ from veridical.core.types import Case, Example, Judgement, Level, Omission, Sour
 from veridical.datasets import Info, OnBad
 from veridical.datasets.files import split_files
 from veridical.datasets.reading import Row, csv_rows, group, read_rows
+from veridical.datasets.topics import Topic, merged_topics
 
-__all__ = ["INFO", "read", "read_questions"]
+__all__ = ["INFO", "read", "read_questions", "read_topics"]
 
 INFO = Info(
     name="argkp",
@@ -80,3 +81,10 @@ def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None
         if not topics:
             raise DataError("no key point in it", path=file)
         yield from (Case(topic, "", tuple(sources), question=topic) for topic, sources in topics.items())
+
+
+def read_topics(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Topic]:
+    """A topic for each debate topic, with its key points as arguments, pro or con."""
+    for _, file in split_files(INFO, path, split, {p: f"key_points_{p}.csv" for p in INFO.splits}):
+        rows = csv_rows(file, on_bad)
+        yield from merged_topics(((r, r.text("topic"), {_side(r): [r.text("key_point")]}) for r in rows), on_bad)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from veridical.core.errors import InputError
-from veridical.core.spans import Span, union
+from veridical.core.spans import Span, cut, trimmed, union
 from veridical.core.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.consensus import majority
 from veridical.datasets.files import check_split
 from veridical.datasets.reading import Row, group, jsonl_rows, read_rows, text_id
 
-__all__ = ["INFO", "parse_chevrons", "read"]
+__all__ = ["INFO", "mark_chevrons", "parse_chevrons", "read"]
 
 INFO = Info(
     name="chevrons",
@@ -95,3 +95,25 @@ def parse_chevrons(response: str, marked: str) -> tuple[list[Span], int]:
         else:
             joined.append(span)
     return joined, at
+
+
+def mark_chevrons(response: str, spans: Sequence[Span]) -> str:
+    """The response with < and > around `spans`, which `parse_chevrons` reads back.
+
+    Raises `InputError` where this form cannot say it: a span that begins before a < of the response itself, or ends
+    behind a > of it, would be read as another one. Spans with only white space between them become one.
+
+    >>> mark_chevrons("He won more than twice.", [Span(7, 16)])
+    'He won <more than> twice.'
+    """
+    wanted: list[Span] = []
+    for span in union(spans):
+        inner = trimmed(span, response)
+        if inner is not None and wanted and not response[wanted[-1].end : inner.start].strip():
+            wanted[-1] = Span(wanted[-1].start, inner.end)
+        elif inner is not None:
+            wanted.append(inner)
+    marked = "".join(f"<{piece}>" if inside else piece for piece, inside in cut(response, wanted))
+    if parse_chevrons(response, marked)[0] != wanted:
+        raise InputError("the response has < or > next to a marked span", hint="mark it as character spans instead")
+    return marked

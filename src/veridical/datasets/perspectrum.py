@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from veridical.core.errors import DataError
+from veridical.core.errors import DataError, InputError
+from veridical.core.jsonl import refuse
 from veridical.core.spans import Span
 from veridical.core.types import Case, Example, Judgement, Level, Omission, Source
 from veridical.datasets import Info, OnBad
 from veridical.datasets.files import check_split
 from veridical.datasets.reading import Row, group, json_object, json_rows, read_rows
+from veridical.datasets.topics import Topic, make_topic, normal_form
 
-__all__ = ["INFO", "read", "read_questions"]
+__all__ = ["INFO", "read", "read_questions", "read_topics"]
 
 INFO = Info(
     name="perspectrum",
@@ -42,6 +44,32 @@ def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None
     rows, pool, _ = _open(path, split, on_bad)
     for row in rows:
         yield Case(row.name("cId"), "", _sources(row, pool), question=row.text("text"))
+
+
+def read_topics(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Topic]:
+    """A topic for each claim that has a perspective; the paraphrases of one perspective are wordings of an argument.
+
+    A perspective with the words of an earlier one of its claim is left out, and handed to `on_bad`.
+    """
+    rows, pool, _ = _open(path, split, on_bad)
+    for row in rows:
+        arguments: dict[str, list[list[str]]] = {}
+        seen: set[str] = set()
+        try:
+            for entry in row.rows("perspectives"):
+                texts = _texts(entry, pool)
+                if (words := normal_form(texts[0])) in seen:
+                    if on_bad is not None:
+                        on_bad(entry.unfit(f"the perspective {texts[0][:40]!r} is there twice"))
+                    continue
+                seen.add(words)
+                arguments.setdefault(entry.text("stance_label_3").lower(), []).append(texts)
+            if arguments:
+                yield make_topic(row.name("cId"), " ".join(row.text("text").split()), arguments)
+        except DataError as error:
+            refuse(error, on_bad)
+        except InputError as error:
+            refuse(row.bad(error.message, hint=error.hint), on_bad)
 
 
 def _open(path: Path, split: str | None, on_bad: OnBad) -> tuple[Iterator[Row], dict[int, str], dict[str, str]]:

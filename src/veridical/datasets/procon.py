@@ -14,8 +14,9 @@ from veridical.datasets import Info, OnBad
 from veridical.datasets.files import check_split
 from veridical.datasets.marks import locate
 from veridical.datasets.reading import Row, group, jsonl_rows, read_rows
+from veridical.datasets.topics import Topic, merged_topics
 
-__all__ = ["INFO", "read", "read_questions"]
+__all__ = ["INFO", "read", "read_questions", "read_topics"]
 
 INFO = Info(
     name="procon",
@@ -52,6 +53,21 @@ def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None
             )
         except DataError as error:
             refuse(error, on_bad)
+
+
+def read_topics(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Topic]:
+    """A topic for each different question, with all arguments that any line has for it."""
+    check_split(INFO, split)
+
+    def rows() -> Iterator[tuple[Row, str, dict[str, list[str]]]]:
+        for row in jsonl_rows(path, on_bad):
+            try:
+                arguments = row.row("arguments")
+                yield row, row.text("question").strip(), {name: arguments.texts(name) for name in arguments.values}
+            except DataError as error:
+                refuse(error, on_bad)
+
+    return merged_topics(rows(), on_bad)
 
 
 def _sources(row: Row) -> tuple[Source, ...]:

@@ -27,6 +27,7 @@ __all__ = [
     "draw_documents",
     "hanley_mcneil",
     "percentile_interval",
+    "wilson_interval",
 ]
 
 UNDEFINED_SHARE = 0.1
@@ -100,6 +101,19 @@ def percentile_interval(values: Floats, documents: int, level: float = 0.95) -> 
         )
     low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+def wilson_interval(count: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """The interval of a share, `count` of `n` independent ones (Wilson 1927), in [0, 1]; `n` is at least 1.
+
+    >>> [round(bound, 3) for bound in wilson_interval(0, 20)]
+    [0.0, 0.161]
+    """
+    z2 = NormalDist().inv_cdf((1 + level) / 2) ** 2
+    share = count / n
+    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = sqrt(z2 * (share * (1 - share) + z2 / (4 * n)) / n) / (1 + z2 / n)
+    return max(0.0, centre - half) if count else 0.0, min(1.0, centre + half) if count < n else 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ def tiny(
     folder: str | Path,
     *,
     tokenizer: TokenizerKind | None = None,
-    head: Literal["SequenceClassification", "TokenClassification"] | None = None,
+    head: Literal["MaskedLM", "SequenceClassification", "TokenClassification"] | None = None,
     seed: int = 0,
     **config: Any,
 ) -> Path:
@@ -124,8 +124,9 @@ def tiny(
 
     2 blocks of width 32, 256 positions. `tokenizer` is one of `TOKENIZERS` (default: "wordpiece" for encoders,
     "unigram" for T5, else "bytes"); BART's puts <s> and </s> around a text, T5's </s> behind it. With `head` it is a
-    classifier, of the labels in `id2label`. `config` overrides fields of the configuration. Weights are larger than at
-    a real start, so that predictions differ from token to token.
+    classifier, of the labels in `id2label`, or a masked language model, whose tokenizer then has <mask>. `config`
+    overrides fields of the configuration. Weights are larger than at a real start, so that predictions differ from
+    token to token.
     """
     require_models()
     import torch
@@ -141,6 +142,8 @@ def tiny(
         built.backend_tokenizer.post_processor = processors.TemplateProcessing(
             single=single, pair=f"{single} $B </s>", special_tokens=[("<s>", 1), ("</s>", 2)]
         )
+    if head == "MaskedLM":
+        built.add_special_tokens({"mask_token": "<mask>"})
     config_class, model_class, fields = ARCHITECTURES[architecture]
     special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "vocab_size": len(built)}
     settings = getattr(transformers, config_class)(**{**special, **fields, **config})

@@ -92,12 +92,12 @@ def unjudged_reasons(checked: Checked) -> list[str]:
     return [visible(note) for note in notes] or ["no detector judged all of it"]
 
 
-def as_text(checked: Checked) -> str:
+def as_text(checked: Checked, *, legend: bool = True) -> str:
     """One case as the terminal shows it, without colours: its texts with marks, scores and reasons."""
     from rich.console import Console
 
     from veridical.report.terminal import print_report
 
     file = StringIO()
-    print_report([checked], Console(file=file, width=120, color_system=None, highlight=False, markup=False))
+    print_report([checked], Console(file=file, width=120, color_system=None), legend=legend)
     return file.getvalue().rstrip()

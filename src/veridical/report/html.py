@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from veridical.core.errors import InputError
 from veridical.core.text import visible
@@ -18,7 +18,7 @@ from veridical.report.salience import HIGHLIGHTING_WORDS, MapView, hover_rules, 
 if TYPE_CHECKING:
     from veridical.core.salience_map import SalienceMap
 
-__all__ = ["render_html"]
+__all__ = ["case_sections", "render_html"]
 
 # a mark that had to be cut is lit up as a whole by a style rule of its own; beyond this many only its first segment is
 CUT_MARKS = 400
@@ -47,6 +47,15 @@ def render_html(
     >>> "&lt;b&gt;red&lt;/b&gt;" in page, "<script" in page
     (True, False)
     """
+    styles, values = case_sections(checked, maps=maps, heat=heat)
+    about = None if generated is None else visible(generated)
+    return render_page("report.html", *styles, title=title, generated=about, **values)
+
+
+def case_sections(
+    checked: Sequence[Checked], *, maps: Sequence[Sequence[SalienceMap | None]] = (), heat: bool = False
+) -> tuple[list[str], dict[str, Any]]:
+    """What a page that shows `checked` needs beside its title: style sheets, and the values of `report.html`."""
     cases = [case_view(item, i) for i, item in enumerate(checked, 1)]
     texts = [detector.segments for case in cases for detector in case.detectors]
     texts += [source.segments for case in cases for _, sources in case.perspectives for source in sources]
@@ -63,21 +72,20 @@ def render_html(
     views = ((f"c{i}-d{k}", heat_view(item.case, judgement, decision)) for i, k, item, judgement, decision in judged)
     heats = {id: view for id, view in views if view is not None}
     counts = Counter(item.outcome for item in checked)
-    return render_page(
-        "report.html",
+    styles = [
         render("cut_marks.css", anchors=anchors[:CUT_MARKS]),
         salience_style(rules) if map_views else "",
         heat_style() if heats else "",
-        title=title,
-        generated=None if generated is None else visible(generated),
-        cases=cases,
-        counts=[(outcome, counts[outcome]) for outcome in (Outcome.FLAGGED, Outcome.UNJUDGED, Outcome.CLEAR)],
-        used={kind for segment in segments for kind in segment.kinds},
-        maps=map_views,
-        heats=heats,
-        shades=SHADES,
-        highlighting_words=HIGHLIGHTING_WORDS,
-    )
+    ]
+    return styles, {
+        "cases": cases,
+        "counts": [(outcome, counts[outcome]) for outcome in (Outcome.FLAGGED, Outcome.UNJUDGED, Outcome.CLEAR)],
+        "used": {kind for segment in segments for kind in segment.kinds},
+        "maps": map_views,
+        "heats": heats,
+        "shades": SHADES,
+        "highlighting_words": HIGHLIGHTING_WORDS,
+    }
 
 
 def _map_views(

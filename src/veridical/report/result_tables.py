@@ -169,14 +169,19 @@ def _p(p: float | None) -> str:
     return "undefined" if p is None else f"{p:.4f}" if p >= 0.0001 else f"{p:.1e}"
 
 
-def published_tables(paper: Published) -> list[Table]:
-    """The tables that a paper prints, marked as the paper's own figures."""
+def published_tables(paper: Published, names: Sequence[str] | None = None) -> list[Table]:
+    """The tables that a paper prints (only those called `names`), marked as the paper's own figures."""
+
+    def printed(value: float | None) -> str:
+        return "–" if value is None else f"{value:.2f}" if value == round(value, 2) else f"{value:.3f}"
+
     return [
         Table(
             f"the paper's {table.name}: {table.metric}, {table.about}",
             ["theirs", *table.columns],
-            [[name, *("–" if v is None else f"{v:.2f}" for v in values)] for name, values in table.rows.items()],
+            [[name, *map(printed, values)] for name, values in table.rows.items()],
             f"not measured here; {paper.model}",
         )
         for table in paper.tables
+        if names is None or table.name in names
     ]

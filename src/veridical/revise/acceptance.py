@@ -18,7 +18,7 @@ from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case, Edit, Judgement, Source, Thresholds, Usage
 from veridical.revise.statements import Statement, statements_of
 
-__all__ = ["Acceptance", "Candidate", "accept"]
+__all__ = ["Acceptance", "Candidate", "accept", "shares_left_out"]
 
 _ROUNDING = 1e-9  # scores that are this close are the same score
 
@@ -107,15 +107,15 @@ def _problem(candidate: Candidate, thresholds: Thresholds) -> str | None:
         if before.omission < thresholds.coverage <= after.omission:
             scores = f"{before.omission:.3f} before, {after.omission:.3f} after"
             return f"a source that was covered would be left out: omission {scores}"
-    left_out_before = _shares_left_out(candidate.before, before, thresholds)
-    left_out_after = _shares_left_out(candidate.after, after, thresholds)
+    left_out_before = shares_left_out(candidate.before, before, thresholds)
+    left_out_after = shares_left_out(candidate.after, after, thresholds)
     for source in candidate.before.sources:
         if left_out_before.get(source.id, 0.0) < thresholds.coverage <= left_out_after.get(source.id, 0.0):
             return f"source {source.id!r} was covered and would be left out"
     return None
 
 
-def _shares_left_out(case: Case, judgement: Judgement, thresholds: Thresholds) -> dict[str, float]:
+def shares_left_out(case: Case, judgement: Judgement, thresholds: Thresholds) -> dict[str, float]:
     """The share of the content words of each source to cover that is left out, by the source's id."""
     by_source: dict[str, list[Span]] = {}
     for omission in omitted(judgement, decide(case, judgement, thresholds)):

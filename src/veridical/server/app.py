@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
+from fastapi.openapi.utils import get_openapi
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.staticfiles import StaticFiles
 
@@ -18,16 +21,38 @@ import veridical
 from veridical.core.detector import HasSalienceMaps, info_of
 from veridical.core.errors import InputError, VeridicalError
 from veridical.core.serialization import encode
+from veridical.core.types import Case, Outcome
 from veridical.server.errors import error_body, error_response
+from veridical.server.openapi import CASE, answers, body, components
 from veridical.server.protection import Protection, read_body, request_id_of
-from veridical.server.requests import CheckRequest, ReportRequest, read_request
+from veridical.server.proxy import add_proxy
+from veridical.server.requests import CheckRequest, ReportRequest, ReviseRequest, StreamRequest, read_request
 from veridical.server.salience import map_documents
 from veridical.server.service import Service
-from veridical.server.settings import ServerSettings
+from veridical.server.settings import Limits, ServerSettings
+from veridical.server.streaming import EventStream, open_stream
+from veridical.server.upstream import Upstream
 
 __all__ = ["PAGE", "create_app"]
 
+R = TypeVar("R")
 PAGE = Path(__file__).parent / "page"
+
+
+def _object(*fields: str) -> dict[str, Any]:
+    schema = {"type": "object", "required": list(fields)}
+    return {"application/json": {"schema": schema}}
+
+
+def _results(kind: str) -> dict[str, Any]:
+    results = {"type": "array", "items": {"$ref": f"#/components/schemas/{kind}"}}
+    schema = {"type": "object", "properties": {"results": results}, "required": ["results"]}
+    return {"application/json": {"schema": schema}}
+
+
+_FILE = {"type": "object", "properties": {"file": {"type": "string", "format": "binary"}}, "required": ["file"]}
+_UPLOAD = {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _FILE}}}}
+_NOT_READY: dict[int | str, dict[str, Any]] = {503: {"description": "Not yet", "content": _object("ready")}}
 
 
 def create_app(settings: ServerSettings | None = None) -> FastAPI:
@@ -37,14 +62,19 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
     """
     settings = settings or ServerSettings()
     service = Service(settings)
+    upstream = None if settings.proxy is None else Upstream(settings.proxy)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.start()
+        if upstream is not None:
+            upstream.open()
         try:
             yield
         finally:
             await service.close()
+            if upstream is not None:
+                await upstream.close()
 
     app = FastAPI(
         title="Veridical",
@@ -55,12 +85,29 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.service = service
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+            requests = (CheckRequest, ReportRequest, ReviseRequest, StreamRequest)
+            schemas = components(requests, ("check", "revised", "judgement"))
+            document.setdefault("components", {})["schemas"] = schemas
+            app.openapi_schema = document
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
     _add_error_handlers(app)
     _add_status(app, service)
     _add_checks(app, service)
+    if settings.proxy is not None and upstream is not None:
+        service.batchers_of(None if settings.proxy.detector is None else [settings.proxy.detector])
+        add_proxy(app, service, settings.proxy, upstream)
     if PAGE.is_dir():
         app.mount("/", StaticFiles(directory=PAGE, html=True), name="page")
-    app.add_middleware(Protection, settings=settings)
+    app.add_middleware(Protection, settings=settings, metrics=service.metrics)
+    if settings.cors:
+        methods, headers = ["GET", "POST"], ["Authorization", "Content-Type", "X-API-Key", "X-Request-ID"]
+        app.add_middleware(CORSMiddleware, allow_origins=settings.cors, allow_methods=methods, allow_headers=headers)
     return app
 
 
@@ -79,18 +126,23 @@ def _add_error_handlers(app: FastAPI) -> None:
 
 
 def _add_status(app: FastAPI, service: Service) -> None:
-    @app.get("/health")
+    @app.get("/health", responses=answers("It answers", _object("status"), work=False))
     async def health() -> JSONResponse:
         """The process answers."""
         return JSONResponse({"status": "ok", "version": veridical.__version__})
 
-    @app.get("/ready")
+    @app.get("/ready", responses={**answers("It can work", _object("ready"), work=False), **_NOT_READY})
     async def ready() -> JSONResponse:
         """Every detector is loaded; 503 with the reasons where one is not."""
         unready = service.unready
         return JSONResponse({"ready": not unready, "detectors": unready}, 503 if unready else 200)
 
-    @app.get("/v1/detectors")
+    @app.get("/metrics", responses=answers("In its text form", {"text/plain": {}}, work=False))
+    async def metrics() -> Response:
+        """Counters for Prometheus."""
+        return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
+
+    @app.get("/v1/detectors", responses=answers("By their specs", _object("detectors"), work=False))
     async def detectors() -> JSONResponse:
         """The detectors that requests may name; the first is used where none is named."""
         return JSONResponse({"detectors": [_described(name, service) for name in service.batchers]})
@@ -112,33 +164,84 @@ def _described(name: str, service: Service) -> dict[str, Any]:
     }
 
 
+async def _read(request: Request, cls: type[R], limits: Limits) -> R:
+    """The request in a body; large ones are read without holding up the others."""
+    return await asyncio.to_thread(read_request, await read_body(request, limits), cls, limits)
+
+
+def _note(request: Request, service: Service, cases: Sequence[Case], outcomes: Sequence[Outcome]) -> None:
+    """What the request's line of the log has more; texts only where the settings say so."""
+    noted: dict[str, Any] = {"cases": len(cases), "outcomes": dict(Counter(outcome.value for outcome in outcomes))}
+    if service.settings.log_text:
+        noted["texts"] = [{"response": c.response, "sources": [s.text for s in c.sources]} for c in cases]
+    request.scope["state"]["log"] = noted
+
+
 def _add_checks(app: FastAPI, service: Service) -> None:
     limits = service.settings.limits
 
-    @app.post("/v1/check")
+    @app.post(
+        "/v1/check",
+        openapi_extra=body("CheckRequest", {"cases": [CASE]}, {"cases": [CASE], "threshold": {"span": 0.4}}),
+        responses=answers("The checked cases, in order", _results("check")),
+    )
     async def check(request: Request) -> Response:
         """Check one or many cases."""
-        wanted = read_request(await read_body(request, limits), CheckRequest, limits)
+        wanted = await _read(request, CheckRequest, limits)
         results = await service.check(wanted)
+        _note(request, service, [checked.case for checked, _ in results], [c.outcome for c, _ in results])
         text = await asyncio.to_thread(lambda: ",".join(encode(checked) for checked, _ in results))
         return Response(f'{{"results": [{text}]}}', media_type="application/json")
 
-    @app.post("/v1/salience")
+    @app.post(
+        "/v1/salience",
+        openapi_extra=body("CheckRequest", {"cases": [CASE]}),
+        responses=answers("The maps, in order", _object("maps")),
+    )
     async def salience(request: Request) -> JSONResponse:
         """Salience maps of one or many cases: for each case one per detector, null where that makes none."""
-        wanted = read_request(await read_body(request, limits), CheckRequest, limits)
+        wanted = await _read(request, CheckRequest, limits)
         results = await service.check(wanted)
+        _note(request, service, [checked.case for checked, _ in results], [])
         return JSONResponse({"maps": await asyncio.to_thread(lambda: [map_documents(maps) for _, maps in results])})
 
-    @app.post("/v1/report")
+    @app.post(
+        "/v1/report",
+        openapi_extra=body("ReportRequest", {"cases": [CASE], "title": "Towers"}),
+        responses=answers("The page", {"text/html": {"schema": {"type": "string"}}}),
+    )
     async def report(request: Request) -> Response:
         """One HTML page of cases, checked now, or of results of a check; it needs no network."""
-        wanted = read_request(await read_body(request, limits), ReportRequest, limits)
+        wanted = await _read(request, ReportRequest, limits)
         # its style is within it, and it needs nothing else
         policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
         return HTMLResponse(await service.report(wanted), headers={"Content-Security-Policy": policy})
 
-    @app.post("/v1/documents")
+    @app.post(
+        "/v1/revise",
+        openapi_extra=body("ReviseRequest", {"cases": [CASE], "reviser": "delete"}),
+        responses=answers("The revised cases, in order", _results("revised")),
+    )
+    async def revise(request: Request) -> Response:
+        """Revise what is not supported in one or many cases; kept only where it is better."""
+        wanted = await _read(request, ReviseRequest, limits)
+        results = await service.revise(wanted)
+        _note(request, service, [revised.case for revised in results], [revised.outcome for revised in results])
+        text = await asyncio.to_thread(lambda: ",".join(map(encode, results)))
+        return Response(f'{{"results": [{text}]}}', media_type="application/json")
+
+    @app.post(
+        "/v1/stream",
+        openapi_extra=body("StreamRequest", {"case": CASE}, kinds=("application/json", "application/x-ndjson")),
+        responses=answers("The events", {"text/event-stream": {"schema": {"type": "string"}}}),
+    )
+    async def stream(request: Request) -> Response:
+        """Check a response while it arrives: JSON Lines in, server-sent events out."""
+        opened = await open_stream(request, service)
+        _note(request, service, [opened.case], [])
+        return EventStream(opened.events())
+
+    @app.post("/v1/documents", openapi_extra=_UPLOAD, responses=answers("The text", _object("name", "text")))
     async def documents(request: Request) -> JSONResponse:
         """The text of an uploaded PDF, HTML, Markdown or text file (multipart, one part called `file`)."""
         await read_body(request, limits, kind="multipart/form-data", most=limits.document_bytes)

@@ -94,12 +94,13 @@ class Batcher:
         self.name = name
         self.detector: Any = make()
         self.problem: str | None = None
-        self._make, self._limits, self._on_batch = make, limits, on_batch
+        self._make, self.limits, self._on_batch = make, limits, on_batch
         self._queue: deque[_Item] = deque()
         self._changed = asyncio.Event()
         self._closing = False
         self._abandoned = 0
-        self._seconds_per_case = 0.05  # a running mean, for Retry-After
+        self._seconds_per_case = 0.05  # a running mean
+        self._used = False
         self._worker = Worker(name)
         self._task: asyncio.Task[None] | None = None
 
@@ -117,7 +118,7 @@ class Batcher:
         self._closing = True
         self._changed.set()
         if self._task is not None:
-            await asyncio.wait([self._task], timeout=self._limits.grace)
+            await asyncio.wait([self._task], timeout=self.limits.grace)
             self._task.cancel()
         for item in self._queue:
             if not item.future.done():
@@ -128,7 +129,8 @@ class Batcher:
         """The judgement of each case with its salience map, in order; they share batches with those of others.
 
         Raises:
-            Refused: 429 where the queue has no place for all of them, 504 after `limits.timeout`, 503 at shutdown.
+            Refused: 429 where the queue has no place for all of them or is too slow, 504 after `limits.timeout`, 503 at
+                shutdown.
         """
         return await self._wait([_Item(self._future(), case=case, characters=characters_of(case)) for case in cases])
 
@@ -145,26 +147,34 @@ class Batcher:
             raise Refused(503, "the server is shutting down", hint="send it again", retry_after=5)
         if self.problem is not None:
             raise Refused(503, f"{self.name} cannot be used: {self.problem}", retry_after=60)
-        if len(self._queue) + len(items) > self._limits.queue:
-            seconds = math.ceil(min(60, max(1, len(self._queue) * self._seconds_per_case)))
-            raise Refused(
-                429,
-                f"{len(self._queue)} cases wait for {self.name}, and {self._limits.queue} may",
-                hint=f"try again in {seconds} s, or send fewer cases at once",
-                retry_after=seconds,
-            )
+        self._check_capacity(len(items))
         self._queue.extend(items)
         self._changed.set()
         try:
-            async with asyncio.timeout(self._limits.timeout):
+            async with asyncio.timeout(self.limits.timeout):
                 return list(await asyncio.gather(*(item.future for item in items)))
         except TimeoutError:
             hint = "fewer or shorter cases, or a server with a longer time limit (--timeout)"
-            raise Refused(504, f"{self.name} took longer than {self._limits.timeout:g} s", hint=hint) from None
+            raise Refused(504, f"{self.name} took longer than {self.limits.timeout:g} s", hint=hint) from None
         finally:  # given up, or failed in part: nobody waits for the others, and their places are free
             for item in items:
-                item.future.cancel()
+                if not item.future.cancel() and not item.future.cancelled():
+                    item.future.exception()  # one of several errors was raised: the others are not to be reported
             self._queue = deque(item for item in self._queue if not item.future.done())
+
+    def _check_capacity(self, more: int) -> None:
+        """Raise `Refused` where `more` cases do not fit, or would wait for longer than they may."""
+        waiting = len(self._queue)
+        seconds = waiting * self._seconds_per_case
+        if waiting + more > self.limits.queue:
+            problem = f"{waiting} cases wait for {self.name}, and {self.limits.queue} may"
+        elif seconds > self.limits.wait:
+            problem = f"{waiting} cases wait for {self.name}, for about {seconds:.0f} s"
+        else:
+            return
+        after = math.ceil(min(60, max(1, seconds)))
+        hint = f"try again in {after} s, or send fewer cases at once"
+        raise Refused(429, problem, hint=hint, retry_after=after)
 
     async def _run(self) -> None:
         while await self._something_waits():
@@ -179,8 +189,8 @@ class Batcher:
                 return False
             self._changed.clear()
             await self._changed.wait()
-        until = asyncio.get_running_loop().time() + self._limits.batch_wait
-        while 0 < len(self._queue) < self._limits.batch_cases and not self._closing:
+        until = asyncio.get_running_loop().time() + self.limits.batch_wait
+        while 0 < len(self._queue) < self.limits.batch_cases and not self._closing:
             self._changed.clear()
             try:
                 async with asyncio.timeout_at(until):
@@ -193,10 +203,10 @@ class Batcher:
         """The cases at the head of the queue that fit into one batch, or the single function there."""
         batch: list[_Item] = []
         characters = 0
-        while self._queue and len(batch) < self._limits.batch_cases:
+        while self._queue and len(batch) < self.limits.batch_cases:
             item = self._queue[0]
             characters += item.characters
-            if batch and (item.function is not None or characters > self._limits.batch_characters):
+            if batch and (item.function is not None or characters > self.limits.batch_characters):
                 break
             batch.append(self._queue.popleft())
             if item.function is not None:
@@ -213,7 +223,7 @@ class Batcher:
             cases = [item.case for item in batch if item.case is not None]
             job = self._worker.submit(lambda: judge_with_maps(detector, cases))
         results = asyncio.wrap_future(job)
-        await asyncio.wait([results], timeout=self._limits.timeout)
+        await asyncio.wait([results], timeout=self.limits.timeout)
         if not results.done():
             self._abandon(batch)
             return
@@ -224,7 +234,9 @@ class Batcher:
                 if not item.future.done():
                     item.future.set_result(result)
             if function is None:
-                self._seconds_per_case += 0.2 * (seconds / len(batch) - self._seconds_per_case)
+                if self._used:  # the first time it is loaded, too
+                    self._seconds_per_case += 0.2 * (seconds / len(batch) - self._seconds_per_case)
+                self._used = True
                 self._on_batch(len(batch), seconds)
         elif len(batch) == 1:
             if not batch[0].future.done():
@@ -238,7 +250,7 @@ class Batcher:
         """Go on without the thread that does not come back, and with a detector of its own."""
         for item in batch:
             if not item.future.done():
-                item.future.set_exception(Refused(504, f"{self.name} took longer than {self._limits.timeout:g} s"))
+                item.future.set_exception(Refused(504, f"{self.name} took longer than {self.limits.timeout:g} s"))
         self._abandoned += 1
         self._worker.close()
         if self._abandoned > MAX_ABANDONED:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import secrets
+import time
+from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from veridical.server.errors import Refused, error_response
+from veridical.server.errors import Refused, error_body, error_response
 from veridical.server.keys import find_key
+from veridical.server.observation import Metrics, log
 from veridical.server.settings import Limits, ServerSettings
 
-__all__ = ["SECURITY_HEADERS", "Protection", "read_body", "request_id_of"]
+__all__ = ["SECURITY_HEADERS", "Protection", "read_body", "request_id_of", "timed"]
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'; "
@@ -54,49 +59,96 @@ async def read_body(
         raise too_large
     chunks: list[bytes] = []
     size = 0
-    try:
-        async with asyncio.timeout(limits.body_timeout):
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size > most:
-                    raise too_large
-                chunks.append(chunk)
-    except TimeoutError:
-        raise Refused(408, f"the body did not arrive in {limits.body_timeout:g} s", hint="send it faster") from None
+    late = asyncio.get_running_loop().time() + limits.body_timeout
+    async for chunk in timed(request.stream(), limits, late):
+        size += len(chunk)
+        if size > most:
+            raise too_large
+        chunks.append(chunk)
     request._body = b"".join(chunks)  # where `Request.form` looks
     return request._body
+
+
+async def timed(chunks: AsyncIterator[bytes], limits: Limits, late: float | None = None) -> AsyncIterator[bytes]:
+    """`chunks` as they come, all of them before `late` (loop time), or each within `limits.body_timeout` seconds.
+
+    Raises `Refused` (408) where one does not come in time.
+    """
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            async with asyncio.timeout_at(late or loop.time() + limits.body_timeout):
+                chunk = await anext(chunks, None)
+        except TimeoutError:
+            raise Refused(408, f"the body did not arrive in {limits.body_timeout:g} s", hint="send it faster") from None
+        if chunk is None:
+            return
+        yield chunk
+
+
+class _SlowReaderError(Exception):
+    """The client does not read its answer."""
 
 
 class Protection:
     """ASGI middleware around the whole service."""
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
-        self.app, self.settings = app, settings
+    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
+        self.app, self.settings, self.metrics = app, settings, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it."""
+        """Answer a request, or refuse it; count and log it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
         given = headers.get("x-request-id", "")
         request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
-        scope.setdefault("state", {})["request_id"] = request_id
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
+        started, status = time.perf_counter(), 0
 
         async def send_protected(message: Message) -> None:
+            nonlocal status
             if message["type"] == "http.response.start":
+                status = message["status"]
                 answer = MutableHeaders(scope=message)
                 answer["X-Request-ID"] = request_id
                 for name, value in SECURITY_HEADERS.items():
                     answer.setdefault(name, value)
-            await send(message)
+            try:
+                async with asyncio.timeout(self.settings.limits.body_timeout):
+                    await send(message)
+            except TimeoutError:
+                raise _SlowReaderError from None
 
         try:
             self._check(scope, headers)
+            await self.app(scope, receive, send_protected)
         except Refused as error:
             await error_response(error, request_id)(scope, receive, send_protected)
-            return
-        await self.app(scope, receive, send_protected)
+        except (ClientDisconnect, _SlowReaderError):  # nobody is there for an answer
+            status = status or 499
+        except Exception as error:
+            log("failure", logging.ERROR, error, request_id=request_id)
+            if status:  # an answer has begun: it can only be cut
+                raise
+            body = error_body("the server failed at this", "the log has more under this request id", request_id)
+            await JSONResponse(body, 500)(scope, receive, send_protected)
+        finally:
+            seconds = time.perf_counter() - started
+            route = getattr(scope.get("route"), "path", None) or "other"  # never the path, which may be anybody's text
+            self.metrics.request(route, status, seconds)
+            log(
+                "request",
+                request_id=request_id,
+                method=scope["method"],
+                route=route,
+                status=status,
+                ms=round(1000 * seconds, 1),
+                key=state.get("key"),
+                **state.get("log", {}),
+            )
 
     def _check(self, scope: Scope, headers: Headers) -> None:
         settings = self.settings
@@ -117,3 +169,4 @@ class Protection:
             if key is None:
                 raise Refused(401, "the key is not known", hint="ask whoever runs this server for one")
             scope["state"]["key"] = key.name
+            scope["state"]["key_in"] = "x-api-key" if "x-api-key" in headers else "authorization"

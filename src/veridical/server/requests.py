@@ -18,16 +18,36 @@ from veridical.server.batching import characters_of
 from veridical.server.errors import Refused
 from veridical.server.settings import Limits
 
-__all__ = ["CheckRequest", "ReportRequest", "check_case", "read_cases_of", "read_request", "read_results_of"]
+__all__ = [
+    "CheckRequest",
+    "ReportRequest",
+    "ReviseRequest",
+    "StreamRequest",
+    "check_case",
+    "parse_body",
+    "read_cases_of",
+    "read_request",
+    "read_results_of",
+]
 
-R = TypeVar("R", bound="CheckRequest")
+R = TypeVar("R")
 _URL = re.compile(r"\s*(?:[a-z][a-z0-9+.-]{1,20}://|www\.)\S+\s*", re.IGNORECASE)
 _FORM = '"cases": [{"response": "…", "sources": ["…"]}]'
 _STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckRequest:
+class _HowToCheck:
+    __pydantic_config__ = _STRICT
+
+    detectors: list[str] | None = None
+    threshold: float | dict[str, float] | None = None
+    flag_over: float | None = None
+    explain: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckRequest(_HowToCheck):
     """Cases to check, and how.
 
     Attributes:
@@ -38,13 +58,7 @@ class CheckRequest:
         explain: Add the closest passages and corrections to what is flagged.
     """
 
-    __pydantic_config__ = _STRICT
-
     cases: list[Any]
-    detectors: list[str] | None = None
-    threshold: float | dict[str, float] | None = None
-    flag_over: float | None = None
-    explain: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +77,34 @@ class ReportRequest(CheckRequest):
     heat: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class StreamRequest(_HowToCheck):
+    """One case to check while its response arrives; `case` may have the first part of the response, or none."""
+
+    case: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReviseRequest:
+    """Cases to revise, and how.
+
+    Attributes:
+        cases: As in `CheckRequest`.
+        detector: The spec of the detector that says what is unsupported; None: the server's first one.
+        reviser: "delete" or "flag"; "factored" or "self" where the server has a chat model.
+        rounds: Attempts per case at most.
+        threshold: The score from which a statement counts as unsupported, for all levels or per level.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    cases: list[Any]
+    detector: str | None = None
+    reviser: str = "delete"
+    rounds: int = 1
+    threshold: float | dict[str, float] | None = None
+
+
 @cache
 def _adapter(cls: type[Any]) -> TypeAdapter[Any]:
     return TypeAdapter(cls)
@@ -74,19 +116,26 @@ def read_request(body: bytes, cls: type[R], limits: Limits) -> R:
     Raises `WireError` for what is not JSON or has other fields, `Refused` where it is nested more deeply than
     `limits.depth`.
     """
-    try:
-        document = parse(body.decode())
-    except UnicodeDecodeError as error:
-        raise WireError(f"the body is not UTF-8 (byte {error.start})") from None
+    document = parse_body(body)
     _check_depth(document, limits.depth)
-    cases = document.get("cases", [])
-    if not isinstance(cases, list):
-        raise WireError("cases is not a list", hint=_FORM)
+    texts = {name: document[name] for name in ("cases", "results", "case") if name in document}
+    for name, kind in (("cases", list), ("results", list), ("case", dict)):
+        if name in texts and not isinstance(texts[name], kind):
+            raise WireError(f"{name} is not {'a list' if kind is list else 'an object'}", hint=_FORM)
+    empty = {name: type(value)() for name, value in texts.items()}  # they are read one by one, by `read_cases_of`
     try:  # as JSON: only so is an object taken for a record and nothing for anything else
-        request: R = _adapter(cast(Any, cls)).validate_json(json.dumps({**document, "cases": []}))
+        request: Any = _adapter(cast(Any, cls)).validate_json(json.dumps({**document, **empty}))
     except ValidationError as error:
         raise WireError(_first_problem(error, cls)) from None
-    return replace(request, cases=cases)
+    return cast(R, replace(request, **texts))
+
+
+def parse_body(body: bytes) -> dict[str, Any]:
+    """The JSON object in `body`; `WireError` for anything else."""
+    try:
+        return parse(body.decode())
+    except UnicodeDecodeError as error:
+        raise WireError(f"the body is not UTF-8 (byte {error.start})") from None
 
 
 def _first_problem(error: ValidationError, cls: type[Any]) -> str:
@@ -95,7 +144,7 @@ def _first_problem(error: ValidationError, cls: type[Any]) -> str:
     problem = next(stray, problems[0])
     place = ".".join(str(part) for part in problem["loc"])
     if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        return str(UnknownNameError("field", place, [known.name for known in fields(cls)]))
+        return str(UnknownNameError("field", place, [known.name for known in fields(cast(Any, cls))]))
     message = problem["msg"].removeprefix("Value error, ").replace("Input should", "should")
     return f"{place or 'the request'}: {message[:1].lower()}{message[1:]}"
 

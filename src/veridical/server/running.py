@@ -2,23 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from veridical.core.errors import InputError
 from veridical.server.app import create_app
+from veridical.server.observation import LOGGER, JsonLines
 from veridical.server.settings import ServerSettings
 
-__all__ = ["Server", "run"]
+__all__ = ["Server", "TimedProtocol", "make_server", "run"]
+
+
+class TimedProtocol(H11Protocol):
+    """uvicorn's protocol, which also gives up on a client that does not finish the head of its request."""
+
+    head_timeout = 20.0
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to wait for a request."""
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self._timer = self.loop.call_later(self.head_timeout, transport.abort)  # type: ignore[attr-defined]
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came: a whole head, or one more part of it."""
+        super().data_received(data)
+        under_way = self.cycle is not None and not self.cycle.response_complete
+        if under_way:
+            self._stop_waiting()
+        elif self._timer is None and self.conn.trailing_data[0]:
+            self._timer = self.loop.call_later(self.head_timeout, self.transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing more comes."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which reports its address."""
+    """uvicorn's server, which reports its address, and for which SIGINT and SIGTERM are a regular end."""
 
     def __init__(self, config: uvicorn.Config, on_start: Callable[[str], None]) -> None:
         super().__init__(config)
         self._on_start = on_start
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """End at a signal; uvicorn would raise it again after a graceful end."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     async def startup(self, sockets: object = None) -> None:
         """Bind, then report the address."""
@@ -28,34 +80,63 @@ class Server(uvicorn.Server):
             self._on_start(f"http://{f'[{host}]' if ':' in host else host}:{port}/")
 
 
-def run(settings: ServerSettings, *, host: str, port: int, on_start: Callable[[str], None]) -> None:
-    """Serve until the process gets SIGINT or SIGTERM; what was accepted by then is finished.
+def make_server(settings: ServerSettings, *, host: str, port: int, on_start: Callable[[str], None]) -> Server:
+    """A server whose `run` serves until its process gets SIGINT or SIGTERM; what was accepted by then is finished.
 
     Args:
         settings: What is served, and to whom.
         host: The address to bind to.
         port: The port; 0 for any that is free.
         on_start: Called with the URL once requests can come.
-
-    Raises:
-        InputError: The address cannot be used.
     """
+    limits = settings.limits
+    protocol: type[asyncio.Protocol] = type("Protocol", (TimedProtocol,), {"head_timeout": limits.body_timeout})
     config = uvicorn.Config(
         create_app(settings),
         host=host,
         port=port,
-        http="h11",
+        http=protocol,
         ws="none",
         loop="asyncio",
         lifespan="on",
         access_log=False,
         log_config=None,
         server_header=False,
-        timeout_keep_alive=5,
-        timeout_graceful_shutdown=round(settings.limits.grace),
+        limit_concurrency=limits.connections,
+        timeout_keep_alive=min(5, limits.body_timeout),  # type: ignore[arg-type]  # any number of seconds
+        timeout_graceful_shutdown=round(limits.grace),
         h11_max_incomplete_event_size=16 * 1024,
     )
+    return Server(config, on_start)
+
+
+def run(settings: ServerSettings, *, host: str, port: int, on_start: Callable[[str], None]) -> None:
+    """Run `make_server`'s server to its end, with its log as JSON lines on standard error.
+
+    Raises:
+        InputError: The address cannot be used.
+    """
+    with _log_as_lines():
+        try:
+            make_server(settings, host=host, port=port, on_start=on_start).run()
+        except SystemExit:  # uvicorn's way to say that it could not bind
+            raise InputError(f"cannot bind to {host}:{port}", hint="another --port, or --port 0 for any") from None
+
+
+@contextmanager
+def _log_as_lines() -> Iterator[None]:
+    """Write the log of the server to standard error, and of libraries what is serious."""
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(JsonLines())
+    levels = {LOGGER: logging.INFO, "uvicorn": logging.CRITICAL, "pypdf": logging.ERROR, "asyncio": logging.ERROR}
+    loggers = [logging.getLogger(name) for name in levels]
+    before = [(logger.handlers, logger.level, logger.propagate) for logger in loggers]
+    for logger, level in zip(loggers, levels.values(), strict=True):
+        logger.handlers, logger.propagate = [lines], False
+        logger.setLevel(level)
     try:
-        Server(config, on_start).run()
-    except SystemExit:  # uvicorn's way to say that it could not bind, which its log says, too
-        raise InputError(f"cannot bind to {host}:{port}", hint="another --port, or --port 0 for any") from None
+        yield
+    finally:
+        for logger, state in zip(loggers, before, strict=True):
+            logger.handlers, level, logger.propagate = state
+            logger.setLevel(level)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
 from veridical.checking import check_flag_over, make_checked
-from veridical.core.detector import Detector, info_of
+from veridical.core.detector import Detector, info_of, thresholds_of
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.judging import thresholds_in_force
 from veridical.core.spec import parse_spec
-from veridical.core.types import Case, Checked, Source
+from veridical.core.types import Case, Checked, Judgement, Level, Source
 from veridical.detectors import load_detector
 from veridical.documents import document_text
 from veridical.report.html import render_html
+from veridical.revise import Delete, Flag, Revised, Reviser, revise
 from veridical.server.batching import Answer, Batcher
-from veridical.server.requests import CheckRequest, ReportRequest, read_cases_of, read_results_of
+from veridical.server.errors import Refused
+from veridical.server.observation import Metrics
+from veridical.server.requests import CheckRequest, ReportRequest, ReviseRequest, read_cases_of, read_results_of
 from veridical.server.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -36,21 +41,22 @@ class Service:
     Raises whatever `load_detector` raises, before anything is served.
     """
 
-    def __init__(
-        self, settings: ServerSettings, on_batch: Callable[[str, int, float], None] = lambda name, cases, seconds: None
-    ) -> None:
+    def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
+        self.metrics = Metrics(lambda: {name: batcher.waiting for name, batcher in self.batchers.items()})
         self.batchers: dict[str, Batcher] = {}
 
         def add(name: str, make: Callable[[], Detector]) -> None:
-            batcher = Batcher(name, make, settings.limits, lambda cases, seconds: on_batch(name, cases, seconds))
-            self.batchers[name] = batcher
+            on_batch = partial(self.metrics.batch, name)
+            self.batchers[name] = Batcher(name, make, settings.limits, on_batch)
 
         for spec in settings.detectors:
             add(str(parse_spec(spec)), lambda spec=spec: load_detector(spec, settings.connection))  # type: ignore[misc]
         for name, detector in settings.own_detectors.items():
             add(name, lambda detector=detector: detector)  # type: ignore[misc]
         self._documents = Batcher("documents", object, settings.limits)
+        self._revisions = ThreadPoolExecutor(settings.limits.revisions, "revision")
+        self._revising = 0
         self._first_cases: dict[str, asyncio.Future[list[Answer]]] = {}
 
     @property
@@ -75,6 +81,8 @@ class Service:
     async def close(self) -> None:
         """Finish what was accepted."""
         await asyncio.gather(*(batcher.close() for batcher in (*self.batchers.values(), self._documents)))
+        self._revisions.shutdown(wait=False)
+        await asyncio.gather(*self._first_cases.values(), return_exceptions=True)
 
     def batcher(self, spec: str | None = None) -> Batcher:
         """The detector that a request names (None: the first); `InputError` for one that the server does not have.
@@ -111,6 +119,7 @@ class Service:
             for case, pairs in zip(cases, zip(*columns, strict=True), strict=True):
                 judgements, maps = zip(*pairs, strict=True)
                 checked = make_checked(case, judgements, thresholds, flag_over=how.flag_over, explain=how.explain)
+                self.metrics.checked(checked)
                 results.append((checked, maps))
             return results
 
@@ -137,7 +146,71 @@ class Service:
         checked, maps = [one for one, _ in results], [of_case for _, of_case in results]
         return await asyncio.to_thread(render_html, checked, title=request.title, maps=maps, heat=request.heat)
 
+    async def revise(self, request: ReviseRequest) -> list[Revised]:
+        """The cases of `request`, revised; what is judged on the way shares batches with other requests.
+
+        Raises `Refused`: 429 where `limits.revisions` requests are being revised, 504 after `limits.timeout` seconds.
+        """
+        limits = self.settings.limits
+        cases = await asyncio.to_thread(read_cases_of, request.cases, limits)
+        return await self.revise_cases(cases, request)
+
+    async def revise_cases(self, cases: Sequence[Case], how: ReviseRequest) -> list[Revised]:
+        """The same for cases that are read; the rest is as `how` says."""
+        limits = self.settings.limits
+        detector = _Shared(self.batcher(how.detector), asyncio.get_running_loop())
+        reviser = self._reviser(how.reviser)
+        thresholds_in_force(None, how.threshold)
+        if self._revising >= limits.revisions:
+            raise Refused(429, f"{self._revising} requests are being revised", hint="try again", retry_after=5)
+        job = self._revisions.submit(revise, cases, detector, reviser, threshold=how.threshold, rounds=how.rounds)
+        self._revising += 1
+        results = asyncio.wrap_future(job)
+        results.add_done_callback(self._revised)
+        try:
+            async with asyncio.timeout(limits.timeout):
+                return await asyncio.shield(results)  # its place is free once its thread is
+        except TimeoutError:
+            raise Refused(504, f"revising took longer than {limits.timeout:g} s", hint="fewer cases") from None
+
+    def _revised(self, results: asyncio.Future[list[Revised]]) -> None:
+        self._revising -= 1
+        if not results.cancelled():
+            results.exception()  # it has been raised where somebody still waited
+
+    def _reviser(self, name: str) -> Reviser:
+        connection = self.settings.connection
+        with_model = connection is not None and connection.model is not None
+        known = ("delete", "flag", *(("factored", "self") if with_model else ()))
+        if name not in known:
+            raise UnknownNameError("reviser of this server", name, known)
+        if connection is None or name in ("delete", "flag"):
+            return Delete() if name == "delete" else Flag()
+        from veridical.revise.llm_revisers import Factored, SelfCorrection
+
+        return Factored(connection.chat()) if name == "factored" else SelfCorrection(connection.chat())
+
     async def document(self, name: str, data: bytes) -> tuple[str, str]:
         """The plain name and the text of an uploaded document; no folder that its name has is ever looked at."""
         path = Path(PurePosixPath(name.replace("\\", "/")).name or "document")
         return path.name, await self._documents.call(lambda _: document_text(data, path))
+
+
+class _Shared:
+    """A detector for a thread of its own, which asks through the queue that all requests share."""
+
+    def __init__(self, batcher: Batcher, loop: asyncio.AbstractEventLoop) -> None:
+        self.name, self.info = batcher.detector.name, info_of(batcher.detector)
+        self._batcher, self._loop = batcher, loop
+
+    @property
+    def thresholds(self) -> Mapping[Level, float]:
+        return thresholds_of(self._batcher.detector)
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        answers: list[Judgement] = []
+        step = self._batcher.limits.cases
+        for at in range(0, len(cases), step):
+            asked = asyncio.run_coroutine_threadsafe(self._batcher.judge(cases[at : at + step]), self._loop)
+            answers += [judgement for judgement, _ in asked.result()]
+        return answers

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from veridical.core.errors import InputError
+from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.spec import parse_spec
 
 if TYPE_CHECKING:
@@ -15,9 +15,20 @@ if TYPE_CHECKING:
     from veridical.llm.connection import Connection
     from veridical.server.keys import Key
 
-__all__ = ["DEFAULT_DETECTORS", "LOOPBACK_HOSTS", "Limits", "ServerSettings", "is_loopback"]
+__all__ = [
+    "ACTIONS",
+    "DEFAULT_DETECTORS",
+    "LOOPBACK_HOSTS",
+    "REVISERS",
+    "Limits",
+    "ProxySettings",
+    "ServerSettings",
+    "is_loopback",
+]
 
 DEFAULT_DETECTORS = ("default", "overlap")
+ACTIONS = ("annotate", "header", "block", "revise")
+REVISERS = ("delete", "flag", "factored", "self")
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -36,8 +47,12 @@ class Limits:
         batch_cases: The most cases of one batch.
         batch_characters: A batch holds no more characters than this, unless a single case does.
         batch_wait: Seconds that a batch waits for more cases.
+        wait: Seconds that cases would have to wait, by the speed of late, from which on a request gets 429.
         timeout: Seconds that a request may wait for its answer.
         body_timeout: Seconds in which a request has to arrive, head and body, and that a client may take to read on.
+        stream_timeout: Seconds that a streamed response may take as a whole.
+        revisions: The most requests to revise at once.
+        connections: The most connections at once; a further one gets 503.
         grace: Seconds that a shutdown waits for what was accepted.
     """
 
@@ -51,8 +66,12 @@ class Limits:
     batch_cases: int = 32
     batch_characters: int = 1_000_000
     batch_wait: float = 0.002
+    wait: float = 15.0
     timeout: float = 60.0
     body_timeout: float = 20.0
+    stream_timeout: float = 600.0
+    revisions: int = 16
+    connections: int = 1000
     grace: float = 30.0
 
     def __post_init__(self) -> None:
@@ -67,6 +86,50 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProxySettings:
+    """How replies of another chat server are checked on their way.
+
+    Attributes:
+        base_url: The OpenAI-compatible server that answers, such as http://127.0.0.1:8080/v1.
+        action: "annotate": say in the reply what was found; "header": in a header alone; "block": withhold a flagged
+            reply; "revise": put the revised text in its place.
+        detector: The spec of the detector that is asked; None: the server's first one.
+        reviser: What revises: "delete" or "flag", with a chat model "factored" or "self".
+        source_roles: Messages of these roles are the sources, where a request has no field `sources`.
+        blocks: Whether a reply that could not be checked is withheld; None: where the action is "block".
+        key_env: The environment variable that holds the key of the server behind; None: the client's own goes on.
+        reply_bytes: The largest reply that is taken.
+        timeout: Seconds that the server behind may take to answer.
+
+    Raises:
+        InputError: An unknown action or reviser, or no role.
+    """
+
+    base_url: str
+    action: str = "annotate"
+    detector: str | None = None
+    reviser: str = "delete"
+    source_roles: tuple[str, ...] = ("system", "developer", "tool", "context")
+    blocks: bool | None = None
+    key_env: str | None = None
+    reply_bytes: int = 8 * 1024 * 1024
+    timeout: float = 300.0
+
+    def __post_init__(self) -> None:
+        if self.action not in ACTIONS:
+            raise UnknownNameError("action", self.action, ACTIONS)
+        if self.reviser not in REVISERS:
+            raise UnknownNameError("reviser", self.reviser, REVISERS)
+        if not self.source_roles:
+            raise InputError("no role of messages that are sources", hint="such as system,tool")
+
+    @property
+    def blocks_unavailable(self) -> bool:
+        """Whether a reply that could not be checked is withheld."""
+        return self.action == "block" if self.blocks is None else self.blocks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
     """A server's settings.
 
@@ -78,6 +141,7 @@ class ServerSettings:
         cors: Origins whose pages may use the service from a browser; "*" for all.
         hosts: Names by which the service is addressed (the `Host` header); empty: any. On a loopback address without
             keys only the loopback names are right: it keeps pages of other sites away.
+        proxy: The chat server whose replies are checked on their way; None: no proxy.
         log_text: Whether the log has the texts of requests.
         limits: What a request may hold.
 
@@ -91,6 +155,7 @@ class ServerSettings:
     keys: tuple[Key, ...] = ()
     cors: tuple[str, ...] = ()
     hosts: tuple[str, ...] = LOOPBACK_HOSTS
+    proxy: ProxySettings | None = None
     log_text: bool = False
     limits: Limits = field(default_factory=Limits)
 

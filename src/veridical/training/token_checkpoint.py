@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,23 @@ from veridical.core.files import read_text, replacing, write_whole
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Reached", "resume_checkpoint", "save_checkpoint"]
+__all__ = [
+    "CHECKPOINT",
+    "Reached",
+    "TrainingStopped",
+    "remaining_steps",
+    "resume_checkpoint",
+    "save_checkpoint",
+    "scale_at",
+]
 
+CHECKPOINT = "checkpoint"
 _STATE = "state.json"
 Tensors = dict[str, "torch.Tensor"]
+
+
+class TrainingStopped(InputError):
+    """Training ended before its last step because it was asked to; its checkpoint is kept."""
 
 
 @dataclass(slots=True)
@@ -27,7 +41,7 @@ class Reached:
     Attributes:
         step: How many steps were taken.
         without_gain: How many evaluations in a row were not better than the best.
-        best: The best mean ROC AUC on validation so far; None before the first evaluation.
+        best: The best mean ROC AUC on validation so far; None before the first evaluation, or if none is measured.
         history: The figures of all evaluations.
     """
 
@@ -35,6 +49,39 @@ class Reached:
     without_gain: int = 0
     best: float | None = None
     history: list[dict[str, Any]] = field(default_factory=list)
+
+
+def remaining_steps(
+    reached: Reached, steps: int, save: Callable[[], None], *, stop: Callable[[], bool], checkpoint_minutes: float
+) -> Iterator[int]:
+    """The steps that are still to be taken; between two of them, what was reached is saved now and then.
+
+    Args:
+        reached: How far the training is at the beginning.
+        steps: How many steps it has.
+        save: Saves what was reached.
+        stop: Asked after every step whether to save and end; `TrainingStopped` is raised then.
+        checkpoint_minutes: How often what was reached is saved.
+    """
+    saved = time.monotonic()
+    for step in range(reached.step, steps):
+        yield step
+        if stop():
+            save()
+            raise TrainingStopped(f"stopped after step {step + 1} of {steps}", hint="the same command goes on")
+        if time.monotonic() - saved > 60 * checkpoint_minutes:
+            save()
+            saved = time.monotonic()
+
+
+def scale_at(step: int, steps: int, warmup: float) -> float:
+    """The share of the highest learning rate at a step: rising to 1 over `warmup` of all steps, then falling to 0.
+
+    >>> [round(scale_at(step, 10, 0.2), 2) for step in (0, 1, 6)]
+    [0.5, 1.0, 0.5]
+    """
+    warm = max(1, round(warmup * steps))
+    return min((step + 1) / warm, (steps - step) / max(1, steps - warm))
 
 
 def save_checkpoint(

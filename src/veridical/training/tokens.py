@@ -28,7 +28,15 @@ from veridical.models.load import LocalModel
 from veridical.models.pair_network import PairHead, PairRunner, row_length
 from veridical.models.pairs import PairEncoder
 from veridical.models.token_words import units_of
-from veridical.training.token_checkpoint import Reached, resume_checkpoint, save_checkpoint
+from veridical.training.token_checkpoint import (
+    CHECKPOINT,
+    Reached,
+    TrainingStopped,
+    remaining_steps,
+    resume_checkpoint,
+    save_checkpoint,
+    scale_at,
+)
 from veridical.training.token_evaluation import fit_scales, response_target, validation_figures
 from veridical.training.token_network import Item, TokenNetwork
 from veridical.training.token_options import TokenTraining
@@ -38,12 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CHECKPOINT", "TokenTraining", "TrainingStopped", "train_tokens"]
 
-CHECKPOINT = "checkpoint"
 _REPORTED = 50  # steps between two lines of progress
-
-
-class TrainingStopped(InputError):
-    """Training ended before its last step because it was asked to; its checkpoint is kept."""
 
 
 def train_tokens(
@@ -83,20 +86,15 @@ def train_tokens(
     out = Path(out)
     training = _Training(model, data, options, out, start_from, validation, progress)
     training.resume()
-    saved = time.monotonic()
-    for step in range(training.reached.step, training.steps):
+    for step in remaining_steps(
+        training.reached, training.steps, training.save_checkpoint, stop=stop, checkpoint_minutes=checkpoint_minutes
+    ):
         training.take_step(step)
         if training.evaluation_due(step):
             training.evaluate()
             if training.reached.without_gain >= options.patience:
                 progress(f"no gain in {options.patience} evaluations: training ends at step {step + 1}")
                 break
-        if stop():
-            training.save_checkpoint()
-            raise TrainingStopped(f"stopped after step {step + 1} of {training.steps}", hint="the same command goes on")
-        if time.monotonic() - saved > 60 * checkpoint_minutes:
-            training.save_checkpoint()
-            saved = time.monotonic()
     return training.finish()
 
 
@@ -219,8 +217,7 @@ class _Training:
         epoch, at = divmod(step, self.per_epoch)
         batches = self._batches(epoch)
         rows = [[self.items[i] for i in row] for row in batches[min(at, len(batches) - 1)]]
-        warm = max(1, round(self.options.warmup * self.steps))
-        scale = min((step + 1) / warm, (self.steps - step) / max(1, self.steps - warm))
+        scale = scale_at(step, self.steps, self.options.warmup)
         for group, highest in zip(self.optimiser.param_groups, self.highest, strict=True):
             group["lr"] = highest * scale
         torch.manual_seed(self.options.seed * 1_000_003 + step)

@@ -41,10 +41,12 @@ replace(
 );
 detectors();
 
-async function detectors() {
+/** Offer what the server has, and look again while a detector is being loaded. */
+async function detectors(looks = 30) {
   try {
     offered = (await api.getDetectors()).detectors;
     form.offer(offered);
+    if (looks && offered.some((detector) => detector.problem)) setTimeout(() => detectors(looks - 1), 2000);
   } catch (error) {
     fail(error.message, error.status);
   }

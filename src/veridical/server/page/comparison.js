@@ -4,12 +4,14 @@ import { h, replace } from "./dom.js";
 import { OUTCOMES, findingsOf, responseMarks, summary } from "./findings.js";
 import { wordScores } from "./heat.js";
 import { showText } from "./marked_text.js";
-import { count, visible } from "./text.js";
+import { count, number, visible } from "./text.js";
 
-/** Fill `box` with a column per judgement. */
+/** Fill `box` with a column per judgement; gives back the note of a mark by its key. */
 export function showComparison(box, { content, judgements }, decisions) {
+  const notes = new Map();
   const columns = judgements.map((judgement, i) => {
     const findings = findingsOf(content, judgement, decisions[i]);
+    for (const { key, score, threshold, reason } of findings.flagged) notes.set(`${i}-${key}`, [number(score, threshold), reason]);
     const text = h("div", { class: "text response" });
     const marks = responseMarks(content, judgement, findings).filter((mark) => !mark.kind.startsWith("backed"));
     showText(text, content.response, marks.map((mark) => ({ ...mark, href: null, key: `${i}-${mark.key}` })));
@@ -22,6 +24,7 @@ export function showComparison(box, { content, judgements }, decisions) {
     );
   });
   replace(box, h("p", { class: "lead" }, agreement(content, judgements, decisions)), h("div", { class: "columns" }, columns));
+  return (key) => notes.get(key) ?? null;
 }
 
 /** How many words all of them flag, and how many only some do. */

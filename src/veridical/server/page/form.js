@@ -68,15 +68,16 @@ export class Form {
     return [...this.root.querySelectorAll('input[name="detector"]:checked')].map((box) => box.value);
   }
 
-  /** Offer the detectors of the server; the first is ticked. */
+  /** Offer the detectors of the server; the first is ticked, or those that were ticked before. */
   offer(detectors) {
     const box = this.root.querySelector("#detectors");
-    const rows = detectors.map((detector, i) => {
-      const about = [detector.about, detector.needs_sources ? "Needs sources." : "Works without sources.", detector.problem];
+    const ticked = box.childElementCount ? this.detectors : detectors.slice(0, 1).map((detector) => detector.name);
+    const rows = detectors.map((detector) => {
+      const about = [detector.about.replaceAll("`", ""), detector.needs_sources ? "Needs sources." : "Works without sources.", detector.problem];
       return h(
         "label",
         { class: "detector" },
-        h("input", { type: "checkbox", name: "detector", value: detector.name, checked: i === 0 }),
+        h("input", { type: "checkbox", name: "detector", value: detector.name, checked: ticked.includes(detector.name) }),
         h("span", { class: "name" }, detector.name),
         h("span", { class: "soft" }, about.filter(Boolean).join(" ")),
       );

@@ -40,6 +40,7 @@ export class Result {
     this.#showJudges();
     this.#showSliders();
     this.update();
+    this.part("sources").scrollTop = 0;
     this.root.focus({ preventScroll: true });
     this.root.scrollIntoView({ block: "start" });
     this.announce(`${OUTCOMES[this.state.outcome]}. ${this.part("summary").textContent}`);
@@ -61,7 +62,10 @@ export class Result {
     const { marks, related } = sourceMarks(content, this.judgement, this.findings);
     this.related = related;
     this.#showOutcome();
-    this.sources = showSources(this.part("sources"), this.part("rail"), content.sources, marks);
+    const pane = this.part("sources");
+    const top = pane.scrollTop; // a moved threshold leaves the reader where they are
+    this.sources = showSources(pane, this.part("rail"), content.sources, marks);
+    pane.scrollTop = top;
     this.#showTabs();
     this.#showView();
     if (this.selected && this.byKey.has(this.selected)) this.select(this.selected, { go: false, quiet: true });
@@ -152,6 +156,7 @@ export class Result {
     if (go) this.sources.go(cited ?? key, WIDE.matches); // on a narrow screen the reader stays where they are
     const [mark] = this.shown?.reveal(key) ?? [];
     if (text) goTo(mark);
+    else if (mark && !WIDE.matches) mark.scrollIntoView({ block: "start" }); // above the inspector, which is at the foot
     this.chosen = [...(this.shown?.elements(key) ?? []), ...this.sources.elements(key), ...this.sources.elements(cited)];
     for (const element of this.chosen) element.classList.add("chosen");
     for (const row of this.root.querySelectorAll("[data-finding]")) {
@@ -323,7 +328,7 @@ export class Result {
     else if (this.view === "claims") replace(box, this.#claims());
     else if (this.view === "map") this.#mapView(box);
     else if (this.view === "revision") this.#revisionView(box);
-    else if (this.view === "compare") showComparison(box, this.checked, this.state.decisions);
+    else if (this.view === "compare") this.note = showComparison(box, this.checked, this.state.decisions);
     else this.#findingsView(box);
   }
 

@@ -26,7 +26,6 @@ export function showSources(pane, rail, sources, marks) {
   });
   if (rest.length) sections.push(moreButton(rest, sources.length));
   replace(pane, sections.length ? sections : h("p", { class: "empty" }, "No sources were given."));
-  pane.scrollTop = 0;
   replace(rail, ...ticks(sources, marks));
   return {
     elements: (key) => homes.get(key)?.elements(key) ?? [],
@@ -47,7 +46,7 @@ function sourceSection(source, marks, i) {
     source.perspective !== null && h("span", { class: "chip" }, "perspective ", h("bdi", {}, visible(source.perspective))),
     source.mustCover && h("span", { class: "chip must" }, "must be covered"),
     omitted > 0 && h("span", { class: "chip out" }, `${omitted} left out`),
-    cited > 0 && h("span", { class: "chip" }, `cited ${count(cited, "time")}`),
+    cited > 0 && h("span", { class: "chip" }, `${count(cited, "passage")} cited`),
     unjudged && h("span", { class: "chip unjudged" }, "partly not judged"),
   );
   return [h("section", { class: "source", "aria-labelledby": `source-${i}` }, header, text), shown];

@@ -1,0 +1,264 @@
+"""`veridical batch` on many rows: rows a second, memory over time, two kills, and Ray Data next to it.
+
+    python benchmarks/batch_rows.py --data ../shared/data
+    python benchmarks/batch_rows.py --data ../shared/data --detector overlap --ray-python ENV/bin/python
+
+The rows are the cases of xsum_token, wice and bump over and over, each time under another id. For each detector:
+
+- whole: one run as a process of its own; its rows a second (start, hashing and report included), and its resident
+  memory in each tenth of the time.
+- killed: the same, ended by SIGKILL at random times of its run and started again, until it is done. "equal" says that
+  its folder has the same bytes as that of the whole run.
+- ray: with --ray-python, which has the `ray` extra: rows a second of the engine on this machine with one worker and
+  with two, each process on one thread, next to one local process. The efficiency is the time of one worker over twice
+  that of two; the overhead what one worker takes longer than the local process. Starting Ray is included, and given by
+  itself as the time of a batch of one row. In a further run one of two workers is killed.
+
+Prints one JSON row per measurement and appends it to --out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from itertools import cycle, islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+ROWS = ROOT / "benchmarks" / "rows" / "batch-rows.jsonl"
+SETS = {"xsum_token": None, "wice": "tokens/dev", "bump": None}
+EVERY = 0.2  # seconds between two looks at the memory
+
+
+def write_rows(path: Path, data: Path, count: int, seed: int) -> dict[str, Any]:
+    """Write `count` rows, and say what they are."""
+    from veridical.datasets import read
+
+    cases = [
+        {
+            "response": example.case.response,
+            "sources": [source.text for source in example.case.sources],
+            "system": dict(example.group).get("system", name),
+        }
+        for name, split in SETS.items()
+        for example in read(f"{name}:{data / name}", split=split)
+    ]
+    random.Random(seed).shuffle(cases)
+    with path.open("w", encoding="utf-8") as file:
+        for i, case in enumerate(islice(cycle(cases), count)):
+            file.write(json.dumps({"id": f"{i}", **case}, ensure_ascii=False) + "\n")
+    return {"rows": count, "distinct_rows": min(count, len(cases)), "input_mb": round(path.stat().st_size / 1e6, 1)}
+
+
+def tree(pid: int) -> list[int]:
+    """The process and all below it."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except (OSError, IndexError, ValueError):
+                continue
+            children.setdefault(parent, []).append(int(entry.name))
+    found = [pid]
+    for each in found:
+        found += children.get(each, [])
+    return found
+
+
+def resident_mb(pid: int) -> float:
+    """The resident memory of a process and those below it."""
+    pages = 0
+    for each in tree(pid):
+        try:
+            pages += int(Path(f"/proc/{each}/statm").read_text().split()[1])
+        except (OSError, IndexError):
+            continue
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+@dataclass
+class Run:
+    """A run of `veridical batch` that has ended, by itself or by a signal."""
+
+    seconds: float
+    code: int
+    memory_mb: list[float]
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """The greatest memory in each tenth of the run, and of all of it."""
+        n = len(self.memory_mb)
+        tenths = [self.memory_mb[i * n // 10 : max((i + 1) * n // 10, i * n // 10 + 1)] for i in range(10)]
+        return {"peak_mb_by_tenth": [round(max(part), 1) for part in tenths], "peak_mb": round(max(self.memory_mb), 1)}
+
+
+def batch(
+    arguments: list[str], *, python: str = sys.executable, kill_after: float | None = None, one_thread: bool = False
+) -> Run:
+    """Run `veridical batch ARGUMENTS`, and end it by SIGKILL after so many seconds."""
+    environment = {**os.environ, **({"OMP_NUM_THREADS": "1"} if one_thread else {})}
+    started = time.perf_counter()
+    command = [python, "-m", "veridical", "batch", *arguments]
+    with subprocess.Popen(command, env=environment, start_new_session=True, stderr=subprocess.PIPE, text=True) as run:
+        said: list[str] = []
+        reading = threading.Thread(target=lambda: said.append(run.stderr.read() if run.stderr else ""), daemon=True)
+        reading.start()
+        memory: list[float] = []
+        while True:
+            memory.append(resident_mb(run.pid))
+            try:
+                run.wait(EVERY)
+                break
+            except subprocess.TimeoutExpired:
+                if kill_after is not None and time.perf_counter() - started > kill_after:
+                    os.killpg(run.pid, signal.SIGKILL)
+        seconds = time.perf_counter() - started
+        reading.join()
+    if run.returncode not in (0, -signal.SIGKILL):
+        raise SystemExit("".join(said))
+    return Run(seconds, run.returncode, memory)
+
+
+def digest(folder: Path) -> str:
+    """A hash of all that is in a folder of results."""
+    whole = hashlib.sha256()
+    for file in sorted(folder.iterdir()):
+        if file.name != ".lock":
+            whole.update(file.name.encode())
+            whole.update(hashlib.sha256(file.read_bytes()).digest())
+    return whole.hexdigest()
+
+
+def local(detector: str, path: Path, folder: Path, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """The whole run and the killed one."""
+    more = ["-d", detector, "--group", "system", "--shard-rows", str(options.shard_rows)]
+    more += ["--workers", str(options.workers)]
+    whole = batch([str(path), str(folder / "whole"), *more])
+    rate = round(options.rows / whole.seconds, 1)
+    yield {"what": "whole", "seconds": round(whole.seconds, 2), "rows_per_second": rate, **whole.memory}
+    draw = random.Random(options.seed)
+    times = [round(whole.seconds * draw.uniform(0.15, 0.6), 2) for _ in range(options.kills)]
+    runs = [batch([str(path), str(folder / "killed"), *more], kill_after=at) for at in times]
+    runs.append(batch([str(path), str(folder / "killed"), *more]))
+    yield {
+        "what": "killed",
+        "killed_after_seconds": times,
+        "killed": sum(run.code == -signal.SIGKILL for run in runs),
+        "seconds": round(sum(run.seconds for run in runs), 2),
+        "peak_mb": max(run.memory["peak_mb"] for run in runs),
+        "equal": digest(folder / "killed") == digest(folder / "whole"),
+    }
+
+
+def kill_a_worker(folder: Path, actors: list[int]) -> None:
+    """Kill one of the actors below this process once the first shard is there; its process id goes into `actors`."""
+    while not any(folder.glob("results-*.jsonl")):
+        time.sleep(EVERY)
+    for pid in tree(os.getpid()):
+        try:
+            name = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if name.startswith("ray::") and "ShardActor" in name:
+            actors.append(pid)
+    if actors:
+        os.kill(actors[0], signal.SIGKILL)
+
+
+def on_ray(detector: str, path: Path, folder: Path, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """One local process, then Ray with one and with two workers, and with two of which one is killed."""
+    more = ["-d", detector, "--group", "system", "--shard-rows", str(options.shard_rows)]
+    python = options.ray_python
+    single = path.with_name("one.jsonl")
+    with path.open(encoding="utf-8") as lines:
+        single.write_text(next(lines), encoding="utf-8")
+
+    def timed(source: Path, name: str, *arguments: str) -> float:
+        return batch([str(source), str(folder / name), *more, *arguments], python=python, one_thread=True).seconds
+
+    start = timed(single, "start", "--engine", "ray", "--workers", "2") - timed(single, "start-local")
+    alone = timed(path, "local")
+    one = timed(path, "ray-1", "--engine", "ray", "--workers", "1")
+    two = timed(path, "ray-2", "--engine", "ray", "--workers", "2")
+    actors: list[int] = []
+    killing = threading.Thread(target=kill_a_worker, args=(folder / "ray-killed", actors), daemon=True)
+    killing.start()
+    killed = timed(path, "ray-killed", "--engine", "ray", "--workers", "2")
+    folders = {digest(folder / name) for name in ("local", "ray-1", "ray-2", "ray-killed")}
+    yield {
+        "what": "ray",
+        "rows": options.ray_rows,
+        "start_seconds": round(start, 2),
+        "seconds": {"local": round(alone, 2), "ray 1": round(one, 2), "ray 2": round(two, 2)},
+        "rows_per_second": {"local": options.ray_rows / alone, "ray 1": options.ray_rows / one}
+        | {"ray 2": options.ray_rows / two},
+        "efficiency_of_two": round(one / (2 * two), 3),
+        "efficiency_of_two_without_start": round((one - start) / (2 * (two - start)), 3),
+        "overhead_of_one": round(one / alone - 1, 3),
+        "workers_killed": min(1, len(actors)),
+        "seconds_with_a_killed_worker": round(killed, 2),
+        "equal": len(folders) == 1,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="the folder with the public data sets")
+    parser.add_argument("--detector", action="append", help="default: overlap, then default")
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--shard-rows", type=int, default=2000)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--kills", type=int, default=2)
+    parser.add_argument("--ray-python", help="an interpreter with the `ray` extra; default: without Ray")
+    parser.add_argument("--ray-rows", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", type=Path, help="where the rows and results go; default: a temporary folder")
+    parser.add_argument("--out", type=Path, default=ROWS, help="append the rows to this file")
+    options = parser.parse_args()
+    from veridical import __version__
+
+    common = {
+        "command": "python benchmarks/batch_rows.py --data DATA"
+        + "".join(
+            f" --{name} {getattr(options, name.replace('-', '_'))}" for name in ("rows", "shard-rows", "workers")
+        ),
+        "date": date.today().isoformat(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} processors",
+        "versions": {"veridical": __version__, "python": platform.python_version()},
+        "shard_rows": options.shard_rows,
+        "workers": options.workers,
+    }
+    with TemporaryDirectory(dir=options.folder) as name:
+        folder = Path(name)
+        path = folder / "rows.jsonl"
+        for detector in options.detector or ["overlap", "default"]:
+            for measure, count in ((local, options.rows), (on_ray, options.ray_rows if options.ray_python else 0)):
+                if not count:
+                    continue
+                about = write_rows(path, options.data, count, options.seed)
+                with TemporaryDirectory(dir=folder) as results:
+                    for row in measure(detector, path, Path(results), options):
+                        line = json.dumps({"benchmark": "batch", "detector": detector, **about, **row, **common})
+                        print(line, flush=True)
+                        options.out.parent.mkdir(exist_ok=True)
+                        with options.out.open("a", encoding="utf-8") as file:
+                            file.write(line + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""The detector that chooses the next round: a feature classifier trained on the rounds so far, scored fairly.
+
+Annotated items are scored by classifiers that have not seen their documents (cross-fitting), so that the rates which
+equation (9) needs are honest; the pool is scored by all of them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.annotate.items import place_of, says_hallucinated
+from veridical.annotate.select import best_threshold, count_predictions
+from veridical.calibration.fitting import CalibrationOptions, fit_scale
+from veridical.core.errors import InputError
+from veridical.core.types import Example
+from veridical.datasets.split import split_by_document
+from veridical.detectors.features.extraction import FeatureExtractor
+from veridical.metrics.confusion import Confusion
+from veridical.training.features import FeatureOptions, FeatureTable, Inputs, fit_classifier, make_extractor
+
+__all__ = ["PoolScores", "Scorer", "item_weights", "score_pool"]
+
+Floats = NDArray[np.float64]
+_FOLDS = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PoolScores:
+    """What a round's detector says.
+
+    Attributes:
+        pool: The score of each item of the pool. *Shape:* (pool,)
+        labelled: That of each annotated item, by classifiers that have not seen its document. *Shape:* (labelled,)
+        threshold: The score from which an item is predicted to be hallucinated.
+        counts: What was predicted of the annotated items, and what people said, hallucinated being positive.
+    """
+
+    pool: Floats
+    labelled: Floats
+    threshold: float
+    counts: Confusion
+
+
+def item_weights(labelled: Sequence[Example]) -> Floats:
+    """How many items of the pool each annotated one stands for, from the groups `share` and `round`, on average 1 in
+    each round. *Shape:* (labelled,)
+    """
+    groups = [dict(item.group) for item in labelled]
+    weights = np.array([1.0 / float(group.get("share", 1.0)) for group in groups])
+    rounds = np.array([group.get("round", "") for group in groups])
+    for name in set(rounds.tolist()):
+        weights[rounds == name] /= weights[rounds == name].mean()
+    return weights
+
+
+class Scorer:
+    """Extracts features of items once and trains on those that are annotated.
+
+    Args:
+        items: All items, whose texts also give the word statistics.
+        options: What is trained; by default logistic regression on all features.
+    """
+
+    def __init__(self, items: Sequence[Example], options: FeatureOptions | None = None) -> None:
+        self.options = options or FeatureOptions(unit="phrase")
+        self._extractor: FeatureExtractor = make_extractor(items, self.options, Inputs())
+        self._rows: dict[str, Floats] = {}
+
+    def rows(self, items: Sequence[Example]) -> Floats:
+        """The features of items. *Shape:* (items, features)"""
+        new = [item for item in items if item.case.id not in self._rows]
+        extracted = self._extractor.extract([item.case for item in new], [[place_of(item).span] for item in new])
+        for item, found in zip(new, extracted, strict=True):
+            if found.problem is not None:
+                raise InputError(f"item {item.case.id!r} has no features: {found.problem}")
+            self._rows[item.case.id] = found.values[0]
+        return np.stack([self._rows[item.case.id] for item in items])
+
+    def table(self, items: Sequence[Example]) -> FeatureTable:
+        """Features and labels of annotated items."""
+        labels = np.array([bool(says_hallucinated(item.gold)) for item in items])
+        names = self._extractor.settings.names
+        return FeatureTable(names, self.rows(items), labels, np.arange(len(items)), {})
+
+
+def score_pool(
+    scorer: Scorer,
+    labelled: Sequence[Example],
+    pool: Sequence[Example],
+    *,
+    threshold: float | None = None,
+    seed: int = 0,
+) -> PoolScores:
+    """Train on annotated items and score the pool.
+
+    Args:
+        scorer: Their features.
+        labelled: Annotated items of all rounds; their gold is the label.
+        pool: Items to score.
+        threshold: Where to cut; None: where equation (9) gives the largest share (`best_threshold`).
+        seed: The random seed of the folds by document.
+
+    Raises:
+        InputError: Unless both labels are there in several documents.
+    """
+    names = [str(i) for i in range(_FOLDS)]
+    parts = split_by_document(labelled, dict.fromkeys(names, 1 / _FOLDS), seed=seed)
+    index = {item.case.id: i for i, item in enumerate(labelled)}
+    distances = np.full(len(labelled), np.nan)
+    of_pool = np.zeros(len(pool))
+    pool_rows = scorer.rows(pool) if pool else np.zeros((0, 0))
+    fitted = 0
+    for fold, name in enumerate(names):
+        held_out = parts[name]
+        valid = parts[names[(fold + 1) % _FOLDS]]
+        train = [item for other in names if other not in (name, names[(fold + 1) % _FOLDS]) for item in parts[other]]
+        tables = scorer.table(train) if train else None, scorer.table(valid) if valid else None
+        if not held_out or any(table is None or len(set(table.labels.tolist())) < 2 for table in tables):
+            continue
+        classifier, _ = fit_classifier(tables[0], tables[1], scorer.options)  # type: ignore[arg-type]
+        distances[[index[item.case.id] for item in held_out]] = classifier.decide(scorer.rows(held_out))
+        of_pool += classifier.decide(pool_rows) if pool else 0.0
+        fitted += 1
+    known = ~np.isnan(distances)
+    labels = np.array([bool(says_hallucinated(item.gold)) for item in labelled])
+    if not fitted or len(set(labels[known].tolist())) < 2:
+        raise InputError(
+            f"{len(labelled)} annotated items, {int(labels.sum())} of them hallucinated, are too few to train on",
+            hint="annotate more at random first, so that both labels are there in several documents",
+        )
+    scale = fit_scale(labels[known], distances[known], CalibrationOptions("f1", "platt"))
+    scores = np.full(len(labelled), 0.5)
+    scores[known] = scale.apply(distances[known].tolist())
+    weights = item_weights(labelled)
+    cut = best_threshold(labels[known].tolist(), scores[known].tolist(), weights[known].tolist())
+    cut = cut if threshold is None else threshold
+    counts = count_predictions(labels[known].tolist(), scores[known].tolist(), cut, weights[known].tolist())
+    return PoolScores(np.array(scale.apply((of_pool / fitted).tolist())), scores, cut, counts)

@@ -1,0 +1,133 @@
+"""Rows of a data frame, or of a `datasets.Dataset`, with the columns of a check added; for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from veridical.batch.columns import Columns, as_case
+from veridical.batch.records import judged_row
+from veridical.batch.worker import batches, check_each
+from veridical.checking import DEFAULT_DETECTOR
+from veridical.core.detector import Detector
+from veridical.core.errors import InputError
+from veridical.core.types import Case
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["ADDED", "check_dataframe", "check_rows"]
+
+ADDED = ("outcome", "hallucination", "omission", "hallucinated", "omitted", "flagged_spans", "failed")
+_ROWS = 2000  # prepared at once
+
+
+def check_rows(
+    columns: Columns | None = None,
+    detectors: str | Detector | Sequence[str | Detector] = DEFAULT_DETECTOR,
+    *,
+    threshold: float | Mapping[str, float] | None = None,
+    prefix: str = "",
+) -> Callable[[Mapping[str, Sequence[Any]]], dict[str, list[Any]]]:
+    """A function for `datasets.Dataset.map(…, batched=True)`: columns in, the columns of the check out.
+
+    Args:
+        columns: Which columns are read; None: "response", "sources", "id" and "question", where they are there.
+        detectors: As in `veridical.check`.
+        threshold: As in `veridical.check`.
+        prefix: What the names of the new columns begin with.
+
+    Returns:
+        A function that gives `ADDED`: "outcome" (clear, flagged, unjudged; None for a row that failed), the highest
+        scores "hallucination" and "omission", whether anything is "hallucinated" or "omitted" (None: not judged),
+        "flagged_spans" as [start, end] pairs of characters, and "failed": why a row could not be read or judged.
+
+    >>> check = check_rows(detectors="overlap")
+    >>> check({"response": ["It is red."], "sources": [["It is blue."]]})["flagged_spans"]
+    [[[6, 9]]]
+    """
+    from veridical.detectors import load_detector
+
+    chosen = columns or Columns()
+    given = list(detectors) if isinstance(detectors, Sequence) and not isinstance(detectors, str) else [detectors]
+    loaded = [load_detector(d) if isinstance(d, str) else d for d in given]
+
+    def added(batch: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+        names = chosen.read_from(list(batch))
+        values = zip(*(batch[name] for name in names), strict=True)
+        rows = [dict(zip(names, row, strict=True)) for row in values]
+        new: dict[str, list[Any]] = {name: [None] * len(rows) for name in ADDED}
+        cases: list[tuple[int, Case]] = []
+        for i, row in enumerate(rows):
+            try:
+                cases.append((i, as_case(row, chosen, default_id=str(i + 1), table=True)[0]))
+            except InputError as error:
+                new["failed"][i] = str(error)
+        for indices in batches([case for _, case in cases]):
+            outcomes = check_each([cases[k][1] for k in indices], loaded, threshold)
+            for k, outcome in zip(indices, outcomes, strict=True):
+                i = cases[k][0]
+                if isinstance(outcome, str):
+                    new["failed"][i] = outcome
+                    continue
+                scores = judged_row(i + 1, None, outcome)
+                for name in ("hallucination", "omission", "hallucinated", "omitted"):
+                    new[name][i] = getattr(scores, name)
+                new["outcome"][i] = outcome.outcome.value
+                new["flagged_spans"][i] = [[span.start, span.end] for span in outcome.flagged]
+        return {prefix + name: values for name, values in new.items()}
+
+    return added
+
+
+def check_dataframe(
+    frame: pandas.DataFrame,
+    response: str = "response",
+    sources: Sequence[str] = (),
+    *,
+    must_cover: Sequence[str] = (),
+    detectors: str | Detector | Sequence[str | Detector] = DEFAULT_DETECTOR,
+    threshold: float | Mapping[str, float] | None = None,
+) -> pandas.DataFrame:
+    """A copy of a pandas data frame with the columns of `check_rows` added, its index kept.
+
+    Args:
+        frame: The rows; missing values (NaN, None) are none.
+        response: The column of the response.
+        sources: The columns of what it may rest on, each a text or a list of texts. Default: "sources".
+        must_cover: The columns of what it has to cover.
+        detectors: As in `veridical.check`.
+        threshold: As in `veridical.check`.
+
+    Raises:
+        InputError: A column is not there, or a new one would replace one that is.
+    """
+    import pandas
+
+    for name, given in (("sources", sources), ("must_cover", must_cover)):
+        if isinstance(given, str):
+            raise InputError(f"{name} is one text", hint=f"give a list of columns: {name}=[{given!r}]")
+    columns = Columns(response, tuple(sources), tuple(must_cover))
+    taken = [name for name in ADDED if name in frame.columns]
+    if taken:
+        raise InputError(f"the frame has a column {taken[0]!r} already", hint="rename it, or leave it out")
+    check = check_rows(columns, detectors, threshold=threshold)
+    names = columns.read_from(list(frame.columns))
+    new: dict[str, list[Any]] = {name: [] for name in ADDED}
+    rows = zip(*(frame[name] for name in names), strict=True)
+    while part := list(islice(rows, _ROWS)):
+        clean = [[_plain(value) for value in row] for row in part]
+        for name, values in check(dict(zip(names, map(list, zip(*clean, strict=True)), strict=True))).items():
+            new[name] += values
+    return frame.assign(**{name: pandas.Series(values, frame.index, object) for name, values in new.items()})
+
+
+def _plain(value: Any) -> Any:
+    """A cell as Python has it: an array as a list, a missing value as None."""
+    from pandas import isna
+    from pandas.api.types import is_scalar
+
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return None if is_scalar(value) and isna(value) else value

@@ -1,0 +1,148 @@
+"""What a batch writes, as records: its manifest, one line per row that was judged, and one per row that was not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from veridical.batch.columns import Columns
+from veridical.batch.inputs import InputFile
+from veridical.core.types import Checked, Outcome
+
+__all__ = ["BatchManifest", "BatchOptions", "FailedRow", "JudgedRow", "JudgedShard", "UsedDetector", "judged_row"]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOptions:
+    """What the results depend on beside the input and the detectors. `thresholds` are those given, by level."""
+
+    columns: Columns
+    shard_rows: int
+    max_bytes: int
+    thresholds: dict[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UsedDetector:
+    """A detector's name, and the hash of all that its scores depend on (`core.detector.fingerprint_of`)."""
+
+    name: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedShard:
+    """A shard that is finished.
+
+    Attributes:
+        results: The file of result documents ("check"), in the order of the rows.
+        results_sha256: The hash of its bytes.
+        scores: The file of the rows' scores ("batch_row"), in the same order.
+        scores_sha256: The hash of its bytes.
+        first: The number of rows before it.
+        rows: Its rows, those that failed among them.
+        failed: How many could not be read or judged.
+        failed_bytes: The size of `failed.jsonl` once it was finished.
+    """
+
+    results: str
+    results_sha256: str
+    scores: str
+    scores_sha256: str
+    first: int
+    rows: int
+    failed: int
+    failed_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchManifest:
+    """`manifest.json`: what a folder of results was made from and with, and which shards are finished."""
+
+    inputs: tuple[InputFile, ...]
+    options: BatchOptions
+    detectors: tuple[UsedDetector, ...]
+    versions: dict[str, str]
+    rows: int
+    shards: tuple[JudgedShard, ...] = ()
+
+    @property
+    def done(self) -> int:
+        """How many rows are in finished shards."""
+        return sum(shard.rows for shard in self.shards)
+
+    @property
+    def failed(self) -> int:
+        """How many rows could not be read or judged so far."""
+        return sum(shard.failed for shard in self.shards)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRow:
+    """One row's scores; `row` counts from 1 over all inputs.
+
+    Attributes:
+        row: The number of the row.
+        id: The id of its case.
+        outcome: What the check resulted in.
+        group: Its group, None where it has none.
+        hallucination: The highest response-level score among the detectors, None without one.
+        omission: The highest score of omission.
+        hallucinated: Whether anything of the response was flagged; None where nothing of it was judged.
+        omitted: Whether anything was flagged as omitted; None where no coverage was judged.
+        flagged: How many spans of the response were flagged.
+        left_out: How many spans of the sources were flagged as omitted.
+    """
+
+    row: int
+    id: str
+    outcome: Outcome
+    group: str | None = None
+    hallucination: float | None = None
+    omission: float | None = None
+    hallucinated: bool | None = None
+    omitted: bool | None = None
+    flagged: int = 0
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRow:
+    """A row that could not be read or judged, and why.
+
+    Attributes:
+        row: The number of the row, from 1 over all inputs.
+        file: The file that it is in.
+        place: Its line (JSON Lines, CSV) or its number (Parquet) there.
+        reason: Why, in one line.
+        id: The id of its case, where that could be read.
+        content: The row as one JSON text, where that could be read.
+    """
+
+    row: int
+    file: str
+    place: int
+    reason: str
+    id: str | None = None
+    content: str | None = None
+
+
+def judged_row(row: int, group: str | None, checked: Checked) -> JudgedRow:
+    """The scores of a checked row."""
+    judged_response = judged_coverage = hallucinated = omitted = False
+    for judgement, decision in zip(checked.judgements, checked.decisions, strict=True):
+        judged_response |= judgement.hallucination is not None or bool(judgement.verdicts or judgement.judged)
+        judged_coverage |= judgement.omission is not None or bool(judgement.omissions)
+        hallucinated |= bool(decision.hallucination or decision.verdicts)
+        omitted |= bool(decision.omission or decision.omissions)
+    return JudgedRow(
+        row,
+        checked.case.id,
+        checked.outcome,
+        group,
+        max((j.hallucination for j in checked.judgements if j.hallucination is not None), default=None),
+        max((j.omission for j in checked.judgements if j.omission is not None), default=None),
+        hallucinated if judged_response else None,
+        omitted if judged_coverage else None,
+        len(checked.flagged),
+        sum(map(len, checked.omitted.values())),
+    )

@@ -1,0 +1,231 @@
+"""A batch: rows of any number of files, judged shard by shard into a folder; a killed run goes on where it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from veridical.batch.columns import Columns
+from veridical.batch.folder import REPORT, BatchFolder
+from veridical.batch.inputs import InputFile, RowReader, ShardRange, input_paths, plan
+from veridical.batch.records import BatchManifest, BatchOptions, UsedDetector
+from veridical.batch.summary import BatchReport, summarise
+from veridical.batch.worker import ShardTexts, WorkerSettings, shard_texts
+from veridical.checking import DEFAULT_DETECTOR
+from veridical.core.detector import Detector, digest_of, fingerprint_of, info_of
+from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
+from veridical.core.files import MAX_BYTES, write_whole
+from veridical.core.judging import judge, thresholds_in_force
+from veridical.core.serialization import encode
+from veridical.core.types import Case, Source
+
+if TYPE_CHECKING:
+    from veridical.llm.connection import Connection
+
+__all__ = ["ENGINES", "BatchSettings", "dry_run", "load_detectors", "run_batch"]
+
+ENGINES = ("local", "ray")
+SHARD_ROWS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """A batch.
+
+    Attributes:
+        inputs: Files of rows, or folders of such files.
+        out: The folder for the results.
+        detectors: Specs, or objects where one process does it all.
+        columns: Which columns of a row are read.
+        threshold: As in `veridical.check`.
+        shard_rows: Rows per shard at most; what a killed run loses is at most one shard per worker.
+        max_bytes: How long a line of JSON or a cell may be; a row with a longer one fails.
+        workers: Processes that judge at once, each with the detectors loaded once.
+        engine: "local", or "ray" for Ray Data.
+        address: The Ray cluster: "auto" or HOST:PORT; None: $RAY_ADDRESS, else one on this machine.
+        connection: How detectors that ask a chat model reach it; one process only.
+        progress: Called with the rows that are done and the number of all rows.
+    """
+
+    inputs: Sequence[Path]
+    out: Path
+    detectors: Sequence[str | Detector] = (DEFAULT_DETECTOR,)
+    columns: Columns = field(default_factory=Columns)
+    threshold: float | Mapping[str, float] | None = None
+    shard_rows: int = SHARD_ROWS
+    max_bytes: int = MAX_BYTES
+    workers: int = 1
+    engine: str = "local"
+    address: str | None = None
+    connection: Connection | None = None
+    progress: Callable[[int, int], None] = field(default=lambda done, total: None)
+
+    def __post_init__(self) -> None:
+        if self.engine not in ENGINES:
+            raise UnknownNameError("engine", self.engine, ENGINES)
+        for name in ("shard_rows", "workers"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}", hint="1 or more")
+        if self.address is not None and self.engine != "ray":
+            raise InputError("the address of a cluster is given, and the engine is local", hint="--engine ray")
+        if not self.detectors:
+            raise InputError("no detector is named", hint=f"the default is {DEFAULT_DETECTOR!r}")
+        if self.threshold is not None:
+            thresholds_in_force(None, self.threshold)
+
+    @property
+    def in_process(self) -> bool:
+        """Whether this process judges."""
+        return self.engine == "local" and self.workers == 1
+
+
+def run_batch(settings: BatchSettings) -> BatchReport:
+    """Judge all rows, or those that an earlier run of the same settings left; the folder is complete afterwards.
+
+    The same input, options and detectors give the same bytes in the folder, however often the run was killed and
+    whichever engine it ran on.
+
+    Returns:
+        What the rows result in as a whole; `report.json` holds it.
+
+    Raises:
+        DataError: Input that is not there, or a table without a column that is named.
+        InputError: A folder of another job.
+        OutputError: The folder cannot be written.
+        CannotJudgeError: A worker was killed, or the budget of a chat model is spent; the same call goes on.
+    """
+    detectors = load_detectors(settings)
+    paths = input_paths(settings.inputs)
+    files, shards = plan(paths, settings.columns, settings.shard_rows, settings.max_bytes)
+    with BatchFolder.open(settings.out, _job(settings, detectors, files)) as folder:
+        settings.progress(folder.manifest.done, folder.manifest.rows)
+        pending = folder.pending(shards)
+        engine = _engine(settings, detectors, files, folder)
+        for (_, shard), texts in zip(pending, engine([shard for _, shard in pending]), strict=True):
+            folder.add(shard, texts)
+            settings.progress(folder.manifest.done, folder.manifest.rows)
+        report = summarise(folder.path, folder.manifest)
+        write_whole(folder.path / REPORT, encode(report, indent=1) + "\n")
+        return report
+
+
+def dry_run(settings: BatchSettings) -> Iterator[ShardTexts]:
+    """What each shard would give; with a connection that sends nothing, its calls are counted."""
+    detectors = load_detectors(settings)
+    files, shards = plan(input_paths(settings.inputs), settings.columns, settings.shard_rows, settings.max_bytes)
+    reader = RowReader(files, settings.columns, settings.max_bytes)
+    return (shard_texts(reader, shard, detectors, settings.threshold) for shard in shards)
+
+
+def load_detectors(settings: BatchSettings) -> list[Detector]:
+    """The detectors, loaded: what one of them lacks is said now, before anything is written."""
+    from veridical.detectors import load_detector
+
+    if not settings.in_process and any(not isinstance(spec, str) for spec in settings.detectors):
+        raise InputError("a detector is an object, and several processes judge", hint="name it by its spec")
+    loaded = [load_detector(d, settings.connection) if isinstance(d, str) else d for d in settings.detectors]
+    if settings.connection is not None:
+        settings.connection.check_model_used([str(spec) for spec in settings.detectors if isinstance(spec, str)])
+    for detector in loaded:
+        if not info_of(detector).needs_chat_model:
+            judge(detector, [Case("1", "One word.", (Source("1", "One word."),))])
+        elif not settings.in_process:
+            raise InputError(
+                f"{detector.name} asks a chat model, and several processes judge", hint="one keeps to its budget"
+            )
+    return loaded
+
+
+def _job(settings: BatchSettings, detectors: Sequence[Detector], files: Sequence[InputFile]) -> BatchManifest:
+    """The manifest of a job that has not begun."""
+    from veridical import __version__
+
+    given = settings.threshold
+    thresholds = dict(given) if isinstance(given, Mapping) else None if given is None else {"all": given}
+    return BatchManifest(
+        tuple(files),
+        BatchOptions(settings.columns, settings.shard_rows, settings.max_bytes, thresholds),
+        tuple(UsedDetector(detector.name, digest_of(fingerprint_of(detector))) for detector in detectors),
+        {"veridical": __version__},
+        sum(file.rows for file in files),
+    )
+
+
+Engine = Callable[[Sequence[ShardRange]], Iterator[ShardTexts]]
+
+
+def _engine(
+    settings: BatchSettings, detectors: Sequence[Detector], files: Sequence[InputFile], folder: BatchFolder
+) -> Engine:
+    """What judges shards, and gives them back in their order."""
+    if settings.in_process:
+        reader = RowReader(files, settings.columns, settings.max_bytes)
+
+        def here(shards: Sequence[ShardRange]) -> Iterator[ShardTexts]:
+            for shard in shards:
+                texts = shard_texts(
+                    reader,
+                    shard,
+                    detectors,
+                    settings.threshold,
+                    lambda rows: settings.progress(folder.manifest.done + rows, folder.manifest.rows),
+                )
+                if settings.connection is not None and settings.connection.refused_requests:
+                    # the shard in which the budget ran out is not kept; the replies in a cache are
+                    raise CannotJudgeError("the budget is spent", hint="the same command with a larger one goes on")
+                yield texts
+
+        return here
+    specs = tuple(str(spec) for spec in settings.detectors)
+    work = WorkerSettings(tuple(files), settings.columns, specs, settings.threshold, settings.max_bytes)
+    if settings.engine == "ray":
+        from veridical.batch.ray_engine import on_ray
+
+        return lambda shards: on_ray(shards, work, settings.workers, settings.address)
+    return lambda shards: _in_processes(shards, work, settings.workers)
+
+
+def _in_processes(shards: Sequence[ShardRange], work: WorkerSettings, workers: int) -> Iterator[ShardTexts]:
+    """The texts of each shard, in their order; each process has loaded the detectors once."""
+    from multiprocessing import get_context
+
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (work, workers))
+    running: deque[Future[ShardTexts]] = deque()
+    try:
+        for shard in shards:
+            running.append(pool.submit(_judge_shard, shard))
+            if len(running) > workers:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+    except BrokenProcessPool:
+        raise CannotJudgeError(
+            "a worker process ended (killed, or out of memory)",
+            hint="finished shards are kept: the same command goes on; fewer --workers take less memory",
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+_worker: tuple[RowReader, list[Detector], WorkerSettings] | None = None  # of a worker process, for its whole life
+
+
+def _begin(work: WorkerSettings, workers: int) -> None:
+    global _worker
+    # this process is a worker: the one that began it ends it, and its models share the processors with the others'
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
+    _worker = work.reader(), work.load(), work
+
+
+def _judge_shard(shard: ShardRange) -> ShardTexts:
+    assert _worker is not None  # _begin ran first
+    reader, detectors, work = _worker
+    return shard_texts(reader, shard, detectors, work.threshold)

@@ -1,0 +1,200 @@
+"""A batch as a whole: shares with intervals, by group, the worst rows; read from its files as a stream."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from veridical.batch.folder import FAILED
+from veridical.batch.records import BatchManifest, FailedRow, JudgedRow
+from veridical.core.jsonl import read_json
+from veridical.core.serialization import TAG, decode, read_documents
+from veridical.core.types import Checked, Outcome
+from veridical.metrics.measure import Measured
+from veridical.metrics.significance import wilson_interval
+
+__all__ = ["BINS", "BatchReport", "GroupShares", "WorstRow", "summarise", "worst_cases"]
+
+BINS = 20
+MAX_GROUPS = 1000
+WORST = 10
+_FAILURES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class GroupShares:
+    """What the rows of one group result in (`group` None: of all groups).
+
+    Attributes:
+        group: The group's name.
+        rows: Its judged rows.
+        flagged: How many of them are flagged.
+        unjudged: How many of them could not be judged, or not as a whole.
+        hallucinated: The share in which something of the response is flagged, of those where it was judged.
+        omitted: The share in which something is flagged as omitted, of those whose coverage was judged.
+        mean_hallucination: The mean response-level score, None without one.
+        mean_omission: The mean score of omission.
+    """
+
+    group: str | None
+    rows: int
+    flagged: int
+    unjudged: int
+    hallucinated: Measured | None
+    omitted: Measured | None
+    mean_hallucination: float | None
+    mean_omission: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorstRow:
+    """A row with a high score, and the file and line (from 1) of its result document."""
+
+    scores: JudgedRow
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """`report.json`: a finished batch as a whole.
+
+    Attributes:
+        inputs: The files.
+        detectors: The detectors' names.
+        rows: All rows.
+        failed: Rows that could not be read or judged.
+        total: What all judged rows result in.
+        groups: The same by group, the groups with most rows first.
+        other_groups: Judged rows in further groups, beyond the first thousand.
+        scores: How many response-level scores are in each twentieth of [0, 1].
+        omission_scores: The same for omission.
+        worst: The rows with the highest scores of hallucination.
+        worst_omitted: The rows with the highest scores of omission.
+        failures: The first rows that failed, without their content.
+        level: The level of the intervals (Wilson 1927); rows count as independent.
+    """
+
+    inputs: tuple[str, ...]
+    detectors: tuple[str, ...]
+    rows: int
+    failed: int
+    total: GroupShares
+    groups: tuple[GroupShares, ...]
+    other_groups: int
+    scores: tuple[int, ...]
+    omission_scores: tuple[int, ...]
+    worst: tuple[WorstRow, ...]
+    worst_omitted: tuple[WorstRow, ...]
+    failures: tuple[FailedRow, ...]
+    level: float = 0.95
+
+
+@dataclass(slots=True)
+class _Sums:
+    rows: int = 0
+    flagged: int = 0
+    unjudged: int = 0
+    hallucinated: list[int] = field(default_factory=lambda: [0, 0])  # how many are, how many were judged
+    omitted: list[int] = field(default_factory=lambda: [0, 0])
+    hallucination: list[float] = field(default_factory=lambda: [0.0, 0.0])  # sum of scores, number of scores
+    omission: list[float] = field(default_factory=lambda: [0.0, 0.0])
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.rows += 1
+        self.flagged += row["outcome"] == Outcome.FLAGGED.value
+        self.unjudged += row["outcome"] == Outcome.UNJUDGED.value
+        for name in ("hallucinated", "omitted", "hallucination", "omission"):
+            if (value := row.get(name)) is not None:
+                sums = getattr(self, name)
+                sums[0] += value
+                sums[1] += 1
+
+    def shares(self, group: str | None) -> GroupShares:
+        return GroupShares(
+            group,
+            self.rows,
+            self.flagged,
+            self.unjudged,
+            _share(*self.hallucinated),
+            _share(*self.omitted),
+            _mean(*self.hallucination),
+            _mean(*self.omission),
+        )
+
+
+def _mean(total: float, n: float) -> float | None:
+    return total / n if n else None
+
+
+def _share(count: int, n: int) -> Measured | None:
+    return Measured(count / n, *wilson_interval(count, n), n) if n else None
+
+
+def summarise(folder: Path, manifest: BatchManifest) -> BatchReport:
+    """What the finished shards in `folder` result in; memory grows with the number of groups, at most a thousand."""
+    total = _Sums()
+    groups: dict[str, _Sums] = {}
+    others = 0
+    bins = {"hallucination": Counter[int](), "omission": Counter[int]()}
+    worst: dict[str, list[tuple[tuple[float, int, int], WorstRow]]] = {"hallucination": [], "omission": []}
+    for file, line, row in _scored(folder, manifest):
+        total.add(row)
+        group = row.get("group")
+        if group is not None:
+            if group in groups or len(groups) < MAX_GROUPS:
+                groups.setdefault(group, _Sums()).add(row)
+            else:
+                others += 1
+        for name, flagged, spans in (("hallucination", "hallucinated", "flagged"), ("omission", "omitted", "left_out")):
+            score = row.get(name)
+            if score is None:
+                continue
+            bins[name][min(int(score * BINS), BINS - 1)] += 1
+            key = (score, row.get(spans, 0), -row["row"])
+            if row.get(flagged) and (len(worst[name]) < WORST or key > worst[name][0][0]):
+                scores = JudgedRow(**{**row, "outcome": Outcome(row["outcome"])})
+                entry = (key, WorstRow(scores, file, line))
+                (heapq.heappush if len(worst[name]) < WORST else heapq.heapreplace)(worst[name], entry)
+    by_size = sorted(groups.items(), key=lambda item: (-item[1].rows, item[0]))
+    failures = islice(read_documents(folder / FAILED, "failed_row"), _FAILURES)
+    return BatchReport(
+        inputs=tuple(file.path for file in manifest.inputs),
+        detectors=tuple(detector.name for detector in manifest.detectors),
+        rows=manifest.done,
+        failed=manifest.failed,
+        total=total.shares(None),
+        groups=tuple(sums.shares(name) for name, sums in by_size),
+        other_groups=others,
+        scores=tuple(bins["hallucination"][i] for i in range(BINS)),
+        omission_scores=tuple(bins["omission"][i] for i in range(BINS)),
+        worst=tuple(row for _, row in sorted(worst["hallucination"], key=lambda e: e[0], reverse=True)),
+        worst_omitted=tuple(row for _, row in sorted(worst["omission"], key=lambda e: e[0], reverse=True)),
+        failures=tuple(replace(failure, content=None) for _, failure in failures),
+    )
+
+
+def _scored(folder: Path, manifest: BatchManifest) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """(Result file, line, scores) of each judged row; these are our own files, and are not validated again."""
+    for shard in manifest.shards:
+        for line, value in read_json(folder / shard.scores):
+            assert isinstance(value, dict)
+            value.pop(TAG)
+            yield shard.results, line.number, value
+
+
+def worst_cases(folder: Path, rows: Sequence[WorstRow]) -> list[Checked]:
+    """The result documents of `rows`, in their order."""
+    wanted = {(row.file, row.line) for row in rows}
+    documents: dict[tuple[str, int], Checked] = {}
+    for name in sorted({file for file, _ in wanted}):
+        with (folder / name).open(encoding="utf-8", newline="\n") as lines:
+            for number, text in enumerate(lines, 1):
+                if (name, number) in wanted:
+                    documents[name, number] = decode(text, "check")
+    return [documents[row.file, row.line] for row in rows]

@@ -1,0 +1,141 @@
+"""`veridical batch`: rows of files of any size through detectors, into a folder that a killed run completes later."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from typer import Argument, Option
+
+from veridical.cli.check import DetectorNames
+from veridical.cli.comma_lists import parse_thresholds
+from veridical.cli.delivery import print_dry_run
+from veridical.cli.option_groups import option_groups
+from veridical.cli.options import ChatOptions, Threshold, write_line
+from veridical.cli.progress import progress_bar, progress_lines
+
+if TYPE_CHECKING:
+    from veridical.batch.columns import Columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileArguments:
+    """What is read, and where the results go."""
+
+    inputs: Annotated[
+        list[Path],
+        Argument(metavar="IN…", help="Rows: .jsonl, .csv, .tsv (also .gz) or .parquet files, or folders of them."),
+    ]
+    out: Annotated[Path, Argument(metavar="OUT", help="The folder for the results.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnOptions:
+    """Which columns of a row are read."""
+
+    PANEL: ClassVar[str] = "Columns"
+
+    response: Annotated[str | None, Option(metavar="COLUMN", help="The response. Default: response.")] = None
+    source: Annotated[
+        list[str],
+        Option(
+            metavar="COLUMN",
+            help="What the response may rest on: a text, or a list of texts. Repeatable. Default: sources.",
+        ),
+    ] = field(default_factory=list)
+    must_cover: Annotated[
+        list[str], Option(metavar="COLUMN", help="A source that the response has to cover. Repeatable.")
+    ] = field(default_factory=list)
+    id: Annotated[str | None, Option(metavar="COLUMN", help="The row's name. Default: id, else its number.")] = None
+    question: Annotated[
+        str | None, Option(metavar="COLUMN", help="The question that the response answers. Default: question.")
+    ] = None
+    group: Annotated[str | None, Option(metavar="COLUMN", help="Break the report down by this column.")] = None
+
+    def columns(self) -> Columns:
+        """The columns."""
+        from veridical.batch.columns import Columns
+
+        return Columns(self.response, tuple(self.source), tuple(self.must_cover), self.id, self.question, self.group)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """Where the rows are judged, and in which portions."""
+
+    PANEL: ClassVar[str] = "Running"
+
+    engine: Annotated[str, Option(help="local, or ray for Ray Data (a cluster, or this machine).")] = "local"
+    workers: Annotated[
+        int, Option(help="Processes that judge at once, each with the detectors loaded once.", min=1)
+    ] = 1
+    ray_address: Annotated[
+        str | None,
+        Option(
+            metavar="HOST:PORT",
+            help="The Ray cluster, or auto for the one this machine belongs to. Default: $RAY_ADDRESS, else this "
+            "machine alone.",
+        ),
+    ] = None
+    shard_rows: Annotated[
+        int, Option(help="Rows per shard, at most; a killed run loses at most one shard per worker.", min=1)
+    ] = 2000
+    max_mb: Annotated[int, Option(help="Rows with a line or a cell larger than this fail.", min=1)] = 256
+
+
+@option_groups
+def batch_command(
+    files: FileArguments,
+    detector: DetectorNames = None,
+    threshold: Threshold = None,
+    *,
+    column: ColumnOptions,
+    running: EngineOptions,
+    chat: ChatOptions,
+) -> int:
+    """Check every row of files of any size, into a folder of results with a report.
+
+    [bold]veridical batch cases.jsonl results/[/bold]
+    [bold]veridical batch answers.csv results/ --response answer --source passage --group system -d overlap[/bold]
+    [bold]veridical batch part-*.parquet results/ --response summary --source document --id key --workers 4[/bold]
+    [bold]veridical batch data/ results/ --engine ray --ray-address auto --workers 16[/bold]
+
+    OUT gets results-*.jsonl, scores-*.jsonl, failed.jsonl, manifest.json, report.json and report.html. The same
+    command completes what a killed one left. Exit codes: 0 done, 2 usage or input error, 3 no row could be judged.
+    """
+    from veridical.batch.run import BatchSettings, dry_run, run_batch
+    from veridical.checking import DEFAULT_DETECTOR
+    from veridical.report.batch_page import write_batch_page
+
+    connection = chat.connection()
+    specs = detector or [DEFAULT_DETECTOR]
+    settings = BatchSettings(
+        inputs=files.inputs,
+        out=files.out,
+        detectors=specs,
+        columns=column.columns(),
+        threshold=parse_thresholds(threshold),
+        shard_rows=running.shard_rows,
+        max_bytes=running.max_mb * 1024 * 1024,
+        workers=running.workers,
+        engine=running.engine,
+        address=running.ray_address,
+        connection=connection,
+    )
+    if chat.dry_run:
+        deque(dry_run(settings), maxlen=0)
+        return print_dry_run(connection)
+    shown = progress_bar() if sys.stderr.isatty() else nullcontext(progress_lines(write_line))
+    with shown as show:
+        report = run_batch(replace(settings, progress=lambda done, total: show("rows", done, total)))
+    page = write_batch_page(files.out, report)
+    judged = report.rows - report.failed
+    write_line(
+        f"{judged:,} rows judged, {report.total.flagged:,} of them flagged, {report.total.unjudged:,} not judged as a "
+        f"whole; {report.failed:,} failed{' (failed.jsonl)' if report.failed else ''}; see {page}"
+    )
+    return 3 if judged == report.total.unjudged else 0

@@ -1,0 +1,44 @@
+"""The gold of an example whose response was corrupted by edits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from veridical.core.edits import apply, carry
+from veridical.core.spans import Span
+from veridical.core.types import Edit, Example, Judgement, Verdict
+
+__all__ = ["with_errors"]
+
+
+def with_errors(example: Example, edits: Sequence[Edit], way: str) -> Example:
+    """The example with `edits` in its response and a verdict for each.
+
+    A verdict's label is its edit's `because`, its `correction` what was there. A name that no source has, and what was
+    added, is extrinsic; all else contradicts the sources.
+
+    Args:
+        example: A grounded example.
+        edits: What is changed, in order and apart from each other.
+        way: The way to corrupt that made them.
+    """
+    case = example.case
+    changed = replace(case, id=f"{case.id}/{way}", response=apply(case.response, edits))
+    verdicts = []
+    for i, edit in enumerate(edits):
+        old = edit.span.of(case.response)
+        start = carry(Span(edit.span.start, edit.span.start), edits[:i]).start
+        reason = f"{old!r} was changed to {edit.replacement!r} in the response" if old else "added to the response"
+        span = Span(start, start + len(edit.replacement))
+        verdicts.append(Verdict(span, 1.0, edit.because, reason=reason, correction=old))
+    extrinsic = {
+        edit.because in ("invented", "foreign")
+        or (edit.because == "name" and not any(edit.replacement in source.text for source in case.sources))
+        for edit in edits
+    }
+    kind = "both" if len(extrinsic) == 2 else "extrinsic" if extrinsic == {True} else "intrinsic"
+    kinds = "+".join(sorted({edit.because for edit in edits}))
+    groups = {**dict(example.group), "corrupted": kinds, "kind": kind}
+    gold = Judgement(changed.id, f"corrupt:{way}", 1.0, verdicts=tuple(verdicts))
+    return replace(example, case=changed, gold=gold, group=tuple(sorted(groups.items())), annotations=())

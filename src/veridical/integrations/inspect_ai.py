@@ -1,0 +1,73 @@
+"""Inspect: a scorer of what a model answers against the sources of its sample."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from veridical.checking import DEFAULT_DETECTOR, check
+from veridical.core.detector import Detector
+from veridical.core.errors import InputError, MissingExtraError
+from veridical.core.types import Outcome
+
+try:
+    from inspect_ai.scorer import CORRECT, INCORRECT, Score, Scorer, Target, accuracy, scorer, stderr
+    from inspect_ai.solver import TaskState
+except ImportError:
+    raise MissingExtraError("the Inspect adapter", "inspect") from None
+
+__all__ = ["grounded"]
+
+
+@scorer(metrics=[accuracy(), stderr()])
+def grounded(
+    detector: str | Detector = DEFAULT_DETECTOR,
+    *,
+    threshold: float | Mapping[str, float] | None = None,
+    sources: str = "sources",
+    must_cover: str = "must_cover",
+) -> Scorer:
+    """Scores an answer as correct if its sample's sources support all of it, and as incorrect if something is flagged.
+
+    What could not be judged is unscored: it is kept, and no metric counts it.
+
+    Args:
+        detector: A spec, or an object with `name` and `judge`.
+        threshold: The score in [0, 1] from which something is flagged, for all levels or per level.
+        sources: The key of the sample's metadata that holds the sources, a list of texts.
+        must_cover: The key that holds texts which the answer has to cover, where a sample has any.
+    """
+    from veridical.detectors import load_detector
+    from veridical.report.findings import findings, unjudged_reasons
+
+    loaded = load_detector(detector) if isinstance(detector, str) else detector
+
+    async def score(state: TaskState, target: Target) -> Score:
+        if sources not in state.metadata:
+            raise InputError(f"sample {state.sample_id} has no {sources!r} in its metadata", hint="a list of texts")
+        answer = state.output.completion
+        if not answer.strip():
+            return Score.unscored(reason="the answer is empty", answer=answer)
+        checked = await asyncio.to_thread(
+            check,
+            answer,
+            state.metadata[sources],
+            must_cover=state.metadata.get(must_cover, ()),
+            detectors=loaded,
+            threshold=threshold,
+        )
+        if checked.outcome is Outcome.UNJUDGED:
+            return Score.unscored(reason="; ".join(unjudged_reasons(checked)), answer=answer)
+        judgement = checked.judgements[0]
+        return Score(
+            value=CORRECT if checked.outcome is Outcome.CLEAR else INCORRECT,
+            answer=answer,
+            explanation="\n".join(finding.message for finding in findings(checked)),
+            metadata={
+                "hallucination": judgement.hallucination,
+                "omission": judgement.omission,
+                "flagged": [[span.start, span.end] for span in checked.flagged],
+            },
+        )
+
+    return score

@@ -1,0 +1,80 @@
+"""LlamaIndex: an evaluator of responses against the contexts that were retrieved for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from veridical.checking import DEFAULT_DETECTOR, check
+from veridical.core.detector import Detector
+from veridical.core.errors import InputError, MissingExtraError
+from veridical.core.types import Outcome
+
+try:
+    from llama_index.core.evaluation import BaseEvaluator, EvaluationResult
+except ImportError:
+    raise MissingExtraError("the LlamaIndex adapter", "llama-index") from None
+
+__all__ = ["GroundednessEvaluator"]
+
+
+class GroundednessEvaluator(BaseEvaluator):
+    """Passes a response whose sources support all of it; no language model is asked.
+
+    The `score` of a result is 1 minus the hallucination score: 1 is best, as in LlamaIndex's own evaluators. What could
+    not be judged is an invalid result, which neither passes nor fails. `feedback` has the flagged words and why.
+
+    Args:
+        detector: A spec, or an object with `name` and `judge`.
+        threshold: The score in [0, 1] from which something is flagged, for all levels or per level.
+    """
+
+    def __init__(
+        self,
+        detector: str | Detector = DEFAULT_DETECTOR,
+        *,
+        threshold: float | Mapping[str, float] | None = None,
+    ) -> None:
+        from veridical.detectors import load_detector
+
+        self.detector = load_detector(detector) if isinstance(detector, str) else detector
+        self.threshold = threshold
+
+    def _get_prompts(self) -> dict[str, Any]:
+        return {}
+
+    def _get_prompt_modules(self) -> dict[str, Any]:
+        return {}
+
+    def _update_prompts(self, prompts: dict[str, Any]) -> None:
+        pass
+
+    async def aevaluate(
+        self,
+        query: str | None = None,
+        response: str | None = None,
+        contexts: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> EvaluationResult:
+        """Check `response` against `contexts`; `InputError` without either."""
+        from veridical.report.findings import findings, unjudged_reasons
+
+        if response is None or contexts is None:
+            raise InputError("a response and its contexts are needed", hint="evaluate(query, response, contexts)")
+        checked = await asyncio.to_thread(
+            check, response, contexts, question=query, detectors=self.detector, threshold=self.threshold
+        )
+        score = checked.judgements[0].hallucination
+        unjudged = checked.outcome is Outcome.UNJUDGED
+        reasons = unjudged_reasons(checked) if unjudged else [finding.message for finding in findings(checked)]
+        return EvaluationResult(
+            query=query,
+            response=response,
+            contexts=contexts,
+            passing=None if unjudged else checked.outcome is Outcome.CLEAR,
+            score=None if score is None or unjudged else 1 - score,
+            feedback="\n".join(reasons),
+            invalid_result=unjudged,
+            invalid_reason="; ".join(reasons) if unjudged else None,
+        )

@@ -1,0 +1,382 @@
+"""Other words in place of some of a text's, as a language model expects them there.
+
+A masked model reads the whole text with all the words masked and fills each from its first piece to its last; a causal
+model proposes from what is left of a word. Which texts are run together does not matter: a choice that is as close as
+the rounding of a batch is made again from a pass over its text alone.
+"""
+
+from __future__ import annotations
+
+import random
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.core.errors import InputError
+from veridical.core.spans import Span
+from veridical.core.stopwords import STOP_WORDS
+from veridical.models.encode import special_tokens, tokenize
+from veridical.models.load import LocalModel
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Filler", "Gaps", "Sampling", "head_rows"]
+
+_BATCH_TOKENS = {"cpu": 1024}  # as in the runner
+_OTHER_BATCH_TOKENS = 16384
+# how far a number of one batch may be from that of another, as logits and as probabilities
+_CLOSE = {"fp32": 2e-4}
+_CLOSE_IN_HALF_PRECISION = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How one of the pieces that a model expects is chosen.
+
+    Attributes:
+        top_k: From how many of the likeliest pieces; 1: always the likeliest; 0: from all.
+        top_p: From the likeliest of these that have so much probability together; above 0, at most 1.
+    """
+
+    top_k: int = 10
+    top_p: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.top_k < 0 or not 0.0 < self.top_p <= 1.0:
+            raise InputError(
+                f"top_k is {self.top_k}, top_p {self.top_p:g}", hint="top_k from 0; top_p above 0, at most 1"
+            )
+
+    def choose(self, values: NDArray[np.float64], pieces: NDArray[np.int64], point: float) -> tuple[int, float]:
+        """One of `pieces`, and how far another choice was: the least change in a logit or probability that makes one.
+
+        Args:
+            values: Logits in falling order, one more than `top_k` where there are as many.
+            pieces: The piece of each.
+            point: A number from [0, 1), drawn evenly.
+        """
+        count = min(self.top_k or len(values), len(values))
+        margin = np.inf if count == len(values) else float(values[count - 1] - values[count])
+        shares = np.exp(values[:count] - values[0])
+        shares /= shares.sum()
+        if self.top_p < 1.0:
+            mass = shares.cumsum()
+            cut = min(int(np.searchsorted(mass, self.top_p)), count - 1) + 1
+            if cut < count:
+                margin = min(margin, float(values[cut - 1] - values[cut]))
+            margin = min([margin, *np.abs(mass[max(0, cut - 2) : cut] - self.top_p).tolist()])
+            shares, count = shares[:cut] / shares[:cut].sum(), cut
+        order = np.argsort(pieces[:count], kind="stable")  # of equal pieces none is first by chance
+        edges = shares[order].cumsum()
+        at = min(int(np.searchsorted(edges, point, side="right")), count - 1)
+        inner = edges[max(0, at - 1) : min(at + 1, count - 1)]
+        return int(pieces[:count][order][at]), min([margin, *np.abs(inner - point).tolist()])
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """A text whose words at some spans are to be filled.
+
+    Attributes:
+        text: The text.
+        spans: Those of the words or names that can be filled.
+        ids: The tokens of the text.
+        runs: For each span its runs of tokens without a character between: their characters, the first of `ids`, and
+            how many of them there are.
+        split: How many spans cannot be filled: the tokenizer has no tokens that are of them alone, or unknown ones.
+    """
+
+    text: str
+    spans: tuple[Span, ...]
+    ids: tuple[int, ...]
+    runs: tuple[tuple[tuple[Span, int, int], ...], ...]
+    split: int = 0
+
+
+_Likely = tuple[NDArray[np.float64], NDArray[np.int64]]
+
+
+@dataclass(slots=True)
+class _State:
+    """One filling that is made: its text, what draws depend on, its ids, and the open places of each span, in order."""
+
+    gaps: Gaps
+    name: str
+    ids: list[int]
+    open: list[list[int]]
+
+
+class Filler:
+    """Fills the words of texts with a masked or a causal language model.
+
+    Each piece is replaced by one of the same form: at the beginning of a word or inside it, letters of one script or as
+    many digits, never a stop word, and never what was there. Punctuation inside a name stays.
+
+    Args:
+        model: A masked or a causal language model.
+        sampling: How pieces are chosen.
+        max_batch_tokens: The most tokens of a batch, padding included; None: by device.
+
+    Raises:
+        InputError: For a model of another kind, or a tokenizer without a mask where one is needed.
+    """
+
+    def __init__(
+        self, model: LocalModel, sampling: Sampling | None = None, *, max_batch_tokens: int | None = None
+    ) -> None:
+        if model.kind not in ("masked", "causal"):
+            raise InputError(f"{model.name} is no language model that fills words", hint="a masked or a causal one")
+        if model.kind == "masked" and model.tokenizer.mask_token_id is None:
+            raise InputError(f"the tokenizer of {model.name} has no mask", hint="a masked language model is needed")
+        self.model, self.sampling = model, sampling or Sampling()
+        self._limit = max_batch_tokens or _BATCH_TOKENS.get(model.device.type, _OTHER_BATCH_TOKENS)
+        self._close = _CLOSE.get(model.dtype_name, _CLOSE_IN_HALF_PRECISION)
+        around = special_tokens(model)
+        self._before, self._after = list(around.before), list(around.after)
+        self._room = model.max_positions - len(self._before) - len(self._after)
+        self._forms = _Forms(model)
+
+    def gaps(self, text: str, spans: Sequence[Span]) -> Gaps:
+        """What is to be filled in `text`; `spans` are in order, and none overlaps another."""
+        tokens = tokenize(self.model.tokenizer, text)
+        usable: list[Span] = []
+        runs: list[tuple[tuple[Span, int, int], ...]] = []
+        first = 0
+        for span in spans:
+            while first < len(tokens.ids) and tokens.offsets[first][1] <= span.start:
+                first += 1
+            end = first
+            while end < len(tokens.ids) and tokens.offsets[end][0] < span.end:
+                end += 1
+            found = self._runs(text, span, range(first, end), tokens.ids, tokens.offsets)
+            if found:
+                usable.append(span)
+                runs.append(tuple(found))
+        return Gaps(text, tuple(usable), tuple(tokens.ids), tuple(runs), len(spans) - len(usable))
+
+    def _runs(
+        self, text: str, span: Span, tokens: range, ids: Sequence[int], offsets: Sequence[tuple[int, int]]
+    ) -> list[tuple[Span, int, int]]:
+        """The runs of one span; [] if it cannot be filled."""
+        runs: list[tuple[Span, int, int]] = []
+        for i in tokens:
+            start, end = offsets[i]
+            start += len(text[start:end]) - len(text[start:end].lstrip())
+            if start == end:  # a token of white space only
+                continue
+            unread = i == 0 and self.model.kind == "causal" and not self._before  # nothing predicts it
+            if start < span.start or end > span.end or unread:
+                return []
+            if self._forms.is_fillable(ids[i]):
+                if runs and runs[-1][0].end == start and runs[-1][1] + runs[-1][2] == i:
+                    runs[-1] = (Span(runs[-1][0].start, end), runs[-1][1], runs[-1][2] + 1)
+                else:
+                    runs.append((Span(start, end), i, 1))
+            elif any(char.isalnum() for char in text[start:end]):
+                return []
+        return runs
+
+    def fill(self, gaps: Sequence[Gaps], names: Sequence[str], count: int = 1) -> list[list[tuple[str, ...]]]:
+        """`count` fillings of each text: what is now at each of its spans (as before where nothing else fits).
+
+        Args:
+            gaps: The texts.
+            names: What the draws for each text depend on: the same name gives the same fillings of the same text.
+            count: How many fillings to make of each.
+        """
+        states = []
+        for of_text, name in zip(gaps, names, strict=True):
+            open_places = [
+                [at for _, first, size in runs for at in range(first, first + size)] for runs in of_text.runs
+            ]
+            ids = list(of_text.ids)
+            if self.model.kind == "masked":
+                for at in (at for of_span in open_places for at in of_span):
+                    ids[at] = self.model.tokenizer.mask_token_id
+            of_name = (f"{name}\0{i}" for i in range(count))
+            states += [_State(of_text, draws, list(ids), [list(places) for places in open_places]) for draws in of_name]
+        while unfinished := [state for state in states if any(state.open)]:
+            self._fill_next(unfinished)
+        words = [tuple(self._word(s, i) for i in range(len(s.gaps.spans))) for s in states]
+        return [words[at : at + count] for at in range(0, len(words), count)]
+
+    def _word(self, state: _State, number: int) -> str:
+        """What is now at a span: the new pieces of each run, with capitals like the old ones, and what was between."""
+        text, at, word = state.gaps.text, state.gaps.spans[number].start, ""
+        for run, first, size in state.gaps.runs[number]:
+            pieces = tuple(state.ids[first : first + size])
+            is_old = pieces == state.gaps.ids[first : first + size]
+            word += text[at : run.start] + (run.of(text) if is_old else _like(run.of(text), self._forms.text(pieces)))
+            at = run.end
+        return word + text[at : state.gaps.spans[number].end]
+
+    def _fill_next(self, states: Sequence[_State]) -> None:
+        """Fill the next piece: of every span at once by a masked model, of the first open span by a causal one."""
+        wanted: dict[tuple[int, ...], list[tuple[_State, int, int]]] = {}
+        for state in states:
+            for ids, inside, place in self._passes(state):
+                wanted.setdefault(ids, []).append((state, inside, place))
+        positions = {ids: sorted({inside for _, inside, _ in users}) for ids, users in wanted.items()}
+        for ids, logits in self._logits(positions):
+            likely: dict[tuple[int, int], _Likely] = {}
+            alone: dict[tuple[int, int], _Likely] = {}
+            for state, inside, place in wanted[ids]:
+                point, key = random.Random(f"{state.name}\0{place}").random(), (inside, state.gaps.ids[place])
+                if key not in likely:
+                    likely[key] = self._likely(logits[positions[ids].index(inside)], key[1])
+                chosen, margin = self.sampling.choose(*likely[key], point)
+                if margin < self._close:
+                    if key not in alone:
+                        ((_, by_itself),) = self._logits({ids: positions[ids]})
+                        alone[key] = self._likely(by_itself[positions[ids].index(inside)], key[1])
+                    chosen, _ = self.sampling.choose(*alone[key], point)
+                state.ids[place] = chosen
+        for state in states:
+            filled = [of_span for of_span in state.open if of_span]
+            for of_span in filled[:1] if self.model.kind == "causal" else filled:
+                del of_span[0]
+
+    def _passes(self, state: _State) -> Iterator[tuple[tuple[int, ...], int, int]]:
+        """What the model is to read for the next pieces: the sequence, where in it, and the place in the text."""
+        places = [of_span[0] for of_span in state.open if of_span]
+        if self.model.kind == "causal":
+            at = places[0]
+            ids = [*self._before, *state.ids[max(0, at - self._room) : at]]
+            yield tuple(ids), len(ids) - 1, at
+            return
+        size = len(state.ids)
+        while places:
+            # a text that is longer than the model reads is read in windows, each with its first place in the middle
+            begin = 0 if size <= self._room else min(max(0, places[0] - self._room // 2), size - self._room)
+            end = min(size, begin + self._room)
+            ids = [*self._before, *state.ids[begin:end], *self._after]
+            inside = [at for at in places if at < end]
+            yield from ((tuple(ids), len(self._before) + at - begin, at) for at in inside)
+            places = places[len(inside) :]
+
+    def _likely(self, logits: torch.Tensor, original: int) -> _Likely:
+        """The likeliest pieces for one place, with their logits; the original if nothing else fits."""
+        import torch
+
+        allowed = self._forms.allowed(original)
+        if not len(allowed):
+            return np.zeros(1), np.array([original])
+        top_k = self.sampling.top_k
+        most = min(len(allowed), top_k + 1) if top_k else len(allowed)
+        values, order = torch.topk(logits.index_select(0, allowed), most)
+        return values.double().cpu().numpy(), allowed[order].cpu().numpy()
+
+    def _logits(self, positions: dict[tuple[int, ...], list[int]]) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
+        """Each sequence with the logits at its positions, *Shape:* (positions, vocabulary), longest sequences first."""
+        import torch
+
+        order = sorted(positions, key=lambda ids: -len(ids))
+        pad = self.model.tokenizer.pad_token_id or 0
+        at = 0
+        while at < len(order):
+            width = len(order[at])
+            batch = order[at : at + max(1, self._limit // width)]
+            at += len(batch)
+            ids = torch.tensor([[*s, *[pad] * (width - len(s))] for s in batch], device=self.model.device)
+            mask = torch.tensor([[1] * len(s) + [0] * (width - len(s)) for s in batch], device=self.model.device)
+            rows = [width * i + inside for i, s in enumerate(batch) for inside in positions[s]]
+            with torch.inference_mode(), head_rows(self.model, torch.tensor(rows, device=self.model.device)):
+                logits = self.model.model(input_ids=ids, attention_mask=mask).logits.float()
+            yield from zip(batch, logits.split([len(positions[s]) for s in batch]), strict=True)
+
+
+@contextmanager
+def head_rows(model: LocalModel, rows: torch.Tensor) -> Iterator[None]:
+    """Let the language-model head of `model` compute only some positions while the context lasts.
+
+    Its logits are then of *shape* (rows, vocabulary), where `rows` counts through the positions of the whole batch: the
+    head has half of the work of a small model, and most positions are of no interest.
+    """
+
+    def keep(_: Any, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        return (inputs[0].reshape(-1, inputs[0].shape[-1]).index_select(0, rows),)
+
+    handle = model.model.get_output_embeddings().register_forward_pre_hook(keep)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+class _Forms:
+    """The pieces of a vocabulary by their form: what may stand in place of what."""
+
+    def __init__(self, model: LocalModel) -> None:
+        tokenizer, self._device = model.tokenizer, model.device
+        backend = tokenizer.backend_tokenizer
+        self._inside = "##" if type(backend.model).__name__ == "WordPiece" else ""
+        special = set(tokenizer.all_special_ids)
+        decode: Callable[[list[str]], str] = backend.decoder.decode if backend.decoder is not None else "".join
+        self._form: dict[int, tuple[str, ...]] = {}
+        self._same: dict[tuple[tuple[str, ...], str], list[int]] = {}
+        self._text: dict[int, str] = {}
+        by_form: dict[tuple[str, ...], list[int]] = {}
+        for token, id in sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]):
+            if id in special:
+                continue
+            if self._inside and token.startswith(self._inside):
+                mark, text = "inside", token[len(self._inside) :]
+            else:
+                mark = "after a space" if token[:1] in ("Ġ", "▁") else ""
+                text = token if self._inside else decode([token]).strip()
+            content = _content(text)
+            if content is None:
+                continue
+            form = (mark, *content)
+            self._form[id], self._text[id] = form, text
+            self._same.setdefault((form, text.lower()), []).append(id)
+            if text.lower() not in STOP_WORDS:
+                by_form.setdefault(form, []).append(id)
+        self._of_form = {form: np.array(ids, dtype=np.int64) for form, ids in by_form.items()}
+        self._allowed: dict[int, torch.Tensor] = {}
+
+    def is_fillable(self, piece: int) -> bool:
+        """Whether a piece is letters or digits, and so may be replaced."""
+        return piece in self._form
+
+    def allowed(self, original: int) -> torch.Tensor:
+        """The pieces that may stand for `original`: those of its form, without itself in any capitals."""
+        import torch
+
+        if original not in self._allowed:
+            form = self._form[original]
+            same = self._same[form, self._text[original].lower()]
+            of_form = self._of_form.get(form, np.empty(0, np.int64))
+            self._allowed[original] = torch.from_numpy(of_form[~np.isin(of_form, same)]).to(self._device)
+        return self._allowed[original]
+
+    def text(self, pieces: Sequence[int]) -> str:
+        """The characters of pieces that follow each other without a space between."""
+        return "".join(self._text[piece] for piece in pieces)
+
+
+def _content(text: str) -> tuple[str, ...] | None:
+    """What a piece consists of: so many digits, or letters of a script, one or several; None for anything else."""
+    if text.isdecimal():
+        return f"{len(text)} digits", "from 0" if text.startswith("0") else "from 1"
+    if not text.isalpha():
+        return None
+    scripts = {unicodedata.name(char, "?").partition(" ")[0] for char in text}
+    return ("letters" if len(text) > 1 else "a letter", scripts.pop()) if len(scripts) == 1 else None
+
+
+def _like(old: str, new: str) -> str:
+    """`new` with capitals where `old` has them: throughout, or at its beginning.
+
+    >>> _like("BBC", "cnn"), _like("Rome", "oslo"), _like("river", "lake")
+    ('CNN', 'Oslo', 'lake')
+    """
+    if len(old) > 1 and old.isupper():
+        return new.upper()
+    return new[:1].upper() + new[1:] if old[:1].isupper() else new

@@ -1,0 +1,150 @@
+"""A batch as one page: shares with intervals, by group, plots, rows that failed, and the worst cases in full."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from pathlib import Path
+
+from veridical.batch.summary import BINS, BatchReport, GroupShares, WorstRow, worst_cases
+from veridical.core.errors import MissingExtraError
+from veridical.core.files import write_whole
+from veridical.core.text import shorten, visible
+from veridical.core.types import Checked
+from veridical.metrics.measure import Measured
+from veridical.report.html import case_sections
+from veridical.report.pages import render, render_page
+from veridical.report.plots import INK, as_svg, colour_of, new_axes
+from veridical.report.tables import Table
+
+__all__ = ["render_batch", "write_batch_page"]
+
+GROUPS_IN_TABLE = 50
+GROUPS_IN_PLOT = 20
+
+
+def write_batch_page(folder: Path, report: BatchReport) -> Path:
+    """Write `report.html` into the folder of a finished batch, with its worst cases, and say where it is."""
+    rows = {(row.file, row.line): row for row in (*report.worst, *report.worst_omitted)}
+    page = folder / "report.html"
+    write_whole(page, render_batch(report, worst_cases(folder, list(rows.values()))))
+    return page
+
+
+def render_batch(report: BatchReport, worst: Sequence[Checked] = (), *, title: str = "Batch report") -> str:
+    """The page as one HTML document without a script that loads nothing; plots need the `plots` extra.
+
+    Args:
+        report: The batch.
+        worst: The cases that are shown in full.
+        title: The title of the page.
+    """
+    try:
+        plots = _plots(report)
+    except MissingExtraError:
+        plots = []
+    tables = [_shares_table(report)]
+    for about, rows in (("hallucination", report.worst), ("omission", report.worst_omitted)):
+        if rows:
+            tables.append(_worst_table(f"The highest scores of {about}", rows))
+    if report.failures:
+        tables.append(_failures_table(report))
+    styles, values = case_sections(worst)
+    styles.append(render("batch.css"))
+    return render_page("batch.html", *styles, title=title, tables=tables, plots=plots, generated=None, **values)
+
+
+def _shares_table(report: BatchReport) -> Table:
+    total = report.total
+    groups = report.groups[:GROUPS_IN_TABLE]
+    grouped = bool(report.groups)
+    lines = [
+        [
+            *(["all" if shares.group is None else visible(shares.group)] if grouped else []),
+            *(f"{count:,}" for count in (shares.rows, shares.flagged, shares.unjudged)),
+            *(_percent(measured) for measured in (shares.hallucinated, shares.omitted)),
+            *("–" if mean is None else f"{mean:.3f}" for mean in (shares.mean_hallucination, shares.mean_omission)),
+        ]
+        for shares in (total, *groups)
+    ]
+    head = [*(["group"] if grouped else []), "rows judged", "flagged", "not judged as a whole"]
+    head += ["hallucinated", "omitted", "mean score", "mean score of omission"]
+    hidden = len(report.groups) - len(groups)
+    foot = f"{report.rows:,} rows, of which {report.failed:,} failed; detectors: {', '.join(report.detectors)}. "
+    foot += (
+        f"Shares of the rows that were judged, with {report.level:.0%} intervals (Wilson); rows count as independent"
+    )
+    if hidden or report.other_groups:
+        foot += f". {hidden:,} smaller groups are in report.json; {report.other_groups:,} rows are in none that is kept"
+    return Table("Shares", head, lines, visible(foot))
+
+
+def _percent(measured: Measured | None) -> str:
+    if measured is None or measured.value is None or measured.low is None or measured.high is None:
+        return "–"
+    return f"{100 * measured.value:.1f} % ({100 * measured.low:.1f}–{100 * measured.high:.1f})"
+
+
+def _worst_table(title: str, rows: Sequence[WorstRow]) -> Table:
+    grouped = any(row.scores.group is not None for row in rows)
+    lines = [
+        [
+            f"{row.scores.row:,}",
+            visible(shorten(row.scores.id, 60)),
+            *([visible(shorten(row.scores.group or "–", 40))] if grouped else []),
+            *("–" if score is None else f"{score:.3f}" for score in (row.scores.hallucination, row.scores.omission)),
+            f"{row.scores.flagged}",
+            f"{row.scores.left_out}",
+            f"{row.file}, line {row.line}",
+        ]
+        for row in rows
+    ]
+    head = ["row", "id", *(["group"] if grouped else []), "hallucination", "omission", "flagged spans", "left out"]
+    return Table(title, [*head, "result"], lines, "These cases are shown in full below")
+
+
+def _failures_table(report: BatchReport) -> Table:
+    lines = [
+        [f"{row.row:,}", visible(shorten(row.file, 60)), f"{row.place:,}", visible(shorten(row.reason, 200))]
+        for row in report.failures
+    ]
+    foot = f"{len(lines)} of {report.failed:,}; all are in failed.jsonl"
+    return Table("Rows that failed", ["row", "file", "line or row in it", "reason"], lines, foot)
+
+
+def _plots(report: BatchReport) -> list[tuple[str, str]]:
+    """(Caption, SVG in base 64) of each plot."""
+    plots = {
+        "Response-level scores of hallucination": _histogram(report.scores),
+        "Scores of omission": _histogram(report.omission_scores),
+        "Share hallucinated, by group": _bars(report.groups, "hallucinated"),
+        "Share omitted, by group": _bars(report.groups, "omitted"),
+    }
+    return [(caption, b64encode(svg.encode()).decode()) for caption, svg in plots.items() if svg]
+
+
+def _histogram(counts: Sequence[int]) -> str | None:
+    if not sum(counts):
+        return None
+    figure, axes = new_axes(4.6, 3.0)
+    axes.bar([(i + 0.5) / BINS for i in range(BINS)], counts, 0.92 / BINS, color=colour_of(0))
+    axes.set(xlabel="score", ylabel="rows", xlim=(0, 1))
+    return as_svg(figure)
+
+
+def _bars(groups: Sequence[GroupShares], name: str) -> str | None:
+    """The shares of the largest groups as bars with their intervals."""
+    measured = [(shares.group or "", getattr(shares, name)) for shares in groups]
+    shown = [(group, share) for group, share in measured if share is not None][:GROUPS_IN_PLOT]
+    if not shown:
+        return None
+    figure, axes = new_axes(4.6, 0.6 + 0.3 * len(shown))
+    for y, (_, share) in enumerate(shown):
+        error = [[share.value - share.low], [share.high - share.value]]
+        axes.barh(y, share.value, 0.7, xerr=error, color=colour_of(0), ecolor=INK, capsize=2)
+    # a dollar would begin a formula
+    names = [visible(shorten(group, 30)).replace("$", "\\$") for group, _ in shown]
+    axes.set_yticks(range(len(shown)), names)
+    axes.invert_yaxis()
+    axes.set(xlabel="share", xlim=(0, 1))
+    return as_svg(figure)

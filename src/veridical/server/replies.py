@@ -1,0 +1,155 @@
+"""What the proxy makes of a chat reply: the case that it is, what is found in it, and what is done about that."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from veridical.core.errors import VeridicalError, WireError
+from veridical.core.serialization import decode_case, encode
+from veridical.core.types import Case, Checked, Outcome, Source
+from veridical.revise import Revised
+from veridical.server.errors import Refused
+from veridical.server.observation import log
+from veridical.server.requests import CheckRequest, ReviseRequest, check_case
+from veridical.server.service import Service
+from veridical.server.settings import ProxySettings
+
+__all__ = ["BLOCKED", "UNAVAILABLE", "Finding", "ReplyChecker", "annotation", "overall_status"]
+
+BLOCKED = "This answer was withheld: its sources do not support it, or that could not be checked."
+UNAVAILABLE = "unavailable"
+"""The reply was not checked, because the check failed: neither clear nor flagged."""
+
+_WORST_FIRST = (Outcome.FLAGGED.value, UNAVAILABLE, Outcome.UNJUDGED.value, Outcome.CLEAR.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is found in one choice of a reply: its status, and what it rests on, or why there is nothing."""
+
+    index: int
+    status: str
+    checked: Checked | None = None
+    reason: str | None = None
+    revised: Revised | None = None
+
+    @property
+    def text(self) -> str | None:
+        """The revised text, None where there is none."""
+        return self.revised.revision.text if self.revised is not None and self.revised.changed else None
+
+
+class ReplyChecker:
+    """Checks the replies to one request to a chat model, against the sources in it.
+
+    Args:
+        service: Whose detectors are asked.
+        settings: What sources are, and what is done.
+        document: The request; its field `sources` is taken out.
+        request_id: For the log.
+
+    Raises:
+        WireError: `sources` are not sources.
+    """
+
+    def __init__(self, service: Service, settings: ProxySettings, document: dict[str, Any], request_id: str) -> None:
+        self.service, self.settings, self.request_id = service, settings, request_id
+        self.case = _case_of(document, settings.source_roles)
+        self.detectors = None if settings.detector is None else [settings.detector]
+        self.problem: str | None = None
+        try:
+            check_case(self.case, service.settings.limits, "the chat")
+        except Refused as error:  # too large to check, which is no reason not to answer
+            self.problem = str(error)
+
+    async def check(self, texts: Mapping[int, str | None]) -> list[Finding]:
+        """What is found in each choice; whatever goes wrong here is a finding, too."""
+        findings = [await self._check(index, text) for index, text in texts.items()]
+        self.service.metrics.proxied(overall_status(findings))
+        return findings
+
+    async def _check(self, index: int, text: str | None) -> Finding:
+        if not text:
+            return Finding(index, Outcome.UNJUDGED.value, reason="the reply has no text")
+        if self.problem is not None:
+            return Finding(index, UNAVAILABLE, reason=self.problem)
+        case = replace(self.case, response=text)
+        try:
+            check_case(case, self.service.settings.limits, "the chat")
+            ((checked, _),) = await self.service.check_cases([case], CheckRequest(cases=[], detectors=self.detectors))
+            encode(checked)  # a text that cannot be said in JSON would fail later
+            if self.settings.action != "revise" or checked.outcome is not Outcome.FLAGGED:
+                return Finding(index, checked.outcome.value, checked)
+            how = ReviseRequest(cases=[], detector=self.settings.detector, reviser=self.settings.reviser)
+            (revised,) = await self.service.revise_cases([case], how)
+            return Finding(index, revised.outcome.value, checked, revised=revised)
+        except VeridicalError as error:
+            return Finding(index, UNAVAILABLE, reason=str(error))
+        except Exception as error:  # noqa: BLE001 - a detector may raise anything; the reply goes on, marked as not checked
+            log("failure", logging.ERROR, error, request_id=self.request_id)
+            return Finding(index, UNAVAILABLE, reason="the check failed")
+
+    def blocks(self, finding: Finding) -> bool:
+        """Whether the text of a choice is withheld."""
+        if finding.status == UNAVAILABLE:
+            return self.settings.blocks_unavailable
+        return self.settings.action == "block" and finding.status == Outcome.FLAGGED.value
+
+
+def overall_status(findings: Sequence[Finding]) -> str:
+    """The worst status of all choices; of none: unjudged.
+
+    >>> overall_status([Finding(0, "clear"), Finding(1, "unavailable")])
+    'unavailable'
+    """
+    statuses = {finding.status for finding in findings}
+    return next((status for status in _WORST_FIRST if status in statuses), Outcome.UNJUDGED.value)
+
+
+def annotation(checker: ReplyChecker, findings: Sequence[Finding]) -> dict[str, Any]:
+    """The field `veridical` of a reply; of a choice that is withheld it has the status alone."""
+    choices: list[dict[str, Any]] = []
+    for finding in findings:
+        choice: dict[str, Any] = {"index": finding.index, "status": finding.status}
+        if finding.reason is not None:
+            choice["reason"] = finding.reason
+        if checker.blocks(finding):
+            choice["withheld"] = True
+        elif finding.revised is not None:
+            choice["revised"] = json.loads(encode(finding.revised))
+        elif finding.checked is not None:
+            choice["check"] = json.loads(encode(finding.checked))
+        choices.append(choice)
+    return {"status": overall_status(findings), "action": checker.settings.action, "choices": choices}
+
+
+def _case_of(document: dict[str, Any], source_roles: Sequence[str]) -> Case:
+    """The case of a chat, its response still empty: the sources given or in messages, and the last question."""
+    texts = [
+        (str(message.get("role")), _text_of(message.get("content")))
+        for message in document.get("messages") or ()
+        if isinstance(message, dict)
+    ]
+    question = next((text for role, text in reversed(texts) if role == "user"), None)
+    case = Case("reply", "", question=question)
+    if "sources" in document:
+        given = document.pop("sources")
+        try:
+            read = decode_case({"response": "", "sources": given}, default_id="reply")
+        except WireError as error:
+            raise WireError(f"sources: {error.message}", hint='"sources": ["…", {"id": "…", "text": "…"}]') from None
+        return replace(case, sources=read.sources)
+    found = [text for role, text in texts if role in source_roles and text.strip()]
+    return replace(case, sources=tuple(Source(str(i), text) for i, text in enumerate(found, 1)))
+
+
+def _text_of(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
+    return "\n".join(text for text in texts if isinstance(text, str))

@@ -1,0 +1,118 @@
+"""Judging a response while it arrives: by detectors that can, as they can, and by all others sentence by sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from veridical.core.decide import decide
+from veridical.core.detector import Streaming
+from veridical.core.judging import thresholds_in_force
+from veridical.core.segment import sentences
+from veridical.core.spans import Span
+from veridical.core.types import Case, Judgement, Thresholds, Verdict
+from veridical.server.batching import Batcher
+
+__all__ = ["Part", "Session", "open_session"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is newly known: a judgement of a part of the response, and the indices of its verdicts that are flagged."""
+
+    judgement: Judgement
+    flagged: tuple[int, ...]
+
+
+class Session(Protocol):
+    """One response, judged by one detector while it arrives."""
+
+    judged_to: int
+    """Up to this character all is judged."""
+
+    async def feed(self, text: str, *, final: bool = False) -> Part | None:
+        """What is new once `text` is appended (with `final`: and nothing follows), None where nothing is."""
+        ...
+
+
+async def open_session(batcher: Batcher, case: Case, threshold: float | Mapping[str, float] | None) -> Session:
+    """A session of `batcher`'s detector for a response to `case`, whose own response is ignored."""
+    case = replace(case, response="")
+    if isinstance(batcher.detector, Streaming):
+        session = await batcher.call(lambda detector: (detector.stream(case), thresholds_in_force(detector, threshold)))
+        return _Online(batcher, case, *session)
+    thresholds = await batcher.call(lambda detector: thresholds_in_force(detector, threshold))
+    return _BySentence(batcher, case, thresholds)
+
+
+class _Online:
+    """The detector's own session."""
+
+    def __init__(self, batcher: Batcher, case: Case, session: Any, thresholds: Thresholds) -> None:
+        self.judged_to = 0
+        self._batcher, self._case, self._session, self._thresholds = batcher, case, session, thresholds
+        self._length = 0
+
+    async def feed(self, text: str, *, final: bool = False) -> Part | None:
+        def fed(_: Any) -> list[Verdict]:
+            verdicts = list(self._session.feed(text)) if text else []
+            return verdicts + (list(self._session.finish()) if final else [])
+
+        verdicts = await self._batcher.call(fed)
+        self._length += len(text)
+        end = self._length if final else max((verdict.span.end for verdict in verdicts), default=self.judged_to)
+        if end <= self.judged_to and not verdicts:
+            return None
+        judged = (Span(self.judged_to, end),) if end > self.judged_to else ()
+        self.judged_to = max(end, self.judged_to)
+        judgement = Judgement(self._case.id, self._batcher.name, verdicts=tuple(verdicts), judged=judged)
+        flagged = tuple(i for i, verdict in enumerate(verdicts) if verdict.score >= self._thresholds.span)
+        return Part(judgement, flagged)
+
+
+class _BySentence:
+    """Whole sentences, each judged by itself once the next has begun."""
+
+    def __init__(self, batcher: Batcher, case: Case, thresholds: Thresholds) -> None:
+        self.judged_to = 0
+        self._batcher, self._case, self._thresholds = batcher, case, thresholds
+        self._text = ""
+
+    async def feed(self, text: str, *, final: bool = False) -> Part | None:
+        self._text += text
+        rest = self._text[self.judged_to :]
+        complete = sentences(rest)[: None if final else -1]
+        if not complete:
+            return None
+        start, end = self.judged_to, self.judged_to + (len(rest) if final else complete[-1].end)
+        case = replace(self._case, response=self._text[start:end])
+        ((judgement, _),) = await self._batcher.judge([case])
+        decision = decide(case, judgement, self._thresholds)
+        verdicts = tuple(_moved(verdict, start) for verdict in judgement.verdicts)
+        flagged = decision.verdicts
+        if not verdicts and judgement.hallucination is not None:  # it scores responses as a whole
+            verdicts = (Verdict(Span(start, end), judgement.hallucination, reason=judgement.reason),)
+            flagged = (0,) if decision.hallucination else ()
+        judged = (Span(0, end - start),) if judgement.judged is None else judgement.judged
+        self.judged_to = end
+        return Part(
+            replace(
+                judgement,
+                hallucination=None,
+                omission=None,
+                omissions=(),
+                judged_sources=None,
+                verdicts=verdicts,
+                judged=tuple(Span(span.start + start, span.end + start) for span in judged),
+            ),
+            flagged,
+        )
+
+
+def _moved(verdict: Verdict, by: int) -> Verdict:
+    """The verdict with spans that count from `by` characters before."""
+    claim = verdict.claim
+    if claim is not None:
+        claim = replace(claim, spans=tuple(Span(span.start + by, span.end + by) for span in claim.spans))
+    return replace(verdict, span=Span(verdict.span.start + by, verdict.span.end + by), claim=claim)

@@ -1,0 +1,151 @@
+"""`POST /v1/stream`: JSON Lines in, server-sent events out, while the response is still being written.
+
+The first line is the request, its case without a response or with the first part of it; each further line is
+`{"text": …}`. The end of the body is the end of the response. Events: `start`, `verdicts` for what is newly judged,
+`result` with the whole response judged at once, or `error`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from veridical.core.errors import VeridicalError, WireError
+from veridical.core.serialization import encode
+from veridical.core.types import Case
+from veridical.server.errors import Refused, error_body
+from veridical.server.protection import read_body, request_id_of, timed
+from veridical.server.requests import CheckRequest, StreamRequest, check_case, parse_body, read_cases_of, read_request
+from veridical.server.service import Service
+from veridical.server.sessions import Session, open_session
+
+__all__ = ["EventStream", "Stream", "event", "open_stream"]
+
+LINES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
+
+
+class EventStream(Response):
+    """Server-sent events, sent as they come; unlike Starlette's it leaves the rest of the request to who reads it."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncIterator[bytes]) -> None:
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._events = events
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send them."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        async for each in self._events:
+            await send({"type": "http.response.body", "body": each, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def event(name: str, data: str) -> bytes:
+    """A server-sent event; `data` is JSON, which holds no line break."""
+    return f"event: {name}\ndata: {data}\n\n".encode()
+
+
+@dataclass
+class Stream:
+    """A response that arrives in parts, and what judges it."""
+
+    service: Service
+    wanted: StreamRequest
+    case: Case
+    parts: AsyncIterator[str]
+    request_id: str
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """The events, until the response has ended; an error is the last one."""
+        try:
+            async with asyncio.timeout(self.service.settings.limits.stream_timeout):
+                async for each in self._events():
+                    yield each
+        except TimeoutError:
+            yield event("error", json.dumps(error_body("the stream took too long", None, self.request_id)))
+        except VeridicalError as error:
+            yield event("error", json.dumps(error_body(error.message, error.hint, self.request_id)))
+
+    async def _events(self) -> AsyncIterator[bytes]:
+        yield event("start", json.dumps({"request_id": self.request_id, "case_id": self.case.id}))
+        batchers = self.service.batchers_of(self.wanted.detectors)
+        sessions = await asyncio.gather(*(open_session(b, self.case, self.wanted.threshold) for b in batchers))
+        text = ""
+        async for part in self.parts:
+            text += part
+            check_case(replace(self.case, response=text), self.service.settings.limits)
+            for each in await self._judged(sessions, part, final=False):
+                yield each
+        for each in await self._judged(sessions, "", final=True):
+            yield each
+        how = CheckRequest(
+            cases=[],
+            detectors=self.wanted.detectors,
+            threshold=self.wanted.threshold,
+            flag_over=self.wanted.flag_over,
+            explain=self.wanted.explain,
+        )
+        ((checked, _),) = await self.service.check_cases([replace(self.case, response=text)], how)
+        yield event("result", await asyncio.to_thread(encode, checked))
+
+    async def _judged(self, sessions: list[Session], text: str, *, final: bool) -> list[bytes]:
+        found = await asyncio.gather(*(session.feed(text, final=final) for session in sessions))
+        return [
+            event("verdicts", f'{{"judgement": {encode(part.judgement)}, "flagged": {json.dumps(part.flagged)}}}')
+            for part in found
+            if part is not None
+        ]
+
+
+async def open_stream(request: Request, service: Service) -> Stream:
+    """The stream that a request opens, its first line read; raises what a request to check raises."""
+    limits = service.settings.limits
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    lines: AsyncIterator[bytes] | None
+    if kind in LINES:
+        lines = _lines(request, service)
+        first = await anext(lines, b"")
+    else:
+        lines = None
+        first = await read_body(request, limits)
+    wanted = read_request(first, StreamRequest, limits)
+    (case,) = read_cases_of([{"response": "", **wanted.case}], limits)
+    service.batchers_of(wanted.detectors)  # an unknown one is refused before the answer begins
+
+    async def parts() -> AsyncIterator[str]:
+        if case.response:
+            yield case.response
+        if lines is None:
+            return
+        async for line in lines:
+            document: dict[str, Any] = parse_body(line)
+            if set(document) != {"text"} or not isinstance(document["text"], str):
+                raise WireError("a line after the first is not a text", hint='{"text": "…"}')
+            yield document["text"]
+
+    return Stream(service, wanted, case, parts(), request_id_of(request))
+
+
+async def _lines(request: Request, service: Service) -> AsyncIterator[bytes]:
+    """The lines of a body as they arrive, each with something in it."""
+    limits = service.settings.limits
+    rest, size = b"", 0
+    async for chunk in timed(request.stream(), limits):
+        size += len(chunk)
+        if size > limits.body_bytes:
+            raise Refused(413, f"the body is larger than {limits.body_bytes:,} bytes")
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            if line.strip():
+                yield line
+    if rest.strip():
+        yield rest

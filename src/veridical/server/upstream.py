@@ -1,0 +1,169 @@
+"""The chat server behind the proxy. What it sends is hostile input: of bounded size, in bounded time, of known form."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+
+from veridical.core.errors import WireError
+from veridical.core.serialization import parse
+from veridical.llm.endpoint import resolve_server
+from veridical.server.errors import Refused
+from veridical.server.settings import ProxySettings
+
+__all__ = ["DONE", "Upstream", "choices_of"]
+
+DONE = "[DONE]"
+_PASSED_ON = ("openai-organization", "openai-project")
+_MOST_CHOICES = 16
+
+
+class Upstream:
+    """A client of the server that `settings` name; open and close it in the event loop that uses it.
+
+    Raises what `llm.endpoint.resolve_server` raises: a URL that is not one, or a key that is not there.
+    """
+
+    def __init__(self, settings: ProxySettings) -> None:
+        self._settings = settings
+        self._server = resolve_server(settings.base_url, settings.key_env, None, os.environ)
+        self._client: httpx.AsyncClient | None = None
+
+    def open(self) -> None:
+        """Be ready to connect."""
+        timeout = httpx.Timeout(self._settings.timeout, connect=10, pool=10)
+        limits = httpx.Limits(max_connections=200, keepalive_expiry=5)
+        self._client = httpx.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._client is not None:
+            await self._client.aclose()
+
+    async def send(
+        self, path: str, document: Mapping[str, Any] | None, headers: Mapping[str, str]
+    ) -> tuple[int, dict[str, Any], dict[str, str]]:
+        """The status, the JSON object and the headers to pass on of the answer to `document` (None: a GET).
+
+        Raises `Refused`: 502 for no answer, one that is too large or not a JSON object; 504 for one that is late.
+        """
+        return await self._whole(await self._request(path, document, headers))
+
+    async def stream(
+        self, path: str, document: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> httpx.Response | tuple[int, dict[str, Any], dict[str, str]]:
+        """The answer for `chunks`, to be closed in the end; an error is given whole. Raises what `send` raises."""
+        response = await self._request(path, document, headers)
+        if response.status_code != 200:
+            return await self._whole(response)
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            await response.aclose()
+            raise _bad("no stream, where one was asked for")
+        return response
+
+    async def chunks(self, response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
+        """The JSON objects of server-sent events up to the last one; `Refused` for anything else."""
+        rest, size = b"", 0
+        with _translated():
+            async for received in response.aiter_raw():
+                size += len(received)
+                if size > self._settings.reply_bytes:
+                    raise _bad(f"more than {self._settings.reply_bytes:,} bytes")
+                *lines, rest = (rest + received).split(b"\n")
+                for line in lines:
+                    name, _, data = line.rstrip(b"\r").partition(b":")
+                    if name != b"data":  # a comment, an event's name, or the end of an event
+                        continue
+                    if data.strip() == DONE.encode():
+                        return
+                    try:
+                        yield parse(data.decode().strip())
+                    except (WireError, UnicodeDecodeError):
+                        raise _bad("an event that is not a JSON object") from None
+        raise _bad("a stream without an end")
+
+    async def _request(
+        self, path: str, document: Mapping[str, Any] | None, headers: Mapping[str, str]
+    ) -> httpx.Response:
+        """The answer, its body not read yet."""
+        assert self._client is not None
+        sent = {"Accept-Encoding": "identity", "User-Agent": "veridical"}
+        sent |= {name: headers[name] for name in _PASSED_ON if name in headers}
+        if self._server.key is not None:
+            sent["Authorization"] = f"Bearer {self._server.key}"
+        elif "authorization" in headers:
+            sent["Authorization"] = headers["authorization"]
+        content = None if document is None else json.dumps(document).encode()
+        if content is not None:
+            sent["Content-Type"] = "application/json"
+        method, url = "GET" if document is None else "POST", self._server.url + path
+        with _translated():
+            async with asyncio.timeout(self._settings.timeout):
+                request = self._client.build_request(method, url, content=content, headers=sent)
+                response = await self._client.send(request, stream=True)
+        if response.headers.get("content-encoding", "identity") != "identity":
+            await response.aclose()
+            raise _bad("a compressed body, which was not asked for")
+        if 300 <= response.status_code < 400:
+            await response.aclose()
+            raise _bad("a redirection, which is not followed")
+        return response
+
+    async def _whole(self, response: httpx.Response) -> tuple[int, dict[str, Any], dict[str, str]]:
+        size, received = 0, []
+        try:
+            with _translated():
+                async with asyncio.timeout(self._settings.timeout):
+                    async for chunk in response.aiter_raw():
+                        size += len(chunk)
+                        if size > self._settings.reply_bytes:
+                            raise _bad(f"more than {self._settings.reply_bytes:,} bytes")
+                        received.append(chunk)
+            answer = parse(b"".join(received).decode())
+        except (WireError, UnicodeDecodeError):
+            raise _bad(f"status {response.status_code} and not a JSON object") from None
+        finally:
+            await response.aclose()
+        if response.status_code >= 400:
+            answer = {"error": answer.get("error", "the chat server refused it")}
+        after = response.headers.get("retry-after", "")
+        headers = {"Retry-After": after} if after.isdecimal() and len(after) < 6 else {}
+        return response.status_code, answer, headers
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Make `Refused` of the HTTP library's errors."""
+    try:
+        yield
+    except (httpx.TimeoutException, TimeoutError):
+        raise Refused(504, "the chat server took too long", hint="it may answer later", retry_after=5) from None
+    except httpx.HTTPError as error:
+        problem = f"the chat server cannot be reached or broke off ({type(error).__name__})"
+        raise Refused(502, problem, hint="is it running, and is --proxy its base URL?") from None
+
+
+def choices_of(answer: Mapping[str, Any], field: str) -> list[dict[str, Any]]:
+    """The choices of a reply ("message") or of a chunk of one ("delta"); `Refused` (502) for another form."""
+    choices = answer.get("choices", [])
+    if not isinstance(choices, list) or len(choices) > _MOST_CHOICES:
+        raise _bad("choices that are not a short list")
+    for choice in choices:
+        if not isinstance(choice, dict) or not isinstance(choice.get(field), dict):
+            raise _bad(f"a choice without a {field}")
+        index, content = choice.get("index", 0), choice[field].get("content")
+        if type(index) is not int or not 0 <= index < _MOST_CHOICES:
+            raise _bad("a choice whose index is not a small number")
+        if content is not None and not isinstance(content, str):
+            raise _bad("a content that is not a text")
+    return choices
+
+
+def _bad(what: str) -> Refused:
+    return Refused(502, f"the chat server sent {what}", hint="it is not used as an answer")

@@ -1,0 +1,124 @@
+"""The generator: a chat model, or a guarded local model, verbalises exactly the arguments that a case gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from veridical.core.errors import CannotJudgeError
+from veridical.core.segment import has_words
+from veridical.core.types import Case, Checked, Outcome
+from veridical.llm.prompts import fill, prompt
+from veridical.llm.protocol import ChatModel, Failure, Message, Request
+from veridical.models.template import render_chat
+from veridical.revise import Revised
+from veridical.tasks.perspectives.task_format import Passages, perspectives_of, read_target, task_input
+
+if TYPE_CHECKING:
+    from veridical.guard import Guard
+
+__all__ = ["Answer", "answer_cases", "answer_request", "guarded_passages"]
+
+SIDES = {"pro": "in favour", "support": "in favour", "con": "against", "undermine": "against"}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer with several perspectives.
+
+    Attributes:
+        introduction: A sentence that leads from the question to the perspectives; it is not checked.
+        checked: The passages as the response of a case, and what detectors find in them; after revision, if any.
+        revised: How the passages were revised.
+    """
+
+    introduction: str
+    checked: Checked
+    revised: tuple[Revised, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The whole answer."""
+        return f"{self.introduction}\n\n{self.checked.case.response}"
+
+    @property
+    def outcome(self) -> Outcome:
+        """What was decided on it."""
+        return self.checked.outcome
+
+
+def answer_request(case: Case, *, temperature: float = 0.0, seed: int | None = None, max_tokens: int = 1024) -> Request:
+    """The request for an answer from the sources of `case`, each with a perspective; the response is ignored."""
+    template = prompt("perspectives_answer")
+    case = replace(case, response="")
+    keys = ", ".join(f'"{name}"' for name in perspectives_of(case))
+    text = fill(template, task=task_input(case), keys=keys)
+    return Request(
+        (Message("user", text),),
+        temperature=temperature,
+        max_tokens=max_tokens,
+        seed=seed,
+        stage="answer",
+        prompt=template.hash,
+    )
+
+
+def answer_cases(
+    model: ChatModel,
+    cases: Sequence[Case],
+    *,
+    temperature: float = 0.0,
+    seed: int | None = None,
+    max_tokens: int = 1024,
+) -> list[tuple[Passages, Case] | Failure]:
+    """For each case what `model` writes, and the case with its passages as the response; or why there is none.
+
+    Args:
+        model: The chat model.
+        cases: Cases whose sources have perspectives, as `retrieve` makes them.
+        temperature: 0 = greedy; Chang et al. 2024, §4.1, also sample at 0.7.
+        seed: For sampling.
+        max_tokens: The most tokens of an answer; one that is cut counts as none.
+    """
+    requests = [answer_request(case, temperature=temperature, seed=seed, max_tokens=max_tokens) for case in cases]
+    results: list[tuple[Passages, Case] | Failure] = []
+    for case, request, outcome in zip(cases, requests, model.chat(requests) if requests else [], strict=True):
+        if isinstance(outcome, Failure):
+            results.append(outcome)
+            continue
+        passages = read_target(outcome.text, list(perspectives_of(case)))
+        if outcome.finish == "length":
+            passages = f"it breaks off after {max_tokens} tokens"
+        if isinstance(passages, str):
+            results.append(Failure(f"the answer cannot be read: {passages}", "malformed", False, outcome.usage))
+        else:
+            written = replace(case, response=passages.response, prompt=request.messages[-1].content)
+            results.append((passages, written))
+    return results
+
+
+def guarded_passages(case: Case, guard: Guard) -> Passages:
+    """An answer that a local model writes passage by passage with a detector in the loop.
+
+    Each perspective has a prompt of its own, with its arguments as the sources, and the answer is plain text: what a
+    detector monitors are sentences, not JSON. The introduction is ours.
+    """
+    passages = {}
+    for name, arguments in perspectives_of(replace(case, response="")).items():
+        listing = "\n".join(f"- {argument}" for argument in arguments)
+        where = SIDES.get(name.casefold(), f"of the perspective “{name}”")
+        text = (
+            f"Question: {case.question}\n\nArguments {where}:\n{listing}\n\nState all of these arguments, and no "
+            "others, in one short passage of text."
+        )
+        if getattr(guard.model.tokenizer, "chat_template", None):
+            text, _ = render_chat(guard.model.tokenizer, [("user", text)])
+        else:
+            text += "\n\nPassage:"
+        sources = tuple(source for source in case.sources if source.perspective == name)
+        own = Case(f"{case.id}/{name}", "", sources, question=case.question, prompt=text)
+        passages[name] = " ".join(guard.generate(own).text.split())
+        if not has_words(passages[name]):
+            raise CannotJudgeError(f"the model wrote no passage for {name!r}", hint="a larger model, or other sampling")
+    return Passages(f"There are different views on the question “{case.question}”.", passages)

@@ -1,0 +1,101 @@
+"""The key-value format of the task (Chang et al. 2024, appendix B): one JSON object in, one out.
+
+What a model is given has the keys question, and each perspective with its arguments; for a classifier of errors it has
+the response, too. What it writes has the keys introduction, and each perspective with its passage. Chat models get the
+format in a prompt, and a model that is tuned on the task gets it bare.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from veridical.core.errors import InputError
+from veridical.core.segment import has_words
+from veridical.core.types import Case
+from veridical.llm.reply_parser import json_object
+
+__all__ = ["Passages", "perspectives_of", "read_target", "task_input", "task_target"]
+
+INTRODUCTION = "introduction"
+
+
+@dataclass(frozen=True, slots=True)
+class Passages:
+    """An introduction, and one passage for each perspective, in order."""
+
+    introduction: str
+    passages: Mapping[str, str]
+
+    @property
+    def response(self) -> str:
+        """The passages with an empty line between them: what is checked against the arguments."""
+        return "\n\n".join(self.passages.values())
+
+
+def perspectives_of(case: Case) -> dict[str, list[str]]:
+    """The texts of the sources by perspective, both in order.
+
+    Raises:
+        InputError: A source has no perspective, one called as another key, or there are fewer than two.
+    """
+    groups: dict[str, list[str]] = {}
+    for source in case.sources:
+        if source.perspective is None or source.perspective in ("question", "response", INTRODUCTION):
+            raise InputError(
+                f"case {case.id!r}: source {source.id!r} has the perspective {source.perspective!r}",
+                hint="each argument needs one, called otherwise than question, response and introduction",
+            )
+        groups.setdefault(source.perspective, []).append(source.text)
+    if len(groups) < 2:
+        raise InputError(
+            f"case {case.id!r} has {len(groups)} perspective{'s' * (len(groups) != 1)}", hint="two or more are needed"
+        )
+    return groups
+
+
+def task_input(case: Case) -> str:
+    """What a model is given; with the response of the case, if it has one, for a classifier.
+
+    >>> from veridical.core.types import Source
+    >>> print(task_input(Case("1", "", (Source("a", "It is fast.", "pro"), Source("b", "It is loud.", "con")), "Fly?")))
+    {"question": "Fly?", "pro": ["It is fast."], "con": ["It is loud."]}
+    """
+    fields: dict[str, str | Sequence[str]] = {"question": case.question or "", **perspectives_of(case)}
+    if case.response:
+        fields["response"] = case.response
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def task_target(passages: Passages) -> str:
+    """What a model is to write.
+
+    >>> task_target(Passages("Views differ.", {"pro": "It is fast.", "con": "It is loud."}))
+    '{"introduction": "Views differ.", "pro": "It is fast.", "con": "It is loud."}'
+    """
+    return json.dumps({INTRODUCTION: passages.introduction, **passages.passages}, ensure_ascii=False)
+
+
+def read_target(text: str, perspectives: Sequence[str]) -> Passages | str:
+    """What a model has written, or why it cannot be read: nothing is guessed, and no part is taken for the whole.
+
+    >>> read_target('{"introduction": "Views differ.", "pro": "It is fast."}', ["pro", "con"])
+    "no passage for 'con'"
+    """
+    fields = json_object(text)
+    if fields is None:
+        return "not one JSON object"
+    by_name = {key.casefold(): value for key, value in fields.items()}
+    passages = {}
+    for name in (INTRODUCTION, *perspectives):
+        value = by_name.get(name.casefold())
+        if isinstance(value, list) and all(isinstance(part, str) for part in value):
+            value = " ".join(value)
+        if not isinstance(value, str) or not has_words(value):
+            return "no introduction" if name == INTRODUCTION else f"no passage for {name!r}"
+        passages[name] = "\n".join(line.strip() for line in value.strip().splitlines() if line.strip())
+    more = by_name.keys() - {name.casefold() for name in passages} - {"question"}
+    if more:
+        return f"a passage for {min(more)!r}, which was not given"
+    return Passages(passages.pop(INTRODUCTION), passages)

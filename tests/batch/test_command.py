@@ -1,0 +1,87 @@
+"""`veridical batch`: one line for what it did or why it did not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from veridical import cli
+from veridical.cli.progress import progress_lines
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str]:
+    code = cli.main(["batch", *map(str, arguments), "-d", "overlap"])
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return code, captured.err
+
+
+def test_a_table_into_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    first, second = tmp_path / "a.csv", tmp_path / "b.csv"
+    first.write_text("key,answer,text,points\nx,It is red.,It is blue.,It is big.\n")
+    second.write_text("key,answer,text,points\ny,It is blue.,It is blue.,\nz,\n")
+    columns = ("--response", "answer", "--source", "text", "--must-cover", "points", "--id", "key", "--group", "text")
+    code, line = run(capsys, first, second, tmp_path / "out", *columns)
+    assert code == 0
+    assert line.startswith("2 rows judged, 1 of them flagged, ")
+    assert "1 failed (failed.jsonl)" in line
+    out = tmp_path / "out"
+    assert {file.name for file in out.iterdir()} == {
+        *("manifest.json", "failed.jsonl", "report.json", "report.html", ".lock"),
+        *("results-00000.jsonl", "scores-00000.jsonl"),
+    }
+    scores = [json.loads(line) for line in (out / "scores-00000.jsonl").read_text().splitlines()]
+    assert [(row["row"], row["id"], row["group"]) for row in scores] == [
+        (1, "x", "It is blue."),
+        (2, "y", "It is blue."),
+    ]
+    assert json.loads((out / "failed.jsonl").read_text())["row"] == 3
+
+
+def test_one_line_for_each_mistake(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path, out = tmp_path / "rows.csv", tmp_path / "out"
+    path.write_text("response,text\na,b\n")
+    for arguments, says in (
+        ((path, out, "--source", "sources"), "no column 'sources' (columns: 'response', 'text')"),
+        ((tmp_path / "none.csv", out), "no such file"),
+        ((path, path), "is not a folder"),
+        ((path, tmp_path), "has no manifest.json and is not empty"),
+        ((path, out, "--engine", "spark"), "unknown engine 'spark'"),
+        ((path, out, "--ray-address", "auto"), "the engine is local"),
+        ((path, out, "--threshold", "2"), "the threshold is 2.0"),
+        ((path, out, "-d", "none"), "unknown detector 'none'"),
+    ):
+        code, line = run(capsys, *arguments)
+        assert (code, line.count("\n")) == (2, 1)
+        assert says in line
+        assert not out.exists()
+
+
+def test_nothing_that_could_be_judged(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"response": "It is red."}\n{\n')
+    assert run(capsys, path, tmp_path / "out")[0] == 3
+
+
+def test_a_dry_run_writes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"response": "It is red.", "sources": ["It is blue."]}\n' * 3)
+    arguments = ("batch", str(path), str(tmp_path / "out"), "-d", "judge", "--model", "some", "--dry-run")
+    assert cli.main([*arguments, "--base-url", "http://127.0.0.1:9/v1"]) == 0
+    assert "3 calls" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
+
+
+def test_lines_for_a_log_have_rate_and_time_left() -> None:
+    now = [100.0]
+    lines: list[str] = []
+    show = progress_lines(lines.append, every=30, clock=lambda: now[0])
+    for seconds, done in ((0, 500), (10, 600), (30, 800), (31, 810), (60, 1100)):
+        now[0] = 100.0 + seconds
+        show("rows", done, 4700)
+    assert lines == [
+        "rows: 800 of 4,700, 10 a second, 6 min left",
+        "rows: 1,100 of 4,700, 10 a second, 6 min left",
+    ]

@@ -1,0 +1,295 @@
+"""A batch in its folder: every row once, the same bytes however often it was killed, and nobody else's folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.processes import python
+from veridical.batch import BatchSettings, run_batch
+from veridical.batch import folder as batch_folder
+from veridical.batch.columns import Columns
+from veridical.batch.folder import BatchFolder, read_manifest
+from veridical.batch.worker import STOP_AFTER, batches
+from veridical.core.errors import CannotJudgeError, InputError, OutputError, UnknownNameError
+from veridical.core.serialization import decode
+from veridical.core.types import Case, Judgement, Source
+from veridical.detectors.overlap.detector import Overlap
+
+WARM_UP = 1  # the case that each run judges first
+
+
+class Killed(BaseException):
+    """Ends a run as a kill would, without the cost of a process."""
+
+
+class Killing(Overlap):
+    """Word overlap that is killed at its n-th case."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__()
+        self.left = at + WARM_UP
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        self.left -= len(cases)
+        if self.left < 0:
+            raise Killed
+        return super().judge(cases)
+
+
+def write_rows(path: Path, lines: Sequence[str]) -> Path:
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def good(i: int) -> str:
+    return json.dumps(
+        {"response": f"The tower is {i} m tall.", "sources": ["The tower is 7 m tall."], "system": "ab"[i % 2]}
+    )
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.name != ".lock"}
+
+
+def job(path: Path, out: Path, **options: Any) -> BatchSettings:
+    given: dict[str, Any] = {"detectors": ["overlap"], "columns": Columns(group="system"), "shard_rows": 3}
+    return BatchSettings([path], out, **{**given, **options})
+
+
+def killed_writes(at: int, before: bool) -> Any:
+    """Let the n-th file that a run writes be its last, before it is there or after it."""
+    real, left = batch_folder.write_whole, [at]
+
+    def write(path: Path, content: str | bytes) -> None:
+        left[0] -= 1
+        if before and left[0] < 0:
+            raise Killed
+        real(path, content)
+        if left[0] < 0:
+            raise Killed
+
+    return mock.patch.object(batch_folder, "write_whole", write)
+
+
+LINE = st.one_of(
+    st.integers(0, 9).map(good), st.sampled_from(["{", "[1]", '{"response": 3}', '{"sources": ["a"]}', "  "])
+)
+KILL = st.one_of(st.integers(0, 12), st.tuples(st.integers(0, 6), st.booleans()))
+
+
+@settings(max_examples=15)
+@given(lines=st.lists(LINE, min_size=1, max_size=14), shard_rows=st.integers(1, 6), kills=st.lists(KILL, max_size=4))
+def test_every_row_is_there_once_whatever_was_killed(
+    lines: list[str], shard_rows: int, kills: list[int | tuple[int, bool]]
+) -> None:
+    lines = [good(1), *lines]
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        path = write_rows(folder / "rows.jsonl", lines)
+        run_batch(job(path, folder / "whole", shard_rows=shard_rows))
+        for kill in kills:
+            try:
+                if isinstance(kill, int):
+                    run_batch(job(path, folder / "killed", shard_rows=shard_rows, detectors=[Killing(kill)]))
+                else:
+                    with killed_writes(*kill):
+                        run_batch(job(path, folder / "killed", shard_rows=shard_rows))
+            except Killed:
+                pass
+        run_batch(job(path, folder / "killed", shard_rows=shard_rows))
+        whole = files_in(folder / "whole")
+        assert files_in(folder / "killed") == whole
+
+        def records(prefix: str) -> list[Any]:
+            return [decode(x) for name in sorted(whole) if name.startswith(prefix) for x in whole[name].splitlines()]
+
+        judged, failed = records("scores-"), records("failed")
+        assert sorted(row.row for row in (*judged, *failed)) == list(
+            range(1, 1 + sum(map(bool, map(str.strip, lines))))
+        )
+        assert [checked.case.id for checked in records("results-")] == [row.id for row in judged]
+
+
+def test_a_killed_process_loses_nothing(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [good(i) for i in range(40)])
+    run_batch(job(path, tmp_path / "whole", shard_rows=8))
+    code = f"""
+import os, signal
+from pathlib import Path
+from veridical.batch import BatchSettings, run_batch
+from veridical.batch.columns import Columns
+from veridical.detectors.overlap.detector import Overlap
+
+class Killing(Overlap):
+    left = 25
+    def judge(self, cases):
+        self.left -= len(cases)
+        if self.left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().judge(cases)
+
+run_batch(BatchSettings([Path({str(path)!r})], Path({str(tmp_path / "out")!r}), [Killing()],
+                        columns=Columns(group="system"), shard_rows=8))
+"""
+    assert python("-c", code).returncode == -9
+    manifest = read_manifest(tmp_path / "out")
+    assert manifest is not None
+    assert 0 < manifest.done < manifest.rows
+    (tmp_path / "out" / ".results-00003.jsonl.0123.part").write_text("torn")
+    run_batch(job(path, tmp_path / "out", shard_rows=8))
+    assert files_in(tmp_path / "out") == files_in(tmp_path / "whole")
+
+
+def test_a_finished_job_judges_nothing_again_and_a_damaged_shard_is_made_again(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [good(i) for i in range(8)] + ["{"])
+    report = run_batch(job(path, tmp_path / "out"))
+    whole = files_in(tmp_path / "out")
+    assert run_batch(job(path, tmp_path / "out", detectors=[Killing(0)])) == report
+    (tmp_path / "out" / "results-00001.jsonl").write_bytes(whole["results-00001.jsonl"][:-1])
+    with pytest.raises(Killed):
+        run_batch(job(path, tmp_path / "out", detectors=[Killing(0)]))
+    run_batch(job(path, tmp_path / "out"))
+    assert files_in(tmp_path / "out") == whole
+
+
+def test_processes_give_the_same_files(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [*map(good, range(9)), "{"])
+    run_batch(job(path, tmp_path / "one"))
+    run_batch(job(path, tmp_path / "two", workers=2))
+    assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
+
+
+def test_ray_gives_the_same_files(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    path = write_rows(tmp_path / "rows.jsonl", [*map(good, range(9)), "{"])
+    run_batch(job(path, tmp_path / "one"))
+    run_batch(job(path, tmp_path / "two", workers=2, engine="ray"))
+    assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        ({"detectors": ["length"]}, "its detector is overlap, not length"),
+        ({"columns": Columns()}, "its option columns is"),
+        ({"threshold": 0.4}, "its option thresholds is None"),
+        ({"shard_rows": 2}, "its option shard_rows is 3, not 2"),
+        ({"input": good(5)}, "its input is another one"),
+    ],
+)
+def test_another_jobs_folder_is_refused(tmp_path: Path, change: dict[str, Any], says: str) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [good(i) for i in range(4)])
+    run_batch(job(path, tmp_path / "out"))
+    before = files_in(tmp_path / "out")
+    if "input" in change:
+        write_rows(path, [change.pop("input")])
+    with pytest.raises(InputError, match="holds the results of another job") as refused:
+        run_batch(job(path, tmp_path / "out", **change))
+    assert says in str(refused.value)
+    assert files_in(tmp_path / "out") == before
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [good(1)])
+    with pytest.raises(InputError, match=r"has no manifest\.json and is not empty"):
+        run_batch(job(path, tmp_path))
+    with pytest.raises(InputError, match="is not a folder"):
+        run_batch(job(path, path))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "manifest.json").write_text('{"veridical": "batch/9"}')
+    with pytest.raises(InputError, match="a batch of version '9'"):
+        run_batch(job(path, tmp_path / "out"))
+
+
+def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl")
+    path = write_rows(tmp_path / "rows.jsonl", [good(1)])
+    run_batch(job(path, tmp_path / "out"))
+    manifest = read_manifest(tmp_path / "out")
+    assert manifest is not None
+    with BatchFolder.open(tmp_path / "out", manifest), pytest.raises(OutputError, match="another process is at work"):
+        run_batch(job(path, tmp_path / "out"))
+
+
+class Fragile(Overlap):
+    """Word overlap that cannot take some responses."""
+
+    def __init__(self, error: Exception, when: Callable[[str], bool]) -> None:
+        super().__init__()
+        self.error = error
+        self.when = when
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        for case in cases:
+            if self.when(case.response):
+                raise self.error
+        return super().judge(cases)
+
+
+def test_a_row_that_a_detector_cannot_take_fails_alone(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [good(i) for i in range(20)])
+    detector = Fragile(IndexError("no such\nword"), lambda text: " 11 m" in text)
+    run_batch(job(path, tmp_path / "out", detectors=[detector], shard_rows=100))
+    (failed,) = (decode(line) for line in (tmp_path / "out" / "failed.jsonl").read_text().splitlines())
+    assert (failed.row, failed.place, failed.id, failed.content) == (12, 12, "12", good(11))
+    assert failed.reason == "IndexError: no such word"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("out of order"), OSError("disk")])
+def test_a_detector_that_takes_no_row_ends_the_run(tmp_path: Path, error: Exception) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [good(i) for i in range(STOP_AFTER)])
+    detector = Fragile(error, lambda text: "tower" in text)
+    with pytest.raises(type(error), match=str(error)):
+        run_batch(job(path, tmp_path / "out", detectors=[detector], shard_rows=100))
+    run_batch(job(path, tmp_path / "out", shard_rows=100))
+
+
+def test_settings_that_make_no_sense(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [good(1)])
+    for options in ({"shard_rows": 0}, {"workers": 0}, {"address": "auto"}, {"detectors": []}, {"threshold": 2.0}):
+        with pytest.raises(InputError):
+            job(path, tmp_path / "out", **options)
+    with pytest.raises(UnknownNameError, match="unknown engine 'spark'"):
+        job(path, tmp_path / "out", engine="spark")
+    with pytest.raises(InputError, match="a detector is an object"):
+        run_batch(job(path, tmp_path / "out", detectors=[Overlap()], workers=2))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_spent_budget_keeps_what_was_paid(tmp_path: Path) -> None:
+    class Spent:
+        refused_requests = 0
+
+        def check_model_used(self, specs: Sequence[str]) -> None:
+            pass
+
+    class Paid(Overlap):
+        def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+            spent.refused_requests = int(any(" 5 m" in case.response for case in cases))
+            return super().judge(cases)
+
+    spent = Spent()
+    path = write_rows(tmp_path / "rows.jsonl", [good(i) for i in range(9)])
+    with pytest.raises(CannotJudgeError, match="the budget is spent"):
+        run_batch(job(path, tmp_path / "out", detectors=[Paid()], connection=spent))
+    manifest = read_manifest(tmp_path / "out")
+    assert manifest is not None
+    assert manifest.done == 3
+
+
+def test_batches_hold_cases_of_similar_length_and_all_of_them() -> None:
+    cases = [Case(str(i), "x" * size, (Source("a", "y" * size),)) for i, size in enumerate([9, 1, 600_000, 5] * 40)]
+    of_sizes = [[len(cases[i].response) for i in batch] for batch in batches(cases)]
+    assert sorted(i for batch in batches(cases) for i in batch) == list(range(160))
+    assert [size for batch in of_sizes for size in batch] == sorted(len(case.response) for case in cases)
+    assert max(map(len, of_sizes)) == 64
+    assert [batch for batch in of_sizes if 600_000 in batch] == [[600_000]] * 40

@@ -1,0 +1,259 @@
+"""Cases of many requests share batches; each gets its own answer, and what cannot be taken is refused at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from tests.server.services import Echo
+from veridical.core.judging import judge
+from veridical.core.types import Case, Judgement, Source
+from veridical.detectors import load_detector
+from veridical.server.batching import MAX_ABANDONED, Batcher
+from veridical.server.errors import Refused
+from veridical.server.settings import Limits
+
+
+def with_batcher(
+    detector: Any, test: Callable[[Batcher], Awaitable[None]], make: Callable[[], Any] | None = None, **limits: Any
+) -> None:
+    async def run() -> None:
+        batcher = Batcher("echo", make or (lambda: detector), Limits(**{"batch_wait": 0, "grace": 5, **limits}))
+        batcher.start()
+        try:
+            async with asyncio.timeout(20):
+                await test(batcher)
+        finally:
+            detector.gate.set()
+            await batcher.close()
+
+    asyncio.run(run())
+
+
+async def entered(detector: Echo) -> None:
+    """Wait until the detector is in a call."""
+    assert await asyncio.to_thread(detector.entered.wait, 10)
+    detector.entered.clear()
+
+
+def test_what_waits_while_a_batch_is_judged_is_the_next_batch() -> None:
+    detector = Echo()
+    detector.gate.clear()
+
+    async def test(batcher: Batcher) -> None:
+        first = asyncio.create_task(batcher.judge([Case("1", "first")]))
+        await entered(detector)
+        # all with the same id, from different requests: an answer that goes astray would not be noticed by its id
+        others = [asyncio.create_task(batcher.judge([Case("1", f"a {i}"), Case("1", f"b {i}")])) for i in range(9)]
+        while batcher.waiting < 18:
+            await asyncio.sleep(0)
+        detector.gate.set()
+        assert (await first)[0][0].notes == ("first",)
+        for i, other in enumerate(await asyncio.gather(*others)):
+            assert [judgement.notes for judgement, _ in other] == [(f"a {i}",), (f"b {i}",)]
+        assert detector.batches == [1, 8, 8, 2]
+
+    with_batcher(detector, test, batch_cases=8)
+
+
+def test_batches_change_no_judgement() -> None:
+    detector = load_detector("overlap:values")
+    texts = ["The tower is 300 m tall.", "", "It rains in Rome.", "It rains.", "Nobody came on 3 May 1999."]
+    cases = [
+        Case(str(i % 3), text, (Source("1", f"The tower is 330 m tall. It rains {i}."),))
+        for i, text in enumerate(texts * 8)
+    ]
+    alone = [judge(detector, [case])[0] for case in cases]
+
+    async def run() -> list[Judgement]:
+        batcher = Batcher("overlap:values", lambda: detector, Limits(batch_wait=0.001, batch_cases=7))
+        batcher.start()
+        answers = await asyncio.gather(*(batcher.judge([case]) for case in cases))
+        await batcher.close()
+        return [answer[0][0] for answer in answers]
+
+    assert asyncio.run(run()) == alone
+
+
+def test_a_batch_holds_so_many_characters() -> None:
+    detector = Echo()
+    detector.gate.clear()
+
+    async def test(batcher: Batcher) -> None:
+        first = asyncio.create_task(batcher.judge([Case("1", "x")]))
+        await entered(detector)
+        texts = ["a" * 50, "b" * 50, "c" * 50, "d" * 500, "e"]
+        others = asyncio.create_task(batcher.judge([Case("1", text) for text in texts]))
+        while batcher.waiting < 5:
+            await asyncio.sleep(0)
+        detector.gate.set()
+        assert [judgement.notes[0] for judgement, _ in await others] == texts
+        await first
+        assert detector.batches == [1, 2, 1, 1, 1]
+
+    with_batcher(detector, test, batch_characters=100)
+
+
+def test_what_the_queue_cannot_hold_is_refused_whole() -> None:
+    detector = Echo()
+    detector.gate.clear()
+
+    async def test(batcher: Batcher) -> None:
+        first = asyncio.create_task(batcher.judge([Case("1", "x")]))
+        await entered(detector)
+        second = asyncio.create_task(batcher.judge([Case("1", "y"), Case("2", "z")]))
+        while batcher.waiting < 2:
+            await asyncio.sleep(0)
+        with pytest.raises(Refused) as refused:
+            await batcher.judge([Case("1", "a"), Case("2", "b")])
+        assert refused.value.status == 429
+        assert refused.value.retry_after is not None
+        assert 1 <= refused.value.retry_after <= 60
+        third = asyncio.create_task(batcher.judge([Case("1", "a")]))  # this one fits
+        detector.gate.set()
+        await asyncio.gather(first, second, third)
+        assert sum(detector.batches) == 4
+
+    with_batcher(detector, test, queue=3, cases=2)
+
+
+def test_a_queue_that_is_too_slow_takes_no_more() -> None:
+    detector = Echo()
+
+    async def test(batcher: Batcher) -> None:
+        for _ in range(2):  # what the first call takes does not count: it loads
+            await batcher.judge([Case("1", "x")])
+        detector.gate.clear()
+        detector.entered.clear()
+        first = asyncio.create_task(batcher.judge([Case("1", "x")]))
+        await entered(detector)
+        second = asyncio.create_task(batcher.judge([Case("1", "y")]))  # nothing waits: it is taken
+        while not batcher.waiting:
+            await asyncio.sleep(0)
+        with pytest.raises(Refused, match="for about") as refused:
+            await batcher.judge([Case("1", "z")])
+        assert refused.value.status == 429
+        detector.gate.set()
+        await asyncio.gather(first, second)
+
+    with_batcher(detector, test, wait=1e-9)
+
+
+def test_whoever_gives_up_leaves_the_queue() -> None:
+    detector = Echo()
+    detector.gate.clear()
+
+    async def test(batcher: Batcher) -> None:
+        first = asyncio.create_task(batcher.judge([Case("1", "x")]))
+        await entered(detector)
+        second = asyncio.create_task(batcher.judge([Case("1", "y")]))
+        while not batcher.waiting:
+            await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.wait([second])
+        assert batcher.waiting == 0
+        detector.gate.set()
+        await first
+        await batcher.judge([Case("1", "z")])
+        assert detector.batches == [1, 1]
+
+    with_batcher(detector, test)
+
+
+def test_a_thread_that_does_not_come_back_is_left_behind() -> None:
+    stuck = [Echo() for _ in range(MAX_ABANDONED + 1)]
+    for each in stuck:
+        each.gate.clear()
+    made = iter([stuck[0], Echo(), *stuck[1:]])
+
+    async def test(batcher: Batcher) -> None:
+        with pytest.raises(Refused) as late:
+            await batcher.judge([Case("1", "x")])
+        assert late.value.status == 504
+        ((judgement, _),) = await batcher.judge([Case("1", "y")])
+        assert judgement.notes == ("y",)
+
+    with_batcher(stuck[0], test, lambda: next(made), timeout=0.2)
+    for each in stuck:
+        each.gate.set()
+
+
+def test_a_detector_that_never_comes_back_is_not_asked_any_more() -> None:
+    detector = Echo()
+    detector.gate.clear()
+
+    async def test(batcher: Batcher) -> None:
+        for _ in range(MAX_ABANDONED + 1):
+            with pytest.raises(Refused, match="took longer"):
+                await batcher.judge([Case("1", "x")])
+            await asyncio.sleep(0.05)
+        with pytest.raises(Refused, match="cannot be used"):
+            await batcher.judge([Case("1", "x")])
+
+    with_batcher(detector, test, timeout=0.03)
+
+
+def test_a_case_that_fails_fails_alone() -> None:
+    detector = Echo()
+    detector.gate.clear()
+
+    async def test(batcher: Batcher) -> None:
+        first = asyncio.create_task(batcher.judge([Case("1", "x")]))
+        await entered(detector)
+        texts = ["a", "fail", "b"]
+        others = [asyncio.create_task(batcher.judge([Case("1", text)])) for text in texts]
+        while batcher.waiting < 3:
+            await asyncio.sleep(0)
+        detector.gate.set()
+        results: list[Any] = await asyncio.gather(*others, return_exceptions=True)
+        assert [results[i][0][0].notes for i in (0, 2)] == [("a",), ("b",)]
+        assert isinstance(results[1], RuntimeError)
+        await first
+
+    with_batcher(detector, test)
+
+
+def test_a_detector_that_answers_for_another_case_is_found_out() -> None:
+    class Wrong(Echo):
+        def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+            return [Judgement("other", "wrong") for _ in cases]
+
+    async def test(batcher: Batcher) -> None:
+        with pytest.raises(ValueError, match="'other'"):
+            await batcher.judge([Case("1", "x")])
+
+    with_batcher(Wrong(), test)
+
+
+def test_the_end_finishes_what_was_accepted_and_takes_no_more() -> None:
+    detector = Echo()
+    detector.gate.clear()
+
+    async def test(batcher: Batcher) -> None:
+        accepted = [asyncio.create_task(batcher.judge([Case("1", "0")]))]
+        await entered(detector)
+        accepted += [asyncio.create_task(batcher.judge([Case("1", f"{i}")])) for i in range(1, 4)]
+        while batcher.waiting < 3:
+            await asyncio.sleep(0)
+        end = asyncio.create_task(batcher.close())
+        await asyncio.sleep(0)
+        with pytest.raises(Refused, match="shutting down"):
+            await batcher.judge([Case("1", "late")])
+        detector.gate.set()
+        assert [answer[0][0].notes for answer in await asyncio.gather(*accepted)] == [(f"{i}",) for i in range(4)]
+        await end
+
+    with_batcher(detector, test)
+
+
+def test_functions_run_between_batches_in_the_same_thread() -> None:
+    async def test(batcher: Batcher) -> None:
+        assert await batcher.call(lambda detector: detector.name) == "echo"
+        with pytest.raises(KeyError):
+            await batcher.call(lambda detector: {}["x"])
+        assert (await batcher.judge([Case("1", "x")]))[0][0].notes == ("x",)
+
+    with_batcher(Echo(), test)

@@ -1,0 +1,85 @@
+"""The OpenAPI document says what the service takes and gives; every example in it works."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from starlette.testclient import TestClient
+
+from tests.server.services import CASE, client_of
+from tests.server.test_running import running
+from veridical.server.settings import ServerSettings
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    with client_of("overlap") as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def document(client: TestClient) -> Any:
+    return client.get("/openapi.json").json()
+
+
+def resolved(document: Any, schema: Any) -> Any:
+    """The schema with what it refers to."""
+    return {**schema, "components": document["components"]}
+
+
+def test_every_reference_leads_somewhere(document: Any) -> None:
+    text = json.dumps(document)
+    names = {part.split('"')[0] for part in text.split('"#/components/schemas/')[1:]}
+    assert names
+    assert names <= document["components"]["schemas"].keys()
+    assert "$defs" not in text
+
+
+def test_every_example_works(client: TestClient, document: Any) -> None:
+    tried = 0
+    for path, methods in document["paths"].items():
+        for kind, content in methods.get("post", {}).get("requestBody", {}).get("content", {}).items():
+            for example in content.get("examples", {}).values():
+                value = example["value"]
+                jsonschema.validate(value, resolved(document, content["schema"]))
+                answer = client.post(path, content=json.dumps(value), headers={"Content-Type": kind})
+                assert answer.status_code == 200, (path, answer.text)
+                tried += 1
+    assert tried >= 5
+
+
+@pytest.mark.parametrize("path", ["/v1/check", "/v1/revise"])
+def test_answers_are_what_the_document_says(client: TestClient, document: Any, path: str) -> None:
+    answers = document["paths"][path]["post"]["responses"]
+    for body, status in (({"cases": [CASE]}, "200"), ({"cases": []}, "422"), ({"x": 1}, "400")):
+        answer = client.post(path, json=body)
+        assert str(answer.status_code) == status
+        jsonschema.validate(answer.json(), resolved(document, answers[status]["content"]["application/json"]["schema"]))
+
+
+def test_no_page_with_scripts_from_elsewhere(client: TestClient) -> None:
+    assert client.get("/docs").status_code == 404
+    assert client.get("/redoc").status_code == 404
+
+
+def test_no_server_error_on_whatever_fits_the_document(document: Any) -> None:
+    """Generated requests by the dozen; needs schemathesis, which is no part of the development environment."""
+    schemathesis = pytest.importorskip("schemathesis")
+    statuses = []
+    with running(ServerSettings(detectors=("overlap",))) as url:
+        for operation in schemathesis.openapi.from_dict(document).get_all_operations():
+
+            @given(case=operation.ok().as_strategy())
+            @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+            def try_it(case: Any) -> None:
+                answer = case.call(base_url=url)
+                statuses.append((case.path, answer.status_code))
+
+            try_it()
+    assert len(statuses) > 100
+    assert not [each for each in statuses if each[1] >= 500 and each != ("/ready", 503)]

@@ -1,0 +1,401 @@
+"""The proxy: replies of a scripted chat server go on checked, whatever that server does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.llm.loopback import Answer, Loopback, completion, failing, serving
+from tests.server.services import Echo, client_of
+from tests.server.test_running import running
+from veridical.cli import main
+from veridical.core.errors import CannotJudgeError, InputError
+from veridical.core.serialization import decode
+from veridical.core.types import Case, Judgement
+from veridical.server.keys import make_key, read_keys
+from veridical.server.proxy import StreamedReply
+from veridical.server.replies import BLOCKED, ReplyChecker
+from veridical.server.service import Service
+from veridical.server.settings import Limits, ProxySettings, ServerSettings
+
+TOWER = "The tower is 330 m tall. It rains in Rome."
+CHAT = {
+    "model": "tiny",
+    "messages": [{"role": "system", "content": TOWER}, {"role": "user", "content": "How tall is it?"}],
+}
+RIGHT, WRONG = "The tower is 330 m tall.", "It rains in Rome. Pigs fly."
+
+
+@contextmanager
+def proxied(
+    script: Callable[[dict[str, Any]], Answer], *, own: dict[str, Any] | None = None, **proxy: Any
+) -> Iterator[tuple[TestClient, Loopback]]:
+    with serving(script) as server:
+        limits = Limits(batch_wait=0, characters=5000, stream_timeout=10)
+        settings = ProxySettings(base_url=server.url, **{"timeout": 5.0, **proxy})
+        with client_of(*(() if own else ("overlap",)), own=own, limits=limits, proxy=settings) as client:
+            yield client, server
+
+
+def ask(client: TestClient, **more: Any) -> Any:
+    return client.post("/v1/chat/completions", json={**CHAT, **more})
+
+
+def test_replies_are_annotated_and_otherwise_as_they_were() -> None:
+    with proxied(lambda body: completion(WRONG)) as (client, server):
+        answer = ask(client, temperature=0.5)
+    assert server.asked == [{**CHAT, "temperature": 0.5}]
+    said = answer.json()
+    veridical = said.pop("veridical")
+    assert said == json.loads(completion(WRONG).body)
+    assert answer.headers["x-veridical-status"] == veridical["status"] == "flagged"
+    (choice,) = veridical["choices"]
+    checked = decode(choice["check"])
+    assert checked.case.response == WRONG
+    assert [source.text for source in checked.case.sources] == [TOWER]
+    assert checked.case.question == "How tall is it?"
+    assert "fly" in {span.of(WRONG) for span in checked.flagged}
+
+
+def test_sources_that_are_given_are_used_and_do_not_go_on() -> None:
+    with proxied(lambda body: completion("The bridge is blue.")) as (client, server):
+        answer = ask(client, sources=["The bridge is blue.", {"id": "b", "text": "It rains."}])
+    assert "sources" not in server.asked[0]
+    assert answer.json()["veridical"]["status"] == "clear"
+    assert [s["id"] for s in answer.json()["veridical"]["choices"][0]["check"]["case"]["sources"]] == ["1", "b"]
+
+
+def test_sources_in_parts_and_in_messages_of_other_roles() -> None:
+    parts = [{"type": "text", "text": TOWER}, {"type": "image_url", "image_url": {"url": "http://x"}}]
+    messages = [{"role": "user", "content": parts}, "odd", {"role": "tool", "content": None}]
+    with proxied(lambda body: completion(RIGHT), source_roles=("user",)) as (client, _):
+        assert ask(client, messages=messages).json()["veridical"]["status"] == "clear"
+
+
+def test_sources_that_are_none_or_addresses_are_refused() -> None:
+    with proxied(lambda body: completion(RIGHT)) as (client, server):
+        assert ask(client, sources=[1]).status_code == 400
+        assert ask(client, sources=["https://example.org"]).status_code == 422
+        assert server.asked == []
+
+
+def test_only_headers() -> None:
+    with proxied(lambda body: completion(WRONG), action="header") as (client, _):
+        answer = ask(client)
+    assert answer.json() == json.loads(completion(WRONG).body)
+    assert answer.headers["x-veridical-status"] == "flagged"
+
+
+def test_blocked() -> None:
+    with proxied(
+        lambda body: completion(WRONG if "tall" in body["messages"][1]["content"] else RIGHT), action="block"
+    ) as (
+        client,
+        _,
+    ):
+        answer = ask(client)
+        assert "Pigs" not in answer.text
+        (choice,) = answer.json()["choices"]
+        assert (choice["message"]["content"], choice["finish_reason"]) == (BLOCKED, "content_filter")
+        assert answer.json()["veridical"]["choices"] == [{"index": 0, "status": "flagged", "withheld": True}]
+        fine = ask(client, messages=[CHAT["messages"][0], {"role": "user", "content": "?"}])
+        assert fine.json()["choices"][0]["message"]["content"] == RIGHT
+
+
+def test_revised() -> None:
+    with proxied(lambda body: completion(WRONG), action="revise") as (client, _):
+        said = ask(client).json()
+    assert said["choices"][0]["message"]["content"] == "It rains in Rome."
+    assert said["veridical"]["status"] == "clear"
+    assert decode(said["veridical"]["choices"][0]["revised"]).case.response == WRONG
+
+
+def test_without_text_or_sources_nothing_is_clear() -> None:
+    with proxied(lambda body: completion(None)) as (client, _):
+        assert ask(client).json()["veridical"]["status"] == "unjudged"
+    with proxied(lambda body: completion(RIGHT)) as (client, _):
+        assert ask(client, messages=CHAT["messages"][1:]).json()["veridical"]["status"] == "unjudged"
+
+
+class Broken(Echo):
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        if "unreachable" in cases[0].response:
+            raise CannotJudgeError("no chat model answers")
+        raise RuntimeError("broke")
+
+
+@pytest.mark.parametrize("text", ["unreachable", "other"])
+def test_a_check_that_fails_is_neither_clear_nor_flagged(text: str) -> None:
+    with proxied(lambda body: completion(text), own={"broken": Broken()}) as (client, _):
+        answer = ask(client)
+        assert answer.json()["choices"][0]["message"]["content"] == text
+        assert answer.headers["x-veridical-status"] == answer.json()["veridical"]["status"] == "unavailable"
+        assert 'veridical_proxied_replies_total{status="unavailable"} 1.0' in client.get("/metrics").text
+    with proxied(lambda body: completion(text), own={"broken": Broken()}, action="block") as (client, _):
+        assert ask(client).json()["choices"][0]["message"]["content"] == BLOCKED
+    with proxied(lambda body: completion(text), own={"broken": Broken()}, action="block", blocks=False) as (client, _):
+        assert ask(client).json()["choices"][0]["message"]["content"] == text
+
+
+def test_a_chat_that_is_too_large_to_check_is_answered_unchecked() -> None:
+    with proxied(lambda body: completion(RIGHT)) as (client, _):
+        answer = ask(client, messages=[{"role": "system", "content": "word " * 2000}])
+    assert answer.json()["veridical"]["status"] == "unavailable"
+    assert "characters" in answer.json()["veridical"]["choices"][0]["reason"]
+
+
+def raw(body: bytes, status: int = 200, **headers: str) -> Answer:
+    return Answer(body, status, headers)
+
+
+def choice(**more: Any) -> bytes:
+    return json.dumps({"choices": [{"index": 0, "message": {"content": "x"}, **more}]}).encode()
+
+
+HOSTILE = {
+    "no JSON": raw(b"<html>"),
+    "an array": raw(b"[]"),
+    "not UTF-8": raw(b"\xff"),
+    "deep": raw(b'{"choices": ' + b"[" * 100_000),
+    "choices": raw(b'{"choices": {"a": 1}}'),
+    "many choices": raw(json.dumps({"choices": [{"message": {}}] * 17}).encode()),
+    "no message": raw(b'{"choices": [1]}'),
+    "content": raw(b'{"choices": [{"message": {"content": {"a": 1}}}]}'),
+    "index": raw(choice(index=10**9)),
+    "large": raw(b" " * 60_000 + b"{}"),
+    "redirection": raw(b"{}", 302, Location="http://127.0.0.1:1/"),
+    "compressed": raw(b"x", 200, **{"Content-Encoding": "gzip"}),
+    "cut": Answer(choice(), cut=True),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_no_chat_server_sends_is_502(name: str) -> None:
+    with proxied(lambda body: HOSTILE[name], reply_bytes=50_000) as (client, _):
+        answer = ask(client)
+    assert answer.status_code == 502, answer.text
+    assert set(answer.json()) == {"error", "hint", "request_id"}
+
+
+def test_a_lone_surrogate_is_not_checked_and_not_lost() -> None:
+    with proxied(lambda body: raw(b'{"choices": [{"message": {"content": "\\ud800 5"}}]}')) as (client, _):
+        answer = ask(client)
+    assert answer.status_code == 200
+    assert answer.json()["veridical"]["status"] == "unavailable"
+    assert answer.json()["choices"][0]["message"]["content"] == "\ud800 5"
+
+
+def test_errors_of_the_server_behind_go_on() -> None:
+    with proxied(lambda body: failing(429, "slow down", retry_after="7")) as (client, _):
+        answer = ask(client)
+        assert (answer.status_code, answer.json()["error"]["message"]) == (429, "slow down")
+        assert answer.headers["retry-after"] == "7"
+        assert ask(client, stream=True).status_code == 429
+    with proxied(lambda body: raw(b"oops", 500)) as (client, _):
+        assert ask(client).status_code == 502
+    with proxied(lambda body: Answer(b"", hang=True), timeout=0.2) as (client, _):
+        assert ask(client).status_code == 504
+    with proxied(lambda body: Answer(choice(), drip="body"), timeout=0.3) as (client, _):
+        assert ask(client).status_code == 504
+    with client_of("overlap", proxy=ProxySettings(base_url="http://127.0.0.1:1/v1")) as client:
+        assert ask(client).status_code == 502
+
+
+def test_keys_of_ours_stay_and_keys_of_theirs_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = make_key(tmp_path / "keys", "alice")
+    with serving(lambda body: completion(RIGHT)) as server:
+        settings = ProxySettings(base_url=server.url)
+        with client_of("overlap", proxy=settings) as client:
+            client.post("/v1/chat/completions", json=CHAT, headers={"Authorization": "Bearer theirs"})
+        with client_of("overlap", proxy=settings, keys=read_keys(tmp_path / "keys")) as client:
+            assert ask(client).status_code == 401
+            client.post("/v1/chat/completions", json=CHAT, headers={"Authorization": f"Bearer {key}"})
+            both = {"X-API-Key": key, "Authorization": "Bearer theirs"}
+            client.post("/v1/chat/completions", json=CHAT, headers=both)
+        monkeypatch.setenv("BEHIND", "from-environment")
+        with client_of("overlap", proxy=ProxySettings(base_url=server.url, key_env="BEHIND")) as client:
+            ask(client)
+        sent = [headers.get("authorization") for headers in server.headers]
+        assert sent == ["Bearer theirs", None, "Bearer theirs", "Bearer from-environment"]
+        assert not [headers for headers in server.headers if key in str(headers)]
+
+
+def sse(*parts: str | dict[str, Any], end: str = "stop", done: bool = True) -> Answer:
+    """A streamed completion; a part is text, or a chunk as it is."""
+    chunks: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": {"role": "assistant"}, "finish_reason": None}]}]
+    for part in parts:
+        delta = {"choices": [{"index": 0, "delta": {"content": part}, "finish_reason": None}]}
+        chunks.append(delta if isinstance(part, str) else part)
+    chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": end}]})
+    common = {"id": "c-1", "object": "chat.completion.chunk", "created": 1, "model": "tiny"}
+    lines = [f"data: {json.dumps({**common, **chunk})}\n\n" for chunk in chunks] + ["data: [DONE]\n\n"] * done
+    return Answer("".join([": hello\n\n", *lines]).encode(), headers={"Content-Type": "text/event-stream"})
+
+
+def chunks_of(answer: Any) -> list[dict[str, Any]]:
+    assert answer.status_code == 200, answer.text
+    lines = [line.removeprefix("data: ") for line in answer.text.split("\n") if line]
+    assert lines[-1] == "[DONE]" or "error" in json.loads(lines[-1])
+    return [json.loads(line) for line in lines if line != "[DONE]"]
+
+
+def text_of(chunks: list[dict[str, Any]]) -> str:
+    return "".join(c["delta"].get("content") or "" for chunk in chunks for c in chunk.get("choices", ()))
+
+
+def ends_of(chunks: list[dict[str, Any]]) -> list[str]:
+    return [c["finish_reason"] for chunk in chunks for c in chunk["choices"] if c["finish_reason"]]
+
+
+PARTS = ["It rains", " in Rome. ", "Pigs fly", ". It is", " 330 m", " tall."]
+
+
+@pytest.mark.parametrize("action", ["annotate", "header"])
+def test_a_stream_goes_on_and_is_annotated_at_its_end(action: str) -> None:
+    with proxied(lambda body: sse(*PARTS), action=action) as (client, server):
+        answer = ask(client, stream=True, sources=[TOWER])
+    assert server.asked[0]["stream"] is True
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.headers["x-veridical-status"] == "pending"
+    chunks = chunks_of(answer)
+    assert text_of(chunks) == "".join(PARTS)
+    assert ends_of(chunks) == ["stop"]
+    assert all(chunk["choices"] and chunk["id"] == "c-1" for chunk in chunks)
+    said = chunks[-1]["veridical"]
+    assert said["status"] == "flagged"
+    if action == "annotate":
+        assert decode(said["choices"][0]["check"]).case.response == "".join(PARTS)
+    else:
+        assert said == {"status": "flagged"}
+
+
+def test_a_stream_is_withheld_from_the_first_flagged_sentence_on() -> None:
+    with proxied(lambda body: sse(*PARTS), action="block") as (client, _):
+        answer = ask(client, stream=True)
+    chunks = chunks_of(answer)
+    assert text_of(chunks) == "It rains in Rome." + BLOCKED
+    assert "Pigs" not in answer.text
+    assert ends_of(chunks) == ["content_filter"]
+    assert chunks[-1]["veridical"]["status"] == "flagged"
+
+
+def test_a_stream_of_supported_sentences_is_not_withheld() -> None:
+    calls = {"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "t"}]}, "finish_reason": None}]}
+    usage = {"choices": [], "usage": {"total_tokens": 3}}
+    with proxied(lambda body: sse("It rains in Rome. The tower", calls, " is 330 m tall.", usage), action="block") as (
+        client,
+        _,
+    ):
+        chunks = chunks_of(ask(client, stream=True))
+    assert text_of(chunks) == "It rains in Rome. The tower is 330 m tall."
+    assert ends_of(chunks) == ["stop"]
+    assert chunks[-1]["veridical"]["status"] == "clear"
+    assert any("tool_calls" in c["delta"] for chunk in chunks for c in chunk["choices"])
+    assert any(chunk.get("usage") for chunk in chunks)
+
+
+def test_a_stream_is_revised_at_its_end() -> None:
+    with proxied(lambda body: sse("It rains in Rome.", " Pigs fly."), action="revise") as (client, _):
+        chunks = chunks_of(ask(client, stream=True))
+    assert text_of(chunks) == "It rains in Rome."
+    assert chunks[-1]["veridical"]["status"] == "clear"
+
+
+@pytest.mark.parametrize("action", ["annotate", "block", "revise"])
+def test_a_stream_that_cannot_be_checked_is_marked(action: str) -> None:
+    with proxied(lambda body: sse("One. Two. ", "Three."), own={"broken": Broken()}, action=action) as (client, _):
+        chunks = chunks_of(ask(client, stream=True))
+    assert chunks[-1]["veridical"]["status"] == "unavailable"
+    assert text_of(chunks) == (BLOCKED if action == "block" else "One. Two. Three.")
+
+
+BAD_STREAMS = {
+    "no end": sse("It rains.", done=False),
+    "no JSON": Answer(b"data: {\n\n", headers={"Content-Type": "text/event-stream"}),
+    "choices": sse({"choices": 1}),
+    "content": sse({"choices": [{"index": 0, "delta": {"content": 1}}]}),
+    "index": sse({"choices": [{"index": -1, "delta": {}}]}),
+    "large": sse("word " * 20_000),
+    "cut": Answer(sse("It rains.").body, headers={"Content-Type": "text/event-stream"}, cut=True),
+}
+
+
+@pytest.mark.parametrize("name", BAD_STREAMS)
+def test_a_stream_that_breaks_ends_in_an_error_that_is_not_clear(name: str) -> None:
+    with proxied(lambda body: BAD_STREAMS[name], reply_bytes=50_000) as (client, _):
+        last = chunks_of(ask(client, stream=True))[-1]
+    assert last["error"]["message"]
+    assert last["veridical"]["status"] == "unavailable"
+
+
+def test_no_stream_where_one_was_asked_for_is_502() -> None:
+    with proxied(lambda body: completion(RIGHT)) as (client, _):
+        assert ask(client, stream=True).status_code == 502
+
+
+def test_the_openai_client_talks_through_it() -> None:
+    openai = pytest.importorskip("openai")
+
+    def script(body: dict[str, Any]) -> Answer:
+        return sse(*PARTS) if body.get("stream") else completion(WRONG, role="assistant")
+
+    with serving(script) as server:
+        settings = ServerSettings(detectors=("overlap",), proxy=ProxySettings(base_url=server.url))
+        with running(settings) as url, openai.OpenAI(base_url=f"{url}/v1", api_key="theirs", max_retries=0) as client:
+            sources = {"sources": [TOWER]}
+            reply = client.chat.completions.create(**CHAT, extra_body=sources)
+            assert reply.choices[0].message.content == WRONG
+            assert reply.model_extra["veridical"]["status"] == "flagged"
+            streamed = list(client.chat.completions.create(**CHAT, stream=True, extra_body=sources))
+            assert "".join(chunk.choices[0].delta.content or "" for chunk in streamed) == "".join(PARTS)
+            assert streamed[-1].model_extra["veridical"]["status"] == "flagged"
+        assert {headers["authorization"] for headers in server.headers} == {"Bearer theirs"}
+
+
+def test_chunks_carry_what_was_found_meanwhile() -> None:
+    async def run() -> list[dict[str, Any]]:
+        proxy = ProxySettings(base_url="http://127.0.0.1:1/v1")
+        service = Service(ServerSettings(detectors=("overlap",), proxy=proxy))
+        service.start()
+
+        async def chunks() -> AsyncIterator[dict[str, Any]]:
+            for part in PARTS:
+                yield {"choices": [{"index": 0, "delta": {"content": part}}]}
+                judging = reply.choices[0].judging
+                if judging is not None:
+                    await asyncio.wait([judging])
+
+        reply = StreamedReply(ReplyChecker(service, proxy, json.loads(json.dumps(CHAT)), "r"), chunks())
+        lines = [json.loads(line.removeprefix(b"data: ")) async for line in reply.events() if b"[DONE]" not in line]
+        await service.close()
+        return lines
+
+    found = [each for chunk in asyncio.run(run())[:-1] for each in chunk.get("veridical", {}).get("verdicts", ())]
+    text = "".join(PARTS)
+    judged = [decode({**each["judgement"]}) for each in found]
+    assert [span.of(text) for judgement in judged for span in judgement.judged or ()] == [
+        "It rains in Rome.",
+        " Pigs fly.",
+    ]
+    flagged = [
+        judgement.verdicts[i].span.of(text)
+        for judgement, each in zip(judged, found, strict=True)
+        for i in each["flagged"]
+    ]
+    assert flagged == ["Pigs", "fly"]
+
+
+def test_options_of_the_proxy(capsys: Any) -> None:
+    assert main(["serve", "--proxy", "nonsense"]) == 2
+    assert "not an address" in capsys.readouterr().err
+    assert main(["serve", "--proxy", "http://127.0.0.1:1/v1", "--action", "drop"]) == 2
+    assert "annotate, block, header, revise" in capsys.readouterr().err
+    with pytest.raises(InputError, match="reviser"):
+        ProxySettings(base_url="http://127.0.0.1:1/v1", reviser="rewrite")

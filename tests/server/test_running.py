@@ -1,0 +1,193 @@
+"""The real server on 127.0.0.1: slow and greedy clients, and an end that finishes what was accepted."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.processes import LIMIT, start_python
+from tests.server.services import CASE
+from veridical.cli import main
+from veridical.server.running import make_server
+from veridical.server.settings import Limits, ServerSettings
+
+
+@contextmanager
+def running(settings: ServerSettings) -> Iterator[str]:
+    """The URL of a server in a thread of this process."""
+    urls: list[str] = []
+    up = threading.Event()
+
+    def on_start(url: str) -> None:
+        urls.append(url)
+        up.set()
+
+    server = make_server(settings, host="127.0.0.1", port=0, on_start=on_start)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        assert up.wait(20)
+        yield urls[0].rstrip("/")
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    limits = Limits(body_timeout=0.4, body_bytes=100_000, document_bytes=200_000, connections=20)
+    with running(ServerSettings(detectors=("overlap",), limits=limits)) as url:
+        yield url
+
+
+def raw(url: str, *parts: bytes) -> bytes:
+    """What the server sends until it closes the connection, after each of `parts` was sent."""
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        for part in parts:
+            connection.sendall(part)
+        answer = b""
+        while chunk := connection.recv(65536):
+            answer += chunk
+        return answer
+
+
+def head(length: int | str, more: str = "") -> bytes:
+    fields = f"Host: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n{more}"
+    return f"POST /v1/check HTTP/1.1\r\n{fields}\r\n".encode()
+
+
+def test_a_check_over_the_wire(url: str) -> None:
+    answer = httpx.post(f"{url}/v1/check", json={"cases": [CASE]})
+    assert answer.json()["results"][0]["outcome"] == "flagged"
+    assert "uvicorn" not in answer.headers.get("server", "")
+
+
+def test_a_head_that_does_not_end(url: str) -> None:
+    assert raw(url) == b""
+    assert raw(url, b"POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1\r\n") == b""
+    # the second request of a connection is held to the same limit
+    first = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    assert raw(url, first, b"GET /health HT").count(b"HTTP/1.1") == 1
+
+
+def test_a_head_that_is_too_large(url: str) -> None:
+    assert b" 4" in raw(url, head(2, "X-Padding: " + "." * 70_000 + "\r\n"))[:20]
+
+
+def test_a_body_that_does_not_end(url: str) -> None:
+    answer = raw(url, head(1000, "Connection: close\r\n"), b'{"cases": [')
+    assert b"408" in answer.partition(b"\r\n")[0]
+    assert b"did not arrive" in answer
+
+
+def test_a_body_that_is_too_large_is_not_read(url: str) -> None:
+    answer = raw(url, head(50_000_000, "Connection: close\r\n"))
+    assert b"413" in answer.partition(b"\r\n")[0]
+
+
+def test_a_body_of_unknown_length_is_cut_off(url: str) -> None:
+    def chunks() -> Iterator[bytes]:
+        for _ in range(50):
+            yield b" " * 1_000_000
+
+    try:
+        status = httpx.post(
+            f"{url}/v1/check", content=chunks(), headers={"Content-Type": "application/json"}
+        ).status_code
+    except httpx.TransportError:  # it closed before all was sent
+        status = 413
+    assert status == 413
+    assert httpx.get(f"{url}/health").status_code == 200
+
+
+def test_what_is_no_http(url: str) -> None:
+    assert b"400" in raw(url, b"\x16\x03\x01\x02\x00nonsense\r\n\r\n").partition(b"\r\n")[0]
+
+
+def test_a_stream_over_the_wire_answers_before_the_response_has_ended(url: str) -> None:
+    host, port = url.removeprefix("http://").split(":")
+
+    def chunk(document: dict[str, Any]) -> bytes:
+        line = json.dumps(document).encode() + b"\n"
+        return b"%x\r\n%s\r\n" % (len(line), line)
+
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        fields = "Host: 127.0.0.1\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n"
+        connection.sendall(f"POST /v1/stream HTTP/1.1\r\n{fields}Connection: close\r\n\r\n".encode())
+        connection.sendall(chunk({"case": {"sources": CASE["sources"]}}))
+        connection.sendall(chunk({"text": "The tower is 300 m tall. It"}))
+        found = b""
+        while b"event: verdicts" not in found:
+            found += connection.recv(65536)
+        assert b"event: result" not in found
+        connection.sendall(chunk({"text": " is red."}) + b"0\r\n\r\n")
+        while part := connection.recv(65536):
+            found += part
+    assert b"It is red." in found.partition(b"event: result")[2]
+
+
+def test_the_end_of_the_process_finishes_what_has_begun() -> None:
+    process = start_python("-m", "veridical", "serve", "-d", "overlap", "--port", "0")
+    try:
+        line = process.stderr.readline().decode()
+        match = re.search(r"http://([\d.]+):(\d+)/", line)
+        assert match, line
+        body = json.dumps({"cases": [CASE]}).encode()
+        with socket.create_connection((match[1], int(match[2])), timeout=20) as connection:
+            connection.sendall(head(len(body)) + body[:10])
+            assert httpx.get(f"{match[0]}health").status_code == 200  # so the head above was read, too
+            process.send_signal(signal.SIGTERM)
+            with suppress(httpx.TransportError):
+                while httpx.get(f"{match[0]}health"):  # until it takes no more
+                    pass
+            connection.sendall(body[10:])
+            answer = b""
+            while chunk := connection.recv(65536):
+                answer += chunk
+        assert b" 200 " in answer.partition(b"\r\n")[0]
+        assert b'"outcome": "flagged"' in answer
+        _, errors = process.communicate(timeout=LIMIT)
+        assert process.returncode == 0
+        assert [json.loads(line)["status"] for line in errors.decode().splitlines() if '"/v1/check"' in line] == [200]
+    finally:
+        process.kill()
+        process.wait(LIMIT)
+
+
+def test_another_address_needs_keys(tmp_path: Path, capsys: Any) -> None:
+    assert main(["serve", "--host", "0.0.0.0"]) == 2
+    assert "no keys are given" in capsys.readouterr().err
+    assert main(["serve", "--host", "0.0.0.0", "--api-keys", str(tmp_path / "none")]) == 2
+    assert "no such file" in capsys.readouterr().err
+    assert main(["serve", "-d", "nonsense"]) == 2
+    assert "unknown detector" in capsys.readouterr().err
+    assert main(["serve", "--new-key", "alice"]) == 2
+    assert "--api-keys" in capsys.readouterr().err
+
+
+def test_a_new_key_is_printed_once(tmp_path: Path, capsys: Any) -> None:
+    file = tmp_path / "keys"
+    assert main(["serve", "--api-keys", str(file), "--new-key", "alice"]) == 0
+    key = capsys.readouterr().out.strip()
+    assert key.startswith("vk-")
+    assert key not in file.read_text()
+
+
+def test_an_address_that_is_taken(capsys: Any) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert main(["serve", "-d", "overlap", "--port", str(taken.getsockname()[1])]) == 2
+    assert "cannot bind" in capsys.readouterr().err

@@ -1,0 +1,259 @@
+"""Many clients at once, revising, streams, the log and the metrics."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.server.services import CASE, Echo, client_of
+from veridical.core.detector import DetectorInfo
+from veridical.core.errors import CannotJudgeError
+from veridical.core.serialization import decode
+from veridical.core.spans import Span
+from veridical.core.types import Case, Judgement, Verdict
+from veridical.detectors import load_detector
+from veridical.revise import Delete, revise
+from veridical.server.observation import LOGGER, JsonLines
+from veridical.server.settings import Limits
+
+
+def test_answers_of_many_clients_are_not_mixed_up() -> None:
+    detector = Echo()
+    with client_of(own={"echo": detector}, limits=Limits(batch_wait=0.005, queue=1000)) as client:
+
+        def ask(i: int) -> None:
+            texts = [f"client {i} case {k}" for k in range(1 + i % 3)]
+            answer = client.post("/v1/check", json={"cases": [{"response": text} for text in texts]})
+            results = [decode(result) for result in answer.json()["results"]]
+            assert [result.case.response for result in results] == texts
+            assert [result.judgements[0].notes for result in results] == [(text,) for text in texts]
+            assert [span.of(texts[0]) for span in results[0].flagged][-1] == "0"
+
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(ask, range(60)))
+    assert len(detector.batches) < 120
+
+
+def test_a_full_queue_is_429_and_passes() -> None:
+    detector = Echo()
+    with client_of(own={"echo": detector}, limits=Limits(batch_wait=0, queue=2, cases=2)) as client:
+        while not client.get("/ready").json()["ready"]:
+            pass
+        detector.gate.clear()
+        detector.entered.clear()
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(client.post, "/v1/check", json={"cases": [CASE]})
+            assert detector.entered.wait(10)
+            with ThreadPoolExecutor(1) as more:
+                second = more.submit(client.post, "/v1/check", json={"cases": [CASE, CASE]})
+                while b'waiting_cases{detector="echo"} 2.0' not in client.get("/metrics").content:
+                    pass
+                third = client.post("/v1/check", json={"cases": [CASE]})
+                assert third.status_code == 429
+                assert int(third.headers["retry-after"]) >= 1
+                detector.gate.set()
+                assert (first.result().status_code, second.result().status_code) == (200, 200)
+        assert client.post("/v1/check", json={"cases": [CASE]}).status_code == 200
+
+
+def test_what_goes_wrong_in_a_detector_is_one_answer_and_one_line_without_texts(caplog: Any) -> None:
+    with client_of(own={"echo": Echo()}) as client, caplog.at_level(logging.INFO, LOGGER):
+        answer = client.post("/v1/check", json={"cases": [{"response": "private fail"}]})
+    assert answer.status_code == 500
+    assert answer.json()["error"] == "the server failed at this"
+    lines = [JsonLines().format(record) for record in caplog.records if record.name == LOGGER]
+    failure = next(json.loads(line) for line in lines if '"failure"' in line)
+    assert failure["exception"] == "RuntimeError"
+    assert failure["request_id"] == answer.json()["request_id"]
+    assert "services.py" in failure["at"]
+    assert not [line for line in lines if "private" in line or "broke" in line]
+
+
+class Unavailable(Echo):
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        raise CannotJudgeError("no chat model answers", hint="start it")
+
+
+def test_a_detector_that_cannot_judge_is_503_and_not_ready() -> None:
+    with client_of(own={"down": Unavailable()}) as client:
+        answer = client.post("/v1/check", json={"cases": [CASE]})
+        assert (answer.status_code, answer.json()["hint"]) == (503, "start it")
+        assert client.get("/ready").status_code == 503
+        assert "no chat model" in client.get("/ready").json()["detectors"]["down"]
+
+
+def test_a_detector_that_has_to_be_paid_is_not_tried_at_the_start() -> None:
+    detector = Echo()
+    detector.info = DetectorInfo(needs_chat_model=True)  # type: ignore[attr-defined]
+    with client_of(own={"echo": detector}) as client:
+        assert client.get("/ready").status_code == 200
+    assert detector.batches == []
+
+
+@pytest.mark.parametrize("log_text", [False, True])
+def test_the_log_has_a_line_for_each_request_and_texts_only_if_asked(log_text: bool, caplog: Any) -> None:
+    with client_of("overlap", log_text=log_text) as client, caplog.at_level(logging.INFO, LOGGER):
+        client.post("/v1/check", json={"cases": [CASE]}, headers={"X-Request-ID": "r-1"})
+        client.get("/private-path")
+    lines = [JsonLines().format(record) for record in caplog.records if record.name == LOGGER]
+    check, other = (json.loads(line) for line in lines)
+    assert (check["request_id"], check["route"], check["status"]) == ("r-1", "/v1/check", 200)
+    assert (check["cases"], check["outcomes"]) == (1, {"flagged": 1})
+    assert ("300 m" in lines[0]) is log_text
+    assert other["status"] == 404
+    assert "private" not in lines[1]
+
+
+def test_metrics(caplog: Any) -> None:
+    with client_of("overlap") as client:
+        client.post("/v1/check", json={"cases": [CASE]})
+        client.post("/v1/check", json={"cases": []})
+        text = client.get("/metrics").text
+    assert 'veridical_requests_total{route="/v1/check",status="200"} 1.0' in text
+    assert 'veridical_requests_total{route="/v1/check",status="422"} 1.0' in text
+    assert 'veridical_outcomes_total{outcome="flagged"} 1.0' in text
+    assert 'veridical_batch_cases_count{detector="overlap"}' in text
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    with client_of("overlap", own={"online": Online(), "whole": Whole()}) as client:
+        yield client
+
+
+RAIN = {"response": "It rains in Rome. Pigs fly.", "sources": ["It rains in Rome today."]}
+
+
+def test_revised(client: TestClient) -> None:
+    answer = client.post("/v1/revise", json={"cases": [RAIN, {**RAIN, "response": "It rains."}]})
+    assert answer.status_code == 200
+    first, second = (decode(result) for result in answer.json()["results"])
+    (wanted,) = revise([first.case], load_detector("overlap"), Delete())
+    assert first == wanted
+    assert first.revision.text == "It rains in Rome."
+    assert not second.changed
+    flagged = client.post("/v1/revise", json={"cases": [RAIN], "reviser": "flag"}).json()["results"][0]
+    assert flagged["revision"]["text"] != RAIN["response"]
+
+
+@pytest.mark.parametrize(
+    ("more", "part"),
+    [({"reviser": "factored"}, "known: delete, flag"), ({"rounds": 11}, "1 to 10"), ({"detector": "x"}, "known")],
+)
+def test_revisions_that_cannot_be(client: TestClient, more: dict[str, Any], part: str) -> None:
+    answer = client.post("/v1/revise", json={"cases": [RAIN], **more})
+    assert answer.status_code == 422
+    assert part in f"{answer.json()['error']} {answer.json()['hint']}"
+
+
+class Online(Echo):
+    """Judges each word once it is complete."""
+
+    name = "online"
+
+    def stream(self, case: Case) -> Any:
+        assert case.response == ""
+        return _Words()
+
+
+class _Words:
+    def __init__(self) -> None:
+        self.text, self.done = "", 0
+
+    def feed(self, more: str) -> list[Verdict]:
+        self.text += more
+        found = []
+        while (end := self.text.find(" ", self.done)) >= 0:
+            found.append(Verdict(Span(self.done, end), 0.9 if self.text[self.done].isdigit() else 0.1))
+            self.done = end + 1
+        return found
+
+    def finish(self) -> list[Verdict]:
+        return [Verdict(Span(self.done, len(self.text)), 0.2)]
+
+
+class Whole(Echo):
+    """Scores responses as a whole."""
+
+    name = "whole"
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        return [Judgement(case.id, self.name, 0.9 if "fly" in case.response else 0.2) for case in cases]
+
+
+def events(text: str) -> list[tuple[str, Any]]:
+    found = []
+    for block in text.strip().split("\n\n"):
+        name, data = block.split("\n")
+        found.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+    return found
+
+
+def stream(client: TestClient, first: dict[str, Any], *parts: str) -> list[tuple[str, Any]]:
+    lines = [json.dumps(first), *(json.dumps({"text": part}) for part in parts)]
+    answer = client.post("/v1/stream", content="\n".join(lines), headers={"Content-Type": "application/x-ndjson"})
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    return events(answer.text)
+
+
+def flagged_texts(found: list[tuple[str, Any]], text: str) -> list[str]:
+    spans = [
+        data["judgement"]["verdicts"][i]["span"] for name, data in found if name == "verdicts" for i in data["flagged"]
+    ]
+    return [text[span["start"] : span["end"]] for span in spans]
+
+
+def test_sentences_are_judged_while_they_arrive(client: TestClient) -> None:
+    parts = ["It rains", " in Rome. Pi", "gs fly.", " It rains ", "at Rome."]
+    found = stream(client, {"case": {"sources": RAIN["sources"]}, "explain": True}, *parts)
+    assert [name for name, _ in found] == ["start", "verdicts", "verdicts", "verdicts", "result"]
+    text = "".join(parts)
+    spans = [data["judgement"]["judged"] for name, data in found if name == "verdicts"]
+    assert spans[0][0]["end"] == len("It rains in Rome.")
+    assert {"Pigs", "fly"} <= set(flagged_texts(found, text))
+    checked = decode(found[-1][1])
+    assert checked.case.response == text
+    assert checked.judgements[0].by == "overlap"
+
+
+def test_detectors_that_can_judge_words_while_they_arrive(client: TestClient) -> None:
+    found = stream(client, {"case": {"response": "12 is "}, "detectors": ["online"]}, "not 1", "3 or 14 ", "here")
+    verdicts = [data["judgement"]["verdicts"] for name, data in found if name == "verdicts"]
+    assert [len(each) for each in verdicts] == [2, 1, 3, 1]
+    assert flagged_texts(found, "12 is not 13 or 14 here") == ["12", "13", "14"]
+
+
+def test_detectors_that_score_whole_responses_score_sentences(client: TestClient) -> None:
+    found = stream(client, {"case": RAIN, "detectors": ["whole"]})
+    assert flagged_texts(found, RAIN["response"]) == [" Pigs fly."]
+
+
+def test_one_object_is_a_stream_too(client: TestClient) -> None:
+    answer = client.post("/v1/stream", json={"case": RAIN})
+    assert events(answer.text)[-1][0] == "result"
+
+
+@pytest.mark.parametrize(
+    ("first", "status"),
+    [({"case": {"sources": 1}}, 400), ({"cases": [RAIN]}, 400), ({"case": RAIN, "detectors": ["x"]}, 422)],
+)
+def test_a_stream_that_cannot_begin_is_refused(client: TestClient, first: dict[str, Any], status: int) -> None:
+    answer = client.post("/v1/stream", json=first)
+    assert answer.status_code == status
+    assert set(answer.json()) == {"error", "hint", "request_id"}
+
+
+def test_a_stream_that_goes_wrong_ends_in_an_error(client: TestClient) -> None:
+    for line, part in (("{", "not JSON"), ('{"txt": "a"}', "not a text"), ('{"text": "\\ud800"}', "surrogate")):
+        content = json.dumps({"case": RAIN}) + "\n" + line
+        answer = client.post("/v1/stream", content=content, headers={"Content-Type": "application/x-ndjson"})
+        name, data = events(answer.text)[-1]
+        assert name == "error"
+        assert part in data["error"]

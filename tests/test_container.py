@@ -1,0 +1,95 @@
+"""The container files: not built here, but read as a builder reads them, and linted where hadolint is installed."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from veridical import cli
+
+ROOT = Path(__file__).parents[1]
+FILE = ROOT / "Containerfile"
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Each instruction with its arguments."""
+    text = re.sub(r"^\s*#.*\n", "", FILE.read_text("utf-8"), flags=re.MULTILINE)
+    lines = re.sub(r"\\\n", " ", text).splitlines()
+    return [(name, " ".join(rest.split())) for name, _, rest in (line.partition(" ") for line in lines if line.strip())]
+
+
+def last_stage() -> dict[str, str]:
+    """The instructions of the image that is run, the last one of each name."""
+    last = max(i for i, (name, _) in enumerate(instructions()) if name == "FROM")
+    return dict(instructions()[last:])
+
+
+def test_the_base_is_pinned_and_slim() -> None:
+    bases = [arguments.split()[0] for name, arguments in instructions() if name == "FROM"]
+    assert bases
+    assert not [base for base in bases if not re.fullmatch(r"python:\d+\.\d+\.\d+-slim-\w+", base)]
+    assert len(set(bases)) == 1, "the packages are built for the Python that runs them"
+
+
+def test_it_does_not_run_as_root() -> None:
+    user, group = map(int, last_stage()["USER"].split(":"))
+    assert min(user, group) > 0
+
+
+def test_the_health_check_asks_the_port_that_is_served() -> None:
+    stage = last_stage()
+    port = stage["EXPOSE"]
+    _, _, command = stage["HEALTHCHECK"].partition("CMD ")
+    program, _, code = json.loads(command)
+    assert program == "python"
+    assert f"http://127.0.0.1:{port}/health" in code
+    compile(code, "health", "exec")
+    served = json.loads(stage["CMD"])
+    assert served[served.index("--port") + 1] == port
+
+
+def test_the_command_line_is_a_real_one() -> None:
+    stage = last_stage()
+    assert json.loads(stage["ENTRYPOINT"]) == ["veridical"]
+    name, *arguments = json.loads(stage["CMD"])
+    command = get_command(cli.app).commands[name]  # type: ignore[attr-defined]
+    values = command.make_context(name, arguments).params
+    assert values["host"] == "0.0.0.0"
+    assert values["api_keys"] is not None, "an address that others reach needs keys"
+
+
+def test_all_that_is_copied_exists_and_is_not_ignored() -> None:
+    rules = [r for r in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if r and not r.startswith("#")]
+    copied = [a.split()[:-1] for name, a in instructions() if name == "COPY" and not a.startswith("--from")]
+    for path in (path for paths in copied for path in paths):
+        assert (ROOT / path).exists()
+        last = [rule for rule in rules if fnmatch(path, rule.removeprefix("!"))][-1]
+        assert last == f"!{path}"
+    assert rules[0] == "*", "nothing else is sent to the builder, such as a file of keys"
+
+
+def test_compose_starts_the_same_service() -> None:
+    yaml = pytest.importorskip("yaml")
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
+    service = compose["services"]["veridical"]
+    assert (ROOT / service["build"]["dockerfile"]) == FILE
+    (secret,) = service["secrets"]
+    assert f"/run/secrets/{secret}" in json.loads(last_stage()["CMD"])
+    assert secret in compose["secrets"]
+    assert [port.split(":")[0] for port in service["ports"]] == ["127.0.0.1"]
+    assert service["user"] == f"${{VERIDICAL_USER:-{last_stage()['USER']}}}"
+    assert service["read_only"]
+    assert service["cap_drop"] == ["ALL"]
+
+
+@pytest.mark.skipif(shutil.which("hadolint") is None, reason="hadolint is not installed")
+def test_hadolint_finds_nothing() -> None:
+    done = subprocess.run(["hadolint", str(FILE)], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "")
