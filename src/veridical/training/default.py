@@ -29,14 +29,13 @@ from veridical.detectors.default.combining import (
     LevelModel,
     response_row,
     source_rows,
-    with_copies,
     word_table,
 )
-from veridical.detectors.default.detector import ENCODER, KIND, Default
+from veridical.detectors.default.detector import ENCODER, KIND, Default, score
 from veridical.detectors.features.linear import LinearClassifier
 from veridical.detectors.tokens.artifact import load_tokens
 from veridical.detectors.tokens.detector import Tokens
-from veridical.detectors.tokens.scoring import ScoredResponse, score_cases
+from veridical.detectors.tokens.scoring import ScoredResponse
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.tokens import unit_labels
@@ -238,9 +237,8 @@ def level_rows(
     """What the regressions read, of labelled examples by set; sets called `…_swapped` are of sources to cover."""
     found = {level: LevelRows() for level in COLUMNS}
     for name, examples in data.items():
-        scored = score_cases(*encoder.scorer, [example.case for example in examples])
-        for example, plain in zip(examples, scored, strict=True):
-            one = with_copies(example.case, plain)  # as `Default` reads it
+        scored = score(encoder, [e.case for e in examples], narrow=not name.endswith(SWAPPED))
+        for example, one in zip(examples, scored, strict=True):
             if not one.problem and np.isfinite(one.logits).any():
                 _add(found, name, example, one)
         progress(f"{name}: {len(examples)} examples scored")
