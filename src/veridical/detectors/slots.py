@@ -86,6 +86,7 @@ def _left_out(case: Case, slots: Sequence[Slot], statements: Sequence[Stated]) -
     omissions = []
     for source, slot, places in zip(case.sources, slots, place_slots(case.response, slots), strict=True):
         missing = isinstance(places, Unplaced) and (slot[0], meaning(slot)) not in said
-        if source.must_cover and not (missing and places.why == "a vague mention"):
+        vague = places == Unplaced("a vague mention")
+        if source.must_cover and not (missing and vague):
             omissions.append(Omission(source.id, Span(0, len(source.text)), float(missing)))
     return omissions
