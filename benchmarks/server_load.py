@@ -63,7 +63,7 @@ async def ask_veridical(client: httpx.AsyncClient, case: Case) -> tuple[int, Any
     (result,) = answer.json()["results"]
     assert result["case"]["id"] == case["id"], "an answer to another request"
     (judgement,) = result["judgements"]
-    return 200, [result["case"]["response"], judgement.get("hallucination"), judgement["verdicts"]]
+    return 200, [result["case"]["response"], judgement.get("hallucination"), judgement.get("verdicts")]
 
 
 async def ask_lettucedetect(client: httpx.AsyncClient, case: Case) -> tuple[int, Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import signal
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,35 @@ def test_a_head_that_does_not_end(url: str) -> None:
     assert raw(url, first, b"GET /health HT").count(b"HTTP/1.1") == 1
 
 
+def connection_of(url: str) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection(url.removeprefix("http://"), timeout=10)
+
+
+def ask(connection: http.client.HTTPConnection) -> int:
+    connection.request("GET", "/health")
+    with connection.getresponse() as answer:
+        answer.read()
+        return answer.status
+
+
+def test_a_connection_outlasts_the_time_for_a_request_without_one(url: str) -> None:
+    with closing(connection_of(url)) as connection:
+        assert ask(connection) == 200
+        used = connection.sock
+        assert raw(url) == b""  # another one, opened later, has run out of that time
+        assert ask(connection) == 200
+        assert connection.sock is used
+
+
+def test_connections_without_a_request_end_some_time_and_make_room_before() -> None:
+    limits = Limits(idle=0.3, connections=4)
+    with running(ServerSettings(detectors=("overlap",), limits=limits)) as url, ExitStack() as stack:
+        for _ in range(12):
+            assert ask(stack.enter_context(closing(connection_of(url)))) == 200
+        begun = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        assert raw(url, begun).startswith(b"HTTP/1.1 200")  # and then it is closed
+
+
 def test_a_head_that_is_too_large(url: str) -> None:
     assert b" 4" in raw(url, head(2, "X-Padding: " + "." * 70_000 + "\r\n"))[:20]
 
@@ -95,6 +125,11 @@ def test_a_body_that_does_not_end(url: str) -> None:
 def test_a_body_that_is_too_large_is_not_read(url: str) -> None:
     answer = raw(url, head(50_000_000, "Connection: close\r\n"))
     assert b"413" in answer.partition(b"\r\n")[0]
+
+
+def test_what_is_left_of_a_body_after_the_answer_does_not_hold_the_connection(url: str) -> None:
+    assert raw(url, head(50_000_000)).startswith(b"HTTP/1.1 413")
+    assert raw(url, head(50_000_000), b" ", b" ").startswith(b"HTTP/1.1 413")
 
 
 def test_a_body_of_unknown_length_is_cut_off(url: str) -> None:

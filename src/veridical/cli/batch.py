@@ -15,7 +15,7 @@ from veridical.cli.check import DetectorNames
 from veridical.cli.comma_lists import parse_thresholds
 from veridical.cli.delivery import print_dry_run
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import ChatOptions, Threshold, write_line
+from veridical.cli.options import ChatOptions, Explain, Threshold, write_line
 from veridical.cli.progress import progress_bar, progress_lines
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class ColumnOptions:
         str | None, Option(metavar="COLUMN", help="The question that the response answers. Default: question.")
     ] = None
     group: Annotated[str | None, Option(metavar="COLUMN", help="Break the report down by this column.")] = None
+    encoding: Annotated[str, Option(help="Encoding of CSV and TSV files; all others are UTF-8.")] = "utf-8"
 
     def columns(self) -> Columns:
         """The columns."""
@@ -92,6 +93,7 @@ def batch_command(
     files: FileArguments,
     detector: DetectorNames = None,
     threshold: Threshold = None,
+    explain: Explain = False,
     *,
     column: ColumnOptions,
     running: EngineOptions,
@@ -119,6 +121,8 @@ def batch_command(
         detectors=specs,
         columns=column.columns(),
         threshold=parse_thresholds(threshold),
+        explain=explain,
+        encoding=column.encoding,
         shard_rows=running.shard_rows,
         max_bytes=running.max_mb * 1024 * 1024,
         workers=running.workers,
@@ -138,4 +142,6 @@ def batch_command(
         f"{judged:,} rows judged, {report.total.flagged:,} of them flagged, {report.total.unjudged:,} not judged as a "
         f"whole; {report.failed:,} failed{' (failed.jsonl)' if report.failed else ''}; see {page}"
     )
+    if report.repeated_ids:
+        write_line(f"{report.repeated_ids:,} rows have the id of an earlier row; their numbers are in scores-*.jsonl")
     return 3 if judged == report.total.unjudged else 0

@@ -50,6 +50,8 @@ class Limits:
         wait: Seconds that cases would have to wait, by the speed of late, from which on a request gets 429.
         timeout: Seconds that a request may wait for its answer.
         body_timeout: Seconds in which a request has to arrive, head and body, and that a client may take to read on.
+        idle: Seconds that a connection is kept without a request, unless a new one needs its place. Clients and load
+            balancers keep theirs for 5 to 60 seconds; who closes first breaks off what the other has just sent.
         stream_timeout: Seconds that a streamed response may take as a whole.
         revisions: The most requests to revise at once.
         connections: The most connections at once; a further one gets 503.
@@ -69,6 +71,7 @@ class Limits:
     wait: float = 15.0
     timeout: float = 60.0
     body_timeout: float = 20.0
+    idle: float = 75.0
     stream_timeout: float = 600.0
     revisions: int = 16
     connections: int = 1000
