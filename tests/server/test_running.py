@@ -7,8 +7,11 @@ import json
 import re
 import signal
 import socket
+import sqlite3
+import subprocess
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ import pytest
 from tests.processes import LIMIT, start_python
 from tests.server.services import CASE
 from veridical.cli import main
+from veridical.server.keys import make_key
 from veridical.server.running import make_server
 from veridical.server.settings import Limits, ServerSettings
 
@@ -199,6 +203,65 @@ def test_the_end_of_the_process_finishes_what_has_begun() -> None:
     finally:
         process.kill()
         process.wait(LIMIT)
+
+
+@contextmanager
+def server_process(*options: str) -> Iterator[str]:
+    """The URL of `veridical serve` as a process of its own, which is killed at the end."""
+    with start_python("-m", "veridical", "serve", "--port", "0", *options, stderr=subprocess.STDOUT) as process:
+        drain = threading.Thread(target=process.stdout.read)  # its log must not fill the pipe
+        try:
+            line = process.stdout.readline().decode()
+            match = re.search(r"http://[\d.]+:\d+", line)
+            assert match, line
+            drain.start()
+            yield match[0]
+        finally:
+            process.kill()
+            if drain.ident:
+                drain.join(LIMIT)
+
+
+def test_a_server_that_is_killed_under_load_leaves_nothing_broken(tmp_path: Path) -> None:
+    keys, replies, script = tmp_path / "keys", tmp_path / "replies.db", tmp_path / "model.json"
+    key = make_key(keys, "alice")
+    hashes = keys.read_bytes()
+    script.write_text(json.dumps({"claim to check": "No"}))
+    options = ("-d", "verify", "--model", f"scripted:{script}", "--cache", str(replies), "--api-keys", str(keys))
+    answers: dict[int, Any] = {}
+    enough = threading.Event()
+
+    def ask_for(url: str, i: int) -> Any:
+        case = {"response": f"The tower is {i} m tall. It has {i} steps.", "sources": ["The tower is 330 m tall."]}
+        answer = httpx.post(f"{url}/v1/check", json={"cases": [case]}, headers={"X-API-Key": key}, timeout=20)
+        assert answer.status_code == 200
+        return answer.json()["results"][0]
+
+    def load(url: str, first: int) -> None:
+        with suppress(httpx.TransportError):  # it was killed
+            for i in range(first, 100_000, 4):
+                answers[i] = ask_for(url, i)
+                if len(answers) >= 20:
+                    enough.set()
+
+    def replies_kept() -> int:
+        with closing(sqlite3.connect(replies)) as database:
+            assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            return int(database.execute("SELECT COUNT(*) FROM replies").fetchone()[0])
+
+    # the server is killed at the end of the block, while all four ask
+    with ThreadPoolExecutor(4) as pool, server_process(*options) as url:
+        asking = [pool.submit(load, url, first) for first in range(4)]
+        assert enough.wait(30)
+    assert [asked.result() for asked in asking] == [None] * 4
+    assert keys.read_bytes() == hashes
+    kept = replies_kept()
+    assert kept >= len(answers)
+    with server_process(*options) as url:
+        assert [ask_for(url, i)["outcome"] for i in answers] == ["flagged"] * len(answers)
+        assert replies_kept() == kept  # none of these was asked for again
+        ask_for(url, 200_000)
+    assert replies_kept() > kept
 
 
 def test_another_address_needs_keys(tmp_path: Path, capsys: Any) -> None:

@@ -372,17 +372,7 @@ class OutputOptions:
     PANEL: ClassVar[str] = OUTPUT
 
     html: HtmlFile = None
-    json: Explain = Annotated[
-        bool,
-        Option(
-            "--explain",
-            help="Show the closest passage for what is flagged, and what the sources have instead.",
-            rich_help_panel=DETECTION,
-        ),
-    ]
-
-
-JsonFlag = False
+    json: JsonFlag = False
 
 
 @dataclass(frozen=True, kw_only=True)
