@@ -447,6 +447,10 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     ),
     "server-load": ("docs/serve.md", server_load),
     "batch-rows": ("docs/batch.md", batch_rows),
+    "results-slots": (
+        "docs/detectors/slots.md",
+        results("slots.jsonl", "precision recall f1 omission_recall omission_f1"),
+    ),
     "commands": ("docs/cli.md", command_help),
     "detectors": ("docs/detectors/README.md", detector_table),
     "results-default": ("docs/detectors/default.md", default_results),

@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from tests.processes import LIMIT, start_python
-from tests.server.services import CASE
+from tests.server.services import CASE, until
 from veridical.cli import main
 from veridical.server.keys import make_key
 from veridical.server.running import make_server
@@ -169,7 +169,9 @@ def test_a_stream_over_the_wire_answers_before_the_response_has_ended(url: str) 
         connection.sendall(chunk({"text": "The tower is 300 m tall. It"}))
         found = b""
         while b"event: verdicts" not in found:
-            found += connection.recv(65536)
+            part = connection.recv(65536)
+            assert part, found
+            found += part
         assert b"event: result" not in found
         connection.sendall(chunk({"text": " is red."}) + b"0\r\n\r\n")
         while part := connection.recv(65536):
@@ -189,8 +191,7 @@ def test_the_end_of_the_process_finishes_what_has_begun() -> None:
             assert httpx.get(f"{match[0]}health").status_code == 200  # so the head above was read, too
             process.send_signal(signal.SIGTERM)
             with suppress(httpx.TransportError):
-                while httpx.get(f"{match[0]}health"):  # until it takes no more
-                    pass
+                until(lambda: not httpx.get(f"{match[0]}health"))  # it takes no more
             connection.sendall(body[10:])
             answer = b""
             while chunk := connection.recv(65536):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.server.services import CASE, Echo, client_of
+from tests.server.services import CASE, Echo, client_of, until
 from veridical.core.detector import DetectorInfo
 from veridical.core.errors import CannotJudgeError
 from veridical.core.serialization import decode, decode_case
@@ -44,8 +44,7 @@ def test_answers_of_many_clients_are_not_mixed_up() -> None:
 def test_a_full_queue_is_429_and_passes() -> None:
     detector = Echo()
     with client_of(own={"echo": detector}, limits=Limits(batch_wait=0, queue=2, cases=2)) as client:
-        while not client.get("/ready").json()["ready"]:
-            pass
+        until(lambda: client.get("/ready").json()["ready"])
         detector.gate.clear()
         detector.entered.clear()
         with ThreadPoolExecutor(1) as pool:
@@ -53,8 +52,7 @@ def test_a_full_queue_is_429_and_passes() -> None:
             assert detector.entered.wait(10)
             with ThreadPoolExecutor(1) as more:
                 second = more.submit(client.post, "/v1/check", json={"cases": [CASE, CASE]})
-                while b'waiting_cases{detector="echo"} 2.0' not in client.get("/metrics").content:
-                    pass
+                until(lambda: b'waiting_cases{detector="echo"} 2.0' in client.get("/metrics").content)
                 third = client.post("/v1/check", json={"cases": [CASE]})
                 assert third.status_code == 429
                 assert int(third.headers["retry-after"]) >= 1
