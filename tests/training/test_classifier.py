@@ -13,9 +13,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
+from tests.detectors.classifier_examples import examples  # noqa: E402
+from tests.detectors.classifier_examples import trained_classifier as trained  # noqa: E402
 from veridical.core.errors import DataError, InputError  # noqa: E402
-from veridical.core.spans import Span  # noqa: E402
-from veridical.core.types import Case, Example, Judgement, Level, Omission, Source, Verdict  # noqa: E402
+from veridical.core.types import Case, Example, Level, Source  # noqa: E402
 from veridical.detectors import load_detector  # noqa: E402
 from veridical.detectors.classifier.artifact import METHODS, ClassifierSettings  # noqa: E402
 from veridical.detectors.classifier.network import ClassifierNetwork, label_tokens  # noqa: E402
@@ -24,27 +25,6 @@ from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.testing import tiny  # noqa: E402
 from veridical.training.checkpoint import CHECKPOINT, TrainingStopped  # noqa: E402
 from veridical.training.classifier import ClassifierTraining, train_classifier  # noqa: E402
-
-
-def examples(count: int = 24) -> list[Example]:
-    """Responses of two sentences on two sources; every second one says a word that no source has, and skips one."""
-    made = []
-    for i in range(count):
-        wrong = bool(i % 2)
-        said = ("The cat sat.", "ZZZZ." if wrong else "Dogs run.")
-        sources = (Source("a", "The cat sat.", "pro", True), Source("b", "Dogs run.", "con", True))
-        case = Case(str(i), " ".join(said), sources, question=f"Q{i % 3}?")
-        second = Span(len(said[0]) + 1, len(case.response))
-        gold = Judgement(
-            str(i),
-            "human:a",
-            float(wrong),
-            float(wrong),
-            (Verdict(Span(0, len(said[0])), 0.0), Verdict(second, float(wrong))),
-            (Omission("a", Span(0, 12), 0.0), Omission("b", Span(0, 9), float(wrong))),
-        )
-        made.append(Example(case, gold, document=str(i)))
-    return made
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +36,6 @@ def decoder(tmp_path_factory: pytest.TempPathFactory) -> LocalModel:
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> LocalModel:
     return load(tiny("bert", tmp_path_factory.mktemp("base") / "bert"), dtype="fp32", kinds=("encoder",))
-
-
-def trained(model: LocalModel, out: Path, *, lines: list[str] | None = None, **changes: Any) -> Path:
-    settings = {name: changes.pop(name) for name in ("task", "method", "unit", "labels") if name in changes}
-    options = ClassifierTraining(
-        ClassifierSettings(**settings), **{"steps": 12, "warmup": 2, "batch": 8, "evaluate_every": 6, **changes}
-    )
-    progress = (lambda line: None) if lines is None else lines.append
-    return train_classifier(model, examples(), examples(10), options, out=out, progress=progress)
 
 
 def encoded(network: ClassifierNetwork, of: Sequence[Example]) -> list[Encoded]:
