@@ -179,7 +179,7 @@ def test_bench(command: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("overlap", "--table", "2"), "there is no table 2 (choose from 1, 3, 6)"),
+        (("overlap", "--table", "4"), "there is no table 4 (choose from 1, 2, 3, 5, 6)"),
         (("overlap", "--table", "6"), "overlap has no aggregation of salience"),
         (("salience:m", "--table", "6", "--table", "1"), "make it by itself"),
         (("overlap", "--table", "1", "--part", "dev"), "unknown part 'dev'"),
