@@ -351,6 +351,10 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
         "docs/detectors/verify.md",
         results("verify.jsonl", "roc_auc balanced_accuracy word_roc_auc token_f1"),
     ),
+    "results-slots": (
+        "docs/detectors/slots.md",
+        results("slots.jsonl", "precision recall f1 omission_recall omission_f1"),
+    ),
     "commands": ("docs/cli.md", command_help),
     "detectors": ("docs/detectors/README.md", detector_table),
     "results-default": ("docs/detectors/default.md", default_results),

@@ -40,6 +40,7 @@ DETECTORS = Registry(
         "probe": "veridical.detectors.local.probe:Probe",
         "salience": "veridical.detectors.local.salience:Salience",
         "selfcheck": "veridical.detectors.claims.selfcheck:SelfCheck",
+        "slots": "veridical.detectors.slots:Slots",
         "tokens": "veridical.detectors.tokens.detector:Tokens",
         "verify": "veridical.detectors.claims.verify:Verify",
     },
