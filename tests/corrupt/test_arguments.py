@@ -241,6 +241,6 @@ def test_training_data_grow_and_leave_the_test_part_alone() -> None:
     assert not of_part[0] & of_part[1]
     assert all(not (of_part[0] | of_part[1]) & tested for tested in of_part[2:])
     for part in parts[:2]:
-        assert {dict(e.group).get("corrupted") for e in part} == {None, *FULL}
+        assert {dict(e.group).get("corrupted") for e in part} == {"no", *FULL}
     with pytest.raises(UnknownNameError, match="training data"):
         training_sets(topics, "paraphrases")
