@@ -341,10 +341,10 @@ def _target(example: Example, part: Part, task: str) -> float:
     whole = _whole_target(example, task)
     if part.span is None and part.source is None:
         return whole
-    if task == "hallucination":
+    if part.span is not None:
         scored = [(verdict.score, verdict.span.overlaps(part.span)) for verdict in example.gold.verdicts]
     else:
-        scored = [(o.score, o.source_id == part.source.id) for o in example.gold.omissions]  # type: ignore[union-attr]
+        scored = [(o.score, part.source is not None and o.source_id == part.source.id) for o in example.gold.omissions]
     if whole >= GOLD_THRESHOLD and max((score for score, _ in scored), default=0.0) < GOLD_THRESHOLD:
         return np.nan  # where the error is is not marked
     return max((score for score, here in scored if here), default=0.0) if np.isfinite(whole) else np.nan
