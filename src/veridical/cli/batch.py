@@ -15,7 +15,7 @@ from veridical.cli.check import DetectorNames
 from veridical.cli.comma_lists import parse_thresholds
 from veridical.cli.delivery import print_dry_run
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import ChatOptions, Explain, Threshold, write_line
+from veridical.cli.options import DETECTION, ChatOptions, Explain, Threshold, write_line
 from veridical.cli.progress import progress_bar, progress_lines
 
 if TYPE_CHECKING:
@@ -31,6 +31,17 @@ class FileArguments:
         Argument(metavar="IN…", help="Rows: .jsonl, .csv, .tsv (also .gz) or .parquet files, or folders of them."),
     ]
     out: Annotated[Path, Argument(metavar="OUT", help="The folder for the results.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectionOptions:
+    """What judges, and what is flagged."""
+
+    PANEL: ClassVar[str] = DETECTION
+
+    detector: DetectorNames = None
+    threshold: Threshold = None
+    explain: Explain = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,10 +102,7 @@ class EngineOptions:
 @option_groups
 def batch_command(
     files: FileArguments,
-    detector: DetectorNames = None,
-    threshold: Threshold = None,
-    explain: Explain = False,
-    *,
+    detection: DetectionOptions,
     column: ColumnOptions,
     running: EngineOptions,
     chat: ChatOptions,
@@ -114,14 +122,14 @@ def batch_command(
     from veridical.report.batch_page import write_batch_page
 
     connection = chat.connection()
-    specs = detector or [DEFAULT_DETECTOR]
+    specs = detection.detector or [DEFAULT_DETECTOR]
     settings = BatchSettings(
         inputs=files.inputs,
         out=files.out,
         detectors=specs,
         columns=column.columns(),
-        threshold=parse_thresholds(threshold),
-        explain=explain,
+        threshold=parse_thresholds(detection.threshold),
+        explain=detection.explain,
         encoding=column.encoding,
         shard_rows=running.shard_rows,
         max_bytes=running.max_mb * 1024 * 1024,
