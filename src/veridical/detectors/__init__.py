@@ -24,6 +24,7 @@ DETECTORS = Registry(
     {
         "align": "veridical.detectors.align.detector:Align",
         "calibrated": "veridical.calibration.calibrated:Calibrated",
+        "classifier": "veridical.detectors.classifier.detector:Classifier",
         "coin": "veridical.detectors.baselines:Coin",
         "default": "veridical.detectors.default.detector:Default",
         "ensemble": "veridical.detectors.ensemble.detector:Ensemble",

@@ -18,7 +18,8 @@ from veridical.core.types import Case, Checked, Judgement, Level, Source
 from veridical.detectors import load_detector
 from veridical.documents import document_text
 from veridical.report.html import render_html
-from veridical.revise import Delete, Flag, Revised, Reviser, revise
+from veridical.revise import Revised, revise
+from veridical.revise.named import make_reviser
 from veridical.server.batching import Answer, Batcher
 from veridical.server.errors import Refused
 from veridical.server.observation import Metrics
@@ -54,6 +55,8 @@ class Service:
             add(str(parse_spec(spec)), lambda spec=spec: load_detector(spec, settings.connection))  # type: ignore[misc]
         for name, detector in settings.own_detectors.items():
             add(name, lambda detector=detector: detector)  # type: ignore[misc]
+        if settings.reviser is not None:
+            make_reviser(settings.reviser, settings.connection)  # one that cannot be is refused now
         self._documents = Batcher("documents", object, settings.limits)
         self._revisions = ThreadPoolExecutor(settings.limits.revisions, "revision")
         self._revising = 0
@@ -159,7 +162,7 @@ class Service:
         """The same for cases that are read; the rest is as `how` says."""
         limits = self.settings.limits
         detector = _Shared(self.batcher(how.detector), asyncio.get_running_loop())
-        reviser = self._reviser(how.reviser)
+        reviser = make_reviser(how.reviser or self.settings.reviser, self.settings.connection)
         thresholds_in_force(None, how.threshold)
         if self._revising >= limits.revisions:
             raise Refused(429, f"{self._revising} requests are being revised", hint="try again", retry_after=5)
@@ -177,18 +180,6 @@ class Service:
         self._revising -= 1
         if not results.cancelled():
             results.exception()  # it has been raised where somebody still waited
-
-    def _reviser(self, name: str) -> Reviser:
-        connection = self.settings.connection
-        with_model = connection is not None and connection.model is not None
-        known = ("delete", "flag", *(("factored", "self") if with_model else ()))
-        if name not in known:
-            raise UnknownNameError("reviser of this server", name, known)
-        if connection is None or name in ("delete", "flag"):
-            return Delete() if name == "delete" else Flag()
-        from veridical.revise.llm_revisers import Factored, SelfCorrection
-
-        return Factored(connection.chat()) if name == "factored" else SelfCorrection(connection.chat())
 
     async def document(self, name: str, data: bytes) -> tuple[str, str]:
         """The plain name and the text of an uploaded document; no folder that its name has is ever looked at."""
