@@ -132,7 +132,7 @@ def score_cases(
             labelled.append([label_windows(encoding, wanted, lexical) for encoding in readable])
             of_case.append((wanted, lexical))
         places: dict[tuple[int, bytes], int] = {}
-        different = []
+        different: list[Window] = []
         for each in (each for of_views in labelled for windows in of_views for each in windows):
             key = each.window.start, each.window.ids.tobytes()
             if places.setdefault(key, len(different)) == len(different):
