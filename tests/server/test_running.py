@@ -107,6 +107,20 @@ def test_a_connection_outlasts_the_time_for_a_request_without_one(url: str) -> N
         assert connection.sock is used
 
 
+def test_a_connection_is_kept_where_the_rest_of_a_body_comes_after_its_answer(url: str) -> None:
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(head(120_000))
+        assert connection.recv(65536).startswith(b"HTTP/1.1 413")
+        connection.sendall(b" " * 120_000)
+        assert raw(url) == b""  # another one, opened later, has run out of the time for a request
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        answer = b""
+        while chunk := connection.recv(65536):
+            answer += chunk
+    assert b"HTTP/1.1 200" in answer
+
+
 def test_connections_without_a_request_end_some_time_and_make_room_before() -> None:
     limits = Limits(idle=0.3, connections=4)
     with running(ServerSettings(detectors=("overlap",), limits=limits)) as url, ExitStack() as stack:

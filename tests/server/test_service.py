@@ -61,6 +61,29 @@ def test_a_full_queue_is_429_and_passes() -> None:
         assert client.post("/v1/check", json={"cases": [CASE]}).status_code == 200
 
 
+def test_requests_beyond_queue_and_batch_are_refused_before_they_are_read() -> None:
+    detector = Echo()
+    with client_of(own={"echo": detector}, limits=Limits(batch_wait=0, queue=1, cases=1, batch_cases=1)) as client:
+        until(lambda: client.get("/ready").json()["ready"])
+        detector.gate.clear()
+        detector.entered.clear()
+        with ThreadPoolExecutor(2) as pool:
+            asked = [pool.submit(client.post, "/v1/check", json={"cases": [CASE]})]
+            assert detector.entered.wait(10)
+            asked.append(pool.submit(client.post, "/v1/check", json={"cases": [CASE]}))
+            until(lambda: b'waiting_cases{detector="echo"} 1.0' in client.get("/metrics").content)
+            refused = [
+                client.post(f"/v1/{route}", content=b"{", headers={"Content-Type": "application/json"})
+                for route in ("check", "salience", "report")
+            ]
+            detector.gate.set()
+        assert [answer.status_code for answer in refused] == [429] * 3
+        assert all(int(answer.headers["retry-after"]) == 1 for answer in refused)
+        assert [answer.result().status_code for answer in asked] == [200, 200]
+        answer = client.post("/v1/check", content=b"{", headers={"Content-Type": "application/json"})
+        assert answer.status_code == 400
+
+
 def test_what_goes_wrong_in_a_detector_is_one_answer_and_one_line_without_texts(caplog: Any) -> None:
     with client_of(own={"echo": Echo()}) as client, caplog.at_level(logging.INFO, LOGGER):
         answer = client.post("/v1/check", json={"cases": [{"response": "private fail"}]})

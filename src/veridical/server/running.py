@@ -57,10 +57,15 @@ class TimedProtocol(H11Protocol):
 
     def _watch(self) -> None:
         """Limit the time for whatever the client has not finished while no answer is under way."""
-        idle = self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_waiting()
-        elif self._timer is None and not (idle and self.timeout_keep_alive_task is not None):
+        elif self.cycle is not None and self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]:
+            self._stop_waiting()
+            if self.timeout_keep_alive_task is None:  # the rest of a body came after its answer
+                self.timeout_keep_alive_task = self.loop.call_later(
+                    self.timeout_keep_alive, self.timeout_keep_alive_handler
+                )
+        elif self._timer is None:
             self._timer = self.loop.call_later(self.head_timeout, self.transport.abort)
 
     def _stop_waiting(self) -> None:

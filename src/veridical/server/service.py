@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
@@ -60,6 +61,7 @@ class Service:
         self._documents = Batcher("documents", object, settings.limits)
         self._revisions = ThreadPoolExecutor(settings.limits.revisions, "revision")
         self._revising = 0
+        self._requests = 0
         self._first_cases: dict[str, asyncio.Future[list[Answer]]] = {}
 
     @property
@@ -86,6 +88,22 @@ class Service:
         await asyncio.gather(*(batcher.close() for batcher in (*self.batchers.values(), self._documents)))
         self._revisions.shutdown(wait=False)
         await asyncio.gather(*self._first_cases.values(), return_exceptions=True)
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """A place for a request, from before its body is read until it is answered.
+
+        Raises `Refused` (429) where as many requests have one as a queue and a batch hold cases: a further one would
+        wait to be read, and only then be refused.
+        """
+        limits = self.settings.limits
+        if self._requests >= limits.queue + limits.batch_cases:
+            raise Refused(429, f"{self._requests} requests are being answered", hint="try again", retry_after=1)
+        self._requests += 1
+        try:
+            yield
+        finally:
+            self._requests -= 1
 
     def batcher(self, spec: str | None = None) -> Batcher:
         """The detector that a request names (None: the first); `InputError` for one that the server does not have.
