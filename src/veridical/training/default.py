@@ -2,7 +2,7 @@
 
 The parts are those of `training.default_data`. The encoder is a token classifier (`training.tokens`) that reads each
 sentence apart; its weights are a mean of those after the second part and of those after the first, which has forgotten
-nothing (Wortsman et al. 2022, Robust fine-tuning of zero-shot models). The regressions are fitted on validation
+nothing (Wortsman et al. 2022, WiSE-FT). The regressions are fitted on validation
 documents, which training did not see, each set with the same weight. Whatever was interrupted goes on where it was.
 """
 
