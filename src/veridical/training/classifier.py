@@ -7,6 +7,7 @@ if it had not been.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -323,7 +324,9 @@ class _Training:
         validation = {"history": self.reached.history, "notes": notes}
         settings = replace(self.options.classifier, scales=scales)
         tensors = {name: t.detach().float().cpu().numpy() for name, t in self.network.weights.items()}
-        return save_classifier(self.network.base, settings, tensors, self.out, (training, validation))
+        out = save_classifier(self.network.base, settings, tensors, self.out, (training, validation))
+        shutil.rmtree(self.out / CHECKPOINT, ignore_errors=True)
+        return out
 
 
 def _whole_target(example: Example, task: str) -> float:
