@@ -125,17 +125,17 @@ ARTICLES = [
     f"The first tower has {i + 3} windows and a long wall. People begin to visit it in the early morning. "
     f"The road to the north is narrow and was closed after the war. Many shops often sell cheap things there. "
     f"The council said that the bridge was strong and the river was deep. It helped the town to grow after {1850 + i}."
-    for i, colour in enumerate(["red", "blue", "green", "white", "black"] * 40)
+    for i, colour in enumerate(["red", "blue", "green", "white", "black"] * 18)
 ]
 
 
 def test_the_loop_runs_from_texts_to_agreed_labels() -> None:
-    pool = make_pool(ARTICLES[:200], 150, consistent=0.3, seed=3)
+    pool = make_pool(ARTICLES[:90], 90, consistent=0.3, seed=3)
     assert 0.25 < sum(item.gold.hallucination == 0.0 for item in pool) / len(pool) < 0.35
-    again = make_pool(ARTICLES[:200], 20, consistent=0.3, seed=3)
+    again = make_pool(ARTICLES[:90], 20, consistent=0.3, seed=3)
     assert [item.case for item in again] == [item.case for item in pool[:20]]
     people = team(seed=1)
-    loop = simulate(pool, people, (60, 20))
+    loop = simulate(pool, people, (50, 15))
     assert loop.blocked == ("human:spammer-1",)
     assert not any(j.by == "human:spammer-1" for e in loop.examples for j in e.annotations)
     assert loop.right > 0.9
@@ -146,6 +146,8 @@ def test_the_loop_runs_from_texts_to_agreed_labels() -> None:
     assert [row["what"] for row in rows] == ["round"] * 2 + ["annotator"] * 9 + ["loop"]
     rounds, annotators = loop_tables(rows)
     assert len(rounds.lines) == 2
+    repeated = loop_tables([*rows, {**rows[-1], "what": "repetition", "seed": 1, "cumulative": [0.7, 0.5]}])[2]
+    assert repeated.lines[0][:4] == ["1", str(len(loop.examples)), "70.0%", "50.0%"]
     assert annotators.lines[-1][-1] == "always the same label"
     assert loop_plot(rows).startswith("<svg")
     with pytest.raises(InputError, match="5 annotators"):

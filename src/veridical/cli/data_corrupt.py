@@ -14,7 +14,15 @@ from typer import Option
 
 from veridical.cli.comma_lists import parse_names, parse_numbers, parse_weights
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import OUTPUT, DataOptions, LabelledData, LocalModelOptions, write_counts, write_line
+from veridical.cli.options import (
+    OUTPUT,
+    DataOptions,
+    LabelledData,
+    LocalModelOptions,
+    OutJsonl,
+    write_counts,
+    write_line,
+)
 
 if TYPE_CHECKING:
     from veridical.core.errors import DataError
@@ -148,10 +156,7 @@ class MaskedWordsOptions(LocalModelOptions):
 @option_groups
 def corrupt_command(
     data: LabelledData,
-    out: Annotated[
-        Path,
-        Option(metavar="FILE", help="The file to write (JSON Lines); read it as jsonl:FILE.", rich_help_panel=OUTPUT),
-    ],
+    out: OutJsonl,
     corruption: CorruptionOptions,
     masked_words: MaskedWordsOptions,
     options: DataOptions,
