@@ -10,15 +10,19 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.annotate.test_consensus import voted
+from veridical.annotate import scorer
 from veridical.annotate.consensus import agree
 from veridical.annotate.marking import Prompt, mark_examples, typed_spans
 from veridical.annotate.release import describe_release, write_release
 from veridical.annotate.rounds import loop_rows
+from veridical.annotate.scorer import Scorer, score_pool
+from veridical.annotate.select import SelectOptions, select
 from veridical.annotate.simulate import make_pool, simulate, team
 from veridical.core.errors import InputError, OutputError
 from veridical.core.types import Case, Example, Judgement, Source, Span
 from veridical.datasets import read
 from veridical.datasets.chevrons import mark_chevrons, parse_chevrons
+from veridical.metrics import UndefinedMetricError
 from veridical.report.annotation import loop_plot, loop_tables, release_card
 
 
@@ -152,3 +156,15 @@ def test_the_loop_runs_from_texts_to_agreed_labels() -> None:
     assert loop_plot(rows).startswith("<svg")
     with pytest.raises(InputError, match="5 annotators"):
         simulate(pool, people[:5], (10,))
+
+
+def test_a_classifier_that_knows_nothing_makes_a_random_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fit(*_: object) -> None:
+        raise UndefinedMetricError("higher scores do not go with the labels")
+
+    monkeypatch.setattr(scorer, "fit_scale", fit)
+    pool = make_pool(ARTICLES[:60], 60, consistent=0.4, seed=3)
+    scores = score_pool(Scorer(pool), pool[:40], pool[40:])
+    assert set(scores.pool.tolist()) == set(scores.annotated.scores) == {0.5}
+    chosen = select(pool[40:], SelectOptions(count=5), scores=scores.pool.tolist(), annotated=scores.annotated)
+    assert len(chosen.items) == 5

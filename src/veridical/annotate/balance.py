@@ -171,8 +171,9 @@ def best_threshold(annotated: Annotated, candidates: Sequence[float], count: int
     best = max(thresholds, key=surplus.__getitem__)
     if surplus[best] > 0:
         return best
-    enough = [t for t, c in expected.items() if c.fn + (c.tn or 0.0) >= min(count, len(lowest) - 1)]
-    return max(enough or thresholds, key=lambda t: (expected[t].tn or 0.0) / max(expected[t].fn + (expected[t].tn or 0.0), 1e-9))
+    below = {t: c.fn + (c.tn or 0.0) for t, c in expected.items()}
+    enough = [t for t in thresholds if below[t] >= min(count, len(lowest) - 1)]
+    return max(enough or thresholds, key=lambda t: (expected[t].tn or 0.0) / max(below[t], 1.0))
 
 
 def evening_target(labels: Sequence[bool], count: int) -> float:

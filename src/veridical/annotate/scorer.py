@@ -19,6 +19,7 @@ from veridical.core.errors import InputError
 from veridical.core.types import Example
 from veridical.datasets.split import split_by_document
 from veridical.detectors.features.extraction import FeatureExtractor
+from veridical.metrics import UndefinedMetricError
 from veridical.training.features import FeatureOptions, FeatureTable, Inputs, fit_classifier, make_extractor
 
 __all__ = ["PoolScores", "Scorer", "item_weights", "score_pool"]
@@ -89,7 +90,7 @@ def score_pool(
     *,
     seed: int = 0,
 ) -> PoolScores:
-    """Train on annotated items and score the pool.
+    """Train on annotated items and score the pool; 0.5 for all where held-out scores are no better than chance.
 
     Args:
         scorer: Their features.
@@ -125,7 +126,11 @@ def score_pool(
             f"{len(labelled)} annotated items, {int(labels.sum())} of them hallucinated, are too few to train on",
             hint="annotate more at random first, so that both labels are there in several documents",
         )
-    scale = fit_scale(labels[known], distances[known], CalibrationOptions("f1", "platt"))
-    scores = scale.apply(distances[known].tolist())
-    annotated = Annotated(labels[known].tolist(), list(scores), item_weights(labelled)[known].tolist())
+    weights = item_weights(labelled)[known].tolist()
+    try:
+        scale = fit_scale(labels[known], distances[known], CalibrationOptions("f1", "platt"))
+    except UndefinedMetricError:  # it ranks no better than chance: it knows nothing yet, and the round is random
+        alike = Annotated(labels[known].tolist(), [0.5] * int(known.sum()), weights)
+        return PoolScores(np.full(len(pool), 0.5), alike)
+    annotated = Annotated(labels[known].tolist(), scale.apply(distances[known].tolist()), weights)
     return PoolScores(np.array(scale.apply((of_pool / fitted).tolist())), annotated)
