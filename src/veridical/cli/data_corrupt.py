@@ -134,7 +134,6 @@ class MaskedWordsOptions(LocalModelOptions):
         int, Option(help="Sample from the k likeliest replacements; 1: always the likeliest; 0: from all.", min=0)
     ] = 10
     top_p: Annotated[float, Option(help="Sample from the likeliest replacements with this much probability.")] = 1.0
-    batch_size: Annotated[int, Option(help="Responses changed at once; the result does not depend on it.", min=1)] = 32
     dtype: Annotated[str, Option(help="Precision of the models: fp32, bf16, fp16 or auto.")] = "fp32"
 
     def way(self) -> Masked:
@@ -153,12 +152,19 @@ class MaskedWordsOptions(LocalModelOptions):
         return Masked(model=model, ranker=ranker, options=options)
 
 
+@dataclass(frozen=True, kw_only=True)
+class BatchedMaskingOptions(MaskedWordsOptions):
+    """How words are masked and replaced, and in how many responses at once."""
+
+    batch_size: Annotated[int, Option(help="Responses changed at once; the result does not depend on it.", min=1)] = 32
+
+
 @option_groups
 def corrupt_command(
     data: LabelledData,
     out: OutJsonl,
     corruption: CorruptionOptions,
-    masked_words: MaskedWordsOptions,
+    masked_words: BatchedMaskingOptions,
     options: DataOptions,
     as_json: Annotated[
         bool,
