@@ -54,8 +54,8 @@ ALLOWED = {
     ("CHANGELOG.md", "settled"): "the former name of an action",
     ("src/veridical/detectors/__init__.py", "shots"): "the former name of an option, still refused in artifacts",
     ("src/veridical/models/template.py", "shots"): "the name of a folder",
-    ("src/veridical/corrupt/e2e_slots.py", "shot"): "a misspelling in the data (coffee shot)",
-    ("src/veridical/corrupt/e2e_slots.py", "house"): "a word in the data (coffee house)",
+    ("src/veridical/datasets/e2e_slots.py", "shot"): "a misspelling in the data (coffee shot)",
+    ("src/veridical/datasets/e2e_slots.py", "house"): "a word in the data (coffee house)",
     ("src/veridical/models/testing.py", "house"): "a sentence of the corpus of the tests' tokenizers",
 }
 DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -166,6 +166,11 @@ def test_bench(command: Command) -> None:
     assert same["coverage_roc_auc"].value == 1.0
     assert same["word_roc_auc"].value > 0.7  # the words of the frame are in no argument
     assert rows["perspectives, paraphrased", "overlap"]["coverage_roc_auc"].value < 0.9
+    kept = {path: path.read_bytes() for path in Path("rows.jsonl.work").iterdir()}
+    assert command("bench", "perspectives", "overlap", "coin", *common[4:], "--table", "2", *out)[0] == 0
+    assert {row.detector for row in read_rows([Path("rows.jsonl")])} == {"overlap", "coin"}
+    assert all(path.read_bytes() == before for path, before in kept.items())  # nothing is judged twice
+    assert len(list(Path("rows.jsonl.work").iterdir())) == len(kept) + 3
     tests = read_comparisons(Path("tests.jsonl"))
     assert {(c.metric, c.test) for c in tests} >= {("roc_auc", "Hanley-McNeil")}
     assert all(c.p is None or c.p_bonferroni is not None for c in tests)
@@ -174,7 +179,7 @@ def test_bench(command: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("overlap", "--table", "2"), "there is no table 2 (choose from 1, 3, 6)"),
+        (("overlap", "--table", "4"), "there is no table 4 (choose from 1, 2, 3, 5, 6)"),
         (("overlap", "--table", "6"), "overlap has no aggregation of salience"),
         (("salience:m", "--table", "6", "--table", "1"), "make it by itself"),
         (("overlap", "--table", "1", "--part", "dev"), "unknown part 'dev'"),
@@ -184,3 +189,30 @@ def test_bench(command: Command) -> None:
 def test_what_cannot_be_measured(command: Command, arguments: tuple[str, ...], message: str) -> None:
     code, _, err = command("bench", "perspectives", *arguments, "--data", "cars.csv")
     assert (code, message in err) == (2, True), err
+
+
+def test_train_classifier(command: Command) -> None:
+    pytest.importorskip("torch")
+    from veridical.models.testing import tiny
+
+    topics_file()
+    tiny("bert", "encoder")
+    common = ("train", "classifier", "topics.json", "--task", "coverage", "--method", "head", "--model", "encoder")
+    small = ("--steps", "4", "--evaluate-every", "4", "--validation-examples", "9", "--dtype", "fp32", "--seed", "1")
+    code, _, err = command(*common, *small, "--training", "synth", "--out", "c")
+    assert code == 0, err
+    assert "use it as classifier:c" in err
+    response, pro, con = (Path(name) for name in ("r.txt", "pro.txt", "con.txt"))
+    for path, text in ((response, "It is fast."), (pro, "It is fast."), (con, "It is loud.")):
+        path.write_text(text)
+    sides = ("--perspective", "pro=pro.txt", "--perspective", "con=con.txt")
+    code, text, _ = command("check", "r.txt", *sides, "--detector", "classifier:c", "--json")
+    assert json.loads(text)["judgements"][0]["omission"] is not None
+    for change, message in (
+        (("--training", "synthetic"), "did you mean synth"),
+        (("--labels", "YES"), "names 1 labels"),
+        (("--task", "cover"), "task of a classifier"),
+    ):
+        code, _, err = command(*common, *small, "--training", "synth", *change, "--out", "d")
+        assert (code, message in err) == (2, True), err
+    assert not Path("d").exists()

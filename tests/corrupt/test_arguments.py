@@ -224,3 +224,23 @@ def test_no_topic_and_no_argument_crosses_a_split() -> None:
     texts = [{normal_form(s.text) for e in part for s in e.case.sources} for part in parts.values()]
     assert all(len(part) > 5 for part in texts)
     assert not texts[0] & texts[1] and not texts[0] & texts[2] and not texts[1] & texts[2]  # noqa: PT018
+
+
+def test_training_data_grow_and_leave_the_test_part_alone() -> None:
+    from veridical.bench.perspectives import error_sets, training_sets
+
+    topics = [topic(i) for i in range(40)]
+    sets = {name: training_sets(topics, name, per_topic=2) for name in ("synth", "para", "dev")}
+    ids = {name: {example.case.id for example in parts["train"]} for name, parts in sets.items()}
+    assert ids["synth"] < ids["para"] < ids["dev"]
+    assert {dict(e.group)["wording"] for e in sets["synth"]["train"]} == {"same"}
+    assert {dict(e.group)["wording"] for e in sets["para"]["train"]} == {"same", "other"}
+    assert sets["synth"]["valid"] == sets["dev"]["valid"]
+    parts = [sets["dev"]["train"], sets["dev"]["valid"], *error_sets(topics, per_topic=2).values()]
+    of_part = [{example.document for example in part} for part in parts]
+    assert not of_part[0] & of_part[1]
+    assert all(not (of_part[0] | of_part[1]) & tested for tested in of_part[2:])
+    for part in parts[:2]:
+        assert {dict(e.group).get("corrupted") for e in part} == {"no", *FULL}
+    with pytest.raises(UnknownNameError, match="training data"):
+        training_sets(topics, "paraphrases")

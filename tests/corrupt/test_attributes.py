@@ -11,8 +11,8 @@ from veridical.core.serialization import decode, encode
 from veridical.core.types import Case, Example, Judgement, Omission, Source, Span, Verdict
 from veridical.corrupt import Corrupted, corrupt
 from veridical.corrupt.attributes import slot_of
-from veridical.corrupt.e2e_slots import Unplaced, meaning, place_slots, says
 from veridical.datasets import read
+from veridical.datasets.e2e_slots import Unplaced, meaning, place_slots, says
 from veridical.datasets.split import document_of, split_by_document
 
 TEXTS = {

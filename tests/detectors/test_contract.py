@@ -24,10 +24,12 @@ from veridical.models.artifact import save_record
 # model made for the test; "max_windows" keeps its passes over a source of a megabyte few. SCRIPT is a chat model's
 # replies, FITTED a folder of thresholds for word overlap, COMBINED an ensemble of it; FEATURES and READING are
 # classifiers of word features, with sources, and without them on a language model; TOKENS and ONLINE are token
-# classifiers, DEFAULT a default detector on a tiny encoder, NLI a sequence classifier.
+# classifiers, DEFAULT a default detector on a tiny encoder, NLI a sequence classifier. PROMPTED and COVERING are a
+# tuned prompt that judges responses, and a head that judges each argument.
 SPECS: dict[str, list[str]] = {
     "align": ["align:ENCODER,dtype=fp32,idf=yes"],
     "calibrated": ["calibrated:FITTED"],
+    "classifier": ["classifier:PROMPTED,COVERING", "classifier:COVERING"],
     "coin": ["coin", "coin:0.3"],
     "entailment": [
         "entailment:NLI,dtype=fp32",
@@ -173,6 +175,21 @@ def detector(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             from tests.detectors.token_examples import trained_tokens
 
             spec = spec.replace(name, str(trained_tokens(tmp_path_factory.getbasetemp() / name.lower(), **form)))
+    for name, form in (
+        ("PROMPTED", {"method": "prompt"}),
+        ("COVERING", {"method": "head", "task": "coverage", "unit": "part"}),
+    ):
+        if name in spec:
+            if name == "PROMPTED":
+                pytest.importorskip("peft")
+            from tests.detectors.classifier_examples import trained_classifier
+            from veridical.models.load import load
+            from veridical.models.testing import tiny
+
+            folder = tmp_path_factory.getbasetemp() / f"tiny-{name.lower()}"
+            if not folder.exists():
+                trained_classifier(load(tiny("llama", folder / "model"), dtype="fp32"), folder / "detector", **form)
+            spec = spec.replace(name, str(folder / "detector"))
     return load_detector(spec)
 
 

@@ -11,7 +11,7 @@ from veridical.core.errors import CannotJudgeError, InputError
 
 torch = pytest.importorskip("torch")
 
-from veridical.models.cached_forward import CachedForward  # noqa: E402
+from veridical.models.cached_forward import CachedForward, read_prompts  # noqa: E402
 from veridical.models.generation import Generated, Generation, Prompt, generate  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.sampling import Sampler  # noqa: E402
@@ -210,6 +210,36 @@ def test_a_new_token_copies_nothing_that_the_cache_holds(tiny_model: Callable[..
         places.add(forward._cache.layers[1].keys.data_ptr())
     assert len(places) == 2, "memory is taken twice: for the first two tokens and 64, and when those are full"
     assert forward._cache.layers[1].keys.shape[-2] == forward.length == 70
+
+
+def test_what_is_read_after_going_back_or_losing_rows_is_as_if_read_afresh(
+    tiny_model: Callable[..., LocalModel],
+) -> None:
+    model = tiny_model("llama")
+    rows = [[7, 8, 9, 10, 11], [12, 13, 14], [15, 16, 17, 18], [12, 13, 19]]
+    forward = CachedForward(model)
+    _, mask = read_prompts(forward, rows)
+
+    def follow(*ends: list[int]) -> None:
+        nonlocal mask
+        mask = None if mask is None else torch.nn.functional.pad(mask[:, : forward.length], (0, len(ends[0])), value=1)
+        read = forward(torch.tensor(ends), mask)
+        for row, end, logits in zip(rows, ends, read, strict=True):
+            with torch.inference_mode():
+                afresh = model.model(input_ids=torch.tensor([[*row, *end]])).logits[0, -1]
+            assert logits.tolist() == pytest.approx(afresh.tolist(), abs=1e-4)
+
+    length = forward.length
+    for ends in ([[20, 21], [22, 23], [24, 25], [26, 27]], [[28], [29], [30], [31]], [[5] * 70] * 4, [[6]] * 4):
+        follow(*ends)  # past the memory taken at first, too
+        forward.crop(length)
+    for kept in ([2, 1, 3], [1, 0], [0, 0], [1]):  # other orders, one row twice, as many rows as before, less padding
+        mask = forward.keep_rows(kept, None if mask is None else mask[:, : forward.length])
+        rows = [rows[i] for i in kept]
+        length = forward.length
+        for token in (32, 40):
+            follow(*([token + i, token + 5 + i] for i in range(len(rows))))
+            forward.crop(length)
 
 
 def test_a_layer_that_keeps_a_state_shares_nothing_and_loses_ended_rows_too(tmp_path: Path) -> None:

@@ -69,6 +69,26 @@ def test_padding_batch_and_order_do_not_matter(tiny_model: Get, architecture: st
 
 
 @pytest.mark.parametrize("architecture", sorted(set(ARCHITECTURES) - {*ENCODERS, *ENCODER_DECODERS}))
+def test_what_sequences_begin_with_is_read_once(tiny_model: Get, architecture: str) -> None:
+    model = tiny_model(architecture)
+    sources = [Source("a", "The cat sat on the mat, and the dogs slept in the hall. " * 2), Source("b", "No. " * 20)]
+    cases = [Case(f"{s.id}{i}", r, (s,)) for s in sources for i, r in enumerate(RESPONSES)]
+    made = [e for case in cases for e in encode(model, case, "tldr")]
+    alone = [next(Runner(model).run([e], ALL)) for e in made]
+    read: list[int] = []
+    embeddings = model.model.get_input_embeddings()
+    hook = embeddings.register_forward_pre_hook(lambda module, given: read.append(given[0].numel()))
+    try:
+        found = list(Runner(model, max_batch_tokens=90).run(made, ALL))
+    finally:
+        hook.remove()
+    for one, other in zip(alone, found, strict=True):
+        assert_same(one, other)
+    assert len(read) > 4  # the beginnings, and several batches each
+    assert sum(read) < sum(len(e.ids) for e in made) / 2
+
+
+@pytest.mark.parametrize("architecture", sorted(set(ARCHITECTURES) - {*ENCODERS, *ENCODER_DECODERS}))
 def test_the_numbers_are_those_of_a_bare_forward_pass(tiny_model: Get, architecture: str) -> None:
     model = tiny_model(architecture)
     (e,) = encode(model, Case("1", RESPONSES[2], (SOURCE,)), "tldr")
@@ -107,9 +127,9 @@ def test_a_batch_of_an_encoder_decoder_counts_both_sides(tiny_model: Get, monkey
     sizes = []
     whole = Runner._states
 
-    def states(runner: Runner, inputs: dict[str, torch.Tensor], want: RequestedOutputs) -> torch.Tensor:
+    def states(runner: Runner, inputs: dict[str, torch.Tensor], *rest: object) -> object:
         sizes.append(inputs["input_ids"].numel() + inputs["decoder_input_ids"].numel())
-        return whole(runner, inputs, want)
+        return whole(runner, inputs, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Runner, "_states", states)
     assert len(list(Runner(model, max_batch_tokens=200).run(made))) == len(made)
@@ -235,11 +255,11 @@ class Small:
         self.sizes: list[int] = []
         whole = Runner._states
 
-        def states(runner: Runner, inputs: dict[str, torch.Tensor], want: RequestedOutputs) -> torch.Tensor:
+        def states(runner: Runner, inputs: dict[str, torch.Tensor], *rest: object) -> object:
             self.sizes.append(inputs["input_ids"].numel())
             if self.sizes[-1] > room:
                 raise error
-            return whole(runner, inputs, want)
+            return whole(runner, inputs, *rest)  # type: ignore[arg-type]
 
         monkeypatch.setattr(Runner, "_states", states)
 
@@ -251,9 +271,9 @@ def test_out_of_memory_halves_the_batch_and_says_so(
     tiny_model: Get, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     model = tiny_model("llama")
-    made = sequences(model)[:2] * 4
+    made = sequences(model)[:1] * 8
     expected = list(Runner(model).run(made))
-    small = Small(monkeypatch, 2 * max(len(e.ids) for e in made), error)
+    small = Small(monkeypatch, 2 * (len(made[0].ids) - made[0].response_start + 1), error)  # the beginning is shared
     found = list(Runner(model).run(made))
     assert small.sizes[0] > small.sizes[1] > small.sizes[2]
     assert all("out of memory with 8 sequences" in r.notes[0] or "out of memory with 4" in r.notes[0] for r in found)
@@ -280,7 +300,7 @@ def test_one_sequence_that_does_not_fit_is_not_judged_and_the_others_are(
     made = sequences(model)
     sizes = [len(e.ids) for e in made]
     Small(monkeypatch, max(sizes) - 1, torch.OutOfMemoryError("no"))
-    found = list(Runner(model).run(made))
+    found = list(Runner(model, padding="left").run(made))  # where nothing is shared
     for size, result in zip(sizes, found, strict=True):
         assert (result.failed is not None) == (size == max(sizes))
         assert (result.logprob is None) == (size == max(sizes))

@@ -13,8 +13,8 @@ from veridical.cli import main  # noqa: E402
 from veridical.core.errors import InputError  # noqa: E402
 from veridical.models.load import LocalModel, load, unload  # noqa: E402
 from veridical.models.testing import tiny  # noqa: E402
+from veridical.training.checkpoint import CHECKPOINT, TrainingStopped  # noqa: E402
 from veridical.training.masked import MaskedTraining, train_masked, with_masked_head  # noqa: E402
-from veridical.training.token_checkpoint import CHECKPOINT, TrainingStopped  # noqa: E402
 
 TEXTS = [f"The cat sat on the mat near the lake in {1990 + i % 9}. The dogs slept in the house." for i in range(60)]
 FAST = MaskedTraining(max_tokens=40, batch_tokens=640, epochs=24, learning_rate=3e-3, head_learning_rate=1e-2)

@@ -17,7 +17,7 @@ from veridical.bench.results import ResultRow
 from veridical.bench.run import result_rows
 from veridical.bench.settings import Loaded, Settings, load
 from veridical.core.detector import digest_of
-from veridical.core.errors import DataError, InputError
+from veridical.core.errors import DataError, InputError, UnknownNameError
 from veridical.core.types import Example
 from veridical.corrupt.argument_responses import composed
 from veridical.corrupt.arguments import AMBIGUOUS, FULL, each_error
@@ -25,7 +25,7 @@ from veridical.datasets.split import content_hash, split_by_document
 from veridical.datasets.topics import Topic
 from veridical.metrics.registry import METRICS
 
-__all__ = ["SETS", "TABLES", "error_sets", "measured", "variants"]
+__all__ = ["SETS", "TABLES", "TRAINING", "error_sets", "measured", "training_sets", "variants"]
 
 SETS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "unparaphrased": ("same", FULL),
@@ -34,12 +34,20 @@ SETS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 """Test sets: how the given arguments are worded, and which errors are made."""
 
+_OF_RESPONSES = ("roc_auc", "coverage_roc_auc")
 TABLES: Mapping[int, tuple[str, ...]] = {
-    1: ("roc_auc", "coverage_roc_auc"),
+    1: _OF_RESPONSES,
+    2: _OF_RESPONSES,
     3: ("word_roc_auc", "source_word_roc_auc"),
-    6: ("roc_auc", "coverage_roc_auc"),
+    5: _OF_RESPONSES,
+    6: _OF_RESPONSES,
 }
-"""The paper's tables and their metrics: of responses (1), of words (3), of responses by aggregation of salience (6)."""
+"""The paper's tables and their metrics: of responses (1), by training data (2), of words (3), without annotated
+responses (5), by aggregation of salience (6)."""
+
+TRAINING: Mapping[str, tuple[str, float]] = {"synth": ("same", 0.25), "para": ("both", 0.25), "dev": ("both", 1.0)}
+"""Training data of table 2 (§5.2), each more than the one before: the wording of the given arguments, and which share
+of the topics of the training part is used (the paper: 9 training topics, then 28 more)."""
 
 LEVELS = ("response", "span", "coverage", "source")
 
@@ -72,6 +80,38 @@ def error_sets(
         error_free = [example for example in kept if dict(example.group)["wording"] == wording]
         sets[name] = list(each_error(error_free, types, topics=given, seed=seed))
     return sets
+
+
+def training_sets(
+    topics: Iterable[Topic], which: str = "dev", *, per_topic: int = 4, seed: int = 0
+) -> dict[str, list[Example]]:
+    """Error-free examples and the same with each full error, to train ("train") and to validate on ("valid").
+
+    The parts are those of `error_sets` with the same seed, so none of their topics is in its test part. Validation is
+    the same for all of `TRAINING`.
+
+    Args:
+        topics: Topics whose arguments have paraphrases.
+        which: One of `TRAINING`.
+        per_topic: How many draws of arguments for each topic, at most.
+        seed: The random seed.
+
+    Raises:
+        UnknownNameError: There is no such training data.
+        DataError: No topic falls into a part.
+    """
+    if which not in TRAINING:
+        raise UnknownNameError("training data", which, TRAINING)
+    wording, share = TRAINING[which]
+    given = list(topics)
+    parts = split_by_document(composed(given, per_topic=per_topic, seed=seed), seed=seed)
+    used = split_by_document(parts["train"], {"used": share, "unused": 1.0 - share}, seed=seed + 1)["used"]
+    chosen = [example for example in used if wording in ("both", dict(example.group)["wording"])]
+    sets = {"train": chosen, "valid": parts["valid"]}
+    for name, examples in sets.items():
+        if not examples:
+            raise DataError(f"no topic falls into the part {name!r} of the split", hint="give more topics")
+    return {name: list(each_error(examples, FULL, topics=given, seed=seed)) for name, examples in sets.items()}
 
 
 def variants(detectors: Sequence[str], tables: Sequence[int]) -> list[str]:

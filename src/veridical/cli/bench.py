@@ -292,7 +292,10 @@ class PaperTableOptions:
 
     table: Annotated[
         list[int],
-        Option(help="Of Chang et al. 2024: 1 (responses), 3 (words), 6 (salience by aggregation). Repeatable."),
+        Option(
+            help="Of Chang et al. 2024: 1 (responses), 2 (classifiers by training data), 3 (words), 5 (classifiers "
+            "without annotated responses), 6 (salience by aggregation). Repeatable."
+        ),
     ]
     resamples: Annotated[int, Option(help="Bootstrap samples, by topic.", min=10)] = 1000
     seed: Annotated[int, Option(help="Random seed of the test sets, the split by topic and the bootstrap.")] = 0
@@ -305,7 +308,14 @@ class TestOutputOptions:
     PANEL: ClassVar[str] = OUTPUT
 
     paper: Annotated[bool, Option("--paper", help="Also print the figures of the paper.")] = False
-    out: Annotated[Path | None, Option(metavar="FILE", help="Also write results to FILE (JSON Lines).")] = None
+    out: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Also write results to FILE (JSON Lines). Judgements are kept in FILE.work: an interrupted run "
+            "continues, and one with further detectors judges with these alone.",
+        ),
+    ] = None
     comparisons: Annotated[Path | None, Option(metavar="FILE", help="Also write the tests to FILE (JSON Lines).")] = (
         None
     )
@@ -329,6 +339,8 @@ def perspectives_command(
 
     [bold]veridical bench perspectives overlap default --data perspectrum:data/perspectrum --table 1 --paper[/bold]
     [bold]veridical bench perspectives salience:models/reader --data perspectrum:data/perspectrum --table 6[/bold]
+    [bold]veridical bench perspectives classifier:synth classifier:para --data perspectrum:data/perspectrum --table
+    2[/bold]
     """
     from veridical.bench.perspectives import error_sets, measured, variants
     from veridical.bench.published import published
@@ -359,6 +371,7 @@ def perspectives_command(
             command=this_command(),
             connection=connection,
             progress=progress,
+            journal=output.out.with_name(output.out.name + ".work") if output.out else None,
         )
         rows, tests = measured(settings, made, chosen.table, organic=sets.organic)
     if chat.dry_run:

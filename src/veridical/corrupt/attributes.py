@@ -7,19 +7,15 @@ every pair and corrected it by hand. Here an example is used only if all that it
 from __future__ import annotations
 
 import random
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from veridical.core.errors import InputError
 from veridical.core.spans import Span
 from veridical.core.types import GOLD_THRESHOLD, Case, Evidence, Example, Judgement, Omission, Source, Verdict
-from veridical.corrupt.e2e_slots import VALUES, Slot, Unplaced, meaning, place_slots, says
+from veridical.datasets.e2e_slots import VALUES, Slot, Unplaced, meaning, place_slots, says, slot_of
 
 __all__ = ["Attributes"]
-
-_SLOT = re.compile(r"([^\[\]]+)\[([^\]]*)\]", re.DOTALL)
 
 
 class Attributes:
@@ -77,14 +73,6 @@ class Attributes:
             if values:
                 return draw.choices(values, [pool[v] for v in values])[0]
         return None
-
-
-def slot_of(source: Source) -> Slot:
-    """The name and value of an attribute written "name[value]"; `InputError` for any other text."""
-    match = _SLOT.fullmatch(source.text)
-    if match is None:
-        raise InputError(f"source {source.id!r} is no attribute", hint='attributes are written "area[riverside]"')
-    return match[1].strip(), match[2]
 
 
 def _changed(example: Example, spans_of: dict[str, tuple[Span, ...]], new: dict[str, str | None]) -> Example:

@@ -24,6 +24,7 @@ DETECTORS = Registry(
     {
         "align": "veridical.detectors.align.detector:Align",
         "calibrated": "veridical.calibration.calibrated:Calibrated",
+        "classifier": "veridical.detectors.classifier.detector:Classifier",
         "coin": "veridical.detectors.baselines:Coin",
         "default": "veridical.detectors.default.detector:Default",
         "ensemble": "veridical.detectors.ensemble.detector:Ensemble",
@@ -39,6 +40,7 @@ DETECTORS = Registry(
         "probe": "veridical.detectors.local.probe:Probe",
         "salience": "veridical.detectors.local.salience:Salience",
         "selfcheck": "veridical.detectors.claims.selfcheck:SelfCheck",
+        "slots": "veridical.detectors.slots:Slots",
         "tokens": "veridical.detectors.tokens.detector:Tokens",
         "verify": "veridical.detectors.claims.verify:Verify",
     },

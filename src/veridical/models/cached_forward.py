@@ -88,6 +88,15 @@ class CachedForward:
             raise CannotJudgeError("the model's numbers are not finite", hint="run it in fp32 or bf16")
         return logits
 
+    def copies(self, rows: int) -> Any:
+        """The keys and values of the one row that was read, for a pass over so many texts that continue it."""
+        from transformers.cache_utils import DynamicCache
+
+        cache = DynamicCache()
+        for at, layer in enumerate(self._cache.layers):
+            cache.update(layer.keys.expand(rows, -1, -1, -1), layer.values.expand(rows, -1, -1, -1), at)
+        return cache
+
     def crop(self, length: int) -> None:
         """Forget all but the first `length` tokens of each row; all of them where the cache cannot be cropped."""
         if self.length <= length:

@@ -1,7 +1,8 @@
 """One forward pass for all that detectors need of a response: log-probabilities, entropy, rank and hidden states.
 
 Sequences are batched by length; what comes out does not depend on the batch, its order or the side of the padding
-(to 1e-5 in fp32). The language-model head is applied to the response's positions only, in bounded pieces.
+(to 1e-5 in fp32). What several sequences of a decoder begin with (a document, few-shot examples) is read once. The
+language-model head is applied to the response's positions only, in bounded pieces.
 Encoder-decoders give the same, but for hidden states.
 """
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from veridical.core.errors import InputError
 from veridical.models.autograd_memory import out_of_memory, release_memory
+from veridical.models.cached_forward import CachedForward, shared_beginnings
 from veridical.models.encode import Encoded
 from veridical.models.load import FORCED, LocalModel
 from veridical.models.sublayers import capture_sublayers, check_layout, sublayer_count
@@ -30,6 +32,7 @@ __all__ = ["RequestedOutputs", "Result", "Runner"]
 _log = logging.getLogger(__name__)
 _SHARD = 512  # sequences whose results are held back for the sake of batching by length
 _BATCH_TOKENS = {"cpu": 1024}  # there larger batches only cost memory traffic
+_KEPT = 8  # times as many tokens as in a batch may be kept as keys and values, where sequences begin alike
 _HEAD_BYTES = 1 << 26  # of logits (in fp32) held at once
 # these count positions themselves, from the padding mask or the padding id
 _OWN_POSITIONS = frozenset({"roberta", "xlm-roberta", "camembert"})
@@ -106,6 +109,9 @@ class Runner:
         self._positions = self._positions and model.model_type not in _OWN_POSITIONS | _FIXED_PADDING_ID
         self._positions = self._positions and model.kind != "seq2seq"
         self.padding = padding if self._positions or model.model_type in _OWN_POSITIONS else "right"
+        # padding at the left would be behind what is shared, inside of sliding windows
+        self._shares = model.kind == "causal" and self._positions and self.padding == "right"
+        self._shares = self._shares and CachedForward(model).shares
         self._checked = False
         self._split_head: bool | None = None
 
@@ -147,43 +153,68 @@ class Runner:
     ) -> list[Result]:
         """The results of sequences that are sorted by length and run in batches, smaller ones where memory runs out."""
         results: list[Result | None] = [None] * len(encoded)
-        order = sorted(range(len(encoded)), key=lambda i: -encoded[i].tokens)
         limit = self.max_batch_tokens
         notes: tuple[str, ...] = ()
-        while order:
-            chosen: list[int] = []
-            width = 0  # of one sequence with its padding
-            encoder_length = decoder_length = 0
-            for i in order:
-                encoder_length = max(encoder_length, len(encoded[i].encoder_ids))
-                decoder_length = max(decoder_length, len(encoded[i].ids), 1)
-                if chosen and (len(chosen) + 1) * (encoder_length + decoder_length) > limit:
-                    break
-                chosen.append(i)
-                width = encoder_length + decoder_length
-            batch = None
-            try:
-                batch = self._batch([encoded[i] for i in chosen], requested, sublayers)
-            except (RuntimeError, MemoryError) as error:
-                if not out_of_memory(error):
-                    raise
-            if batch is None:
-                release_memory()  # outside the handler, whose traceback holds the tensors
-                if len(chosen) > 1:
-                    limit = width * (len(chosen) // 2)
-                    notes = (f"out of memory with {len(chosen)} sequences of {width} tokens; went on with half",)
-                    _log.warning(notes[0])
-                    continue
-                batch = [Result(failed=f"out of memory with one sequence of {width} tokens")]
-            for i, result in zip(chosen, batch, strict=True):
-                results[i] = result if result.failed else replace(result, notes=result.notes + notes)
-            del order[: len(chosen)]
+        for order, shared in self._groups(encoded):
+            beginning: CachedForward | None = None
+            while order:
+                chosen, width = _next_batch(encoded, order, shared, limit)
+                batch = None
+                try:
+                    if shared and beginning is None:
+                        beginning = self._read(encoded[order[0]].ids[:shared])
+                    batch = self._batch([encoded[i] for i in chosen], requested, sublayers, beginning)
+                except (RuntimeError, MemoryError) as error:
+                    if not out_of_memory(error):
+                        raise
+                if batch is None:
+                    release_memory()  # outside the handler, whose traceback holds the tensors
+                    if len(chosen) > 1:
+                        limit = width * (len(chosen) // 2)
+                        notes = (f"out of memory with {len(chosen)} sequences of {width} tokens; went on with half",)
+                        _log.warning(notes[0])
+                        continue
+                    batch = [Result(failed=f"out of memory with one sequence of {width} tokens")]
+                for i, result in zip(chosen, batch, strict=True):
+                    results[i] = result if result.failed else replace(result, notes=result.notes + notes)
+                del order[: len(chosen)]
         return [result for result in results if result is not None]
 
-    def _batch(self, batch: Sequence[Encoded], requested: RequestedOutputs, sublayers: tuple[int, ...]) -> list[Result]:
+    def _groups(self, encoded: Sequence[Encoded]) -> list[tuple[list[int], int]]:
+        """Indices of sequences to batch, the longest first, and with how many of the same tokens all of them begin."""
+        apart: list[int] = []
+        groups: list[tuple[list[int], int]] = []
+        alike = shared_beginnings([e.ids for e in encoded]) if self._shares and all(e.ids for e in encoded) else []
+        for members, same in alike or [(list(range(len(encoded))), 0)]:
+            shared = min(same, *(encoded[i].response_start - 1 for i in members))  # what predicts a response is read
+            if len(members) > 1 and shared > 0:
+                groups.append((members, shared))
+            else:
+                apart += members
+        return [
+            (sorted(members, key=lambda i: -encoded[i].tokens), shared)
+            for members, shared in [(apart, 0), *groups]
+            if members
+        ]
+
+    def _read(self, ids: Sequence[int]) -> CachedForward:
+        """The model after the tokens that sequences begin with."""
         import torch
 
-        inputs, rows = self._inputs(batch)
+        forward = CachedForward(self.model)
+        forward(torch.tensor([ids], device=self.model.device), head=False)
+        return forward
+
+    def _batch(
+        self,
+        batch: Sequence[Encoded],
+        requested: RequestedOutputs,
+        sublayers: tuple[int, ...],
+        beginning: CachedForward | None,
+    ) -> list[Result]:
+        import torch
+
+        inputs, rows = self._inputs(batch, beginning.length if beginning else 0)
         captured: dict[int, torch.Tensor] = {}
         layers: dict[int, np.ndarray] = {}
 
@@ -192,8 +223,9 @@ class Runner:
             captured[index] = flat.index_select(0, rows).to(getattr(torch, requested.dtype))
 
         with torch.inference_mode():
+            cache = beginning.copies(len(batch)) if beginning else None
             with capture_sublayers(self.model, sublayers, capture) if sublayers else nullcontext():
-                states, by_layer = self._states(inputs, requested)
+                states, by_layer = self._states(inputs, requested, cache)
             outputs = self._heads(states, batch, rows, requested) if requested.head else {}
             hidden = {i: tensor.cpu().numpy() for i, tensor in captured.items()}
             for i in requested.layers:
@@ -218,14 +250,16 @@ class Runner:
         return results
 
     def _states(
-        self, inputs: dict[str, torch.Tensor], requested: RequestedOutputs
+        self, inputs: dict[str, torch.Tensor], requested: RequestedOutputs, cache: Any = None
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
         """(batch, width, …): the last hidden states, or all logits of a model whose head cannot be run apart.
 
-        Also the hidden states by layer, where any are requested.
+        Also the hidden states by layer, where any are requested. `cache` is of what was read before the inputs.
         """
         model = self.model.model
-        options: dict[str, bool] = {} if self.model.kind == "encoder" else {"use_cache": False}
+        options: dict[str, Any] = {} if self.model.kind == "encoder" else {"use_cache": False}
+        if cache is not None:
+            options = {"use_cache": True, "past_key_values": cache}
         if requested.layers:
             options["output_hidden_states"] = True
         if not self._split_head and (requested.head or self.model.kind == "seq2seq"):
@@ -234,22 +268,26 @@ class Runner:
         outputs = model.base_model(**inputs, **options)
         return outputs.last_hidden_state, outputs.hidden_states if requested.layers else ()
 
-    def _inputs(self, batch: Sequence[Encoded]) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-        """The model's inputs, and which rows of its flattened (batch * width) states are response tokens, in order."""
+    def _inputs(self, batch: Sequence[Encoded], shared: int) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+        """The model's inputs, and which rows of its flattened (batch * width) states are response tokens, in order.
+
+        Of the inputs the first `shared` tokens, which were read before, are left out, but not of the mask.
+        """
         import torch
 
         tokenizer = self.model.tokenizer
         pad = next((int(i) for i in (tokenizer.pad_token_id, tokenizer.eos_token_id) if i is not None), 0)
-        ids, mask, shifts = _rectangle([e.ids for e in batch], pad, self.padding)
+        ids, mask, shifts = _rectangle([e.ids[shared:] for e in batch], pad, self.padding)
+        mask = np.pad(mask, ((0, 0), (shared, 0)), constant_values=1)
         inputs = {"input_ids": ids, "attention_mask": mask}
         if self.model.kind == "seq2seq":
             encoder_ids, encoder_mask, _ = _rectangle([e.encoder_ids for e in batch], pad, self.padding)
             inputs = {"input_ids": encoder_ids, "attention_mask": encoder_mask}
             inputs |= {"decoder_input_ids": ids, "decoder_attention_mask": mask}
         if self._positions:
-            inputs["position_ids"] = np.maximum(mask.cumsum(1) - 1, 0)
+            inputs["position_ids"] = np.maximum(mask.cumsum(1) - 1, 0)[:, shared:]
         rows = [
-            np.arange(e.response_start, e.response_end) + i * ids.shape[1] + shift
+            np.arange(e.response_start, e.response_end) - shared + i * ids.shape[1] + shift
             for i, (e, shift) in enumerate(zip(batch, shifts, strict=True))
         ]
         device = self.model.device
@@ -282,6 +320,22 @@ class Runner:
             if requested.entropy:  # entr is 0 where p is, also for a token whose logit is minus infinity
                 parts["entropy"].append(torch.special.entr((logits - total[:, None]).exp()).sum(-1))
         return {name: torch.cat(pieces).cpu().numpy() for name, pieces in parts.items() if pieces}
+
+
+def _next_batch(encoded: Sequence[Encoded], order: Sequence[int], shared: int, limit: int) -> tuple[list[int], int]:
+    """The first of `order` that fit into one batch, and how many tokens of each are read then, padding included."""
+    chosen: list[int] = []
+    width = encoder_length = decoder_length = 0
+    for i in order:
+        encoder_length = max(encoder_length, len(encoded[i].encoder_ids))
+        decoder_length = max(decoder_length, len(encoded[i].ids), 1)
+        read = encoder_length + decoder_length - shared
+        size = len(chosen) + 1
+        if chosen and (size * read > limit or (shared and size * decoder_length > _KEPT * limit)):
+            break
+        chosen.append(i)
+        width = read
+    return chosen, width
 
 
 def _rectangle(

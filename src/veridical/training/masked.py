@@ -26,7 +26,7 @@ from veridical.models.artifact import base_of, versions
 from veridical.models.encode import special_tokens, tokenize_texts
 from veridical.models.filling import head_rows
 from veridical.models.load import LocalModel, quiet, unload
-from veridical.training.token_checkpoint import (
+from veridical.training.checkpoint import (
     CHECKPOINT,
     Reached,
     remaining_steps,

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridical.calibration.calibrated import Scale
 from veridical.calibration.calibrators import Platt
 from veridical.calibration.fitting import CalibrationOptions, fit_scale
-from veridical.core.types import GOLD_THRESHOLD, Example, judged_spans
+from veridical.core.types import DEFAULT_THRESHOLD, GOLD_THRESHOLD, Example, judged_spans
 from veridical.detectors.tokens.artifact import TokenScale
 from veridical.detectors.tokens.scoring import ScoredResponse
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.tokens import unit_labels
 
-__all__ = ["fit_scales", "labelled_logits", "response_target", "validation_figures"]
+__all__ = ["fit_or_keep", "fit_scales", "labelled_logits", "response_target", "validation_figures"]
 
 
 def response_target(example: Example) -> float:
@@ -90,12 +91,18 @@ def fit_scales(judged: Sequence[tuple[Example, ScoredResponse]], criterion: str)
     response_by = "worst" if by_worst is not None and by_whole is not None and by_worst > by_whole else "whole"
     scales, notes = {}, []
     for level, table in (("span", tables["span"]), ("response", tables[response_by])):
-        try:
-            scale = fit_scale(table[:, 0] > 0, table[:, 1], CalibrationOptions(criterion, "platt"))
-        except UndefinedMetricError as error:
-            scales[level] = TokenScale()
-            notes.append(f"{level}: scores are not calibrated, the threshold is 0.5: {error.message}")
-            continue
+        scale, note = fit_or_keep(table[:, 0] > 0, table[:, 1], criterion)
+        if note is not None:
+            notes.append(f"{level}: {note}")
         assert isinstance(scale.calibration, Platt)
         scales[level] = TokenScale(scale.threshold, scale.calibration.slope, scale.calibration.intercept)
     return {**scales, "response_by": response_by}, notes
+
+
+def fit_or_keep(labels: NDArray[np.bool_], logits: NDArray[np.float64], criterion: str) -> tuple[Scale, str | None]:
+    """The threshold and calibration of logits; where none can be fitted, the logits as they are and why."""
+    try:
+        return fit_scale(labels, logits, CalibrationOptions(criterion, "platt")), None
+    except UndefinedMetricError as error:
+        kept = Scale(DEFAULT_THRESHOLD, Platt(1.0, 0.0))
+        return kept, f"scores are not calibrated, the threshold is {DEFAULT_THRESHOLD}: {error.message}"

@@ -28,7 +28,7 @@ from veridical.models.load import LocalModel
 from veridical.models.pair_network import PairHead, PairRunner, row_length
 from veridical.models.pairs import PairEncoder
 from veridical.models.token_words import units_of
-from veridical.training.token_checkpoint import (
+from veridical.training.checkpoint import (
     CHECKPOINT,
     Reached,
     TrainingStopped,

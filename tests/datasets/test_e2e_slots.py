@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veridical.core.spans import Span
-from veridical.corrupt.e2e_slots import VALUES, Unplaced, meaning, place_slots, says
+from veridical.datasets.e2e_slots import VALUES, Unplaced, meaning, place_slots, says
 
 # How people write a value: what stands before it, the value's form, what stands behind it.
 FORMS: dict[tuple[str, str], list[tuple[str, str, str]]] = {

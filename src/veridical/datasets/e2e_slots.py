@@ -2,6 +2,7 @@
 
 Names are looked for as they are written; the other slots by the words and figures that stand for their values. A slot
 is placed only if all that the text says of it is found: no mention of another value, no vague word left over.
+`stated` finds what the text says of any slot, whatever was given.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from veridical.core.errors import InputError
 from veridical.core.spans import Span, union
+from veridical.core.types import Source
 
-__all__ = ["VALUES", "Unplaced", "meaning", "place_slots", "says"]
+__all__ = ["VALUES", "Slot", "Stated", "Unplaced", "meaning", "place_slots", "says", "slot_of", "stated"]
 
 Slot = tuple[str, str]  # a name and a value: ("area", "riverside")
+_SLOT = re.compile(r"([^\[\]]+)\[([^\]]*)\]", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,23 @@ class Unplaced:
     """Why a slot has no place: "not found", "another value is said" or "a vague mention"."""
 
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """That a text states the value `meaning` of the attribute `name`, and where."""
+
+    name: str
+    meaning: str
+    span: Span
+
+
+def slot_of(source: Source) -> Slot:
+    """The name and value of an attribute written "name[value]"; `InputError` for any other text."""
+    match = _SLOT.fullmatch(source.text)
+    if match is None:
+        raise InputError(f"source {source.id!r} is no attribute", hint='attributes are written "area[riverside]"')
+    return match[1].strip(), match[2]
 
 
 # What is said the same way has one meaning; values of a slot in no table are looked for verbatim.
@@ -88,6 +109,33 @@ def says(text: str, slot: Slot, *, beside: Sequence[Slot] = ()) -> bool:
     return any(said == meaning(slot) for said, _ in _MENTIONS[slot[0]](text))
 
 
+def stated(text: str, slots: Sequence[Slot]) -> list[Stated]:
+    """What `text` states of the attributes in `VALUES`, near which other place it is, and another name of the place.
+
+    Words inside of the given names state nothing. Another name is one that shares no word with any given value, behind
+    "near" or the like, or as the subject where the given name is never said.
+
+    >>> found = stated("A cheap pub near Hyde Park.", [("name", "The Eagle"), ("food", "French")])
+    >>> [(s.name, s.meaning) for s in found]
+    [('eatType', 'pub'), ('priceRange', 'low'), ('near', 'Hyde Park')]
+    """
+    given = {word for _, value in slots for word in re.findall(r"\w+", value.casefold())} - {"the"}
+    unnamed = any(name == "name" for name, _ in slots)
+    unnamed = unnamed and not any(name == "name" and _verbatim(text, value) for name, value in slots)
+    for name, value in sorted(slots, key=lambda slot: -len(slot[1])):
+        if name not in VALUES:
+            text = _blanked(text, _verbatim(text, value))
+    found = [Stated(name, said, span) for name, mentions in _MENTIONS.items() for said, span in mentions(text)]
+    text = _blanked(text, [statement.span for statement in found])
+    places = [("near", match) for match in _NEAR.finditer(text)]
+    if unnamed:
+        places += [("name", match) for match in _SUBJECT.finditer(text)]
+    for name, match in places:
+        if given.isdisjoint(re.findall(r"\w+", match["v"].casefold())):
+            found.append(Stated(name, match["v"], Span(*match.span("v"))))
+    return found
+
+
 def _place(text: str, slot: Slot) -> tuple[Span, ...] | Unplaced:
     name, value = slot
     if value not in VALUES[name]:
@@ -95,7 +143,7 @@ def _place(text: str, slot: Slot) -> tuple[Span, ...] | Unplaced:
         return tuple(spans) or Unplaced("not found")
     mentions = _MENTIONS[name](text)
     if not mentions:
-        return Unplaced("not found")
+        return Unplaced("a vague mention" if _VAGUE[name].search(text) else "not found")
     if any(said != meaning(slot) for said, _ in mentions):
         return Unplaced("another value is said")
     spans = union(span for _, span in mentions)
@@ -272,6 +320,16 @@ def _families(text: str) -> Mentions:
 
 
 _MENTIONS["familyFriendly"] = _families
+_NAME = r"(?P<v>[A-Z][\w'’-]*(?:\s+(?:(?:of|the|and)\s+)*[A-Z][\w'’-]*)*)"
+_NEAR = re.compile(
+    r"\b(?i:near(?:by)?(?:\s+to)?|next\s+(?:door\s+)?to|close\s+(?:to|by)|beside|opposite|adjacent\s+to)\s+(?i:the\s+)?"
+    + _NAME
+)
+_SUBJECT = re.compile(
+    rf"(?:\b(?i:called|named)\s+|(?:(?<=^)|(?<=[.,]\s))(?!(?:It|They|This|There|We|You|He|She|In|At)\b)){_NAME}"
+    r"(?=\s+(?:is|was|are|has|have|serves?|offers?|provides?)\b|[.,]|$)",
+    re.MULTILINE,
+)
 # Words that speak of a slot without a clear value: where one stands outside the places found, the slot has none.
 _VAGUE = {
     name: re.compile(rf"\b(?:{pattern})", re.IGNORECASE)

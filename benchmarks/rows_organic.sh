@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Probes on what real language models write (CH-Wang et al. 2024, Table 6): `benchmarks/rows_organic.sh FOLDER MODELS [NAME…]`,
+# with the public data sets in FOLDER and the model folders NAME in MODELS. Every model describes each set of E2E attributes,
+# once for each of two seeds, after nine few-shot examples; the detector `slots` labels what it wrote. Probes are trained on
+# these descriptions, and on as many with changed attributes (synthetic errors), and both are measured on the test parts of
+# both. What is there already is kept: a run that was stopped goes on. RESPONSES limits the descriptions of each seed, PARTS
+# (labels, generate, probes, guard) says what to do.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+data=${1:?the folder with the data sets}
+models=${2:?the folder with the model folders}
+shift 2
+[ $# -gt 0 ] || set -- smollm2-135m-instruct qwen2.5-coder-0.5b-instruct
+veridical=${VERIDICAL:-.venv/bin/veridical}
+python=${PYTHON:-.venv/bin/python}
+parts=${PARTS:-labels generate probes}
+sample=${RESPONSES:+--sample $RESPONSES}
+export HF_HUB_OFFLINE=1 OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+out=build/organic rows=benchmarks/rows
+template=data-to-text
+metrics=f1,roc_auc,word_roc_auc,token_f1,f1_sp
+mkdir -p "$out"
+
+if [[ $parts = *labels* && ! -e $rows/slots.jsonl ]]; then
+  "$veridical" bench slots --data "e2e:$data/e2e" --metrics precision,recall,f1,omission_recall,omission_f1 \
+    --out $rows/slots.jsonl >/dev/null
+fi
+
+probe() { # name, training data, model
+  [ -e "$out/$1/detector.json" ] || "$veridical" train probe "jsonl:$2" --model "$3" --template $template --kind linear \
+    --select ensemble --store "$out/$1.store" --out "$out/$1"
+}
+
+for name in "$@"; do
+  model=$models/$name
+  if [[ $parts = *generate* ]]; then
+    for seed in 0 1; do
+      # shellcheck disable=SC2086
+      "$veridical" data generate "e2e:$data/e2e" --model "$model" --task data-to-text --seed $seed $sample --batch-size 32 \
+        --out "$out/$name-$seed.jsonl"
+    done
+  fi
+  if [[ $parts = *probes* ]]; then
+    "$python" benchmarks/organic_data.py "e2e:$data/e2e" "$out/$name-0.jsonl" "$out/$name-1.jsonl" \
+      --organic "$out/$name-organic.jsonl" --synthetic "$out/$name-synthetic.jsonl"
+    for kind in organic synthetic; do
+      probe "$name-$kind" "$out/$name-$kind.jsonl" "$model"
+    done
+    for kind in organic synthetic; do
+      "$veridical" bench "probe:$out/$name-organic" "probe:$out/$name-synthetic" "logprob:$model,template=$template" \
+        overlap length coin --data "jsonl:$out/$name-$kind.jsonl" --fit f1 --metrics $metrics --out $rows/organic.jsonl >/dev/null
+      "$veridical" bench compare "probe:$out/$name-organic" "probe:$out/$name-synthetic" "logprob:$model,template=$template" \
+        overlap --data "jsonl:$out/$name-$kind.jsonl" --fit f1 --metrics f1,roc_auc,token_f1 \
+        --out "$rows/organic-compare-$name-$kind.jsonl" >/dev/null
+    done
+  fi
+done

@@ -1,0 +1,169 @@
+"""`veridical train classifier`: classifiers of whole responses and of coverage."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from typer import Option
+
+from veridical.cli.comma_lists import parse_names
+from veridical.cli.option_groups import option_groups
+from veridical.cli.options import (
+    LabelledSets,
+    LocalModelOptions,
+    ModelFolder,
+    OutFolder,
+    ValidationSets,
+    write_line,
+)
+
+if TYPE_CHECKING:
+    from veridical.core.types import Example
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierFormOptions:
+    """What a classifier judges, and what is tuned."""
+
+    PANEL: ClassVar[str] = "Classifier"
+
+    task: Annotated[str, Option(help="What is judged: hallucination or coverage.")]
+    method: Annotated[
+        str,
+        Option(
+            help="What is tuned: prompt (a soft prompt), lora, head (a linear head only), or full (a linear head and "
+            "all weights). prompt and lora are for decoders, and need the extra tuning."
+        ),
+    ] = "prompt"
+    unit: Annotated[
+        str,
+        Option(
+            help="What is judged at once: whole (the case), or part (a sentence of the response, or a source; the "
+            "worst counts)."
+        ),
+    ] = "whole"
+    labels: Annotated[
+        str, Option(metavar="FINE,ERROR", help="What a decoder answers without an error, and with one.")
+    ] = "YES,NO"
+    virtual_tokens: Annotated[int, Option(help="Length of the soft prompt.", min=1)] = 5
+    rank: Annotated[int, Option(help="Rank of LoRA.", min=1)] = 8
+    max_tokens: Annotated[
+        int | None, Option(help="Maximum tokens of what is judged at once. Default: the model's.", min=16)
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierTrainingOptions(LocalModelOptions):
+    """How a classifier is trained."""
+
+    PANEL: ClassVar[str] = "Training"
+
+    training: Annotated[
+        str | None,
+        Option(
+            metavar="NAME",
+            help="The data are topics (perspectrum:FOLDER): make responses with synthetic errors of them. synth: of a "
+            "quarter of the training topics, in the arguments' own words; para: also with paraphrases; dev: also of "
+            "all other training topics.",
+        ),
+    ] = None
+    per_topic: Annotated[int, Option(help="With --training, draws of arguments per topic.", min=1)] = 4
+    learning_rate: Annotated[
+        float | None,
+        Option(help="Highest learning rate. Default: prompt 0.1, lora 1e-3, head 1e-2, full 5e-5.", min=0),
+    ] = None
+    warmup: Annotated[int, Option(help="Steps until the highest learning rate; at most half of all.", min=0)] = 500
+    steps: Annotated[int, Option(help="Maximum number of steps.", min=1)] = 20_000
+    batch: Annotated[int, Option(help="Cases, or parts of cases, per step.", min=2)] = 16
+    evaluate_every: Annotated[int, Option(help="Steps between two evaluations on validation.", min=1)] = 250
+    patience: Annotated[int, Option(help="Stop after this many evaluations without a better one.", min=1)] = 5
+    validation_examples: Annotated[int, Option(help="Maximum number of validation examples.", min=2)] = 200
+    criterion: Annotated[
+        str, Option(help="What thresholds optimise: f1, balanced_accuracy, means (halfway) or precision@P.")
+    ] = "balanced_accuracy"
+    bf16: Annotated[bool, Option("--bf16", help="Compute matrix products in bf16 where weights are in fp32.")] = False
+    seed: Annotated[int, Option(help="Random seed of the split by document, the batches and the tuned weights.")] = 0
+    split: Annotated[str | None, Option(metavar="NAME", help="Read only this split of the data.")] = None
+    checkpoint_minutes: Annotated[
+        float, Option(help="Save a checkpoint this often; the same command continues from it.", min=0.1)
+    ] = 10.0
+
+
+@option_groups
+def classifier_command(
+    data: LabelledSets,
+    model: ModelFolder,
+    out: OutFolder,
+    form: ClassifierFormOptions,
+    options: ClassifierTrainingOptions,
+    validation: ValidationSets = None,
+) -> int:
+    """Train a classifier of whole responses (hallucination) or of coverage: a soft prompt or LoRA on a decoder that
+    answers YES or NO, or a linear head on any model.
+
+    OUT holds the tuned weights alone. Without --validation, data are split by document into training, validation and
+    test (70/10/20). An interrupted training continues when the same command is run again.
+
+    [bold]veridical train classifier perspectrum:data/perspectrum --training dev --task coverage --model models/smollm
+    --out coverage[/bold]
+    [bold]veridical train classifier jsonl:errors.jsonl --task hallucination --method full --model models/minilm --out
+    hallucination[/bold]
+    [bold]veridical check answer.txt --perspective pro=for.txt --perspective con=against.txt --detector
+    classifier:hallucination,coverage[/bold]
+    """
+    from dataclasses import fields
+
+    from veridical.core.errors import InputError
+    from veridical.detectors.classifier.artifact import KIND, ClassifierSettings
+    from veridical.models.load import READERS, load
+    from veridical.training.classifier import ClassifierTraining, train_classifier
+
+    labels = tuple(parse_names(form.labels))
+    if len(labels) != 2:
+        raise InputError(f"--labels {form.labels!r} names {len(labels)} labels", hint="two, such as YES,NO")
+    given = {f.name: getattr(form, f.name) for f in fields(ClassifierFormOptions)}
+    settings = ClassifierSettings(**{**given, "labels": labels})
+    trained = {f.name: getattr(options, f.name) for f in fields(ClassifierTraining) if f.name != "classifier"}
+    wanted = ClassifierTraining(classifier=settings, **trained)
+    parts = _parts(data, options, validation)
+    dtype = "fp32" if form.method == "full" and options.dtype == "auto" else options.dtype
+    loaded = load(model, device=options.device, dtype=dtype, kinds=READERS)
+    stopped: list[bool] = []
+    previous = signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
+    try:
+        train_classifier(
+            loaded,
+            parts["train"],
+            parts["valid"],
+            wanted,
+            out=out,
+            checkpoint_minutes=options.checkpoint_minutes,
+            stop=lambda: bool(stopped),
+            progress=write_line,
+        )
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    write_line(f"wrote {out}; use it as {KIND}:{out}")
+    return 0
+
+
+def _parts(
+    data: list[str], options: ClassifierTrainingOptions, validation: list[str] | None
+) -> dict[str, list[Example]]:
+    """What to train ("train") and to validate on ("valid")."""
+    from veridical.bench.perspectives import training_sets
+    from veridical.datasets import read
+    from veridical.datasets.split import split_by_document
+    from veridical.datasets.topics import read_topics
+
+    held_out = [example for spec in validation or () for example in read(spec)]
+    if options.training is not None:
+        topics = [topic for spec in data for topic in read_topics(spec, options.split)]
+        parts = training_sets(topics, options.training, per_topic=options.per_topic, seed=options.seed)
+        return {**parts, "valid": held_out or parts["valid"]}
+    examples = [example for spec in data for example in read(spec, options.split)]
+    if held_out:
+        return {"train": examples, "valid": held_out}
+    return split_by_document(examples, seed=options.seed)

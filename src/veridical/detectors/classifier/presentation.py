@@ -1,0 +1,95 @@
+"""What a classifier reads: a case as a whole, or one sentence of the response, or one argument, at a time.
+
+The key-value format of Chang et al. 2024, appendix B: question, response and arguments as one JSON object, whose next
+value is the label. An encoder reads the same texts as a pair.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from veridical.core.segment import has_words, sentences
+from veridical.core.spans import Span
+from veridical.core.types import Case, Source
+from veridical.models.encode import special_tokens
+from veridical.models.load import LocalModel
+
+__all__ = ["TASKS", "UNITS", "Encoded", "Part", "encode_part", "parts_of"]
+
+TASKS: Mapping[str, str] = {"hallucination": "only what is given", "coverage": "all that is given"}
+"""The two tasks, and the key whose value is the label."""
+
+UNITS = ("whole", "part")
+"""What is judged at once: the whole case (the paper), or a sentence of the response, or a source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is judged at once, as fields; `span` of the response or `source` where it is a part of the case."""
+
+    fields: Mapping[str, Any]
+    span: Span | None = None
+    source: Source | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """The token ids of a part, and which text of a pair each is of (all 0 for a decoder)."""
+
+    ids: tuple[int, ...]
+    types: tuple[int, ...]
+
+
+def parts_of(case: Case, task: str, unit: str) -> list[Part]:
+    """The parts of a case for one of `TASKS`, none where it has nothing to judge.
+
+    >>> case = Case("1", "It is fast. It is red.", (Source("a", "Fast.", "pro", True),), question="Good?")
+    >>> [dict(part.fields) for part in parts_of(case, "hallucination", "part")][0]
+    {'question': 'Good?', 'arguments': {'pro': ['Fast.']}, 'response': 'It is fast.'}
+    """
+    given = [source for source in case.sources if has_words(source.text)]
+    to_cover = [source for source in given if source.must_cover]
+    if not has_words(case.response) or not (to_cover if task == "coverage" else given):
+        return []
+    asked = {"question": case.question} if case.question else {}
+    if unit == "whole":
+        read = _by_perspective(to_cover if task == "coverage" else given)
+        return [Part({**asked, "response": case.response, "arguments": read})]
+    if task == "coverage":
+        return [Part({**asked, "response": case.response, "argument": s.text}, source=s) for s in to_cover]
+    arguments = _by_perspective(given)
+    return [
+        Part({**asked, "arguments": arguments, "response": span.of(case.response)}, span=span)
+        for span in sentences(case.response)
+        if has_words(span.of(case.response))
+    ]
+
+
+def _by_perspective(sources: Sequence[Source]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for source in sources:
+        groups.setdefault(source.perspective or "given", []).append(source.text)
+    return groups
+
+
+def encode_part(model: LocalModel, part: Part, task: str, *, answers: bool) -> Encoded:
+    """The tokens of a part; with `answers` they end where the label begins."""
+    if model.kind == "encoder":
+        one, two = (_plain(value) for name, value in part.fields.items() if name != "question")
+        pair = model.tokenizer(one, two, return_token_type_ids=True)
+        return Encoded(tuple(pair["input_ids"]), tuple(pair["token_type_ids"]))
+    text = json.dumps(dict(part.fields), ensure_ascii=False)
+    if answers:
+        text = f'{text[:-1]}, "{TASKS[task]}": "'
+    ids = model.tokenizer(text, add_special_tokens=False)["input_ids"]
+    all_ids = (*special_tokens(model).before, *ids)
+    return Encoded(all_ids, (0,) * len(all_ids))
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return " ".join(f"{name}: {' '.join(texts)}" for name, texts in value.items())

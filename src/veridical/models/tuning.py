@@ -1,0 +1,175 @@
+"""Small sets of weights that tune a language model which itself stays as it is: soft prompts and LoRA, by `peft`.
+
+A soft prompt's vectors stand for token ids from the vocabulary's size on, so that whatever runs token ids (with a
+cache, with shared beginnings) runs a tuned model, too.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from veridical.core.errors import MissingExtraError
+from veridical.models.load import LocalModel
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = [
+    "frequent_tokens",
+    "last_logits",
+    "own_copy",
+    "rectangle",
+    "set_tuned_weights",
+    "tuned_weights",
+    "virtual_tokens",
+    "with_lora",
+    "with_soft_prompt",
+]
+
+_FREQUENT = 5000  # tokens from which a soft prompt begins (Chang et al. 2024, appendix B)
+_ADAPTER = "default"
+
+
+def own_copy(model: LocalModel) -> LocalModel:
+    """The model with weights that nobody else has, so that they may be changed."""
+    return replace(model, model=copy.deepcopy(model.model))
+
+
+def frequent_tokens(model: LocalModel, count: int, seed: int) -> list[int]:
+    """Ids drawn from the most frequent tokens that are a word or part of one, none twice.
+
+    Vocabularies of BPE, WordPiece and Unigram are ordered by frequency, so the first ids are taken for frequent.
+    """
+    tokenizer = model.tokenizer
+    special = set(tokenizer.all_special_ids)
+    frequent = []
+    for id in range(len(tokenizer)):
+        text = tokenizer.decode([id]).strip()
+        if id not in special and len(text) > 1 and text.isalpha():
+            frequent.append(id)
+        if len(frequent) == _FREQUENT:
+            break
+    chosen = np.random.default_rng(seed).choice(len(frequent), count, replace=count > len(frequent))
+    return [frequent[i] for i in chosen.tolist()]
+
+
+def with_soft_prompt(model: LocalModel, count: int, seed: int) -> Any:
+    """A `peft` model around `model`: `count` trainable vectors before the text, which begin as frequent tokens' ones.
+
+    Raises:
+        MissingExtraError: Without `peft`.
+    """
+    import torch
+
+    peft = _peft()
+    config = peft.PromptTuningConfig(
+        task_type="CAUSAL_LM", num_virtual_tokens=count, prompt_tuning_init=peft.PromptTuningInit.RANDOM
+    )
+    tuned = _wrapped(model.model, config)
+    ids = torch.tensor(frequent_tokens(model, count, seed), device=model.device)
+    weight = tuned.prompt_encoder[_ADAPTER].embedding.weight
+    with torch.no_grad():
+        weight.copy_(model.model.get_input_embeddings()(ids))
+    return tuned
+
+
+def with_lora(model: LocalModel, rank: int, seed: int) -> Any:
+    """A `peft` model around `model`, whose linear layers (but the head) get trainable additions of low rank.
+
+    The layers of `model` are changed in place: give it an `own_copy`.
+
+    Raises:
+        MissingExtraError: Without `peft`.
+    """
+    import torch
+
+    peft = _peft()
+    config = peft.LoraConfig(task_type="CAUSAL_LM", r=rank, lora_alpha=2 * rank, target_modules="all-linear")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return _wrapped(model.model, config)
+
+
+def _peft() -> Any:
+    try:
+        import peft
+    except ImportError:
+        raise MissingExtraError("prompt tuning and LoRA", "tuning") from None
+    return peft
+
+
+def _wrapped(model: Any, config: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers by a former name
+        return _peft().get_peft_model(model, config)
+
+
+def tuned_weights(tuned: Any) -> dict[str, torch.Tensor]:
+    """The trainable weights of a `peft` model, by the names that `peft` saves them under; not copied."""
+    weights: dict[str, torch.Tensor] = _peft().get_peft_model_state_dict(tuned, save_embedding_layers=False)
+    return weights
+
+
+def set_tuned_weights(tuned: Any, weights: Mapping[str, torch.Tensor]) -> None:
+    """Set all of them."""
+    _peft().set_peft_model_state_dict(tuned, dict(weights))
+
+
+@contextmanager
+def virtual_tokens(model: LocalModel, vectors: torch.Tensor) -> Iterator[range]:
+    """The ids that stand for `vectors`, *shape* (tokens, width), in every pass of the model while the context lasts."""
+    import torch
+
+    embedding = model.model.get_input_embeddings()
+    size = int(embedding.num_embeddings)
+    plain = embedding.forward
+
+    def forward(ids: torch.Tensor) -> torch.Tensor:
+        states = plain(ids.clamp(max=size - 1))
+        own = vectors.to(states.dtype)[(ids - size).clamp(min=0)]
+        return torch.where((ids >= size)[..., None], own, states)
+
+    embedding.forward = forward
+    try:
+        yield range(size, size + len(vectors))
+    finally:
+        del embedding.forward
+
+
+def rectangle(model: LocalModel, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows of ids with padding, on the left for a decoder, and the mask. *Shape:* (rows, tokens) each"""
+    import torch
+
+    width = max(map(len, rows))
+    left = model.kind == "causal"
+    pad = 0 if model.tokenizer.pad_token_id is None else model.tokenizer.pad_token_id
+    ids = np.full((len(rows), width), pad, dtype=np.int64)
+    mask = np.zeros((len(rows), width), dtype=np.int64)
+    for i, row in enumerate(rows):
+        place = slice(width - len(row), width) if left else slice(0, len(row))
+        ids[i, place], mask[i, place] = row, 1
+    return torch.from_numpy(ids).to(model.device), torch.from_numpy(mask).to(model.device)
+
+
+def last_logits(model: LocalModel, rows: Sequence[Sequence[int]], count: int) -> torch.Tensor:
+    """The logits of the next token after each of the last `count` tokens of rows, differentiable, in fp32.
+
+    *Shape:* (rows, count, vocabulary). Rows that are shorter have no meaning there, where they have no token.
+    """
+    ids, mask = rectangle(model, rows)
+    options: dict[str, Any] = {"attention_mask": mask, "use_cache": False}
+    parameters = signature(model.model.forward).parameters
+    if "position_ids" in parameters:
+        options["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0)
+    if "logits_to_keep" in parameters:  # the head is a good part of a small model
+        options["logits_to_keep"] = count
+    logits: torch.Tensor = model.model(input_ids=ids, **options).logits[:, -count:].float()
+    return logits
