@@ -199,7 +199,6 @@ def simulate(
     sizes: Sequence[int] = (100, 100, 150, 200, 250),
     *,
     options: SelectOptions | None = None,
-    rule: ConsensusRule | None = None,
     scorer: Scorer | None = None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Loop:
@@ -210,11 +209,10 @@ def simulate(
         people: Simulated annotators; each item gets different ones, drawn at random.
         sizes: How many items to annotate in each round; the first is a random sample.
         options: How items are chosen (`count` is taken from `sizes`).
-        rule: When there is consensus.
         scorer: What scores the pool, to share its features among several runs; None: a new one.
         progress: Called with a line of text after each round.
     """
-    options, rule = options or SelectOptions(), rule or ConsensusRule()
+    options, rule = options or SelectOptions(), ConsensusRule()
     if len(people) < rule.most:
         raise InputError(f"{len(people)} annotators, and an item may need {rule.most}", hint="name more annotators")
     truth = {item.case.id: bool(says_hallucinated(item.gold)) for item in pool}
