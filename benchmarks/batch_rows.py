@@ -1,20 +1,23 @@
 """`veridical batch` on many rows: rows a second, memory over time, two kills, and Ray Data next to it.
 
-    python benchmarks/batch_rows.py --data ../shared/data
-    python benchmarks/batch_rows.py --data ../shared/data --detector overlap --ray-python ENV/bin/python
+    python benchmarks/batch_rows.py --data ../shared/data --detector overlap --workers 2
+    python benchmarks/batch_rows.py --data ../shared/data --detector default --texts pairs --measure whole --folder F
+    python benchmarks/batch_rows.py --data ../shared/data --detector overlap --ray-python ENV/bin/python --measure ray
 
-The rows are the cases of xsum_token, wice and bump over and over, each time under another id. For each detector:
+The rows are public data over and over, each time under another id: with `--texts articles` the cases of xsum_token,
+wice and bump (sources of hundreds of words), with `pairs` sentence pairs of four sets. Measured are
 
 - whole: one run as a process of its own; its rows a second (start, hashing and report included), and its resident
-  memory in each tenth of the time.
-- killed: the same, ended by SIGKILL at random times of its run and started again, until it is done. "equal" says that
-  its folder has the same bytes as that of the whole run.
+  memory, worker processes included, in each tenth of the time.
+- killed: the same, ended by SIGKILL twice, each time up to two seconds after a shard that is sampled at random, and
+  started again until it is done. "equal" says that its folder has the same bytes as that of the whole run.
 - ray: with --ray-python, which has the `ray` extra: rows a second of the engine on this machine with one worker and
   with two, each process on one thread, next to one local process. The efficiency is the time of one worker over twice
   that of two; the overhead what one worker takes longer than the local process. Starting Ray is included, and given by
   itself as the time of a batch of one row. In a further run one of two workers is killed.
 
-Prints one JSON row per measurement and appends it to --out.
+With --folder the rows and results stay there, so that "killed" can be measured by a later command. Prints one JSON row
+per measurement and appends it to --out.
 """
 
 from __future__ import annotations
@@ -25,12 +28,14 @@ import json
 import os
 import platform
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import date
 from itertools import cycle, islice
@@ -40,11 +45,15 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 ROWS = ROOT / "benchmarks" / "rows" / "batch-rows.jsonl"
-SETS = {"xsum_token": None, "wice": "tokens/dev", "bump": None}
+TEXTS = {
+    "articles": ("xsum_token", "wice", "bump"),
+    "pairs": ("entailment/snli", "entailment/med", "entailment/pawsx_en", "entailment/taxinli"),
+}
+SPLITS = {"wice": "tokens/dev"}
 EVERY = 0.2  # seconds between two looks at the memory
 
 
-def write_rows(path: Path, data: Path, count: int, seed: int) -> dict[str, Any]:
+def write_rows(path: Path, data: Path, texts: str, count: int, seed: int) -> dict[str, Any]:
     """Write `count` rows, and say what they are."""
     from veridical.datasets import read
 
@@ -54,8 +63,8 @@ def write_rows(path: Path, data: Path, count: int, seed: int) -> dict[str, Any]:
             "sources": [source.text for source in example.case.sources],
             "system": dict(example.group).get("system", name),
         }
-        for name, split in SETS.items()
-        for example in read(f"{name}:{data / name}", split=split)
+        for name in TEXTS[texts]
+        for example in read(f"{Path(name).name}:{data / name}", split=SPLITS.get(name))
     ]
     random.Random(seed).shuffle(cases)
     with path.open("w", encoding="utf-8") as file:
@@ -108,9 +117,13 @@ class Run:
 
 
 def batch(
-    arguments: list[str], *, python: str = sys.executable, kill_after: float | None = None, one_thread: bool = False
+    arguments: list[str],
+    *,
+    python: str = sys.executable,
+    kill_when: Callable[[], bool] | None = None,
+    one_thread: bool = False,
 ) -> Run:
-    """Run `veridical batch ARGUMENTS`, and end it by SIGKILL after so many seconds."""
+    """Run `veridical batch ARGUMENTS`, and end it by SIGKILL once `kill_when` says so."""
     environment = {**os.environ, **({"OMP_NUM_THREADS": "1"} if one_thread else {})}
     started = time.perf_counter()
     command = [python, "-m", "veridical", "batch", *arguments]
@@ -125,7 +138,7 @@ def batch(
                 run.wait(EVERY)
                 break
             except subprocess.TimeoutExpired:
-                if kill_after is not None and time.perf_counter() - started > kill_after:
+                if kill_when is not None and kill_when():
                     os.killpg(run.pid, signal.SIGKILL)
         seconds = time.perf_counter() - started
         reading.join()
@@ -144,25 +157,67 @@ def digest(folder: Path) -> str:
     return whole.hexdigest()
 
 
-def local(detector: str, path: Path, folder: Path, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """The whole run and the killed one."""
-    more = ["-d", detector, "--group", "system", "--shard-rows", str(options.shard_rows)]
-    more += ["--workers", str(options.workers)]
-    whole = batch([str(path), str(folder / "whole"), *more])
-    rate = round(options.rows / whole.seconds, 1)
-    yield {"what": "whole", "seconds": round(whole.seconds, 2), "rows_per_second": rate, **whole.memory}
+def whole(detector: str, path: Path, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """One run without an interruption."""
+    out = new(folder / "whole")
+    run = batch([str(path), str(out), *options_of(detector, options), "--workers", str(options.workers)])
+    return {
+        "what": "whole",
+        "workers": options.workers,
+        "seconds": round(run.seconds, 2),
+        "rows_per_second": round(options.rows / run.seconds, 1),
+        **run.memory,
+    }
+
+
+def killed(detector: str, path: Path, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """The same, killed some times; compared with the whole run in `folder`."""
+    if not (folder / "whole" / "report.json").is_file():
+        raise SystemExit("no finished whole run to compare with: measure it first, in the same --folder")
+    out = new(folder / "killed")
+    arguments = [str(path), str(out), *options_of(detector, options), "--workers", str(options.workers)]
     draw = random.Random(options.seed)
-    times = [round(whole.seconds * draw.uniform(0.15, 0.6), 2) for _ in range(options.kills)]
-    runs = [batch([str(path), str(folder / "killed"), *more], kill_after=at) for at in times]
-    runs.append(batch([str(path), str(folder / "killed"), *more]))
-    yield {
+    shards = range(1, -(-options.rows // options.shard_rows))
+    runs, rows_done = [], []
+    for shard in sorted(draw.sample(shards, options.kills)):
+        runs.append(batch(arguments, kill_when=Delayed(out / f"results-{shard - 1:05}.jsonl", draw.uniform(0, 2))))
+        if runs[-1].code == -signal.SIGKILL:
+            manifest = json.loads((out / "manifest.json").read_text("utf-8"))
+            rows_done.append(sum(shard["rows"] for shard in manifest["shards"]))
+    runs.append(batch(arguments))
+    return {
         "what": "killed",
-        "killed_after_seconds": times,
-        "killed": sum(run.code == -signal.SIGKILL for run in runs),
+        "workers": options.workers,
+        "killed_after_rows": rows_done,
         "seconds": round(sum(run.seconds for run in runs), 2),
         "peak_mb": max(run.memory["peak_mb"] for run in runs),
-        "equal": digest(folder / "killed") == digest(folder / "whole"),
+        "equal": digest(out) == digest(folder / "whole"),
     }
+
+
+def new(folder: Path) -> Path:
+    """The same path, with nothing left there of an earlier measurement."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return folder
+
+
+def options_of(detector: str, options: argparse.Namespace) -> list[str]:
+    """The options of all runs."""
+    return ["-d", detector, "--group", "system", "--shard-rows", str(options.shard_rows)]
+
+
+class Delayed:
+    """True some seconds after a file is there."""
+
+    def __init__(self, path: Path, seconds: float) -> None:
+        self.path, self.seconds = path, seconds
+        self.since: float | None = None
+
+    def __call__(self) -> bool:
+        """Whether it is so far."""
+        if self.since is None and self.path.exists():
+            self.since = time.perf_counter()
+        return self.since is not None and time.perf_counter() >= self.since + self.seconds
 
 
 def kill_a_worker(folder: Path, actors: list[int]) -> None:
@@ -180,84 +235,95 @@ def kill_a_worker(folder: Path, actors: list[int]) -> None:
         os.kill(actors[0], signal.SIGKILL)
 
 
-def on_ray(detector: str, path: Path, folder: Path, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def on_ray(detector: str, path: Path, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """One local process, then Ray with one and with two workers, and with two of which one is killed."""
-    more = ["-d", detector, "--group", "system", "--shard-rows", str(options.shard_rows)]
+    more = options_of(detector, options)
     python = options.ray_python
     single = path.with_name("one.jsonl")
     with path.open(encoding="utf-8") as lines:
         single.write_text(next(lines), encoding="utf-8")
 
     def timed(source: Path, name: str, *arguments: str) -> float:
-        return batch([str(source), str(folder / name), *more, *arguments], python=python, one_thread=True).seconds
+        out = new(folder / name)
+        return batch([str(source), str(out), *more, *arguments], python=python, one_thread=True).seconds
 
     start = timed(single, "start", "--engine", "ray", "--workers", "2") - timed(single, "start-local")
     alone = timed(path, "local")
     one = timed(path, "ray-1", "--engine", "ray", "--workers", "1")
     two = timed(path, "ray-2", "--engine", "ray", "--workers", "2")
     actors: list[int] = []
+    new(folder / "ray-killed")
     killing = threading.Thread(target=kill_a_worker, args=(folder / "ray-killed", actors), daemon=True)
     killing.start()
-    killed = timed(path, "ray-killed", "--engine", "ray", "--workers", "2")
+    with_a_kill = timed(path, "ray-killed", "--engine", "ray", "--workers", "2")
     folders = {digest(folder / name) for name in ("local", "ray-1", "ray-2", "ray-killed")}
-    yield {
+    return {
         "what": "ray",
-        "rows": options.ray_rows,
         "start_seconds": round(start, 2),
         "seconds": {"local": round(alone, 2), "ray 1": round(one, 2), "ray 2": round(two, 2)},
-        "rows_per_second": {"local": options.ray_rows / alone, "ray 1": options.ray_rows / one}
-        | {"ray 2": options.ray_rows / two},
+        "rows_per_second": {
+            name: round(options.ray_rows / seconds, 1)
+            for name, seconds in (("local", alone), ("ray 1", one), ("ray 2", two))
+        },
         "efficiency_of_two": round(one / (2 * two), 3),
         "efficiency_of_two_without_start": round((one - start) / (2 * (two - start)), 3),
         "overhead_of_one": round(one / alone - 1, 3),
         "workers_killed": min(1, len(actors)),
-        "seconds_with_a_killed_worker": round(killed, 2),
+        "seconds_with_a_killed_worker": round(with_a_kill, 2),
         "equal": len(folders) == 1,
     }
+
+
+MEASURES = {"whole": whole, "killed": killed, "ray": on_ray}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the folder with the public data sets")
-    parser.add_argument("--detector", action="append", help="default: overlap, then default")
+    parser.add_argument("--detector", required=True)
+    parser.add_argument("--texts", choices=TEXTS, default="articles")
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--shard-rows", type=int, default=2000)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--kills", type=int, default=2)
-    parser.add_argument("--ray-python", help="an interpreter with the `ray` extra; default: without Ray")
+    parser.add_argument("--measure", action="append", choices=MEASURES, help="repeatable; default: whole and killed")
+    parser.add_argument("--ray-python", help="an interpreter with the `ray` extra")
     parser.add_argument("--ray-rows", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--folder", type=Path, help="where the rows and results go; default: a temporary folder")
+    parser.add_argument("--folder", type=Path, help="where rows and results stay; default: a temporary folder")
     parser.add_argument("--out", type=Path, default=ROWS, help="append the rows to this file")
     options = parser.parse_args()
+    measures = options.measure or ["whole", "killed"]
+    if "ray" in measures and options.ray_python is None:
+        parser.error("--measure ray needs --ray-python")
     from veridical import __version__
 
+    named = ("detector", "texts", "rows", "shard_rows", "workers", "kills", "ray_rows", "seed")
+    flags = [f"--{name.replace('_', '-')} {getattr(options, name)}" for name in named]
+    flags += [f"--measure {name}" for name in measures]
+    flags += ["--ray-python ENV/bin/python"] if options.ray_python else []
     common = {
-        "command": "python benchmarks/batch_rows.py --data DATA"
-        + "".join(
-            f" --{name} {getattr(options, name.replace('-', '_'))}" for name in ("rows", "shard-rows", "workers")
-        ),
+        "shard_rows": options.shard_rows,
+        "command": f"python benchmarks/batch_rows.py --data DATA {' '.join(flags)}",
         "date": date.today().isoformat(),
         "machine": f"{platform.machine()}, {os.cpu_count()} processors",
         "versions": {"veridical": __version__, "python": platform.python_version()},
-        "shard_rows": options.shard_rows,
-        "workers": options.workers,
     }
-    with TemporaryDirectory(dir=options.folder) as name:
+    with TemporaryDirectory() if options.folder is None else nullcontext(options.folder) as name:
         folder = Path(name)
-        path = folder / "rows.jsonl"
-        for detector in options.detector or ["overlap", "default"]:
-            for measure, count in ((local, options.rows), (on_ray, options.ray_rows if options.ray_python else 0)):
-                if not count:
-                    continue
-                about = write_rows(path, options.data, count, options.seed)
-                with TemporaryDirectory(dir=folder) as results:
-                    for row in measure(detector, path, Path(results), options):
-                        line = json.dumps({"benchmark": "batch", "detector": detector, **about, **row, **common})
-                        print(line, flush=True)
-                        options.out.parent.mkdir(exist_ok=True)
-                        with options.out.open("a", encoding="utf-8") as file:
-                            file.write(line + "\n")
+        folder.mkdir(parents=True, exist_ok=True)
+        for measure in measures:
+            count = options.ray_rows if measure == "ray" else options.rows
+            path = folder / f"{options.texts}-{count}.jsonl"
+            about = write_rows(path, options.data, options.texts, count, options.seed)
+            row = MEASURES[measure](options.detector, path, folder, options)
+            line = json.dumps(
+                {"benchmark": "batch", "detector": options.detector, "texts": options.texts, **about, **row, **common}
+            )
+            print(line, flush=True)
+            options.out.parent.mkdir(exist_ok=True)
+            with options.out.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ train() { # name, options
 
 full=(--method full --unit part --model "$minilm" --bf16 --learning-rate 2e-4 --steps 150 --warmup 15 --evaluate-every 50
   --validation-examples 60)
-small=(--unit part --model "$decoder" --labels yes,no --steps 40 --warmup 4 --evaluate-every 20 --validation-examples 24)
+small=(--unit part --model "$decoder" --labels yes,no --steps 30 --warmup 3 --evaluate-every 15 --validation-examples 16)
 for task in ${TASKS:-coverage hallucination}; do
   for kind in ${KINDS:-full prompt lora synth para}; do
     case $kind in

@@ -63,7 +63,7 @@ async def ask_veridical(client: httpx.AsyncClient, case: Case) -> tuple[int, Any
     (result,) = answer.json()["results"]
     assert result["case"]["id"] == case["id"], "an answer to another request"
     (judgement,) = result["judgements"]
-    return 200, [result["case"]["response"], judgement.get("hallucination"), judgement["verdicts"]]
+    return 200, [result["case"]["response"], judgement.get("hallucination"), judgement.get("verdicts")]
 
 
 async def ask_lettucedetect(client: httpx.AsyncClient, case: Case) -> tuple[int, Any]:
@@ -196,6 +196,12 @@ class Load:
         return {**figures(record), "rate": rate, "sent": sent, "not_sent": not_sent, "lost": sent - answered}
 
 
+def command() -> str:
+    """This command line; of an absolute path, which is of this machine alone, only the name."""
+    given = [Path(part).name if Path(part).is_absolute() else part for part in sys.argv[1:]]
+    return shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *given])
+
+
 def figures(record: Row) -> Row:
     seconds = sorted(record["seconds"])
     statuses = {str(status): n for status, n in sorted(record["statuses"].items(), key=str)}
@@ -236,7 +242,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Row]:
         "words_deciles": quantiles(map(words_of, cases), n=10),
         "threads": arguments.threads,
         "machine": f"{platform.machine()}, {os.cpu_count()} processors",
-        "command": f"python benchmarks/{Path(sys.argv[0]).name} {shlex.join(sys.argv[1:])}",
+        "command": command(),
     }
     common |= {
         "date": date.today().isoformat(),

@@ -260,6 +260,100 @@ def knowledge_base(path: Path = ROOT / "benchmarks" / "rows" / "knowledge-base.j
     return "\n".join([*lines, "", f"{size}; {scan}; {made}; {first['machine']}, {first['date']}."])
 
 
+def server_load(path: Path = ROOT / "benchmarks" / "rows" / "server-load.jsonl") -> str:
+    """What the service answers under load, next to LettuceDetect's server."""
+    if not path.exists():
+        return "Nothing is measured yet."
+    rows = {row["what"]: row for row in map(json.loads, path.read_text("utf-8").splitlines())}
+    first = rows["veridical, capacity"]
+    at_once = f"{first['clients']} clients, each sends the next request once the last is answered"
+    random, peer = "requests at random times, ", "LettuceDetect's server, a checkpoint of the same size: "
+    loads = {
+        "veridical, capacity": at_once,
+        "veridical, 80 %": f"{random}at 80 % of that rate",
+        "veridical, 5 x": f"{random}at five times that rate",
+        "veridical, after": f"{random}right afterwards at half of that rate",
+        "lettucedetect, capacity": f"{peer}{at_once}",
+        "lettucedetect, 80 %": f"{peer}{random}at 80 % of its rate",
+    }
+    lines = [
+        "| load | sent a second | answered | 429 | broken off | p50 | p99 |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for what, about in loads.items():
+        if (row := rows.get(what)) is None:
+            continue
+        by_status = dict(row["statuses"])
+        answered, refused = by_status.pop("200", 0), by_status.pop("429", 0)
+        rest = sum(by_status.values()) + row.get("lost", 0)
+        times = " | ".join(f"{_figure(row[name])} ms" for name in ("p50_ms", "p99_ms"))
+        rate = _figure(row.get("rate") or row["per_second"])
+        lines.append(f"| {about} | {rate} | {answered:,} | {refused:,} | {rest:,} | {times} |")
+    wrong = sum(row.get("wrong", 0) for row in rows.values())
+    said = [f"{wrong or 'No'} answers differ from those that the cases have when they are checked alone."]
+    if ratio := rows.get("veridical / lettucedetect, capacity"):
+        said.append(f"The first line is {_figure(ratio['ratio'])} times LettuceDetect's.")
+    words = (
+        f"responses with their sources of {_figure(first['words_deciles'][0])} to {_figure(first['words_deciles'][-1])}"
+    )
+    said.append(
+        f"The default detector, {words} words (first and last decile), one case per request, {first['seconds']:g}"
+    )
+    said.append(f"seconds each, server and clients on one machine: {first['machine']}, {first['date']}.")
+    return "\n".join([*lines, "", " ".join(said), "", f"```sh\n{first['command']}\n```"])
+
+
+def batch_rows(folder: Path = ROOT / "benchmarks" / "rows") -> str:
+    """How fast a batch is, in how much memory, and what is left of it after kills."""
+    rows = [
+        json.loads(line)
+        for path in sorted(folder.glob("batch-*.jsonl"))
+        for line in path.read_text("utf-8").splitlines()
+    ]
+    if not rows:
+        return "Nothing is measured yet."
+    lines = ["| detector | rows | run | rows a second | peak memory |", "|---|---|---|---:|---|"]
+    for row in rows:
+        texts = f"{row['rows']:,} {'sentence pairs' if row['texts'] == 'pairs' else 'responses to articles'}"
+        begin = f"| `{row['detector']}` | {texts}, {row['distinct_rows']:,} of them different, {row['input_mb']:,} MB |"
+        same = "same files as without" if row.get("equal") else "OTHER FILES"
+        if row["what"] == "whole":
+            tenths = row["peak_mb_by_tenth"]
+            inner = ", ".join(map(_figure, tenths[1:9]))
+            memory = f"{_figure(row['peak_mb'])} MB; second to ninth tenth of the run: {inner}"
+            lines.append(f"{begin} {row['workers']} processes | {_figure(row['rows_per_second'])} | {memory} |")
+        elif row["what"] == "killed":
+            after = " and ".join(f"{count:,}" for count in row["killed_after_rows"])
+            about = f"{row['workers']} processes, killed after {after} rows: {same}"
+            rate = _figure(row["rows"] / row["seconds"])
+            lines.append(f"{begin} {about} | {rate} | {_figure(row['peak_mb'])} MB |")
+        else:
+            rates = row["rows_per_second"]
+            killed = f"{row['rows'] / row['seconds_with_a_killed_worker']:.3g}"
+            lines += [
+                f"{begin} 1 process, 1 thread | {_figure(rates['local'])} | |",
+                f"{begin} Ray, 1 worker, 1 thread | {_figure(rates['ray 1'])} | |",
+                f"{begin} Ray, 2 workers, 1 thread each | {_figure(rates['ray 2'])} | |",
+                f"{begin} the same, one of them killed: {same} | {killed} | |",
+            ]
+    for row in rows:
+        if row["what"] == "ray":
+            lines += [
+                "",
+                f"Starting Ray takes {_figure(row['start_seconds'])} s. Two workers have "
+                f"{row['efficiency_of_two_without_start']:.0%} of twice the speed of one (start left out), and one "
+                f"worker takes {row['overhead_of_one']:.0%} longer than one local process (start included).",
+            ]
+    first = rows[0]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"{first['machine']}, {first['date']}; `benchmarks/batch_rows.py`, `benchmarks/rows/batch-*.jsonl`.",
+        ]
+    )
+
+
 def perspective_results(path: Path = ROOT / "benchmarks" / "rows" / "perspectives.jsonl") -> str:
     """The detectors on each test set of answers with several perspectives, a table for each metric."""
     from veridical.bench.results import read_rows
@@ -399,6 +493,8 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
         "docs/detectors/verify.md",
         results("verify.jsonl", "roc_auc balanced_accuracy word_roc_auc token_f1"),
     ),
+    "server-load": ("docs/serve.md", server_load),
+    "batch-rows": ("docs/batch.md", batch_rows),
     "results-slots": (
         "docs/detectors/slots.md",
         results("slots.jsonl", "precision recall f1 omission_recall omission_f1"),

@@ -51,12 +51,23 @@ def test_one_line_for_each_mistake(capsys: pytest.CaptureFixture[str], tmp_path:
         ((path, out, "--engine", "spark"), "unknown engine 'spark'"),
         ((path, out, "--ray-address", "auto"), "the engine is local"),
         ((path, out, "--threshold", "2"), "the threshold is 2.0"),
+        ((path, out, "--encoding", "utf-9"), "unknown encoding 'utf-9'"),
         ((path, out, "-d", "none"), "unknown detector 'none'"),
     ):
         code, line = run(capsys, *arguments)
         assert (code, line.count("\n")) == (2, 1)
         assert says in line
         assert not out.exists()
+
+
+def test_options_of_reading_and_explaining(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path, out = tmp_path / "rows.csv", tmp_path / "out"
+    path.write_bytes("id,response,sources\na,Café 3.,Café 4.\na,Café 4.,Café 4.\n".encode("cp1252"))
+    code, line = run(capsys, path, out, "--encoding", "cp1252", "--explain")
+    assert code == 0
+    assert "1 rows have the id of an earlier row" in line
+    assert '"correction": "4"' in (out / "results-00000.jsonl").read_text()
+    assert "1 rows have the id of an earlier row" in (out / "report.html").read_text()
 
 
 def test_nothing_that_could_be_judged(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -18,12 +18,14 @@ from veridical.core.errors import DataError, InputError
 from veridical.core.types import Case
 
 
-def read(path: Path, columns: Columns | None = None, max_bytes: int = 1000) -> list[Case | str]:
+def read(
+    path: Path, columns: Columns | None = None, max_bytes: int = 1000, encoding: str = "utf-8"
+) -> list[Case | str]:
     """Each row's case, or why there is none."""
     columns = columns or Columns()
-    files, shards = plan(input_paths([path]), columns, 10, max_bytes)
+    files, shards = plan(input_paths([path]), columns, 10, max_bytes, encoding)
     rows: list[Case | str] = []
-    reader = RowReader(files, columns, max_bytes)
+    reader = RowReader(files, columns, max_bytes, encoding)
     for shard in shards:
         for row in reader.read(shard.first, shard.rows):
             try:
@@ -60,7 +62,24 @@ def test_cells_with_quotes_line_breaks_and_commas(tmp_path: Path) -> None:
     assert second == f"{path}:5: 2 cells, and the first line has 3 (quote cells that hold commas or quotes)"
     assert isinstance(third, Case)
     assert (third.response, third.sources[0].text) == ("café", "")
-    assert fourth == f"{path}:7: not UTF-8 text (save the file as UTF-8)"
+    assert fourth == f"{path}:7: not utf-8 text (name its encoding with --encoding, such as --encoding cp1252)"
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "UTF-8", "utf-8-sig"])
+def test_tables_in_other_encodings(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes("response,sources\n“Café”,thé\n".encode(encoding))
+    (case,) = read(path, encoding=encoding)
+    assert isinstance(case, Case)
+    assert (case.response, case.sources[0].text) == ("“Café”", "thé")
+
+
+@pytest.mark.parametrize("content", [b"response\na\n", "response\na\n".encode("utf-16") + b"\0\xd8\0"])
+def test_a_table_whose_characters_cannot_be_found_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"rows\.csv:\d: not utf-16 text \(name its encoding"):
+        read(path, encoding="utf-16")
 
 
 def test_a_quote_that_is_never_closed_loses_no_row_before_it(tmp_path: Path) -> None:

@@ -161,6 +161,32 @@ def test_a_finished_job_judges_nothing_again_and_a_damaged_shard_is_made_again(t
     assert files_in(tmp_path / "out") == whole
 
 
+def test_explained_rows_have_corrections(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [good(3)])
+    for explain in (False, True):
+        out = tmp_path / f"{explain}"
+        run_batch(job(path, out, explain=explain))
+        (judgement,) = decode((out / "results-00000.jsonl").read_text()).judgements
+        assert [v.correction for v in judgement.verdicts if v.correction] == (["7"] if explain else [])
+
+
+def test_rows_with_the_same_id_are_distinguished_by_their_numbers_and_counted(tmp_path: Path) -> None:
+    ids = ["a", "b", "a", None, "a", "4"]  # the fourth is called by its number
+    rows = [
+        json.dumps({"response": f"It is {i}.", "sources": ["It is 1."], **({} if id is None else {"id": id})})
+        for i, id in enumerate(ids)
+    ]
+    report = run_batch(job(write_rows(tmp_path / "rows.jsonl", rows), tmp_path / "out"))
+    assert report.repeated_ids == 3
+    for name in ("00000", "00001"):
+        scores, results = (
+            [decode(line) for line in (tmp_path / "out" / f"{kind}-{name}.jsonl").read_text().splitlines()]
+            for kind in ("scores", "results")
+        )
+        assert [checked.case.response for checked in results] == [f"It is {row.row - 1}." for row in scores]
+        assert [checked.case.id for checked in results] == [row.id for row in scores]
+
+
 def test_processes_give_the_same_files(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "rows.jsonl", [*map(good, range(9)), "{"])
     run_batch(job(path, tmp_path / "one"))
@@ -183,6 +209,8 @@ def test_ray_gives_the_same_files(tmp_path: Path) -> None:
         ({"columns": Columns()}, "its option columns is"),
         ({"threshold": 0.4}, "its option thresholds is None"),
         ({"shard_rows": 2}, "its option shard_rows is 3, not 2"),
+        ({"explain": True}, "its option explain is False, not True"),
+        ({"encoding": "cp1252"}, "its option encoding is utf-8, not cp1252"),
         ({"input": good(5)}, "its input is another one"),
     ],
 )
@@ -258,6 +286,9 @@ def test_settings_that_make_no_sense(tmp_path: Path) -> None:
     for options in ({"shard_rows": 0}, {"workers": 0}, {"address": "auto"}, {"detectors": []}, {"threshold": 2.0}):
         with pytest.raises(InputError):
             job(path, tmp_path / "out", **options)
+    for encoding in ("utf-9", "base64"):
+        with pytest.raises(InputError, match="unknown encoding"):
+            job(path, tmp_path / "out", encoding=encoding)
     with pytest.raises(UnknownNameError, match="unknown engine 'spark'"):
         job(path, tmp_path / "out", engine="spark")
     with pytest.raises(InputError, match="a detector is an object"):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +16,13 @@ from veridical.server.app import create_app
 from veridical.server.settings import Limits, ServerSettings
 
 CASE = {"response": "The tower is 300 m tall.", "sources": ["The tower is 330 m tall."]}
+
+
+def until(condition: Callable[[], Any], seconds: float = 30) -> None:
+    """Wait until `condition` holds; fail after so many seconds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not so after {seconds} s"
 
 
 class Echo:

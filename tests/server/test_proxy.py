@@ -16,9 +16,11 @@ from tests.llm.loopback import Answer, Loopback, completion, failing, serving
 from tests.server.services import Echo, client_of
 from tests.server.test_running import running
 from veridical.cli import main
-from veridical.core.errors import CannotJudgeError, InputError
+from veridical.core.errors import CannotJudgeError
 from veridical.core.serialization import decode
-from veridical.core.types import Case, Judgement
+from veridical.core.types import Case, Judgement, Source
+from veridical.detectors import load_detector
+from veridical.revise import Flag, revise
 from veridical.server.keys import make_key, read_keys
 from veridical.server.proxy import StreamedReply
 from veridical.server.replies import BLOCKED, ReplyChecker
@@ -35,12 +37,18 @@ RIGHT, WRONG = "The tower is 330 m tall.", "It rains in Rome. Pigs fly."
 
 @contextmanager
 def proxied(
-    script: Callable[[dict[str, Any]], Answer], *, own: dict[str, Any] | None = None, **proxy: Any
+    script: Callable[[dict[str, Any]], Answer],
+    *,
+    own: dict[str, Any] | None = None,
+    reviser: str | None = None,
+    **proxy: Any,
 ) -> Iterator[tuple[TestClient, Loopback]]:
     with serving(script) as server:
         limits = Limits(batch_wait=0, characters=5000, stream_timeout=10)
         settings = ProxySettings(base_url=server.url, **{"timeout": 5.0, **proxy})
-        with client_of(*(() if own else ("overlap",)), own=own, limits=limits, proxy=settings) as client:
+        with client_of(
+            *(() if own else ("overlap",)), own=own, limits=limits, proxy=settings, reviser=reviser
+        ) as client:
             yield client, server
 
 
@@ -301,6 +309,14 @@ def test_a_stream_of_supported_sentences_is_not_withheld() -> None:
     assert any(chunk.get("usage") for chunk in chunks)
 
 
+def test_the_reviser_of_the_server_is_that_of_the_proxy() -> None:
+    case = Case("reply", WRONG, (Source("1", TOWER),))
+    (wanted,) = revise([case], load_detector("overlap"), Flag())
+    with proxied(lambda body: completion(WRONG), action="revise", reviser="flag") as (client, _):
+        answer = ask(client).json()
+    assert answer["choices"][0]["message"]["content"] == wanted.revision.text != WRONG
+
+
 def test_a_stream_is_revised_at_its_end() -> None:
     with proxied(lambda body: sse("It rains in Rome.", " Pigs fly."), action="revise") as (client, _):
         chunks = chunks_of(ask(client, stream=True))
@@ -397,5 +413,6 @@ def test_options_of_the_proxy(capsys: Any) -> None:
     assert "not an address" in capsys.readouterr().err
     assert main(["serve", "--proxy", "http://127.0.0.1:1/v1", "--action", "drop"]) == 2
     assert "annotate, block, header, revise" in capsys.readouterr().err
-    with pytest.raises(InputError, match="reviser"):
-        ProxySettings(base_url="http://127.0.0.1:1/v1", reviser="rewrite")
+    for name, says in (("rewrite", "unknown reviser"), ("factored", "asks a language model")):
+        assert main(["serve", "-d", "overlap", "--reviser", name]) == 2
+        assert says in capsys.readouterr().err

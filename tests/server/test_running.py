@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import signal
 import socket
+import sqlite3
+import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +20,9 @@ import httpx
 import pytest
 
 from tests.processes import LIMIT, start_python
-from tests.server.services import CASE
+from tests.server.services import CASE, until
 from veridical.cli import main
+from veridical.server.keys import make_key
 from veridical.server.running import make_server
 from veridical.server.settings import Limits, ServerSettings
 
@@ -82,6 +87,49 @@ def test_a_head_that_does_not_end(url: str) -> None:
     assert raw(url, first, b"GET /health HT").count(b"HTTP/1.1") == 1
 
 
+def connection_of(url: str) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection(url.removeprefix("http://"), timeout=10)
+
+
+def ask(connection: http.client.HTTPConnection) -> int:
+    connection.request("GET", "/health")
+    with connection.getresponse() as answer:
+        answer.read()
+        return answer.status
+
+
+def test_a_connection_outlasts_the_time_for_a_request_without_one(url: str) -> None:
+    with closing(connection_of(url)) as connection:
+        assert ask(connection) == 200
+        used = connection.sock
+        assert raw(url) == b""  # another one, opened later, has run out of that time
+        assert ask(connection) == 200
+        assert connection.sock is used
+
+
+def test_a_connection_is_kept_where_the_rest_of_a_body_comes_after_its_answer(url: str) -> None:
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(head(120_000))
+        assert connection.recv(65536).startswith(b"HTTP/1.1 413")
+        connection.sendall(b" " * 120_000)
+        assert raw(url) == b""  # another one, opened later, has run out of the time for a request
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        answer = b""
+        while chunk := connection.recv(65536):
+            answer += chunk
+    assert b"HTTP/1.1 200" in answer
+
+
+def test_connections_without_a_request_end_some_time_and_make_room_before() -> None:
+    limits = Limits(idle=0.3, connections=4)
+    with running(ServerSettings(detectors=("overlap",), limits=limits)) as url, ExitStack() as stack:
+        for _ in range(12):
+            assert ask(stack.enter_context(closing(connection_of(url)))) == 200
+        begun = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        assert raw(url, begun).startswith(b"HTTP/1.1 200")  # and then it is closed
+
+
 def test_a_head_that_is_too_large(url: str) -> None:
     assert b" 4" in raw(url, head(2, "X-Padding: " + "." * 70_000 + "\r\n"))[:20]
 
@@ -95,6 +143,11 @@ def test_a_body_that_does_not_end(url: str) -> None:
 def test_a_body_that_is_too_large_is_not_read(url: str) -> None:
     answer = raw(url, head(50_000_000, "Connection: close\r\n"))
     assert b"413" in answer.partition(b"\r\n")[0]
+
+
+def test_what_is_left_of_a_body_after_the_answer_does_not_hold_the_connection(url: str) -> None:
+    assert raw(url, head(50_000_000)).startswith(b"HTTP/1.1 413")
+    assert raw(url, head(50_000_000), b" ", b" ").startswith(b"HTTP/1.1 413")
 
 
 def test_a_body_of_unknown_length_is_cut_off(url: str) -> None:
@@ -130,7 +183,9 @@ def test_a_stream_over_the_wire_answers_before_the_response_has_ended(url: str) 
         connection.sendall(chunk({"text": "The tower is 300 m tall. It"}))
         found = b""
         while b"event: verdicts" not in found:
-            found += connection.recv(65536)
+            part = connection.recv(65536)
+            assert part, found
+            found += part
         assert b"event: result" not in found
         connection.sendall(chunk({"text": " is red."}) + b"0\r\n\r\n")
         while part := connection.recv(65536):
@@ -150,8 +205,7 @@ def test_the_end_of_the_process_finishes_what_has_begun() -> None:
             assert httpx.get(f"{match[0]}health").status_code == 200  # so the head above was read, too
             process.send_signal(signal.SIGTERM)
             with suppress(httpx.TransportError):
-                while httpx.get(f"{match[0]}health"):  # until it takes no more
-                    pass
+                until(lambda: not httpx.get(f"{match[0]}health"))  # it takes no more
             connection.sendall(body[10:])
             answer = b""
             while chunk := connection.recv(65536):
@@ -164,6 +218,65 @@ def test_the_end_of_the_process_finishes_what_has_begun() -> None:
     finally:
         process.kill()
         process.wait(LIMIT)
+
+
+@contextmanager
+def server_process(*options: str) -> Iterator[str]:
+    """The URL of `veridical serve` as a process of its own, which is killed at the end."""
+    with start_python("-m", "veridical", "serve", "--port", "0", *options, stderr=subprocess.STDOUT) as process:
+        drain = threading.Thread(target=process.stdout.read)  # its log must not fill the pipe
+        try:
+            line = process.stdout.readline().decode()
+            match = re.search(r"http://[\d.]+:\d+", line)
+            assert match, line
+            drain.start()
+            yield match[0]
+        finally:
+            process.kill()
+            if drain.ident:
+                drain.join(LIMIT)
+
+
+def test_a_server_that_is_killed_under_load_leaves_nothing_broken(tmp_path: Path) -> None:
+    keys, replies, script = tmp_path / "keys", tmp_path / "replies.db", tmp_path / "model.json"
+    key = make_key(keys, "alice")
+    hashes = keys.read_bytes()
+    script.write_text(json.dumps({"claim to check": "No"}))
+    options = ("-d", "verify", "--model", f"scripted:{script}", "--cache", str(replies), "--api-keys", str(keys))
+    answers: dict[int, Any] = {}
+    enough = threading.Event()
+
+    def ask_for(url: str, i: int) -> Any:
+        case = {"response": f"The tower is {i} m tall. It has {i} steps.", "sources": ["The tower is 330 m tall."]}
+        answer = httpx.post(f"{url}/v1/check", json={"cases": [case]}, headers={"X-API-Key": key}, timeout=20)
+        assert answer.status_code == 200
+        return answer.json()["results"][0]
+
+    def load(url: str, first: int) -> None:
+        with suppress(httpx.TransportError):  # it was killed
+            for i in range(first, 100_000, 4):
+                answers[i] = ask_for(url, i)
+                if len(answers) >= 20:
+                    enough.set()
+
+    def replies_kept() -> int:
+        with closing(sqlite3.connect(replies)) as database:
+            assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            return int(database.execute("SELECT COUNT(*) FROM replies").fetchone()[0])
+
+    # the server is killed at the end of the block, while all four ask
+    with ThreadPoolExecutor(4) as pool, server_process(*options) as url:
+        asking = [pool.submit(load, url, first) for first in range(4)]
+        assert enough.wait(30)
+    assert [asked.result() for asked in asking] == [None] * 4
+    assert keys.read_bytes() == hashes
+    kept = replies_kept()
+    assert kept >= len(answers)
+    with server_process(*options) as url:
+        assert [ask_for(url, i)["outcome"] for i in answers] == ["flagged"] * len(answers)
+        assert replies_kept() == kept  # none of these was asked for again
+        ask_for(url, 200_000)
+    assert replies_kept() > kept
 
 
 def test_another_address_needs_keys(tmp_path: Path, capsys: Any) -> None:

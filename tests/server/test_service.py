@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,14 +12,14 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.server.services import CASE, Echo, client_of
+from tests.server.services import CASE, Echo, client_of, until
 from veridical.core.detector import DetectorInfo
 from veridical.core.errors import CannotJudgeError
-from veridical.core.serialization import decode
+from veridical.core.serialization import decode, decode_case
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Verdict
 from veridical.detectors import load_detector
-from veridical.revise import Delete, revise
+from veridical.revise import Delete, Flag, revise
 from veridical.server.observation import LOGGER, JsonLines
 from veridical.server.settings import Limits
 
@@ -43,8 +44,7 @@ def test_answers_of_many_clients_are_not_mixed_up() -> None:
 def test_a_full_queue_is_429_and_passes() -> None:
     detector = Echo()
     with client_of(own={"echo": detector}, limits=Limits(batch_wait=0, queue=2, cases=2)) as client:
-        while not client.get("/ready").json()["ready"]:
-            pass
+        until(lambda: client.get("/ready").json()["ready"])
         detector.gate.clear()
         detector.entered.clear()
         with ThreadPoolExecutor(1) as pool:
@@ -52,14 +52,36 @@ def test_a_full_queue_is_429_and_passes() -> None:
             assert detector.entered.wait(10)
             with ThreadPoolExecutor(1) as more:
                 second = more.submit(client.post, "/v1/check", json={"cases": [CASE, CASE]})
-                while b'waiting_cases{detector="echo"} 2.0' not in client.get("/metrics").content:
-                    pass
+                until(lambda: b'waiting_cases{detector="echo"} 2.0' in client.get("/metrics").content)
                 third = client.post("/v1/check", json={"cases": [CASE]})
                 assert third.status_code == 429
                 assert int(third.headers["retry-after"]) >= 1
                 detector.gate.set()
                 assert (first.result().status_code, second.result().status_code) == (200, 200)
         assert client.post("/v1/check", json={"cases": [CASE]}).status_code == 200
+
+
+def test_requests_beyond_queue_and_batch_are_refused_before_they_are_read() -> None:
+    detector = Echo()
+    with client_of(own={"echo": detector}, limits=Limits(batch_wait=0, queue=1, cases=1, batch_cases=1)) as client:
+        until(lambda: client.get("/ready").json()["ready"])
+        detector.gate.clear()
+        detector.entered.clear()
+        with ThreadPoolExecutor(2) as pool:
+            asked = [pool.submit(client.post, "/v1/check", json={"cases": [CASE]})]
+            assert detector.entered.wait(10)
+            asked.append(pool.submit(client.post, "/v1/check", json={"cases": [CASE]}))
+            until(lambda: b'waiting_cases{detector="echo"} 1.0' in client.get("/metrics").content)
+            refused = [
+                client.post(f"/v1/{route}", content=b"{", headers={"Content-Type": "application/json"})
+                for route in ("check", "salience", "report")
+            ]
+            detector.gate.set()
+        assert [answer.status_code for answer in refused] == [429] * 3
+        assert all(int(answer.headers["retry-after"]) == 1 for answer in refused)
+        assert [answer.result().status_code for answer in asked] == [200, 200]
+        answer = client.post("/v1/check", content=b"{", headers={"Content-Type": "application/json"})
+        assert answer.status_code == 400
 
 
 def test_what_goes_wrong_in_a_detector_is_one_answer_and_one_line_without_texts(caplog: Any) -> None:
@@ -123,7 +145,7 @@ def test_metrics(caplog: Any) -> None:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
-    with client_of("overlap", own={"online": Online(), "whole": Whole()}) as client:
+    with client_of("overlap", own={"online": Online(), "whole": Whole(), "again": Again()}) as client:
         yield client
 
 
@@ -142,9 +164,24 @@ def test_revised(client: TestClient) -> None:
     assert flagged["revision"]["text"] != RAIN["response"]
 
 
+def test_the_reviser_that_is_used_where_a_request_names_none() -> None:
+    with client_of("overlap", reviser="flag") as client:
+        first, second = (
+            client.post("/v1/revise", json={"cases": [RAIN], **more}).json()["results"][0]["revision"]["text"]
+            for more in ({}, {"reviser": "delete"})
+        )
+    (flagged,) = revise([decode_case(RAIN, default_id="1")], load_detector("overlap"), Flag())
+    assert (first, second) == (flagged.revision.text, "It rains in Rome.")
+
+
 @pytest.mark.parametrize(
     ("more", "part"),
-    [({"reviser": "factored"}, "known: delete, flag"), ({"rounds": 11}, "1 to 10"), ({"detector": "x"}, "known")],
+    [
+        ({"reviser": "factored"}, "delete and flag ask none"),
+        ({"reviser": "x"}, "known: delete, factored"),
+        ({"rounds": 11}, "1 to 10"),
+        ({"detector": "x"}, "known"),
+    ],
 )
 def test_revisions_that_cannot_be(client: TestClient, more: dict[str, Any], part: str) -> None:
     answer = client.post("/v1/revise", json={"cases": [RAIN], **more})
@@ -230,9 +267,44 @@ def test_detectors_that_can_judge_words_while_they_arrive(client: TestClient) ->
     assert flagged_texts(found, "12 is not 13 or 14 here") == ["12", "13", "14"]
 
 
-def test_detectors_that_score_whole_responses_score_sentences(client: TestClient) -> None:
-    found = stream(client, {"case": RAIN, "detectors": ["whole"]})
-    assert flagged_texts(found, RAIN["response"]) == [" Pigs fly."]
+class Again(Echo):
+    """Finds words that have been there before: what it says of a sentence depends on those in front of it."""
+
+    name = "again"
+
+    def judgement(self, case: Case) -> Judgement:
+        words = [Span(*match.span()) for match in re.finditer(r"\w+", case.response)]
+        known = [word.of(case.response) for word in words]
+        verdicts = tuple(Verdict(word, 0.9 if known[i] in known[:i] else 0.1) for i, word in enumerate(words))
+        return Judgement(case.id, self.name, max(v.score for v in verdicts), verdicts=verdicts)
+
+
+def test_a_sentence_is_judged_with_those_before_it_and_all_verdicts_are_those_of_a_check(client: TestClient) -> None:
+    text = " It rains. Pigs fly. It is dry: pigs swim, it rains. "
+    parts = [text[i : i + 7] for i in range(0, len(text), 7)]
+    found = stream(client, {"case": {}, "detectors": ["again"]}, *parts)
+    assert flagged_texts(found, text) == ["It", "rains"]
+    streamed = [verdict for name, data in found if name == "verdicts" for verdict in data["judgement"]["verdicts"]]
+    (checked,) = client.post("/v1/check", json={"cases": [{"response": text}], "detectors": ["again"]}).json()[
+        "results"
+    ]
+    assert streamed == checked["judgements"][0]["verdicts"] == found[-1][1]["judgements"][0]["verdicts"]
+    judged = [span for name, data in found if name == "verdicts" for span in data["judgement"]["judged"]]
+    assert [span["start"] for span in judged] == [0, *(span["end"] for span in judged[:-1])]
+    assert judged[-1]["end"] == len(text)
+
+
+def test_detectors_that_score_whole_responses_score_all_that_is_there(client: TestClient) -> None:
+    found = stream(
+        client, {"case": {}, "detectors": ["whole"]}, "It rains. ", *RAIN["response"].split(" "), " Yes. No."
+    )
+    scores = [
+        verdict["score"] for name, data in found if name == "verdicts" for verdict in data["judgement"]["verdicts"]
+    ]
+    assert scores[0] == 0.2
+    assert scores[-1] == found[-1][1]["judgements"][0]["hallucination"] == 0.9
+    text = found[-1][1]["case"]["response"]
+    assert flagged_texts(found, text)[-1] == text
 
 
 def test_one_object_is_a_stream_too(client: TestClient) -> None:

@@ -147,7 +147,7 @@ def _difference(known: BatchManifest, job: BatchManifest) -> str | None:
     if known.detectors != job.detectors:
         was, now = (" ".join(detector.name for detector in m.detectors) for m in (known, job))
         return f"its detector is {was}, not {now}" if was != now else f"{now} is another model, or has changed, since"
-    for name in ("columns", "thresholds", "shard_rows", "max_bytes"):
+    for name in ("columns", "thresholds", "shard_rows", "max_bytes", "explain", "encoding"):
         if getattr(known.options, name) != getattr(job.options, name):
             return f"its option {name} is {getattr(known.options, name)}, not {getattr(job.options, name)}"
     if known.versions != job.versions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import hashlib
 import io
@@ -79,7 +80,7 @@ def is_table(path: str | Path) -> bool:
 
 
 def plan(
-    paths: Sequence[Path], columns: Columns, shard_rows: int, max_bytes: int = MAX_BYTES
+    paths: Sequence[Path], columns: Columns, shard_rows: int, max_bytes: int = MAX_BYTES, encoding: str = "utf-8"
 ) -> tuple[list[InputFile], list[ShardRange]]:
     """The files with their hashes and numbers of rows, and the shards: fewer rows each where the rows are large.
 
@@ -90,7 +91,7 @@ def plan(
     first = rows = size = 0
     for path in paths:
         before = first + rows
-        for row_size in _sizes(path, columns, max_bytes):
+        for row_size in _sizes(path, columns, max_bytes, encoding):
             rows += 1
             size += row_size
             if rows >= shard_rows or size >= SHARD_BYTES:
@@ -113,12 +114,16 @@ class RowReader:
         files: The files, with their numbers of rows.
         columns: Which columns of tables are read.
         max_bytes: How long a line of JSON or a cell may be.
+        encoding: Of CSV and TSV files; JSON Lines and Parquet are always UTF-8.
     """
 
-    def __init__(self, files: Sequence[InputFile], columns: Columns, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self, files: Sequence[InputFile], columns: Columns, max_bytes: int = MAX_BYTES, encoding: str = "utf-8"
+    ) -> None:
         self.files = files
         self.columns = columns
         self.max_bytes = max_bytes
+        self.encoding = encoding
         self._next = 0
         self._rows: Iterator[Row] = iter(())
         self._begun = False
@@ -142,7 +147,7 @@ class RowReader:
         for file in self.files:
             skipped = min(max(skip - number, 0), file.rows)
             if skipped < file.rows:
-                rows = _rows(Path(file.path), self.columns, self.max_bytes, skipped)
+                rows = _rows(Path(file.path), self.columns, self.max_bytes, self.encoding, skipped)
                 for i, (place, content) in enumerate(islice(rows, file.rows - skipped), number + skipped + 1):
                     yield Row(i, file.path, place, content)
             number += file.rows
@@ -153,21 +158,21 @@ def _ending(path: Path) -> str:
     return Path(name.removesuffix(".gz")).suffix if not name.endswith(".parquet.gz") else ".gz"
 
 
-def _rows(path: Path, columns: Columns, max_bytes: int, skip: int) -> Iterator[tuple[int, Content]]:
+def _rows(path: Path, columns: Columns, max_bytes: int, encoding: str, skip: int) -> Iterator[tuple[int, Content]]:
     """(Place, content) of each row after the first `skip`."""
     if _ending(path) == ".parquet":
         return _parquet_rows(path, columns, skip)
-    rows = _csv_rows(path, columns, max_bytes) if is_table(path) else _json_rows(path, max_bytes)
+    rows = _csv_rows(path, columns, max_bytes, encoding) if is_table(path) else _json_rows(path, max_bytes)
     return islice(rows, skip, None)
 
 
-def _sizes(path: Path, columns: Columns, max_bytes: int) -> Iterator[int]:
+def _sizes(path: Path, columns: Columns, max_bytes: int, encoding: str) -> Iterator[int]:
     """About how many bytes each row has; of Parquet the mean of its row group."""
     if _ending(path) == ".parquet":
         for count, size in _parquet_groups(path, columns):
             yield from (size // count for _ in range(count))
         return
-    for _, content in _rows(path, columns, max_bytes, 0):
+    for _, content in _rows(path, columns, max_bytes, encoding, 0):
         if isinstance(content, str):
             yield len(content)
         else:
@@ -183,15 +188,19 @@ def _json_rows(path: Path, max_bytes: int) -> Iterator[tuple[int, Content]]:
     yield from ((error.line or 0, error) for error in bad)
 
 
-def _csv_rows(path: Path, columns: Columns, max_bytes: int) -> Iterator[tuple[int, Content]]:
+def _csv_rows(path: Path, columns: Columns, max_bytes: int, encoding: str) -> Iterator[tuple[int, Content]]:
+    hint = "name its encoding with --encoding, such as --encoding cp1252"
     with open_bytes(path) as binary:
-        text = io.TextIOWrapper(binary, "utf-8-sig", errors="surrogateescape", newline="")
+        codec = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
+        text = io.TextIOWrapper(binary, codec, errors="surrogateescape", newline="")
         csv.field_size_limit(max(csv.field_size_limit(), max_bytes))
         reader = csv.reader(text, delimiter="\t" if _ending(path) == ".tsv" else ",", strict=True)
         try:
             head = next(reader, None)
         except csv.Error as error:
             raise DataError(f"its first line is not CSV: {error}", path=path) from None
+        except UnicodeError:
+            raise DataError(f"not {encoding} text", path=path, line=1, hint=hint) from None
         if head is None:
             return
         if len(set(head)) < len(head):
@@ -210,6 +219,8 @@ def _csv_rows(path: Path, columns: Columns, max_bytes: int) -> Iterator[tuple[in
             except csv.Error as error:
                 yield place, DataError(f"not CSV: {error}", path=path, line=place)
                 continue
+            except UnicodeError:  # where the next character begins is not known either
+                raise DataError(f"not {encoding} text", path=path, line=place, hint=hint) from None
             if not cells:  # an empty line
                 continue
             if len(cells) != len(head):
@@ -218,7 +229,7 @@ def _csv_rows(path: Path, columns: Columns, max_bytes: int) -> Iterator[tuple[in
                 continue
             values = {name: cell for name, cell in zip(head, cells, strict=True) if name in wanted}
             if any("\udc80" <= c <= "\udcff" for cell in values.values() if not cell.isascii() for c in cell):
-                yield place, DataError("not UTF-8 text", path=path, line=place, hint="save the file as UTF-8")
+                yield place, DataError(f"not {encoding} text", path=path, line=place, hint=hint)
                 continue
             yield place, values
 

@@ -29,7 +29,7 @@ class ShardActor:
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         """The texts of the shard that `row` describes."""
         shard = ShardRange(int(row["first"]), int(row["rows"]))
-        texts = shard_texts(self.reader, shard, self.detectors, self.work.threshold)
+        texts = shard_texts(self.reader, shard, self.detectors, self.work)
         return {
             "first": shard.first,
             "results": texts.results.encode(),

@@ -19,6 +19,8 @@ class BatchOptions:
     shard_rows: int
     max_bytes: int
     thresholds: dict[str, float] | None = None
+    explain: bool = False
+    encoding: str = "utf-8"
 
 
 @dataclass(frozen=True, slots=True)

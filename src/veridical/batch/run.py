@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import signal
 from collections import deque
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from veridical.batch.columns import Columns
 from veridical.batch.folder import REPORT, BatchFolder
-from veridical.batch.inputs import InputFile, RowReader, ShardRange, input_paths, plan
+from veridical.batch.inputs import RowReader, ShardRange, input_paths, plan
 from veridical.batch.records import BatchManifest, BatchOptions, UsedDetector
 from veridical.batch.summary import BatchReport, summarise
 from veridical.batch.worker import ShardTexts, WorkerSettings, shard_texts
@@ -46,6 +47,8 @@ class BatchSettings:
         columns: Which columns of a row are read.
         threshold: As in `veridical.check`.
         shard_rows: Rows per shard at most; what a killed run loses is at most one shard per worker.
+        explain: As in `veridical.check`.
+        encoding: Of CSV and TSV files; JSON Lines and Parquet are always UTF-8.
         max_bytes: How long a line of JSON or a cell may be; a row with a longer one fails.
         workers: Processes that judge at once, each with the detectors loaded once.
         engine: "local", or "ray" for Ray Data.
@@ -59,6 +62,8 @@ class BatchSettings:
     detectors: Sequence[str | Detector] = (DEFAULT_DETECTOR,)
     columns: Columns = field(default_factory=Columns)
     threshold: float | Mapping[str, float] | None = None
+    explain: bool = False
+    encoding: str = "utf-8"
     shard_rows: int = SHARD_ROWS
     max_bytes: int = MAX_BYTES
     workers: int = 1
@@ -79,6 +84,10 @@ class BatchSettings:
             raise InputError("no detector is named", hint=f"the default is {DEFAULT_DETECTOR!r}")
         if self.threshold is not None:
             thresholds_in_force(None, self.threshold)
+        try:
+            "".encode(self.encoding)
+        except LookupError:
+            raise InputError(f"unknown encoding {self.encoding!r}", hint="utf-8, latin-1, cp1252 …") from None
 
     @property
     def in_process(self) -> bool:
@@ -102,12 +111,11 @@ def run_batch(settings: BatchSettings) -> BatchReport:
         CannotJudgeError: A worker was killed, or the budget of a chat model is spent; the same call goes on.
     """
     detectors = load_detectors(settings)
-    paths = input_paths(settings.inputs)
-    files, shards = plan(paths, settings.columns, settings.shard_rows, settings.max_bytes)
-    with BatchFolder.open(settings.out, _job(settings, detectors, files)) as folder:
+    work, shards = _plan(settings)
+    with BatchFolder.open(settings.out, _job(settings, detectors, work)) as folder:
         settings.progress(folder.manifest.done, folder.manifest.rows)
         pending = folder.pending(shards)
-        engine = _engine(settings, detectors, files, folder)
+        engine = _engine(settings, detectors, work, folder)
         for (_, shard), texts in zip(pending, engine([shard for _, shard in pending]), strict=True):
             folder.add(shard, texts)
             settings.progress(folder.manifest.done, folder.manifest.rows)
@@ -119,9 +127,25 @@ def run_batch(settings: BatchSettings) -> BatchReport:
 def dry_run(settings: BatchSettings) -> Iterator[ShardTexts]:
     """What each shard would give; with a connection that sends nothing, its calls are counted."""
     detectors = load_detectors(settings)
-    files, shards = plan(input_paths(settings.inputs), settings.columns, settings.shard_rows, settings.max_bytes)
-    reader = RowReader(files, settings.columns, settings.max_bytes)
-    return (shard_texts(reader, shard, detectors, settings.threshold) for shard in shards)
+    work, shards = _plan(settings)
+    reader = work.reader()
+    return (shard_texts(reader, shard, detectors, work) for shard in shards)
+
+
+def _plan(settings: BatchSettings) -> tuple[WorkerSettings, list[ShardRange]]:
+    """What workers need to know, and the shards; the input is read once for it."""
+    paths = input_paths(settings.inputs)
+    files, shards = plan(paths, settings.columns, settings.shard_rows, settings.max_bytes, settings.encoding)
+    work = WorkerSettings(
+        files=tuple(files),
+        columns=settings.columns,
+        detectors=tuple(str(spec) for spec in settings.detectors),
+        threshold=settings.threshold,
+        explain=settings.explain,
+        encoding=settings.encoding,
+        max_bytes=settings.max_bytes,
+    )
+    return work, shards
 
 
 def load_detectors(settings: BatchSettings) -> list[Detector]:
@@ -143,18 +167,25 @@ def load_detectors(settings: BatchSettings) -> list[Detector]:
     return loaded
 
 
-def _job(settings: BatchSettings, detectors: Sequence[Detector], files: Sequence[InputFile]) -> BatchManifest:
+def _job(settings: BatchSettings, detectors: Sequence[Detector], work: WorkerSettings) -> BatchManifest:
     """The manifest of a job that has not begun."""
     from veridical import __version__
 
     given = settings.threshold
     thresholds = dict(given) if isinstance(given, Mapping) else None if given is None else {"all": given}
     return BatchManifest(
-        tuple(files),
-        BatchOptions(settings.columns, settings.shard_rows, settings.max_bytes, thresholds),
+        work.files,
+        BatchOptions(
+            work.columns,
+            settings.shard_rows,
+            work.max_bytes,
+            thresholds,
+            work.explain,
+            codecs.lookup(work.encoding).name,
+        ),
         tuple(UsedDetector(detector.name, digest_of(fingerprint_of(detector))) for detector in detectors),
         {"veridical": __version__},
-        sum(file.rows for file in files),
+        sum(file.rows for file in work.files),
     )
 
 
@@ -162,11 +193,11 @@ Engine = Callable[[Sequence[ShardRange]], Iterator[ShardTexts]]
 
 
 def _engine(
-    settings: BatchSettings, detectors: Sequence[Detector], files: Sequence[InputFile], folder: BatchFolder
+    settings: BatchSettings, detectors: Sequence[Detector], work: WorkerSettings, folder: BatchFolder
 ) -> Engine:
     """What judges shards, and gives them back in their order."""
     if settings.in_process:
-        reader = RowReader(files, settings.columns, settings.max_bytes)
+        reader = work.reader()
 
         def here(shards: Sequence[ShardRange]) -> Iterator[ShardTexts]:
             for shard in shards:
@@ -174,7 +205,7 @@ def _engine(
                     reader,
                     shard,
                     detectors,
-                    settings.threshold,
+                    work,
                     lambda rows: settings.progress(folder.manifest.done + rows, folder.manifest.rows),
                 )
                 if settings.connection is not None and settings.connection.refused_requests:
@@ -183,8 +214,6 @@ def _engine(
                 yield texts
 
         return here
-    specs = tuple(str(spec) for spec in settings.detectors)
-    work = WorkerSettings(tuple(files), settings.columns, specs, settings.threshold, settings.max_bytes)
     if settings.engine == "ray":
         from veridical.batch.ray_engine import on_ray
 
@@ -228,4 +257,4 @@ def _begin(work: WorkerSettings, workers: int) -> None:
 def _judge_shard(shard: ShardRange) -> ShardTexts:
     assert _worker is not None  # _begin ran first
     reader, detectors, work = _worker
-    return shard_texts(reader, shard, detectors, work.threshold)
+    return shard_texts(reader, shard, detectors, work)

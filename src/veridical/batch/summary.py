@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import heapq
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from veridical.batch.folder import FAILED
 from veridical.batch.records import BatchManifest, FailedRow, JudgedRow
@@ -22,6 +25,7 @@ __all__ = ["BINS", "BatchReport", "GroupShares", "WorstRow", "summarise", "worst
 
 BINS = 20
 MAX_GROUPS = 1000
+MAX_IDS = 10_000_000  # 8 bytes each
 WORST = 10
 _FAILURES = 10
 
@@ -77,6 +81,7 @@ class BatchReport:
         worst: The rows with the highest scores of hallucination.
         worst_omitted: The rows with the highest scores of omission.
         failures: The first rows that failed, without their content.
+        repeated_ids: How many judged rows have the id of an earlier one; None where there are too many rows to say.
         level: The level of the intervals (Wilson 1927); rows count as independent.
     """
 
@@ -92,6 +97,7 @@ class BatchReport:
     worst: tuple[WorstRow, ...]
     worst_omitted: tuple[WorstRow, ...]
     failures: tuple[FailedRow, ...]
+    repeated_ids: int | None = None
     level: float = 0.95
 
 
@@ -137,14 +143,17 @@ def _share(count: int, n: int) -> Measured | None:
 
 
 def summarise(folder: Path, manifest: BatchManifest) -> BatchReport:
-    """What the finished shards in `folder` result in; memory grows with the number of groups, at most a thousand."""
+    """What the finished shards in `folder` result in; memory grows with groups (a thousand) and ids (8 bytes each)."""
     total = _Sums()
     groups: dict[str, _Sums] = {}
     others = 0
     bins = {"hallucination": Counter[int](), "omission": Counter[int]()}
     worst: dict[str, list[tuple[tuple[float, int, int], WorstRow]]] = {"hallucination": [], "omission": []}
+    ids = array("q")
     for file, line, row in _scored(folder, manifest):
         total.add(row)
+        if total.rows <= MAX_IDS:
+            ids.append(hash(row["id"]))
         group = row.get("group")
         if group is not None:
             if group in groups or len(groups) < MAX_GROUPS:
@@ -176,6 +185,7 @@ def summarise(folder: Path, manifest: BatchManifest) -> BatchReport:
         worst=tuple(row for _, row in sorted(worst["hallucination"], key=lambda e: e[0], reverse=True)),
         worst_omitted=tuple(row for _, row in sorted(worst["omission"], key=lambda e: e[0], reverse=True)),
         failures=tuple(replace(failure, content=None) for _, failure in failures),
+        repeated_ids=total.rows - len(np.unique(np.asarray(ids))) if total.rows <= MAX_IDS else None,
     )
 
 

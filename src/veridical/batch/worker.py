@@ -36,11 +36,13 @@ class WorkerSettings:
     columns: Columns
     detectors: tuple[str, ...]
     threshold: float | Mapping[str, float] | None
+    explain: bool
+    encoding: str
     max_bytes: int
 
     def reader(self) -> RowReader:
         """A reader of the input."""
-        return RowReader(self.files, self.columns, self.max_bytes)
+        return RowReader(self.files, self.columns, self.max_bytes, self.encoding)
 
     def load(self) -> list[Detector]:
         """The detectors."""
@@ -63,7 +65,7 @@ def shard_texts(
     reader: RowReader,
     shard: ShardRange,
     detectors: Sequence[Detector],
-    threshold: float | Mapping[str, float] | None,
+    work: WorkerSettings,
     progress: Callable[[int], None] = lambda rows: None,
 ) -> ShardTexts:
     """Judge one shard; every row of it is in the results or among those that failed.
@@ -72,7 +74,7 @@ def shard_texts(
         reader: Where the rows come from.
         shard: Which rows.
         detectors: The detectors.
-        threshold: As in `veridical.check`.
+        work: How they judge.
         progress: Called with how many rows of the shard are done.
     """
     readable: list[tuple[Row, Case, str | None]] = []
@@ -87,7 +89,7 @@ def shard_texts(
             failed[row.number] = _failed_row(row, str(error).removeprefix(f"{row.path}:{row.place}: "))
     judged: dict[int, tuple[str, str]] = {}
     for batch in batches([case for _, case, _ in readable]):
-        outcomes = check_each([readable[i][1] for i in batch], detectors, threshold)
+        outcomes = check_each([readable[i][1] for i in batch], detectors, work.threshold, explain=work.explain)
         for i, outcome in zip(batch, outcomes, strict=True):
             row, case, group = readable[i]
             try:
@@ -123,21 +125,25 @@ def batches(cases: Sequence[Case]) -> Iterator[list[int]]:
 
 
 def check_each(
-    cases: Sequence[Case], detectors: Sequence[Detector], threshold: float | Mapping[str, float] | None
+    cases: Sequence[Case],
+    detectors: Sequence[Detector],
+    threshold: float | Mapping[str, float] | None,
+    *,
+    explain: bool = False,
 ) -> list[Checked | str]:
     """Each case checked, or why it could not be; one case that fails leaves the others of its batch as they are.
 
     Raises what a detector raises where that is not about a row, or where every case of a large batch fails.
     """
     try:
-        return list(check_cases(cases, detectors, threshold=threshold))
+        return list(check_cases(cases, detectors, threshold=threshold, explain=explain))
     except ABOUT_A_ROW as error:
         if len(cases) == 1:
             name = "" if isinstance(error, VeridicalError) else f"{type(error).__name__}: "
             return [name + shorten(str(error), 300)]
         half = len(cases) // 2
         parts = (cases[:half], cases[half:])
-        outcomes = [outcome for part in parts for outcome in check_each(part, detectors, threshold)]
+        outcomes = [outcome for part in parts for outcome in check_each(part, detectors, threshold, explain=explain)]
         if len(cases) >= STOP_AFTER and all(isinstance(outcome, str) for outcome in outcomes):
             raise
         return outcomes

@@ -15,7 +15,7 @@ from veridical.cli.check import DetectorNames
 from veridical.cli.comma_lists import parse_thresholds
 from veridical.cli.delivery import print_dry_run
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import ChatOptions, Threshold, write_line
+from veridical.cli.options import DETECTION, ChatOptions, Explain, Threshold, write_line
 from veridical.cli.progress import progress_bar, progress_lines
 
 if TYPE_CHECKING:
@@ -31,6 +31,17 @@ class FileArguments:
         Argument(metavar="IN…", help="Rows: .jsonl, .csv, .tsv (also .gz) or .parquet files, or folders of them."),
     ]
     out: Annotated[Path, Argument(metavar="OUT", help="The folder for the results.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectionOptions:
+    """What judges, and what is flagged."""
+
+    PANEL: ClassVar[str] = DETECTION
+
+    detector: DetectorNames = None
+    threshold: Threshold = None
+    explain: Explain = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +66,7 @@ class ColumnOptions:
         str | None, Option(metavar="COLUMN", help="The question that the response answers. Default: question.")
     ] = None
     group: Annotated[str | None, Option(metavar="COLUMN", help="Break the report down by this column.")] = None
+    encoding: Annotated[str, Option(help="Encoding of CSV and TSV files; all others are UTF-8.")] = "utf-8"
 
     def columns(self) -> Columns:
         """The columns."""
@@ -90,9 +102,7 @@ class EngineOptions:
 @option_groups
 def batch_command(
     files: FileArguments,
-    detector: DetectorNames = None,
-    threshold: Threshold = None,
-    *,
+    detection: DetectionOptions,
     column: ColumnOptions,
     running: EngineOptions,
     chat: ChatOptions,
@@ -112,13 +122,15 @@ def batch_command(
     from veridical.report.batch_page import write_batch_page
 
     connection = chat.connection()
-    specs = detector or [DEFAULT_DETECTOR]
+    specs = detection.detector or [DEFAULT_DETECTOR]
     settings = BatchSettings(
         inputs=files.inputs,
         out=files.out,
         detectors=specs,
         columns=column.columns(),
-        threshold=parse_thresholds(threshold),
+        threshold=parse_thresholds(detection.threshold),
+        explain=detection.explain,
+        encoding=column.encoding,
         shard_rows=running.shard_rows,
         max_bytes=running.max_mb * 1024 * 1024,
         workers=running.workers,
@@ -138,4 +150,6 @@ def batch_command(
         f"{judged:,} rows judged, {report.total.flagged:,} of them flagged, {report.total.unjudged:,} not judged as a "
         f"whole; {report.failed:,} failed{' (failed.jsonl)' if report.failed else ''}; see {page}"
     )
+    if report.repeated_ids:
+        write_line(f"{report.repeated_ids:,} rows have the id of an earlier row; their numbers are in scores-*.jsonl")
     return 3 if judged == report.total.unjudged else 0

@@ -33,6 +33,7 @@ __all__ = [
     "CheckOutputOptions",
     "DataOptions",
     "DecisionOptions",
+    "Explain",
     "FeatureInputOptions",
     "InputOptions",
     "LocalModelOptions",
@@ -59,6 +60,14 @@ Threshold = Annotated[
         metavar="NUMBER",
         help="Flag what scores at least this (0 to 1); or one number per level: response=0.6,span=0.4,coverage=…,"
         "source=…. Default: the detector's own thresholds, else 0.5.",
+        rich_help_panel=DETECTION,
+    ),
+]
+Explain = Annotated[
+    bool,
+    Option(
+        "--explain",
+        help="Show the closest passage for what is flagged, and what the sources have instead.",
         rich_help_panel=DETECTION,
     ),
 ]
@@ -273,10 +282,7 @@ class DecisionOptions:
             rich_help_panel=EXIT_CODE,
         ),
     ] = 0.0
-    explain: Annotated[
-        bool,
-        Option("--explain", help="Show the closest passage for what is flagged, and what the sources have instead."),
-    ] = False
+    explain: Explain = False
 
     def __post_init__(self) -> None:
         from veridical.core.errors import InputError

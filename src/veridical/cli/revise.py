@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from typer import Option
 
@@ -15,12 +15,17 @@ from veridical.cli.option_groups import option_groups
 from veridical.cli.options import ChatOptions, InputOptions, TextOutputOptions, Threshold
 from veridical.cli.verify import ClaimOptions
 
-if TYPE_CHECKING:
-    from veridical.llm.connection import Connection
-    from veridical.revise import Reviser
-
 BATCH = 64
-REVISERS = ("factored", "self", "delete", "flag")
+
+ReviserName = Annotated[
+    str | None,
+    Option(
+        metavar="NAME",
+        help="factored: the model criticises each claim and revises. self: the model criticises the whole response "
+        "and revises. delete: remove unsupported claims. flag: mark them in the text. Default: factored with "
+        "--model, else delete.",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,39 +34,11 @@ class ReviserOptions:
 
     PANEL: ClassVar[str] = "Revision"
 
-    reviser: Annotated[
-        str | None,
-        Option(
-            metavar="NAME",
-            help="factored: the model criticises each claim and revises. self: the model criticises the whole response "
-            "and revises. delete: remove unsupported claims. flag: mark them in the text. Default: factored with "
-            "--model, else delete.",
-        ),
-    ] = None
+    reviser: ReviserName = None
     rounds: Annotated[int, Option(help="Maximum number of attempts per response (1 to 10).")] = 1
     critic: Annotated[
         str | None, Option(metavar="NAME", help="Another model on the same server, which writes the critiques.")
     ] = None
-
-    def make(self, connection: Connection) -> Reviser:
-        """The reviser; `InputError` for a model that is missing, or a critic without use."""
-        from veridical.core.errors import InputError, UnknownNameError
-        from veridical.revise import Delete, Flag
-        from veridical.revise.llm_revisers import Factored, SelfCorrection
-
-        name = self.reviser or ("factored" if connection.model else "delete")
-        if name not in REVISERS:
-            raise UnknownNameError("reviser", name, REVISERS)
-        if self.critic is not None and name != "factored":
-            raise InputError(f"--reviser {name} takes no critic", hint="a critic goes with --reviser factored")
-        if name in ("delete", "flag"):
-            return Delete() if name == "delete" else Flag()
-        if connection.model is None:
-            raise InputError(f"--reviser {name} asks a language model", hint="name one with --model, or use delete")
-        model = connection.chat()
-        if name == "self":
-            return SelfCorrection(model)
-        return Factored(model, critic=connection.chat(self.critic) if self.critic else None)
 
 
 @option_groups
@@ -86,10 +63,11 @@ def revise_command(
     from veridical.detectors import load_detector
     from veridical.report.revision import print_revisions, render_revisions
     from veridical.revise import revise
+    from veridical.revise.named import make_reviser
 
     connection = chat.connection()
     detector = load_detector(claims.spec(), connection)
-    reviser = revision.make(connection)
+    reviser = make_reviser(revision.reviser, connection, critic=revision.critic)
     thresholds, cases = parse_thresholds(threshold), inputs.read()
     results = (
         result

@@ -11,6 +11,7 @@ from typer import Option
 
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import ChatOptions, write_line
+from veridical.cli.revise import ReviserName
 
 if TYPE_CHECKING:
     from veridical.server.settings import Limits, ProxySettings
@@ -78,6 +79,7 @@ class ServiceOptions:
             "default and overlap.",
         ),
     ] = None
+    reviser: ReviserName = None
     host: Annotated[str, Option(help="The address to bind to; any other than this machine's own needs --api-keys.")] = (
         "127.0.0.1"
     )
@@ -182,6 +184,7 @@ def serve_command(
         cors=tuple(access.cors or ()),
         hosts=() if keys else LOOPBACK_HOSTS,
         proxy=proxy.settings(),
+        reviser=service.reviser,
         log_text=service.log_text,
         limits=capacity.limits(),
     )

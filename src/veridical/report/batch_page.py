@@ -74,6 +74,8 @@ def _shares_table(report: BatchReport) -> Table:
     foot += (
         f"Shares of the rows that were judged, with {report.level:.0%} intervals (Wilson); rows count as independent"
     )
+    if report.repeated_ids:
+        foot += f". {report.repeated_ids:,} rows have the id of an earlier row; only their numbers distinguish them"
     if hidden or report.other_groups:
         foot += f". {hidden:,} smaller groups are in report.json; {report.other_groups:,} rows are in none that is kept"
     return Table("Shares", head, lines, visible(foot))

@@ -187,10 +187,11 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     )
     async def check(request: Request) -> Response:
         """Check one or many cases."""
-        wanted = await _read(request, CheckRequest, limits)
-        results = await service.check(wanted)
-        _note(request, service, [checked.case for checked, _ in results], [c.outcome for c, _ in results])
-        text = await asyncio.to_thread(lambda: ",".join(encode(checked) for checked, _ in results))
+        with service.place():
+            wanted = await _read(request, CheckRequest, limits)
+            results = await service.check(wanted)
+            _note(request, service, [checked.case for checked, _ in results], [c.outcome for c, _ in results])
+            text = await asyncio.to_thread(lambda: ",".join(encode(checked) for checked, _ in results))
         return Response(f'{{"results": [{text}]}}', media_type="application/json")
 
     @app.post(
@@ -200,10 +201,11 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     )
     async def salience(request: Request) -> JSONResponse:
         """Salience maps of one or many cases: for each case one per detector, null where that makes none."""
-        wanted = await _read(request, CheckRequest, limits)
-        results = await service.check(wanted)
-        _note(request, service, [checked.case for checked, _ in results], [])
-        return JSONResponse({"maps": await asyncio.to_thread(lambda: [map_documents(maps) for _, maps in results])})
+        with service.place():
+            wanted = await _read(request, CheckRequest, limits)
+            results = await service.check(wanted)
+            _note(request, service, [checked.case for checked, _ in results], [])
+            return JSONResponse({"maps": await asyncio.to_thread(lambda: [map_documents(maps) for _, maps in results])})
 
     @app.post(
         "/v1/report",
@@ -212,10 +214,11 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     )
     async def report(request: Request) -> Response:
         """One HTML page of cases, checked now, or of results of a check; it needs no network."""
-        wanted = await _read(request, ReportRequest, limits)
+        with service.place():
+            page = await service.report(await _read(request, ReportRequest, limits))
         # its style is within it, and it needs nothing else
         policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
-        return HTMLResponse(await service.report(wanted), headers={"Content-Security-Policy": policy})
+        return HTMLResponse(page, headers={"Content-Security-Policy": policy})
 
     @app.post(
         "/v1/revise",

@@ -154,7 +154,7 @@ class Batcher:
             async with asyncio.timeout(self.limits.timeout):
                 return list(await asyncio.gather(*(item.future for item in items)))
         except TimeoutError:
-            hint = "fewer or shorter cases, or a server with a longer time limit (--timeout)"
+            hint = "fewer or shorter cases, or a server with a longer time limit (--time-limit)"
             raise Refused(504, f"{self.name} took longer than {self.limits.timeout:g} s", hint=hint) from None
         finally:  # given up, or failed in part: nobody waits for the others, and their places are free
             for item in items:

@@ -84,7 +84,7 @@ class ReplyChecker:
             encode(checked)  # a text that cannot be said in JSON would fail later
             if self.settings.action != "revise" or checked.outcome is not Outcome.FLAGGED:
                 return Finding(index, checked.outcome.value, checked)
-            how = ReviseRequest(cases=[], detector=self.settings.detector, reviser=self.settings.reviser)
+            how = ReviseRequest(cases=[], detector=self.settings.detector)
             (revised,) = await self.service.revise_cases([case], how)
             return Finding(index, revised.outcome.value, checked, revised=revised)
         except VeridicalError as error:

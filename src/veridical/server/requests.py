@@ -91,7 +91,7 @@ class ReviseRequest:
     Attributes:
         cases: As in `CheckRequest`.
         detector: The spec of the detector that says what is unsupported; None: the server's first one.
-        reviser: "delete" or "flag"; "factored" or "self" where the server has a chat model.
+        reviser: "delete" or "flag"; "factored" or "self" where the server has a chat model. None: the server's.
         rounds: Attempts per case at most.
         threshold: The score from which a statement counts as unsupported, for all levels or per level.
     """
@@ -100,7 +100,7 @@ class ReviseRequest:
 
     cases: list[Any]
     detector: str | None = None
-    reviser: str = "delete"
+    reviser: str | None = None
     rounds: int = 1
     threshold: float | dict[str, float] | None = None
 

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -22,7 +23,10 @@ __all__ = ["Server", "TimedProtocol", "make_server", "run"]
 
 
 class TimedProtocol(H11Protocol):
-    """uvicorn's protocol, which also gives up on a client that does not finish the head of its request."""
+    """uvicorn's protocol, which also gives up on a client that does not finish what it has begun to send.
+
+    Where as many connections are open as may be, a new one takes the place of one without a request.
+    """
 
     head_timeout = 20.0
     _timer: asyncio.TimerHandle | None = None
@@ -30,21 +34,39 @@ class TimedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for a request."""
         super().connection_made(transport)  # type: ignore[arg-type]
+        if self.limit_concurrency is not None and len(self.connections) >= self.limit_concurrency:
+            idle = (other for other in self.connections if getattr(other, "timeout_keep_alive_task", None) is not None)
+            if (other := next(idle, None)) is not None:
+                other.timeout_keep_alive_handler()  # type: ignore[union-attr]
         self._timer = self.loop.call_later(self.head_timeout, transport.abort)  # type: ignore[attr-defined]
 
     def data_received(self, data: bytes) -> None:
         """Take what came: a whole head, or one more part of it."""
         super().data_received(data)
-        under_way = self.cycle is not None and not self.cycle.response_complete
-        if under_way:
-            self._stop_waiting()
-        elif self._timer is None and self.conn.trailing_data[0]:
-            self._timer = self.loop.call_later(self.head_timeout, self.transport.abort)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request, a part of which may be here."""
+        super().on_response_complete()
+        self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing more comes."""
         self._stop_waiting()
         super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        """Limit the time for whatever the client has not finished while no answer is under way."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_waiting()
+        elif self.cycle is not None and self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]:
+            self._stop_waiting()
+            if self.timeout_keep_alive_task is None:  # the rest of a body came after its answer
+                self.timeout_keep_alive_task = self.loop.call_later(
+                    self.timeout_keep_alive, self.timeout_keep_alive_handler
+                )
+        elif self._timer is None:
+            self._timer = self.loop.call_later(self.head_timeout, self.transport.abort)
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:
@@ -103,7 +125,7 @@ def make_server(settings: ServerSettings, *, host: str, port: int, on_start: Cal
         log_config=None,
         server_header=False,
         limit_concurrency=limits.connections,
-        timeout_keep_alive=min(5, limits.body_timeout),  # type: ignore[arg-type]  # any number of seconds
+        timeout_keep_alive=limits.idle,  # type: ignore[arg-type]  # any number of seconds
         timeout_graceful_shutdown=round(limits.grace),
         h11_max_incomplete_event_size=16 * 1024,
     )

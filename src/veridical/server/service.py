@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
@@ -18,7 +19,8 @@ from veridical.core.types import Case, Checked, Judgement, Level, Source
 from veridical.detectors import load_detector
 from veridical.documents import document_text
 from veridical.report.html import render_html
-from veridical.revise import Delete, Flag, Revised, Reviser, revise
+from veridical.revise import Revised, revise
+from veridical.revise.named import make_reviser
 from veridical.server.batching import Answer, Batcher
 from veridical.server.errors import Refused
 from veridical.server.observation import Metrics
@@ -54,9 +56,12 @@ class Service:
             add(str(parse_spec(spec)), lambda spec=spec: load_detector(spec, settings.connection))  # type: ignore[misc]
         for name, detector in settings.own_detectors.items():
             add(name, lambda detector=detector: detector)  # type: ignore[misc]
+        if settings.reviser is not None:
+            make_reviser(settings.reviser, settings.connection)  # one that cannot be is refused now
         self._documents = Batcher("documents", object, settings.limits)
         self._revisions = ThreadPoolExecutor(settings.limits.revisions, "revision")
         self._revising = 0
+        self._requests = 0
         self._first_cases: dict[str, asyncio.Future[list[Answer]]] = {}
 
     @property
@@ -83,6 +88,22 @@ class Service:
         await asyncio.gather(*(batcher.close() for batcher in (*self.batchers.values(), self._documents)))
         self._revisions.shutdown(wait=False)
         await asyncio.gather(*self._first_cases.values(), return_exceptions=True)
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """A place for a request, from before its body is read until it is answered.
+
+        Raises `Refused` (429) where as many requests have one as a queue and a batch hold cases: a further one would
+        wait to be read, and only then be refused.
+        """
+        limits = self.settings.limits
+        if self._requests >= limits.queue + limits.batch_cases:
+            raise Refused(429, f"{self._requests} requests are being answered", hint="try again", retry_after=1)
+        self._requests += 1
+        try:
+            yield
+        finally:
+            self._requests -= 1
 
     def batcher(self, spec: str | None = None) -> Batcher:
         """The detector that a request names (None: the first); `InputError` for one that the server does not have.
@@ -159,7 +180,7 @@ class Service:
         """The same for cases that are read; the rest is as `how` says."""
         limits = self.settings.limits
         detector = _Shared(self.batcher(how.detector), asyncio.get_running_loop())
-        reviser = self._reviser(how.reviser)
+        reviser = make_reviser(how.reviser or self.settings.reviser, self.settings.connection)
         thresholds_in_force(None, how.threshold)
         if self._revising >= limits.revisions:
             raise Refused(429, f"{self._revising} requests are being revised", hint="try again", retry_after=5)
@@ -177,18 +198,6 @@ class Service:
         self._revising -= 1
         if not results.cancelled():
             results.exception()  # it has been raised where somebody still waited
-
-    def _reviser(self, name: str) -> Reviser:
-        connection = self.settings.connection
-        with_model = connection is not None and connection.model is not None
-        known = ("delete", "flag", *(("factored", "self") if with_model else ()))
-        if name not in known:
-            raise UnknownNameError("reviser of this server", name, known)
-        if connection is None or name in ("delete", "flag"):
-            return Delete() if name == "delete" else Flag()
-        from veridical.revise.llm_revisers import Factored, SelfCorrection
-
-        return Factored(connection.chat()) if name == "factored" else SelfCorrection(connection.chat())
 
     async def document(self, name: str, data: bytes) -> tuple[str, str]:
         """The plain name and the text of an uploaded document; no folder that its name has is ever looked at."""

@@ -1,4 +1,4 @@
-"""Judging a response while it arrives: by detectors that can, as they can, and by all others sentence by sentence."""
+"""Judging a response while it arrives: word by word where a detector can, else all of it so far, at each sentence."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from veridical.core.decide import decide
 from veridical.core.detector import Streaming
 from veridical.core.judging import thresholds_in_force
 from veridical.core.segment import sentences
-from veridical.core.spans import Span
-from veridical.core.types import Case, Judgement, Thresholds, Verdict
+from veridical.core.spans import Span, intersection
+from veridical.core.types import Case, Judgement, Thresholds, Verdict, judged_spans
 from veridical.server.batching import Batcher
 
 __all__ = ["Part", "Session", "open_session"]
@@ -72,7 +72,7 @@ class _Online:
 
 
 class _BySentence:
-    """Whole sentences, each judged by itself once the next has begun."""
+    """The response so far, judged again whenever a sentence has ended; only what is new of it is given."""
 
     def __init__(self, batcher: Batcher, case: Case, thresholds: Thresholds) -> None:
         self.judged_to = 0
@@ -86,33 +86,24 @@ class _BySentence:
         if not complete:
             return None
         start, end = self.judged_to, self.judged_to + (len(rest) if final else complete[-1].end)
-        case = replace(self._case, response=self._text[start:end])
+        case = replace(self._case, response=self._text[:end])
         ((judgement, _),) = await self._batcher.judge([case])
         decision = decide(case, judgement, self._thresholds)
-        verdicts = tuple(_moved(verdict, start) for verdict in judgement.verdicts)
-        flagged = decision.verdicts
-        if not verdicts and judgement.hallucination is not None:  # it scores responses as a whole
-            verdicts = (Verdict(Span(start, end), judgement.hallucination, reason=judgement.reason),)
+        new = [i for i, verdict in enumerate(judgement.verdicts) if verdict.span.end > start]
+        verdicts = tuple(judgement.verdicts[i] for i in new)
+        flagged = tuple(k for k, i in enumerate(new) if i in decision.verdicts)
+        if not judgement.verdicts and judgement.hallucination is not None:  # it scores responses as a whole
+            verdicts = (Verdict(Span(0, end), judgement.hallucination, reason=judgement.reason),)
             flagged = (0,) if decision.hallucination else ()
-        judged = (Span(0, end - start),) if judgement.judged is None else judgement.judged
         self.judged_to = end
         return Part(
             replace(
                 judgement,
-                hallucination=None,
                 omission=None,
                 omissions=(),
                 judged_sources=None,
                 verdicts=verdicts,
-                judged=tuple(Span(span.start + start, span.end + start) for span in judged),
+                judged=tuple(intersection(judged_spans(case, judgement), [Span(start, end)])),
             ),
             flagged,
         )
-
-
-def _moved(verdict: Verdict, by: int) -> Verdict:
-    """The verdict with spans that count from `by` characters before."""
-    claim = verdict.claim
-    if claim is not None:
-        claim = replace(claim, spans=tuple(Span(span.start + by, span.end + by) for span in claim.spans))
-    return replace(verdict, span=Span(verdict.span.start + by, verdict.span.end + by), claim=claim)

@@ -19,7 +19,6 @@ __all__ = [
     "ACTIONS",
     "DEFAULT_DETECTORS",
     "LOOPBACK_HOSTS",
-    "REVISERS",
     "Limits",
     "ProxySettings",
     "ServerSettings",
@@ -28,7 +27,6 @@ __all__ = [
 
 DEFAULT_DETECTORS = ("default", "overlap")
 ACTIONS = ("annotate", "header", "block", "revise")
-REVISERS = ("delete", "flag", "factored", "self")
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -50,6 +48,8 @@ class Limits:
         wait: Seconds that cases would have to wait, by the speed of late, from which on a request gets 429.
         timeout: Seconds that a request may wait for its answer.
         body_timeout: Seconds in which a request has to arrive, head and body, and that a client may take to read on.
+        idle: Seconds that a connection is kept without a request, unless a new one needs its place. Clients and load
+            balancers keep theirs for 5 to 60 seconds; who closes first breaks off what the other has just sent.
         stream_timeout: Seconds that a streamed response may take as a whole.
         revisions: The most requests to revise at once.
         connections: The most connections at once; a further one gets 503.
@@ -69,6 +69,7 @@ class Limits:
     wait: float = 15.0
     timeout: float = 60.0
     body_timeout: float = 20.0
+    idle: float = 75.0
     stream_timeout: float = 600.0
     revisions: int = 16
     connections: int = 1000
@@ -94,7 +95,6 @@ class ProxySettings:
         action: "annotate": say in the reply what was found; "header": in a header alone; "block": withhold a flagged
             reply; "revise": put the revised text in its place.
         detector: The spec of the detector that is asked; None: the server's first one.
-        reviser: What revises: "delete" or "flag", with a chat model "factored" or "self".
         source_roles: Messages of these roles are the sources, where a request has no field `sources`.
         blocks: Whether a reply that could not be checked is withheld; None: where the action is "block".
         key_env: The environment variable that holds the key of the server behind; None: the client's own goes on.
@@ -102,13 +102,12 @@ class ProxySettings:
         timeout: Seconds that the server behind may take to answer.
 
     Raises:
-        InputError: An unknown action or reviser, or no role.
+        InputError: An unknown action, or no role.
     """
 
     base_url: str
     action: str = "annotate"
     detector: str | None = None
-    reviser: str = "delete"
     source_roles: tuple[str, ...] = ("system", "developer", "tool", "context")
     blocks: bool | None = None
     key_env: str | None = None
@@ -118,8 +117,6 @@ class ProxySettings:
     def __post_init__(self) -> None:
         if self.action not in ACTIONS:
             raise UnknownNameError("action", self.action, ACTIONS)
-        if self.reviser not in REVISERS:
-            raise UnknownNameError("reviser", self.reviser, REVISERS)
         if not self.source_roles:
             raise InputError("no role of messages that are sources", hint="such as system,tool")
 
@@ -142,6 +139,8 @@ class ServerSettings:
         hosts: Names by which the service is addressed (the `Host` header); empty: any. On a loopback address without
             keys only the loopback names are right: it keeps pages of other sites away.
         proxy: The chat server whose replies are checked on their way; None: no proxy.
+        reviser: What revises where a request does not say (`veridical.revise.named`); None: "factored" where the
+            connection has a model, else "delete".
         log_text: Whether the log has the texts of requests.
         limits: What a request may hold.
 
@@ -156,6 +155,7 @@ class ServerSettings:
     cors: tuple[str, ...] = ()
     hosts: tuple[str, ...] = LOOPBACK_HOSTS
     proxy: ProxySettings | None = None
+    reviser: str | None = None
     log_text: bool = False
     limits: Limits = field(default_factory=Limits)
 

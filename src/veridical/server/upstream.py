@@ -38,7 +38,7 @@ class Upstream:
     def open(self) -> None:
         """Be ready to connect."""
         timeout = httpx.Timeout(self._settings.timeout, connect=10, pool=10)
-        limits = httpx.Limits(max_connections=200, keepalive_expiry=5)
+        limits = httpx.Limits(max_connections=200, keepalive_expiry=2)  # many servers close theirs after 5 s
         self._client = httpx.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False)
 
     async def close(self) -> None:
