@@ -7,6 +7,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.detectors.default_artifact import tiny_default
@@ -15,8 +16,8 @@ from veridical.core.errors import DataError, InputError
 from veridical.core.segment import sentences
 from veridical.core.types import Case, Example, Judgement, Level, Source
 from veridical.detectors import load_detector
-from veridical.detectors.default.combining import COLUMNS, COPIED, word_table
-from veridical.detectors.default.detector import Default
+from veridical.detectors.default.combining import COLUMNS, COPIED, response_row, word_table
+from veridical.detectors.default.detector import NARROW, Default, score
 from veridical.metrics.ranking import roc_auc
 from veridical.models.artifact import DETECTOR
 from veridical.training.default import level_rows
@@ -94,7 +95,7 @@ def test_outside_of_what_it_was_trained_on_it_is_less_sure_and_says_so(detector:
     german = Case("1", "Die Brücke wurde 1893 eröffnet und ist nicht mehr als 280 m lang.", (ARTICLE,))
     (judgement,) = detector.judge([german])
     assert any("looks German" in note for note in judgement.notes)
-    (own,) = detector.scores([german])
+    (own,) = score(detector.encoder, [german])
     table = word_table(german, own)
     before = detector._levels[Level.SPAN].probabilities(table.rows)
     threshold = detector.thresholds[Level.SPAN]
@@ -106,16 +107,46 @@ def test_outside_of_what_it_was_trained_on_it_is_less_sure_and_says_so(detector:
 def test_what_is_copied_is_supported(detector: Default) -> None:
     copied = Case("1", "It is  280 m long. THE BRIDGE over the Elbe was opened in 1893.", (ARTICLE,))
     (judgement,) = detector.judge([copied])
-    (own,) = detector.scores([copied])
+    (own,) = score(detector.encoder, [copied])
     assert own.parts.max() <= COPIED
     assert own.logits.max() <= COPIED
     assert judgement.omission is not None
     assert judgement.omission < 0.5
     changed = replace(copied, response="It is 280 m long. The bridge over the Elbe was opened in 1983.")
-    (other,) = detector.scores([changed])
+    (other,) = score(detector.encoder, [changed])
     assert other.parts[0] <= COPIED < other.parts[1]
     (sure,) = detector.judge([changed])
     assert (judgement.hallucination or 0.0) < (sure.hallucination or 0.0)
+
+
+def test_a_sentence_is_read_again_with_the_closest_passages_alone(detector: Default) -> None:
+    others = " ".join(f"Rain fell on the old market number {i} at noon." for i in range(NARROW))
+    closest = (
+        "The bridge over the Elbe was opened in 1893 by the mayor of the city and by a choir of two hundred children."
+    )
+    said = "The bridge was opened in 1983 by the king."
+    case = Case("1", said, (Source("s", f"{others} {closest} {others}"),))
+    (both,) = score(detector.encoder, [case])
+    assert both.narrow is not None
+    assert score(detector.encoder, [case], narrow=False)[0].narrow is None
+    assert not np.allclose(both.logits, both.narrow.logits)
+    column = COLUMNS[Level.SPAN].index("word_narrow")
+    assert word_table(case, both).rows[:, column].tolist() == both.narrow.logits.tolist()
+    row = response_row(case, both, word_table(case, both), 9)
+    assert row[COLUMNS[Level.RESPONSE].index("worst_word_narrow")] == both.narrow.logits.max()
+    assert row[COLUMNS[Level.RESPONSE].index("worst_sentence_narrow")] == both.narrow.parts.max()
+
+
+def test_what_is_the_same_in_both_views_is_read_once(detector: Default, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = detector.encoder.scorer[0]
+    read: list[int] = []
+    monkeypatch.setattr(runner, "run", lambda windows, run=runner.run: read.append(len(windows)) or run(windows))
+    cases = [Case(str(i), "It is 280 m wide. It is red.", (Source("a", "It is 280 m long."),)) for i in range(3)]
+    scored = score(detector.encoder, cases)
+    assert read == [2]
+    for each in scored:
+        assert each.narrow is not None
+        assert each.logits.tolist() == each.narrow.logits.tolist() == scored[0].logits.tolist()
 
 
 def test_its_regressions_are_fitted_on_what_judging_gives_them(detector: Default) -> None:

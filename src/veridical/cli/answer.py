@@ -156,6 +156,7 @@ def _checked(
 ) -> Answer:
     """The answer with what `checker` finds; with a connection for `revision`, revised before."""
     from veridical.checking import check_cases
+    from veridical.llm.tuned import reads_bare_tasks
     from veridical.revise import Delete, revise
     from veridical.revise.llm_revisers import Factored
     from veridical.revise.omissions import put_in
@@ -164,7 +165,8 @@ def _checked(
     revised: list[Revised] = []
     if revision is not None:
         is_folder = revision.model is not None and Path(revision.model).is_dir() and case.prompt is None
-        reviser: Reviser = Delete() if is_folder else Factored(revision.chat())
+        answers_only = is_folder or reads_bare_tasks(revision.chat())  # it writes answers, and takes no instructions
+        reviser: Reviser = Delete() if answers_only else Factored(revision.chat())
         revised += revise([case], checker, reviser, threshold=thresholds)
         case = replace(case, response=revised[-1].revision.text)
         revised += put_in([case], checker, threshold=thresholds)

@@ -27,6 +27,7 @@ from veridical.cli.options import (
 from veridical.cli.train_classifier import classifier_command
 from veridical.cli.train_default import default_command
 from veridical.cli.train_ensemble import ensemble_command
+from veridical.cli.train_generator import generator_command
 from veridical.cli.train_masked import masked_command
 from veridical.cli.train_summac import summac_command
 from veridical.cli.train_tokens import tokens_command
@@ -322,6 +323,7 @@ def threshold_command(
 
 
 train_app.command("classifier")(classifier_command)
+train_app.command("generator")(generator_command)
 train_app.command("tokens")(tokens_command)
 train_app.command("ensemble")(ensemble_command)
 train_app.command("default")(default_command)

@@ -120,8 +120,11 @@ class Connection:
             model = Scripted.read(name.removeprefix("scripted:"))
         else:
             from veridical.llm.local import LocalChat
+            from veridical.llm.tuned import GENERATOR, TunedChat
+            from veridical.models.artifact import described_kind
 
-            model = LocalChat(name, device=self.device, dtype=self.dtype)
+            local = TunedChat if described_kind(name) == GENERATOR else LocalChat
+            model = local(name, device=self.device, dtype=self.dtype)
         self.models[key] = Cached(model, self.cache) if self.cache is not None and not self.dry_run else model
         return self.models[key]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -68,17 +69,15 @@ class LocalChat:
 
     def each(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply | Failure]]:
         """Yield (index, outcome) as they come: batch by batch."""
-        if not is_gguf(self.folder) and not (self.folder / "config.json").is_file():
-            raise InputError(f"{self.folder} has no config.json", hint="name the folder of a local model")
         with self._lock:
-            model = load(self.folder, device=self.device, dtype=self.dtype)
+            model = self._load()
         groups: dict[tuple[Any, ...], list[tuple[int, list[int]]]] = {}
         for i, request in enumerate(requests):
             if request.continuation is not None:
                 yield i, Failure("a model in a local folder does not score a given text", "unsupported", False)
                 continue
             try:
-                prompt = _prompt(model.tokenizer, request)
+                prompt = self._prompt(model, request)
             except InputError as error:
                 yield i, Failure(error.message, "rejected", False)
                 continue
@@ -98,6 +97,20 @@ class LocalChat:
                     outcomes = self._answer(model, requests, batch)
                 yield from zip((i for i, _ in batch), outcomes, strict=True)
 
+    def _load(self) -> LocalModel:
+        """The model; `InputError` for a folder without one."""
+        if not is_gguf(self.folder) and not (self.folder / "config.json").is_file():
+            raise InputError(f"{self.folder} has no config.json", hint="name the folder of a local model")
+        return load(self.folder, device=self.device, dtype=self.dtype)
+
+    def _prompt(self, model: LocalModel, request: Request) -> list[int]:
+        """The tokens of a request, up to where the answer begins."""
+        return _prompt(model.tokenizer, request)
+
+    def _generating(self, model: LocalModel) -> AbstractContextManager[Any]:
+        """What lasts while the model generates."""
+        return nullcontext()
+
     def _answer(
         self, model: LocalModel, requests: Sequence[Request], batch: Sequence[tuple[int, list[int]]]
     ) -> list[Reply | Failure]:
@@ -109,14 +122,15 @@ class LocalChat:
             seed = requests[i].seed
             seeds.append(int.from_bytes(digest[:4]) if seed is None else seed)
         try:
-            texts = generate(
-                model,
-                [prompt for _, prompt in batch],
-                Sampler(seeds, temperature=request.temperature, device=model.device),
-                max_tokens=request.max_tokens,
-                is_complete=(lambda text: any(s in text for s in request.stop)) if request.stop else None,
-                alternatives=request.top_logprobs,
-            )
+            with self._generating(model):
+                texts = generate(
+                    model,
+                    [prompt for _, prompt in batch],
+                    Sampler(seeds, temperature=request.temperature, device=model.device),
+                    max_tokens=request.max_tokens,
+                    is_complete=(lambda text: any(s in text for s in request.stop)) if request.stop else None,
+                    alternatives=request.top_logprobs,
+                )
         except (RuntimeError, MemoryError, CannotJudgeError) as error:
             if not isinstance(error, CannotJudgeError) and not out_of_memory(error):
                 raise

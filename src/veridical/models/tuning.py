@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "frequent_tokens",
+    "last_logits",
     "own_copy",
+    "rectangle",
     "set_tuned_weights",
     "tuned_weights",
     "virtual_tokens",
@@ -139,3 +142,34 @@ def virtual_tokens(model: LocalModel, vectors: torch.Tensor) -> Iterator[range]:
         yield range(size, size + len(vectors))
     finally:
         del embedding.forward
+
+
+def rectangle(model: LocalModel, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows of ids with padding, on the left for a decoder, and the mask. *Shape:* (rows, tokens) each"""
+    import torch
+
+    width = max(map(len, rows))
+    left = model.kind == "causal"
+    pad = 0 if model.tokenizer.pad_token_id is None else model.tokenizer.pad_token_id
+    ids = np.full((len(rows), width), pad, dtype=np.int64)
+    mask = np.zeros((len(rows), width), dtype=np.int64)
+    for i, row in enumerate(rows):
+        place = slice(width - len(row), width) if left else slice(0, len(row))
+        ids[i, place], mask[i, place] = row, 1
+    return torch.from_numpy(ids).to(model.device), torch.from_numpy(mask).to(model.device)
+
+
+def last_logits(model: LocalModel, rows: Sequence[Sequence[int]], count: int) -> torch.Tensor:
+    """The logits of the next token after each of the last `count` tokens of rows, differentiable, in fp32.
+
+    *Shape:* (rows, count, vocabulary). Rows that are shorter have no meaning there, where they have no token.
+    """
+    ids, mask = rectangle(model, rows)
+    options: dict[str, Any] = {"attention_mask": mask, "use_cache": False}
+    parameters = signature(model.model.forward).parameters
+    if "position_ids" in parameters:
+        options["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0)
+    if "logits_to_keep" in parameters:  # the head is a good part of a small model
+        options["logits_to_keep"] = count
+    logits: torch.Tensor = model.model(input_ids=ids, **options).logits[:, -count:].float()
+    return logits

@@ -7,7 +7,7 @@ if it had not been.
 
 from __future__ import annotations
 
-import time
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
@@ -29,15 +29,9 @@ from veridical.metrics import UndefinedMetricError
 from veridical.metrics.ranking import roc_auc
 from veridical.models.artifact import versions
 from veridical.models.load import LocalModel
-from veridical.training.checkpoint import (
-    CHECKPOINT,
-    Reached,
-    remaining_steps,
-    resume_checkpoint,
-    save_checkpoint,
-    scale_at,
-)
+from veridical.training.checkpoint import CHECKPOINT
 from veridical.training.token_evaluation import fit_or_keep, response_target
+from veridical.training.tuning import Tuning
 
 if TYPE_CHECKING:
     import torch
@@ -47,7 +41,6 @@ __all__ = ["LEARNING_RATES", "ClassifierTraining", "train_classifier"]
 LEARNING_RATES: Mapping[str, float] = {"prompt": 0.1, "lora": 1e-3, "head": 1e-2, "full": 5e-5}
 """The highest learning rate of each method where none is named."""
 
-_REPORTED = 10  # steps between two lines of progress
 _SPREAD = 0.2  # share of a class, by length, that a batch is drawn from
 
 
@@ -117,22 +110,9 @@ def train_classifier(
         TrainingStopped: If `stop` said so.
     """
     options = options or ClassifierTraining()
-    progress: Callable[[str], None] = running.get("progress") or (lambda line: None)
+    progress: Callable[[str], None] = running.pop("progress", lambda line: None)
     training = _Training(model, (train, validation), options, Path(out), progress)
-    training.resume()
-    for step in remaining_steps(
-        training.reached,
-        options.steps,
-        training.save_checkpoint,
-        stop=running.get("stop") or (lambda: False),
-        checkpoint_minutes=running.get("checkpoint_minutes", 10.0),
-    ):
-        training.take_step(step)
-        if (step + 1) % options.evaluate_every == 0 or step + 1 == options.steps:
-            training.evaluate()
-            if training.reached.without_gain >= options.patience:
-                progress(f"no gain in {options.patience} evaluations: training ends at step {step + 1}")
-                break
+    training.run(**running)
     return training.finish()
 
 
@@ -145,8 +125,8 @@ class _Item:
     example: int
 
 
-class _Training:
-    """One training: its data, network, optimiser, and what was reached."""
+class _Training(Tuning):
+    """One training: its data and network."""
 
     def __init__(
         self,
@@ -156,9 +136,7 @@ class _Training:
         out: Path,
         progress: Callable[[str], None],
     ) -> None:
-        import torch
-
-        self.options, self.out, self.progress = options, out, progress
+        self.options, self.progress = options, progress
         settings = options.classifier
         self.network = ClassifierNetwork(model, settings, options.seed)
         if settings.method == "head":
@@ -184,12 +162,22 @@ class _Training:
         )
         progress(f"{len(self.examples['train'])} examples to train on: {counts} an error of {settings.task}")
         self.data_hash = content_hash(e for examples in self.examples.values() for e in examples)
-        self.parameters = self.network.parameters
-        self.rate = options.learning_rate or LEARNING_RATES[settings.method]
-        self.optimiser = torch.optim.AdamW(self.parameters, lr=self.rate, weight_decay=0.0)
-        self.reached = Reached()
-        self.best_weights: dict[str, torch.Tensor] = {}
-        self._since: list[tuple[float, int, float]] = []  # loss, tokens and seconds of the latest steps
+        rate = options.learning_rate or LEARNING_RATES[settings.method]
+        super().__init__(options, self.network.parameters, rate, out, progress)
+
+    @property
+    def identity(self) -> str:
+        """What must be equal for a checkpoint to be of the same training."""
+        return digest_of([asdict(self.options), self.data_hash, self.network.base.hash])
+
+    @property
+    def weights(self) -> dict[str, torch.Tensor]:
+        """The tuned weights."""
+        return self.network.weights
+
+    def set_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Set them."""
+        self.network.set_weights(weights)
 
     def _items(self, examples: Sequence[Example]) -> list[_Item]:
         settings = self.options.classifier
@@ -217,36 +205,18 @@ class _Training:
             items += [self.items[members[i]] for i in picked.tolist()]
         return items
 
-    def take_step(self, step: int) -> None:
-        """Take one optimiser step."""
+    def loss(self, step: int) -> tuple[torch.Tensor, int]:
+        """The cross-entropy of the labels of a batch."""
         import torch
 
-        options, began = self.options, time.monotonic()
         items = self._batch(step)
-        warmup = min(options.warmup / options.steps, 0.5)
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.rate * scale_at(step, options.steps, warmup)
-        torch.manual_seed(options.seed * 1_000_003 + step)
         model = self.network.model
-        enabled = options.bf16 and model.dtype == torch.float32
+        enabled = self.options.bf16 and model.dtype == torch.float32
         with torch.autocast(model.device.type, dtype=torch.bfloat16) if enabled else nullcontext():  # type: ignore[attr-defined]
             margins = self.network.margins([item.encoded for item in items])
         targets = torch.tensor([item.target for item in items], device=margins.device)
         loss = torch.nn.functional.binary_cross_entropy_with_logits(margins.float(), targets)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.parameters, 1.0)
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
-        self.reached.step = step + 1
-        tokens = sum(len(item.encoded.ids) for item in items)
-        self._since.append((float(loss.detach()), tokens, time.monotonic() - began))
-        if self.reached.step % _REPORTED == 0:
-            losses, counts, seconds = (np.array(values) for values in zip(*self._since, strict=True))
-            self.progress(
-                f"step {self.reached.step}/{options.steps}: loss {losses.mean():.4f}, "
-                f"{counts.sum() / seconds.sum():.0f} tok/s, {seconds.mean():.2f} s a step"
-            )
-            self._since = []
+        return loss, sum(len(item.encoded.ids) for item in items)
 
     def judged(self) -> dict[str, NDArray[np.float64]]:
         """(label, margin) of the validation part, of examples ("whole") and of their parts; unknown labels left out."""
@@ -260,48 +230,17 @@ class _Training:
         tables = {"whole": np.array(whole).reshape(-1, 2), "part": np.array(parts).reshape(-1, 2)}
         return {unit: table[np.isfinite(table[:, 0])] for unit, table in tables.items()}
 
-    def evaluate(self) -> None:
-        """Judge the validation part; keep the weights where its ROC AUC is the best so far."""
+    def figure(self) -> tuple[float, str]:
+        """The ROC AUC on validation."""
         table = self.judged()["whole"]
         try:
             auc = float(roc_auc(table[:, 0] >= GOLD_THRESHOLD, table[:, 1]))
         except UndefinedMetricError:
             raise InputError("the validation part has labels of one class only", hint="give more data") from None
-        reached = self.reached
-        reached.history.append({"step": reached.step, "roc_auc": auc, "examples": len(table)})
-        if reached.best is None or auc > reached.best:
-            reached.best, reached.without_gain = auc, 0
-            self.best_weights = {name: t.detach().clone() for name, t in self.network.weights.items()}
-        else:
-            reached.without_gain += 1
-        self.progress(f"step {reached.step}: ROC AUC {auc:.4f} on {len(table)} validation examples")
-        self.save_checkpoint()
-
-    @property
-    def identity(self) -> str:
-        """What must be equal for a checkpoint to be of the same training."""
-        return digest_of([asdict(self.options), self.data_hash, self.network.base.hash])
-
-    def save_checkpoint(self) -> None:
-        """Save all that is needed to go on."""
-        weights = {"now": self.network.weights, "best": self.best_weights}
-        states = [self.optimiser.state.get(parameter, {}) for parameter in self.parameters]
-        save_checkpoint(self.out / CHECKPOINT, self.identity, self.reached, weights, states)
-
-    def resume(self) -> None:
-        """Go on from the checkpoint in `out`, if there is one."""
-        checkpoint = resume_checkpoint(self.out / CHECKPOINT, self.identity, len(self.parameters))
-        if checkpoint is None:
-            return
-        self.reached, weights, states = checkpoint
-        self.network.set_weights(weights["now"])
-        self.best_weights = weights.get("best", {})
-        self.optimiser.state.update({p: state for p, state in zip(self.parameters, states, strict=True) if state})
-        self.progress(f"continues from step {self.reached.step} of {self.options.steps}")
+        return auc, f"ROC AUC {auc:.4f} on {len(table)} validation examples"
 
     def finish(self) -> Path:
-        """Fit thresholds and calibration on the validation part with the best weights, and write the artifact."""
-        self.network.set_weights(self.best_weights)
+        """Fit thresholds and calibration on the validation part, and write the artifact."""
         tables = self.judged()
         scales = {}
         notes = []
@@ -323,7 +262,9 @@ class _Training:
         validation = {"history": self.reached.history, "notes": notes}
         settings = replace(self.options.classifier, scales=scales)
         tensors = {name: t.detach().float().cpu().numpy() for name, t in self.network.weights.items()}
-        return save_classifier(self.network.base, settings, tensors, self.out, (training, validation))
+        out = save_classifier(self.network.base, settings, tensors, self.out, (training, validation))
+        shutil.rmtree(self.out / CHECKPOINT, ignore_errors=True)
+        return out
 
 
 def _whole_target(example: Example, task: str) -> float:

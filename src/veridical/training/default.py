@@ -1,8 +1,9 @@
 """The recipe of the default detector: an encoder trained in two parts, then a regression per level.
 
 The parts are those of `training.default_data`. The encoder is a token classifier (`training.tokens`) that reads each
-sentence apart; the regressions are fitted on validation documents, which training did not see, each set with the same
-weight. Whatever was interrupted goes on where it was.
+sentence apart; its weights are a mean of those after the second part and of those after the first, which has forgotten
+nothing (Wortsman et al. 2022, WiSE-FT). The regressions are fitted on validation
+documents, which training did not see, each set with the same weight. Whatever was interrupted goes on where it was.
 """
 
 from __future__ import annotations
@@ -29,29 +30,31 @@ from veridical.detectors.default.combining import (
     LevelModel,
     response_row,
     source_rows,
-    with_copies,
     word_table,
 )
-from veridical.detectors.default.detector import ENCODER, KIND, Default
+from veridical.detectors.default.detector import ENCODER, KIND, Default, score
 from veridical.detectors.features.linear import LinearClassifier
-from veridical.detectors.tokens.artifact import load_tokens
+from veridical.detectors.tokens.artifact import load_tokens, save_tokens
 from veridical.detectors.tokens.detector import Tokens
-from veridical.detectors.tokens.scoring import ScoredResponse, score_cases
+from veridical.detectors.tokens.scoring import ScoredResponse
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.tokens import unit_labels
 from veridical.models.artifact import DETECTOR, FORMAT, versions
-from veridical.models.load import READERS, load
+from veridical.models.load import READERS, load, unload
+from veridical.models.pair_network import PairHead
 from veridical.models.pairs import PairSettings
 from veridical.training.default_data import PAIRS, Examples, general_part, labelled_part, some_of_each
 from veridical.training.token_evaluation import response_target
 from veridical.training.tokens import TokenTraining, train_tokens
 
 __all__ = [
+    "FIRST_PART_SHARE",
     "SWAPPED",
     "DefaultTraining",
     "LevelRows",
     "assemble",
+    "average",
     "fit_level",
     "fit_levels",
     "level_rows",
@@ -62,6 +65,8 @@ __all__ = [
 Floats = NDArray[np.float64]
 SWAPPED = "_swapped"
 PAIR_SHARE = 0.25
+FIRST_PART_SHARE = 0.25
+"""Of the weights after the first part in the mean."""
 _PENALTY = 0.01
 _STAGES = "stages"
 
@@ -167,7 +172,29 @@ def train_default(
                 progress=progress,
             )
         previous = folder
-    return assemble(Path(previous), validation_part(data, options), out, options, progress=progress)
+    mean = stages / "mean"
+    if not (mean / DETECTOR).is_file():
+        average(stages / "labelled", stages / "general", mean)
+    return assemble(mean, validation_part(data, options), out, options, progress=progress)
+
+
+def average(classifier: Path, earlier: Path, out: Path, share: float = FIRST_PART_SHARE) -> Path:
+    """Write the classifier whose weights are the mean of two of one form to `out`, `share` of them of `earlier`."""
+    artifact, settings, head = load_tokens(classifier)
+    other = load_tokens(earlier)[2].tensors
+    tensors = {name: (1 - share) * own + share * other[name] for name, own in head.tensors.items()}
+    model, first = (Tokens(folder, dtype="fp32").backbone() for folder in (classifier, earlier))
+    import torch
+
+    with torch.no_grad():
+        for own, theirs in zip(model.model.parameters(), first.model.parameters(), strict=True):
+            own.lerp_(theirs, share)
+    try:
+        return save_tokens(
+            model, settings, PairHead(head.settings, tensors), out, artifact.training, artifact.validation
+        )
+    finally:
+        unload(model)  # what is kept of it would be taken for the classifier's own
 
 
 def validation_part(data: Path, options: DefaultTraining) -> Examples:
@@ -238,9 +265,8 @@ def level_rows(
     """What the regressions read, of labelled examples by set; sets called `…_swapped` are of sources to cover."""
     found = {level: LevelRows() for level in COLUMNS}
     for name, examples in data.items():
-        scored = score_cases(*encoder.scorer, [example.case for example in examples])
-        for example, plain in zip(examples, scored, strict=True):
-            one = with_copies(example.case, plain)  # as `Default` reads it
+        scored = score(encoder, [e.case for e in examples], narrow=not name.endswith(SWAPPED))
+        for example, one in zip(examples, scored, strict=True):
             if not one.problem and np.isfinite(one.logits).any():
                 _add(found, name, example, one)
         progress(f"{name}: {len(examples)} examples scored")

@@ -20,7 +20,9 @@ from veridical.detectors.classifier.presentation import Encoded, Part, encode_pa
 from veridical.models.cached_forward import CachedForward, read_prompts
 from veridical.models.load import LocalModel
 from veridical.models.tuning import (
+    last_logits,
     own_copy,
+    rectangle,
     set_tuned_weights,
     tuned_weights,
     virtual_tokens,
@@ -141,15 +143,8 @@ class ClassifierNetwork:
         longest = [c for c in self._contexts if not any(o[: len(c)] == c and o != c for o in self._contexts)]
         rows = [(*part.ids, *context) for part in batch for context in longest]
         with self._virtual() as virtual:
-            ids, mask = self._rectangle([(*virtual, *row) for row in rows])
-            options: dict[str, Any] = {"attention_mask": mask, "use_cache": False}
-            parameters = signature(self.model.model.forward).parameters
-            if "position_ids" in parameters:
-                options["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0)
             count = max(map(len, longest)) + 1
-            if "logits_to_keep" in parameters:
-                options["logits_to_keep"] = count
-            logits = self.model.model(input_ids=ids, **options).logits[:, -count:].float()
+            logits = last_logits(self.model, [(*virtual, *row) for row in rows], count)
         table = logits.log_softmax(-1).unflatten(0, (len(batch), len(longest)))
         return self._margin(
             lambda context, token: next(
@@ -210,11 +205,11 @@ class ClassifierNetwork:
         known = {} if self.known_states is None else self.known_states
         missing = [part for part in batch if part.ids not in known]
         if missing:
-            ids, mask = self._rectangle([part.ids for part in missing])
+            ids, mask = rectangle(self.model, [part.ids for part in missing])
             options: dict[str, Any] = {"attention_mask": mask}
             if self.model.kind == "encoder":
                 if "token_type_ids" in signature(self.model.model.forward).parameters:
-                    options["token_type_ids"] = self._rectangle([part.types for part in missing])[0]
+                    options["token_type_ids"] = rectangle(self.model, [part.types for part in missing])[0]
             else:
                 options |= {"use_cache": False, "position_ids": (mask.cumsum(-1) - 1).clamp(min=0)}
             with torch.set_grad_enabled(self.settings.method == "full" and torch.is_grad_enabled()):
@@ -228,21 +223,6 @@ class ClassifierNetwork:
             if self.known_states is not None:
                 self.known_states = known
         return torch.stack([known[part.ids] for part in batch])
-
-    def _rectangle(self, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Rows with padding (on the left for a decoder), and the mask. *Shape:* (rows, tokens) each"""
-        import torch
-
-        width = max(map(len, rows))
-        left = self.model.kind == "causal"
-        pad = 0 if self.model.tokenizer.pad_token_id is None else self.model.tokenizer.pad_token_id
-        ids = np.full((len(rows), width), pad, dtype=np.int64)
-        mask = np.zeros((len(rows), width), dtype=np.int64)
-        for i, row in enumerate(rows):
-            place = slice(width - len(row), width) if left else slice(0, len(row))
-            ids[i, place], mask[i, place] = row, 1
-        device = self.model.device
-        return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)
 
     def _batches(self, lengths: Sequence[int]) -> list[list[int]]:
         """Neighbouring rows, as many as fit into a pass with padding."""

@@ -41,11 +41,13 @@ COPIED = -6.0
 _MISSING, _VALUE, _NAME, _RUN, _CONTENT = (
     FEATURES.index(name) for name in ("missing", "value_missing", "name_missing", "run", "content")
 )
-_WORDS = ("word", "sentence", "worst_sentence", *FEATURES, "missing_of_sentence")
+_WORDS = ("word", "word_narrow", "sentence", "worst_sentence", *FEATURES, "missing_of_sentence")
 _RESPONSE = (
     "worst_sentence",
     "mean_sentence",
     "worst_word",
+    "worst_sentence_narrow",
+    "worst_word_narrow",
     "upper_words",  # the mean of the upper tenth of the words
     "mean_word",
     "words_over_half",
@@ -60,12 +62,14 @@ _RESPONSE = (
 )
 _SOURCE = ("sentence", "upper_words", "mean_word", "missing", "run", "source_words", "response_words")
 COLUMNS: Mapping[Level, tuple[str, ...]] = {Level.SPAN: _WORDS, Level.RESPONSE: _RESPONSE, Level.SOURCE: _SOURCE}
-"""The inputs of each level's regression; coverage is combined from the spans of the sources."""
+"""The inputs of each level's regression; coverage is combined from the spans of the sources. What is called narrow is
+of the encoder that sees only the closest source sentences."""
 
 SIGNS: Mapping[str, int] = {
     **dict.fromkeys(
         ("word", "sentence", "worst_sentence", "mean_sentence", "worst_word", "upper_words", "mean_word"), 1
     ),
+    **dict.fromkeys(("word_narrow", "worst_sentence_narrow", "worst_word_narrow"), 1),
     **dict.fromkeys(("words_over_half", "values_missing", "names_missing", "missing", "value_missing"), 1),
     **dict.fromkeys(("name_missing", "missing_of_worst_sentence", "missing_of_response", "missing_of_sentence"), 1),
     **dict.fromkeys(("run", "in_source", "exact", "pair_before", "pair_after"), -1),
@@ -91,14 +95,15 @@ class WordTable:
 
 
 def word_table(case: Case, scored: ScoredResponse) -> WordTable:
-    """The rows of `scored`'s units; `case` is what was scored."""
+    """The rows of `scored`'s units; `case` is what was scored. Without a narrow view the wide one stands for it."""
     features = lexical_features(case, scored.units) if scored.features is None else scored.features
     parts = len(scored.parts)
     content = np.bincount(scored.part_of.clip(0), features[:, _CONTENT], parts)
     missing = np.bincount(scored.part_of.clip(0), features[:, _MISSING], parts) / np.maximum(content, 1)
     of_part = np.column_stack([scored.parts, missing])[scored.part_of.clip(0)]
     worst = np.full(len(scored.units), scored.parts.max())
-    rows = np.column_stack([scored.logits, of_part[:, 0], worst, features, of_part[:, 1]])
+    narrow = scored.narrow or scored
+    rows = np.column_stack([scored.logits, narrow.logits, of_part[:, 0], worst, features, of_part[:, 1]])
     return WordTable(scored.logits, features, rows, missing)
 
 
@@ -111,8 +116,10 @@ def with_copies(case: Case, scored: ScoredResponse) -> ScoredResponse:
         if len(inside) and any(said in text for text in texts):
             parts[part] = min(parts[part], COPIED)
             logits[inside] = np.minimum(logits[inside], COPIED)
-    whole = float(parts.max(initial=-np.inf))
-    return replace(scored, logits=logits, parts=parts, whole=whole) if len(parts) else scored
+    if not len(parts):
+        return scored
+    narrow = scored.narrow and with_copies(case, scored.narrow)
+    return replace(scored, logits=logits, parts=parts, whole=float(parts.max()), narrow=narrow)
 
 
 @lru_cache(maxsize=16)
@@ -125,12 +132,14 @@ def response_row(case: Case, scored: ScoredResponse, table: WordTable, source_wo
     logits = table.logits[np.isfinite(table.logits)]
     upper = np.sort(logits)[-max(1, len(logits) // 10) :]
     content = max(float(table.features[:, _CONTENT].sum()), 1.0)
-    parts = scored.parts
+    parts, narrow = scored.parts, scored.narrow or scored
     return np.array(
         [
             parts.max(),
             parts.mean(),
             logits.max(),
+            narrow.parts.max(),
+            np.nanmax(narrow.logits),
             upper.mean(),
             logits.mean(),
             float((logits > 0).mean()),

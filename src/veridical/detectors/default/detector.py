@@ -39,11 +39,13 @@ from veridical.detectors.tokens.lexical import word_count
 from veridical.detectors.tokens.scoring import ScoredResponse, score_cases
 from veridical.models.artifact import DETECTOR, description
 
-__all__ = ["ENCODER", "KIND", "PACKAGED", "Default", "coverage_case"]
+__all__ = ["ENCODER", "KIND", "NARROW", "PACKAGED", "Default", "coverage_case", "score"]
 
 KIND = "default"
 PACKAGED = Path(__file__).parent / "model"
 ENCODER = "encoder"
+NARROW = 32
+"""Tokens of source sentences from which the encoder sees no further one when it reads a sentence a second time."""
 _PRECISIONS = ("int8", "fp32", "torch")
 
 
@@ -116,21 +118,16 @@ class Default:
         digest = hashlib.sha256((self.path / DETECTOR).read_bytes()).hexdigest()[:16]
         return {"default": digest, "encoder": encoder}
 
-    def scores(self, cases: Sequence[Case]) -> list[ScoredResponse]:
-        """The logits of each case's response before anything is combined: the encoder's, low for what is copied."""
-        scored = score_cases(*self.encoder.scorer, cases)
-        return [with_copies(case, one) for case, one in zip(cases, scored, strict=True)]
-
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One judgement per case; responses, and sources to cover, are read in common batches."""
+        """One judgement per case; the responses are read in common batches, and so are the sources to cover."""
         coverage = [(i, source) for i, case in enumerate(cases) for source in _to_cover(case)]
         to_read = [i for i, case in enumerate(cases) if any(has_words(source.text) for source in case.sources)]
         readable = [coverage_case(cases[i], source) for i, source in coverage if has_words(cases[i].response)]
-        scored = iter(self.scores([*(cases[i] for i in to_read), *readable]))
-        of_response = {i: next(scored) for i in to_read}
+        of_response = dict(zip(to_read, score(self.encoder, [cases[i] for i in to_read]), strict=True))
+        covered = iter(score(self.encoder, readable, narrow=False))
         omissions: dict[int, list[tuple[Source, list[Omission]]]] = {}
         for i, source in coverage:
-            known = next(scored) if has_words(cases[i].response) else None
+            known = next(covered) if has_words(cases[i].response) else None
             omissions.setdefault(i, []).append((source, self._omissions(cases[i], source, known)))
         thresholds = self.thresholds
         return [
@@ -206,6 +203,17 @@ class Default:
                 span = Span(scored.units[units[0]].start, scored.units[units[-1]].end)
                 found.append(Omission(source.id, span, probability))
         return found
+
+
+def score(encoder: Tokens, cases: Sequence[Case], *, narrow: bool = True) -> list[ScoredResponse]:
+    """The logits of each case's response before anything is combined: the encoder's, low for what is copied.
+
+    Each sentence is read with as much of the sources as fits. With `narrow` it is also read with the closest of their
+    sentences alone, where that is less: among much else a small encoder overlooks a single changed word.
+    """
+    runner, pairs, head = encoder.scorer
+    scored = score_cases(runner, pairs, head, cases, narrow=pairs.narrowed(NARROW) if narrow else None)
+    return [with_copies(case, one) for case, one in zip(cases, scored, strict=True)]
 
 
 @cache

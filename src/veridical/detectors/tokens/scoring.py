@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from veridical.core.errors import CannotJudgeError
 from veridical.core.spans import Span
 from veridical.core.types import Case
 from veridical.detectors.tokens.lexical import lexical_features
-from veridical.models.pair_network import PairHead, PairRunner
+from veridical.models.pair_network import PairHead, PairRunner, States
 from veridical.models.pairs import PairEncoder, PairEncoding, Window
 from veridical.models.token_words import token_ranges, units_of
 
@@ -52,6 +52,7 @@ class ScoredResponse:
         features: `lexical_features` of each unit; None where the head takes none. *Shape:* (units, features).
         notes: What to report.
         problem: None where there are logits.
+        narrow: The same units and parts as read with less evidence (`score_cases`); None where nothing was.
     """
 
     units: Sequence[Span] = ()
@@ -62,6 +63,7 @@ class ScoredResponse:
     features: NDArray[np.float32] | None = None
     notes: tuple[str, ...] = ()
     problem: str | None = None
+    narrow: ScoredResponse | None = None
 
     def units_of_parts(self) -> list[NDArray[np.int64]]:
         """The indices of the units of each part, in order."""
@@ -97,11 +99,13 @@ def score_cases(
     head: PairHead,
     cases: Sequence[Case],
     units: Sequence[Sequence[Span] | None] | None = None,
+    *,
+    narrow: PairEncoder | None = None,
 ) -> list[ScoredResponse]:
     """The logits of each case's response; all windows of many cases are batched together.
 
     A unit counts as supported if any window over the sources supports it; of several parts of a response the worst one
-    counts for the whole.
+    counts for the whole. Windows that are equal are run once.
 
     Args:
         runner: Runs the backbone.
@@ -109,47 +113,68 @@ def score_cases(
         head: The head.
         cases: The cases.
         units: The characters to score in each response; None: the words or tokens, as the head says, of one or of all.
+        narrow: Encodes the cases with less evidence (`PairEncoder.narrowed`), for `ScoredResponse.narrow`.
     """
     results: list[ScoredResponse] = []
     for at in range(0, len(cases), _SHARD):
         shard = cases[at : at + _SHARD]
-        encodings = encoder.encode(shard)
-        labelled: list[list[LabelledWindow]] = []
+        views = [each.encode(shard) for each in (encoder, narrow) if each is not None]
+        labelled: list[list[list[LabelledWindow]]] = []  # by case and view
         of_case: list[tuple[Sequence[Span], NDArray[np.float32] | None]] = []
-        for i, (case, encoding) in enumerate(zip(shard, encodings, strict=True)):
+        for i, (case, *encodings) in enumerate(zip(shard, *views, strict=True)):
             wanted: Sequence[Span] = ()
             lexical = None
-            if not isinstance(encoding, CannotJudgeError):
+            readable = [encoding for encoding in encodings if not isinstance(encoding, CannotJudgeError)]
+            if readable:
                 given = None if units is None else units[at + i]
-                wanted = units_of(case.response, encoding.spans, head.settings.unit) if given is None else given
+                wanted = units_of(case.response, readable[0].spans, head.settings.unit) if given is None else given
                 lexical = lexical_features(case, wanted) if head.settings.features else None
-                labelled.append(label_windows(encoding, wanted, lexical))
-            else:
-                labelled.append([])
+            labelled.append([label_windows(encoding, wanted, lexical) for encoding in readable])
             of_case.append((wanted, lexical))
-        states = iter(runner.run([each.window for windows in labelled for each in windows]))
-        for (case_units, lexical), windows, encoding in zip(of_case, labelled, encodings, strict=True):
+        places: dict[tuple[int, bytes], int] = {}
+        different: list[Window] = []
+        for each in (each for of_views in labelled for windows in of_views for each in windows):
+            key = each.window.start, each.window.ids.tobytes()
+            if places.setdefault(key, len(different)) == len(different):
+                different.append(each.window)
+        states = runner.run(different)
+        for (case_units, lexical), of_views, encoding in zip(of_case, labelled, views[0], strict=True):
             if isinstance(encoding, CannotJudgeError):
                 results.append(ScoredResponse(problem=encoding.message))
                 continue
-            logits = np.full(len(case_units), np.nan)
-            part_of = np.full(len(case_units), -1, dtype=np.int64)
-            numbers: dict[int, int] = {}  # first token of a part -> its number
-            parts: list[float] = []
-            for each, state in zip(windows, states, strict=False):
-                features = each.features
-                mean = None
-                if features is not None:
-                    mean = features.mean(0) if len(features) else np.zeros(head.settings.features, dtype=np.float32)
-                whole = head.pair_logit(state.whole, mean)
-                part = numbers.setdefault(each.window.first, len(parts))
-                if part == len(parts):
-                    parts.append(whole)
-                parts[part] = min(parts[part], whole)
-                if each.ranges:
-                    scores = head.unit_logits(state.response, each.ranges, features)
-                    logits[each.units] = np.fmin(logits[each.units], scores)
-                    part_of[each.units] = part
-            of_parts = np.array(parts, dtype=np.float64)
-            results.append(ScoredResponse(case_units, logits, max(parts), of_parts, part_of, lexical, encoding.notes))
+            scored = []
+            for windows in of_views:
+                found = [states[places[each.window.start, each.window.ids.tobytes()]] for each in windows]
+                scored.append(_scored(head, case_units, lexical, windows, found, encoding.notes))
+            results.append(scored[0] if narrow is None else replace(scored[0], narrow=scored[1]))
     return results
+
+
+def _scored(
+    head: PairHead,
+    units: Sequence[Span],
+    lexical: NDArray[np.float32] | None,
+    windows: Sequence[LabelledWindow],
+    states: Sequence[States],
+    notes: tuple[str, ...],
+) -> ScoredResponse:
+    """The logits of one response in its windows, whose states are known."""
+    logits = np.full(len(units), np.nan)
+    part_of = np.full(len(units), -1, dtype=np.int64)
+    numbers: dict[int, int] = {}  # first token of a part -> its number
+    parts: list[float] = []
+    for each, state in zip(windows, states, strict=True):
+        features = each.features
+        mean = None
+        if features is not None:
+            mean = features.mean(0) if len(features) else np.zeros(head.settings.features, dtype=np.float32)
+        whole = head.pair_logit(state.whole, mean)
+        part = numbers.setdefault(each.window.first, len(parts))
+        if part == len(parts):
+            parts.append(whole)
+        parts[part] = min(parts[part], whole)
+        if each.ranges:
+            scores = head.unit_logits(state.response, each.ranges, features)
+            logits[each.units] = np.fmin(logits[each.units], scores)
+            part_of[each.units] = part
+    return ScoredResponse(units, logits, max(parts), np.array(parts, dtype=np.float64), part_of, lexical, notes)

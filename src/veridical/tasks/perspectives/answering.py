@@ -11,6 +11,7 @@ from veridical.core.segment import has_words
 from veridical.core.types import Case, Checked, Outcome
 from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Request
+from veridical.llm.tuned import reads_bare_tasks
 from veridical.models.template import render_chat
 from veridical.revise import Revised
 from veridical.tasks.perspectives.task_format import Passages, perspectives_of, read_target, task_input
@@ -82,6 +83,9 @@ def answer_cases(
         max_tokens: The most tokens of an answer; one that is cut counts as none.
     """
     requests = [answer_request(case, temperature=temperature, seed=seed, max_tokens=max_tokens) for case in cases]
+    if reads_bare_tasks(model):
+        bare = [(Message("user", task_input(replace(case, response=""))),) for case in cases]
+        requests = [replace(r, messages=messages, prompt="") for r, messages in zip(requests, bare, strict=True)]
     results: list[tuple[Passages, Case] | Failure] = []
     for case, request, outcome in zip(cases, requests, model.chat(requests) if requests else [], strict=True):
         if isinstance(outcome, Failure):

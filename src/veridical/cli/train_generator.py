@@ -1,0 +1,78 @@
+"""`veridical train generator`: generators of answers with several perspectives."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from typer import Argument, Option
+
+from veridical.cli.option_groups import option_groups
+from veridical.cli.options import OUTPUT, LocalModelOptions, ModelFolder, write_line
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratorTrainingOptions(LocalModelOptions):
+    """How a generator is trained."""
+
+    PANEL: ClassVar[str] = "Training"
+
+    virtual_tokens: Annotated[int, Option(help="Length of the soft prompt.", min=1)] = 5
+    learning_rate: Annotated[float, Option(help="Highest learning rate.", min=0)] = 0.1
+    warmup: Annotated[int, Option(help="Steps until the highest learning rate; at most half of all.", min=0)] = 500
+    steps: Annotated[int, Option(help="Maximum number of steps.", min=1)] = 20_000
+    batch: Annotated[int, Option(help="Answers per step.", min=1)] = 16
+    evaluate_every: Annotated[int, Option(help="Steps between two evaluations on validation.", min=1)] = 250
+    patience: Annotated[int, Option(help="Stop after this many evaluations without a better one.", min=1)] = 5
+    validation_examples: Annotated[int, Option(help="Maximum number of validation answers.", min=1)] = 100
+    per_topic: Annotated[int, Option(help="Draws of arguments per topic.", min=1)] = 4
+    seed: Annotated[int, Option(help="Random seed of the split by topic, the batches and the soft prompt.")] = 0
+    checkpoint_minutes: Annotated[
+        float, Option(help="Save a checkpoint this often; the same command continues from it.", min=0.1)
+    ] = 10.0
+
+
+@option_groups
+def generator_command(
+    topics: Annotated[
+        str, Argument(metavar="TOPICS", help="perspectrum:FOLDER, or a .json, .jsonl or .csv file of topics.")
+    ],
+    model: ModelFolder,
+    out: Annotated[
+        Path, Option(metavar="FOLDER", help="Write the trained soft prompt to FOLDER.", rich_help_panel=OUTPUT)
+    ],
+    options: GeneratorTrainingOptions,
+) -> int:
+    """Train a soft prompt with which a local model writes answers with several perspectives.
+
+    It learns from answers that are composed from the topics' arguments (70/10/20 by topic; the test part is not used).
+    OUT holds the vectors alone. An interrupted training continues when the same command is run again. Needs the extra
+    tuning.
+
+    [bold]veridical train generator perspectrum:data/perspectrum --model models/smollm --out generator[/bold]
+    [bold]veridical answer "Should cars be banned?" --kb topics.kb --model generator --revise[/bold]
+    """
+    from veridical.datasets.topics import read_topics
+    from veridical.training.generator import GeneratorTraining, train_generator
+
+    settings = GeneratorTraining(**{f.name: getattr(options, f.name) for f in fields(GeneratorTraining)})
+    read = list(read_topics(topics))
+    loaded = options.load(model)
+    stopped: list[bool] = []
+    previous = signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
+    try:
+        train_generator(
+            loaded,
+            read,
+            settings,
+            out=out,
+            checkpoint_minutes=options.checkpoint_minutes,
+            stop=lambda: bool(stopped),
+            progress=write_line,
+        )
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    write_line(f"wrote {out}; use it as: veridical answer --model {out}")
+    return 0

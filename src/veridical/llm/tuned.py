@@ -1,0 +1,81 @@
+"""A chat model that is a soft prompt on a local model: it does the task it was tuned on, and takes no instructions.
+
+`veridical train generator` writes its folder: `detector.json` and the vectors.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from veridical.core.errors import DataError, InputError
+from veridical.llm.local import LocalChat
+from veridical.llm.protocol import ChatModel, Request, model_fingerprint
+from veridical.models.artifact import DETECTOR, check_base, load_artifact
+from veridical.models.encode import special_tokens
+from veridical.models.load import LocalModel, load
+from veridical.models.tuning import virtual_tokens
+
+__all__ = ["GENERATOR", "PROMPT", "TunedChat", "reads_bare_tasks", "task_tokens"]
+
+GENERATOR = "generator"
+PROMPT = "prompt"  # the name of the vectors among the tensors
+
+
+def task_tokens(model: LocalModel, task: str, virtual: range) -> list[int]:
+    """The tokens of a task: the soft prompt's, those that begin a text, and the task's own on a line."""
+    ids = model.tokenizer(f"{task}\n", add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    return [*virtual, *special_tokens(model).before, *ids]
+
+
+def reads_bare_tasks(model: ChatModel) -> bool:
+    """Whether a chat model gets a task as it is, without instructions."""
+    return model_fingerprint(model).get("reads") == "task"
+
+
+class TunedChat(LocalChat):
+    """The soft prompt in `folder` on its base model, as a chat model; it reads the last message of a request only.
+
+    Args:
+        folder: What `veridical train generator` wrote.
+        device: As in `LocalChat`.
+        dtype: As in `LocalChat`; "auto": that of training.
+
+    Raises:
+        DataError: If the folder is damaged.
+    """
+
+    def __init__(self, folder: str | Path, *, device: str = "auto", dtype: str = "auto") -> None:
+        super().__init__(folder, device=device, dtype=dtype)
+        self.artifact = load_artifact(self.folder, GENERATOR)
+        vectors = self.artifact.tensors.get(PROMPT)
+        if vectors is None or vectors.ndim != 2 or vectors.shape[1] != self.artifact.base.width:
+            raise DataError("it has no vectors of the base model's width", path=self.folder / DETECTOR)
+        self._vectors = vectors
+
+    def fingerprint(self) -> dict[str, str]:
+        """That of a local model, and that it reads tasks alone."""
+        return {**super().fingerprint(), "reads": "task"}
+
+    def _load(self) -> LocalModel:
+        base = self.artifact.base
+        if not Path(base.name).exists() and base.revision is None:
+            raise InputError(
+                f"the base model of {self.folder} is not in {base.name!r} any more",
+                hint="put it there, or train the generator again",
+            )
+        names = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+        dtype = names[base.dtype] if self.dtype == "auto" else self.dtype
+        model = load(base.name, revision=base.revision, device=self.device, dtype=dtype)
+        check_base(base, model, f"the generator in {self.folder}")
+        return model
+
+    def _prompt(self, model: LocalModel, request: Request) -> list[int]:
+        size = int(model.model.get_input_embeddings().num_embeddings)
+        return task_tokens(model, request.messages[-1].content, range(size, size + len(self._vectors)))
+
+    def _generating(self, model: LocalModel) -> AbstractContextManager[Any]:
+        import torch
+
+        return virtual_tokens(model, torch.from_numpy(self._vectors).to(model.device))
