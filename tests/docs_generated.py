@@ -6,12 +6,14 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from veridical.core.detector import info_of
 
 ROOT = Path(__file__).parents[1]
+ROWS = ROOT / "benchmarks" / "rows"
 
 
 def command_help() -> str:
@@ -455,6 +457,15 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "knowledge-base": ("docs/perspectives.md", knowledge_base),
     "results-perspectives": ("docs/perspectives.md", perspective_results),
     "comparisons-perspectives": ("docs/perspectives.md", perspective_comparisons),
+    "training-perspectives": (
+        "docs/perspectives.md",
+        partial(perspective_results, ROWS / "perspectives-training.jsonl"),
+    ),
+    "salience-perspectives": (
+        "docs/perspectives.md",
+        partial(perspective_results, ROWS / "perspectives-salience.jsonl"),
+    ),
+    "argkp-perspectives": ("docs/perspectives.md", partial(perspective_results, ROWS / "perspectives-argkp.jsonl")),
     "published-tokens": ("docs/detectors/features.md", published_figures("liu2022")),
     "comparisons": ("docs/bench.md", comparisons),
     "datasets": ("docs/datasets.md", datasets),
