@@ -1,10 +1,10 @@
 """What corrupting texts with masked words takes: `veridical data corrupt --method masked`, the whole process.
 
-    python benchmarks/masked_speed.py DATA FILL_MODEL RANK_MODEL OUT [--texts 10000] [--candidates 8] [--batch-size 32]
+    python benchmarks/masked_speed.py OUT [--texts 10000] [--again 200] -- DATA --fill-model FOLDER --rank-model FOLDER
 
-DATA is SET:PATH of plain texts; passages of five to eight sentences of them are corrupted, all of them. Prints one JSON
-row: the report of what was made, seconds, texts and words a second, and the peak memory of the process; the same of a
-tenth of the texts shows whether memory grows with their number.
+What follows `--` goes to `data corrupt`. Prints one JSON row: the report of what was made, seconds, texts and words a
+second, and the peak memory of the process; the same of a tenth of the texts, which shows whether memory grows with
+their number; and whether some of the texts, corrupted again with batch sizes of 1 and 7, give the same file.
 """
 
 from __future__ import annotations
@@ -17,36 +17,17 @@ import subprocess
 import sys
 import time
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 
 from veridical.core.segment import words
 from veridical.datasets import read
 
 
-def corrupt(arguments: argparse.Namespace, texts: int, out: Path) -> dict[str, object]:
+def corrupt(how: list[str], texts: int, out: Path, batch_size: int = 32) -> dict[str, object]:
     """Corrupt so many texts in a process of their own."""
-    command = [
-        sys.executable,
-        "-m",
-        "veridical",
-        "data",
-        "corrupt",
-        arguments.data,
-        "--method",
-        "masked",
-        "--share",
-        "1",
-    ]
-    command += ["--passages", "2", "--first", str(texts), "--candidates", str(arguments.candidates)]
-    command += [
-        "--fill-model",
-        arguments.fill_model,
-        "--rank-model",
-        arguments.rank_model,
-        "--device",
-        arguments.device,
-    ]
-    command += ["--batch-size", str(arguments.batch_size), "--out", str(out), "--json"]
+    command = [sys.executable, "-m", "veridical", "data", "corrupt", *how, "--method", "masked", "--share", "1"]
+    command += ["--first", str(texts), "--batch-size", str(batch_size), "--out", str(out), "--json"]
     begun = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdout is not None
@@ -68,26 +49,30 @@ def corrupt(arguments: argparse.Namespace, texts: int, out: Path) -> dict[str, o
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    for name in ("data", "fill_model", "rank_model", "out"):
-        parser.add_argument(name)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
     parser.add_argument("--texts", type=int, default=10_000)
-    parser.add_argument("--candidates", type=int, default=8)
-    parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--device", default="auto")
+    parser.add_argument("--again", type=int, default=200)
+    parser.add_argument("how", nargs="+")
     arguments = parser.parse_args()
     import torch
     import transformers
 
-    out = Path(arguments.out)
+    out: Path = arguments.out
+    how: list[str] = arguments.how
+    models = {option: Path(value).name for option, value in pairwise(how) if option.endswith("-model")}
+    few = min(arguments.again, arguments.texts)
+    files = [out.with_name(f"batches-of-{size}-{out.name}") for size in (32, 7, 1)]
+    for file, size in zip(files, (32, 7, 1), strict=True):
+        corrupt(how, few, file, size)
     row: dict[str, object] = {
         "what": "masked words",
-        "fill_model": Path(arguments.fill_model).name,
-        "rank_model": Path(arguments.rank_model).name,
-        "candidates": arguments.candidates,
-        "batch_size": arguments.batch_size,
-        "tenth": corrupt(arguments, max(1, arguments.texts // 10), out.with_name(f"tenth-{out.name}")),
-        **corrupt(arguments, arguments.texts, out),
+        "fill_model": models["--fill-model"],
+        "rank_model": models.get("--rank-model"),
+        "same_in_batches_of_32_7_1": len({file.read_bytes() for file in files}) == 1,
+        "compared": few,
+        "tenth": corrupt(how, max(1, arguments.texts // 10), out.with_name(f"tenth-{out.name}")),
+        **corrupt(how, arguments.texts, out),
         "threads": torch.get_num_threads(),
         "machine": platform.processor() or platform.machine(),
         "versions": {"torch": torch.__version__, "transformers": transformers.__version__},

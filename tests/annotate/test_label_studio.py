@@ -158,6 +158,10 @@ def test_other_exports_are_refused(tmp_path: Path) -> None:
     value = {"start": 0, "end": 3, "text": "xyz", "labels": ["hallucinated"]}
     nowhere[0]["annotations"][0]["result"] = [{"from_name": "hallucination", "type": "labels", "value": value}]
     assert read_tasks(nowhere, examples).skipped == {"a span that is not in the text": 1}
+    del value["labels"]  # a region that was drawn without a label
+    assert read_tasks(nowhere, examples).skipped == {"a result has no value": 1}
+    with pytest.raises(InputError, match="not a list of objects"):
+        read_tasks([{**tasks[0], "annotations": ["x"]}], examples)
     path = tmp_path / "export.json"
     path.write_text("{")
     with pytest.raises(DataError, match=r"export\.json: not JSON"):
@@ -271,7 +275,11 @@ def label_studio(tmp_path: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(30)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(30)
 
 
 @pytest.mark.realserver

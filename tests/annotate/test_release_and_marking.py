@@ -10,15 +10,19 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.annotate.test_consensus import voted
+from veridical.annotate import scorer
 from veridical.annotate.consensus import agree
 from veridical.annotate.marking import Prompt, mark_examples, typed_spans
 from veridical.annotate.release import describe_release, write_release
 from veridical.annotate.rounds import loop_rows
+from veridical.annotate.scorer import Scorer, score_pool
+from veridical.annotate.select import SelectOptions, select
 from veridical.annotate.simulate import make_pool, simulate, team
 from veridical.core.errors import InputError, OutputError
 from veridical.core.types import Case, Example, Judgement, Source, Span
 from veridical.datasets import read
 from veridical.datasets.chevrons import mark_chevrons, parse_chevrons
+from veridical.metrics import UndefinedMetricError
 from veridical.report.annotation import loop_plot, loop_tables, release_card
 
 
@@ -125,17 +129,17 @@ ARTICLES = [
     f"The first tower has {i + 3} windows and a long wall. People begin to visit it in the early morning. "
     f"The road to the north is narrow and was closed after the war. Many shops often sell cheap things there. "
     f"The council said that the bridge was strong and the river was deep. It helped the town to grow after {1850 + i}."
-    for i, colour in enumerate(["red", "blue", "green", "white", "black"] * 40)
+    for i, colour in enumerate(["red", "blue", "green", "white", "black"] * 18)
 ]
 
 
 def test_the_loop_runs_from_texts_to_agreed_labels() -> None:
-    pool = make_pool(ARTICLES[:200], 150, consistent=0.3, seed=3)
+    pool = make_pool(ARTICLES[:90], 90, consistent=0.3, seed=3)
     assert 0.25 < sum(item.gold.hallucination == 0.0 for item in pool) / len(pool) < 0.35
-    again = make_pool(ARTICLES[:200], 20, consistent=0.3, seed=3)
+    again = make_pool(ARTICLES[:90], 20, consistent=0.3, seed=3)
     assert [item.case for item in again] == [item.case for item in pool[:20]]
     people = team(seed=1)
-    loop = simulate(pool, people, (60, 20))
+    loop = simulate(pool, people, (50, 15))
     assert loop.blocked == ("human:spammer-1",)
     assert not any(j.by == "human:spammer-1" for e in loop.examples for j in e.annotations)
     assert loop.right > 0.9
@@ -146,7 +150,21 @@ def test_the_loop_runs_from_texts_to_agreed_labels() -> None:
     assert [row["what"] for row in rows] == ["round"] * 2 + ["annotator"] * 9 + ["loop"]
     rounds, annotators = loop_tables(rows)
     assert len(rounds.lines) == 2
+    repeated = loop_tables([*rows, {**rows[-1], "what": "repetition", "seed": 1, "cumulative": [0.7, 0.5]}])[2]
+    assert repeated.lines[0][:4] == ["1", str(len(loop.examples)), "70.0%", "50.0%"]
     assert annotators.lines[-1][-1] == "always the same label"
     assert loop_plot(rows).startswith("<svg")
     with pytest.raises(InputError, match="5 annotators"):
         simulate(pool, people[:5], (10,))
+
+
+def test_a_classifier_that_knows_nothing_makes_a_random_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fit(*_: object) -> None:
+        raise UndefinedMetricError("higher scores do not go with the labels")
+
+    monkeypatch.setattr(scorer, "fit_scale", fit)
+    pool = make_pool(ARTICLES[:60], 60, consistent=0.4, seed=3)
+    scores = score_pool(Scorer(pool), pool[:40], pool[40:])
+    assert set(scores.pool.tolist()) == set(scores.annotated.scores) == {0.5}
+    chosen = select(pool[40:], SelectOptions(count=5), scores=scores.pool.tolist(), annotated=scores.annotated)
+    assert len(chosen.items) == 5

@@ -9,18 +9,22 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from veridical.annotate.balance import (
+    Annotated,
+    best_threshold,
+    equation_9,
+    evening_target,
+    expected_counts,
+    subsampling,
+)
 from veridical.annotate.items import answer, grouped, items_of, labelled, place_of
 from veridical.annotate.scorer import item_weights
 from veridical.annotate.select import (
     SelectOptions,
-    best_threshold,
-    count_predictions,
     embedding_similarity,
-    equation_9,
     obvious,
     select,
     similarity,
-    subsampling,
 )
 from veridical.core.errors import InputError
 from veridical.core.types import Case, Example, Judgement, Source, Span, Verdict
@@ -66,10 +70,13 @@ def test_where_the_equation_has_no_use() -> None:
         equation_9(90 / 91, 1.0, 1.0)
     below = subsampling(Confusion(tp=80, fp=2, fn=18, tn=8))  # R < 0
     assert below.exact is not None
-    assert (below.exact < 0, below.hallucinated, below.consistent) == (True, 0.01, 1.0)
+    assert (below.exact < 0, below.consistent) == (True, 1.0)
+    assert below.hallucinated * 82 == pytest.approx(0.05 * (below.hallucinated * 82 + 26))  # one in twenty
     above = subsampling(Confusion(tp=30, fp=10, fn=10, tn=50))  # R = 2: hallucinations are the rarer class
     assert (above.exact, above.hallucinated, above.consistent) == (2.0, 1.0, 0.5)
-    assert subsampling(Confusion(tp=0, fp=0, fn=9, tn=9)).note is not None
+    for nothing in (Confusion(tp=0, fp=0, fn=9, tn=9), Confusion(tp=9, fp=1, fn=0, tn=0)):
+        assert (subsampling(nothing).hallucinated, subsampling(nothing).consistent) == (1.0, 1.0)
+        assert "nothing is predicted" in str(subsampling(nothing).note)
     with pytest.raises(InputError, match="true positive rate"):
         equation_9(1.5, 0.5, 0.9)
 
@@ -79,10 +86,39 @@ def test_weights_undo_subsampling() -> None:
     first = [grouped(item("x", "a", "b"), share="1", round="1")]
     weights = item_weights([*kept, *first])
     assert weights.tolist() == pytest.approx([1.6, 1.6, 0.4, 0.4, 1.0])
-    counts = count_predictions([True, False, True, False], [0.9, 0.8, 0.2, 0.1], 0.5, [4, 4, 1, 1])
-    assert (counts.tp, counts.fp, counts.fn, counts.tn) == (4, 4, 1, 1)
-    assert best_threshold([True, False, True, False], [0.9, 0.8, 0.2, 0.1]) == 0.2
-    assert best_threshold([True, True], [0.9, 0.8]) == 0.5
+
+
+def test_candidates_are_counted_and_their_labels_expected() -> None:
+    annotated = Annotated([True] * 3 + [False] * 7, [0.9] * 4 + [0.2] * 6)
+    candidates = [0.9] * 80 + [0.2] * 20
+    counts = expected_counts(annotated, candidates, 0.5)
+    assert (counts.tp + counts.fp, counts.fn + (counts.tn or 0)) == (80, 20)
+    assert counts.precision() == pytest.approx((3 + 2 * 0.3) / (4 + 2))  # with two more items of the average label
+    assert counts.fn == pytest.approx(20 * 2 * 0.3 / 8)
+    weighted = Annotated([True, False, True, False], [0.9, 0.8, 0.2, 0.1], [4, 4, 1, 1])
+    assert expected_counts(weighted, candidates, 0.5).precision() == pytest.approx(0.5)
+    surer = Annotated([True, True, False], [0.99, 0.6, 0.6])  # the first is surer than any candidate
+    assert expected_counts(surer, [0.7, 0.3], 0.5).precision() == pytest.approx((1 + 2 * 0.5) / (2 + 2))
+    with pytest.raises(InputError, match="1 labels, 2 scores"):
+        Annotated([True], [0.1, 0.2])
+
+
+def test_the_threshold_has_the_largest_surplus_or_else_the_most_even_lowest_items() -> None:
+    candidates = [i / 100 for i in range(100)]
+    good = Annotated([True] * 6 + [False] * 4, [0.9, 0.9, 0.8, 0.8, 0.7, 0.7, 0.4, 0.3, 0.2, 0.1])
+    assert best_threshold(good, candidates, 10) == 0.7
+    # one consistent item among two is no surplus to rely on; most even are the lowest ten, or thirty
+    poor = Annotated([False] + [True] * 4 + [False] + [True] * 20, [0.04] + [0.2] * 5 + [0.8] * 20)
+    assert best_threshold(poor, candidates, 10) == 0.1
+    assert best_threshold(poor, candidates, 30) == 0.3
+    alike = expected_counts(poor, [0.5] * 9, best_threshold(poor, [0.5] * 9, 4))  # no threshold tells them apart
+    assert subsampling(alike).hallucinated == 1.0
+
+
+def test_later_rounds_make_up_for_earlier_ones() -> None:
+    assert evening_target([True] * 84 + [False] * 16, 60) == 0.3  # no farther
+    assert evening_target([True] * 55 + [False] * 45, 100) == 0.45
+    assert evening_target([False] * 90, 10) == 0.7
 
 
 @pytest.mark.parametrize(
@@ -109,11 +145,11 @@ def test_trivial_items_are_left_out_and_counted() -> None:
     assert [e.case.id for e in chosen.items] == [f"{i}#0" for i in range(2, 30)]
     assert sum(chosen.left_out.values()) == 2
     scores = [0.999] * 20 + [0.5] * 10
-    counts = Confusion(tp=10, fp=5, fn=1, tn=5)
-    sure = select(pool, SelectOptions(count=2), scores=scores, counts=counts)
+    annotated = Annotated([True] * 10 + [False] * 10, [0.9] * 15 + [0.4] * 5)
+    sure = select(pool, SelectOptions(count=2), scores=scores, annotated=annotated)
     assert sure.candidates == 10
     assert sure.left_out["the detector is sure"] == 18
-    relaxed = select(pool, SelectOptions(count=8), scores=scores, counts=counts)  # three candidates for each
+    relaxed = select(pool, SelectOptions(count=8), scores=scores, annotated=annotated)  # three candidates for each
     assert relaxed.candidates == 24
     kept = select(pool, SelectOptions(count=50, obvious=1.0, similar=1.0))
     assert len(kept.items) == 30
@@ -122,16 +158,20 @@ def test_trivial_items_are_left_out_and_counted() -> None:
 def test_predicted_hallucinations_are_subsampled() -> None:
     pool = [item(str(i), f"thing{i} rarely", f"matter{i} often") for i in range(1000)]
     scores = [0.9 if i % 10 else 0.1 for i in range(1000)]  # 900 predicted hallucinations
-    counts = Confusion(tp=90, fp=0, fn=0, tn=10)
-    chosen = select(pool, SelectOptions(count=1000), scores=scores, counts=counts)
+    annotated = Annotated([True] * 900 + [False] * 100, [0.9] * 900 + [0.1] * 100)
+    options = SelectOptions(count=1000, target=0.5)
+    chosen = select(pool, options, scores=scores, annotated=annotated)
+    assert chosen.threshold == 0.9
     groups = [dict(e.group) for e in chosen.items]
     flagged = [g for g in groups if g["predicted"] == "hallucinated"]
     assert 70 <= len(flagged) <= 130
     assert len(groups) - len(flagged) == 100
-    assert {g["share"] for g in flagged} == {"0.1111"}
-    again = select(pool, SelectOptions(count=1000), scores=scores, counts=counts)
-    assert [e.case.id for e in again.items] == [e.case.id for e in chosen.items]
-    assert select(pool, SelectOptions(count=7), scores=scores, counts=counts).items != ()
+    (share,) = {float(g["share"]) for g in flagged}
+    assert share == pytest.approx(100 / 900, rel=0.05)
+    assert select(pool, options, scores=scores, annotated=annotated).items == chosen.items
+    assert len(select(pool, SelectOptions(count=7), scores=scores, annotated=annotated).items) == 7
+    lower = select(pool, SelectOptions(count=1000), scores=scores, annotated=annotated)  # to even out what is annotated
+    assert len(lower.items) < len(chosen.items)
 
 
 def test_uncertainty_and_diversity() -> None:
@@ -158,7 +198,9 @@ def test_bad_selections_are_refused() -> None:
         SelectOptions(strategy="best")
     with pytest.raises(InputError, match="needs the scores"):
         select(pool, SelectOptions(strategy="uncertainty"))
-    with pytest.raises(InputError, match="counts on annotated items"):
+    with pytest.raises(InputError, match="share of hallucinated items"):
+        SelectOptions(target=1.0)
+    with pytest.raises(InputError, match="annotated items are needed"):
         select(pool, scores=[0.4])
     with pytest.raises(InputError, match="2 scores for 1 items"):
         select(pool, scores=[0.4, 0.1])

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.annotate.test_consensus import voted
+from tests.annotate.test_release_and_marking import ARTICLES
 from tests.annotate.test_select import item
+from veridical.annotate.items import labelled
 from veridical.cli import main
 from veridical.core.serialization import encode
 from veridical.core.types import Case, Example, Judgement, Source
@@ -100,3 +102,68 @@ def test_push_without_a_server_is_one_line(
     assert "cannot be reached" in capsys.readouterr().err
     assert main(["annotate", "simulate", "bump:x"]) == 2
     assert "no plain texts" in capsys.readouterr().err
+
+
+def test_a_second_round_with_a_detector_or_an_encoder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pool = write(tmp_path / "pool.jsonl", [item(str(i), f"thing{i} rarely", "often") for i in range(40)])
+    # half of these say what the source says, which word overlap finds
+    done = [
+        labelled(item(f"l{i}", "small" if i % 2 else "large", "large"), bool(i % 2), "human:4-of-4") for i in range(20)
+    ]
+    agreed = write(tmp_path / "agreed.jsonl", done)
+    chosen = tmp_path / "round-2.jsonl"
+    command = ["annotate", "select", pool, "--labelled", agreed, "-n", "6", "--out", str(chosen)]
+    assert main([*command, "--detector", "overlap", "--sure", "1"]) == 0
+    printed = capsys.readouterr().err
+    assert "(round 2)" in printed
+    assert "equation (9)" in printed
+    groups = [dict(e.group) for e in read(f"jsonl:{chosen}")]
+    assert {g["round"] for g in groups} == {"2"}
+    assert {g["predicted"] for g in groups} <= {"hallucinated", "consistent"}
+
+
+def test_selection_by_an_encoder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    from veridical.models.testing import tiny
+
+    encoder = str(tiny("bert", tmp_path / "encoder"))
+    pool = write(
+        tmp_path / "pool.jsonl",
+        [item("same", "often", "often")] + [item(str(i), f"thing{i}", "often") for i in range(6)],
+    )
+    chosen = tmp_path / "round.jsonl"
+    assert (
+        main(["annotate", "select", pool, "--encoder", encoder, "--similar", "0.9999", "-n", "9", "--out", str(chosen)])
+        == 0
+    )
+    assert "near-paraphrase" in capsys.readouterr().err
+    assert "same#0" not in {e.case.id for e in read(f"jsonl:{chosen}")}
+
+
+def test_a_simulated_loop_with_masked_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    from veridical.models.testing import tiny
+
+    fills = str(tiny("bert", tmp_path / "fills", head="MaskedLM"))
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    for i, article in enumerate(ARTICLES[:40]):
+        (texts / f"{i}.txt").write_text(article)
+    out = tmp_path / "agreed.jsonl"
+    simulate = [
+        "annotate",
+        "simulate",
+        f"plain:{texts}",
+        "--method",
+        "masked",
+        "--from-sentence",
+        "1",
+        "--items",
+        "100",
+    ]
+    assert main([*simulate, "--sizes", "20", "--fill-model", fills, "--out", str(out)]) == 0
+    assert "made by the method masked" in capsys.readouterr().out.replace("\n", " ")
+    labels = {v.label for e in read(f"jsonl:{out}") for v in e.gold.verdicts}
+    assert "word" in labels
+    assert main([*simulate, "--out", str(out)]) == 2
+    assert "--fill-model" in capsys.readouterr().err

@@ -60,7 +60,10 @@ def test_a_new_head_learns_what_stands_where(encoder: Path, tmp_path: Path) -> N
 
 def test_a_frozen_encoder_stays_as_it_is(encoder: Path, tmp_path: Path) -> None:
     options = MaskedTraining(max_tokens=40, batch_tokens=640, max_steps=3, frozen=True, evaluations=1)
-    out = train_masked(loaded(encoder), TEXTS, options, out=tmp_path / "out")
+    given = with_masked_head(loaded(encoder))
+    attention = given.model.config._attn_implementation
+    out = train_masked(given, TEXTS, options, out=tmp_path / "out")
+    assert given.model.config._attn_implementation == attention != "eager"
     before, after = loaded(encoder).model.state_dict(), loaded(out, "masked").model.base_model.state_dict()
     assert all(torch.equal(before[name], tensor) for name, tensor in after.items())
     head = with_masked_head(loaded(encoder)).model.state_dict()

@@ -251,7 +251,8 @@ def read_tasks(tasks: Any, examples: Sequence[Example]) -> Imported:
                 hint="give the data that was exported",
             )
         for annotation in annotations:
-            said = _READERS[about["kind"]](example, about["part"], annotation)
+            readable = _is_readable(annotation)
+            said = _READERS[about["kind"]](example, about["part"], annotation) if readable else "a result has no value"
             if isinstance(said, str):
                 skipped[said] += 1
                 continue
@@ -277,6 +278,8 @@ def _task_about(task: Any, number: int) -> tuple[dict[str, str], list[Any]]:
             f"task {number} was not made by Veridical, or is not in the format JSON",
             hint="export a project whose tasks come from `veridical annotate export` or `push`, as JSON",
         ) from None
+    if not isinstance(annotations, list) or not all(isinstance(a, dict) for a in annotations):
+        raise InputError(f"task {number}: its annotations are not a list of objects", hint="export the project as JSON")
     if kind not in KINDS or version != "1":
         raise InputError(
             f"task {number} asks {kind!r} (version {version})", hint=f"one of {', '.join(KINDS)}, version 1"
@@ -296,6 +299,20 @@ _CONTROLS = {
     "coverage": {"omission", "coverage"},
     "claims": {"support", "reason"},
 }
+
+
+_VALUES = {"answer": "choices", "coverage": "choices", "support": "choices", "reason": "text"}  # others: labels
+
+
+def _is_readable(annotation: Mapping[str, Any]) -> bool:
+    """Whether each result of a control has a value, such as a label or a choice."""
+    for result in annotation.get("result") or ():
+        if not isinstance(result, dict) or (name := result.get("from_name")) is None:
+            continue
+        value = result.get("value")
+        if not isinstance(value, dict) or not value.get(_VALUES.get(name, "labels")):
+            return False
+    return True
 
 
 def _annotator(annotation: Mapping[str, Any]) -> str:

@@ -164,7 +164,7 @@ class LabelStudio:
             raise InputError(
                 f"{self.url} cannot be reached: {error}", hint="is Label Studio running there? label-studio start"
             ) from None
-        except ValueError as error:
+        except (KeyError, ValueError) as error:
             if isinstance(error, InputError):
                 raise
             raise InputError(f"{self.url}{path} is not Label Studio's answer", hint="check the address") from None

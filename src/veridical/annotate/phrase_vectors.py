@@ -17,7 +17,7 @@ def phrase_vectors(model: str | LocalModel, *, batch_size: int = 64) -> Embed:
     require_models("an encoder")
     import torch
 
-    loaded = load(model, kinds=("encoder", "masked")) if isinstance(model, str) else model
+    loaded = load(model, kinds=("encoder",)) if isinstance(model, str) else model
 
     def embed(phrases: Sequence[str]) -> np.ndarray:
         rows = []

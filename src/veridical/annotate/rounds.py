@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from veridical.annotate.balance import Annotated
 from veridical.annotate.items import place_of, says_hallucinated
 from veridical.annotate.scorer import PoolScores, Scorer, item_weights, score_pool
-from veridical.annotate.select import best_threshold, count_predictions
 from veridical.annotate.simulate import Loop
 from veridical.core.errors import InputError
 from veridical.core.jsonl import append_lines, read_json
@@ -50,11 +50,9 @@ def round_scores(
                 f"{detector} does not judge the place of item {item.case.id!r}", hint="take another detector"
             )
         scores.append(max(found, default=0.0))
-    known, of_pool = np.array(scores[: len(labelled)]), np.array(scores[len(labelled) :])
     labels = [bool(says_hallucinated(item.gold)) for item in labelled]
-    weights = item_weights(labelled).tolist()
-    threshold = best_threshold(labels, known.tolist(), weights)
-    return PoolScores(of_pool, known, threshold, count_predictions(labels, known.tolist(), threshold, weights))
+    annotated = Annotated(labels, scores[: len(labelled)], item_weights(labelled).tolist())
+    return PoolScores(np.array(scores[len(labelled) :]), annotated)
 
 
 def append_annotation(path: Path, example: Example, judgement: Judgement) -> None:
@@ -75,7 +73,7 @@ def loop_rows(loop: Loop, pool: int, method: str, consistent: float) -> list[dic
     """A simulated loop as rows of plain values: one per round and per annotator, and one of the whole."""
     rows: list[dict[str, Any]] = []
     for r in loop.rounds:
-        rates = dict.fromkeys(("tpr", "tnr", "precision"))
+        measured = dict.fromkeys(("tpr", "tnr", "precision"))
         if r.counts is not None:
             for name, rate in (
                 ("tpr", r.counts.recall),
@@ -83,7 +81,7 @@ def loop_rows(loop: Loop, pool: int, method: str, consistent: float) -> list[dic
                 ("precision", r.counts.precision),
             ):
                 try:
-                    rates[name] = rate()  # type: ignore[assignment]
+                    measured[name] = rate()  # type: ignore[assignment]
                 except UndefinedMetricError:
                     continue
         rows.append(
@@ -92,7 +90,7 @@ def loop_rows(loop: Loop, pool: int, method: str, consistent: float) -> list[dic
                 "round": r.number,
                 "candidates": r.candidates,
                 "left_out": dict(r.left_out),
-                **rates,
+                **measured,
                 "threshold": r.threshold,
                 "exact": None if r.subsampling is None else r.subsampling.exact,
                 "ratio": None if r.subsampling is None else r.subsampling.hallucinated,
@@ -104,7 +102,11 @@ def loop_rows(loop: Loop, pool: int, method: str, consistent: float) -> list[dic
                 "kappa": r.agreement.kappa,
             }
         )
+    inside: list[bool] = []  # whether a known error rate is in its interval
     for person, quality in loop.people:
+        rates = ((person.misses, quality.misses_interval), (person.false_alarms, quality.false_alarms_interval))
+        if person.name not in loop.blocked:
+            inside += [i[0] <= rate <= i[1] for rate, i in rates if i is not None]
         rows.append(
             {
                 "what": "annotator",
@@ -127,6 +129,9 @@ def loop_rows(loop: Loop, pool: int, method: str, consistent: float) -> list[dic
             "consistent": consistent,
             "total": len(loop.examples),
             "right": loop.right,
+            "hallucinated": loop.rounds[-1].cumulative,
+            "rates": len(inside),
+            "rates_inside": sum(inside),
             "blocked": list(loop.blocked),
         }
     )

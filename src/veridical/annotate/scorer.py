@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from veridical.annotate.balance import Annotated
 from veridical.annotate.items import place_of, says_hallucinated
-from veridical.annotate.select import best_threshold, count_predictions
 from veridical.calibration.fitting import CalibrationOptions, fit_scale
 from veridical.core.errors import InputError
 from veridical.core.types import Example
 from veridical.datasets.split import split_by_document
 from veridical.detectors.features.extraction import FeatureExtractor
-from veridical.metrics.confusion import Confusion
+from veridical.metrics import UndefinedMetricError
 from veridical.training.features import FeatureOptions, FeatureTable, Inputs, fit_classifier, make_extractor
 
 __all__ = ["PoolScores", "Scorer", "item_weights", "score_pool"]
@@ -34,15 +34,11 @@ class PoolScores:
 
     Attributes:
         pool: The score of each item of the pool. *Shape:* (pool,)
-        labelled: That of each annotated item, by classifiers that have not seen its document. *Shape:* (labelled,)
-        threshold: The score from which an item is predicted to be hallucinated.
-        counts: What was predicted of the annotated items, and what people said, hallucinated being positive.
+        annotated: Scores of annotated items, by classifiers that have not seen their documents.
     """
 
     pool: Floats
-    labelled: Floats
-    threshold: float
-    counts: Confusion
+    annotated: Annotated
 
 
 def item_weights(labelled: Sequence[Example]) -> Floats:
@@ -92,16 +88,14 @@ def score_pool(
     labelled: Sequence[Example],
     pool: Sequence[Example],
     *,
-    threshold: float | None = None,
     seed: int = 0,
 ) -> PoolScores:
-    """Train on annotated items and score the pool.
+    """Train on annotated items and score the pool; 0.5 for all where held-out scores are no better than chance.
 
     Args:
         scorer: Their features.
         labelled: Annotated items of all rounds; their gold is the label.
         pool: Items to score.
-        threshold: Where to cut; None: where equation (9) gives the largest share (`best_threshold`).
         seed: The random seed of the folds by document.
 
     Raises:
@@ -132,11 +126,11 @@ def score_pool(
             f"{len(labelled)} annotated items, {int(labels.sum())} of them hallucinated, are too few to train on",
             hint="annotate more at random first, so that both labels are there in several documents",
         )
-    scale = fit_scale(labels[known], distances[known], CalibrationOptions("f1", "platt"))
-    scores = np.full(len(labelled), 0.5)
-    scores[known] = scale.apply(distances[known].tolist())
-    weights = item_weights(labelled)
-    cut = best_threshold(labels[known].tolist(), scores[known].tolist(), weights[known].tolist())
-    cut = cut if threshold is None else threshold
-    counts = count_predictions(labels[known].tolist(), scores[known].tolist(), cut, weights[known].tolist())
-    return PoolScores(np.array(scale.apply((of_pool / fitted).tolist())), scores, cut, counts)
+    weights = item_weights(labelled)[known].tolist()
+    try:
+        scale = fit_scale(labels[known], distances[known], CalibrationOptions("f1", "platt"))
+    except UndefinedMetricError:  # it ranks no better than chance: it knows nothing yet, and the round is random
+        alike = Annotated(labels[known].tolist(), [0.5] * int(known.sum()), weights)
+        return PoolScores(np.full(len(pool), 0.5), alike)
+    annotated = Annotated(labels[known].tolist(), scale.apply(distances[known].tolist()), weights)
+    return PoolScores(np.array(scale.apply((of_pool / fitted).tolist())), annotated)

@@ -15,6 +15,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from veridical.annotate.balance import (
+    Annotated,
+    Subsampling,
+    best_threshold,
+    evening_target,
+    expected_counts,
+    subsampling,
+)
 from veridical.annotate.items import grouped, place_of
 from veridical.core import quantities
 from veridical.core.errors import InputError, UnknownNameError
@@ -32,133 +40,17 @@ __all__ = [
     "Embed",
     "SelectOptions",
     "Selection",
-    "Subsampling",
-    "best_threshold",
-    "count_predictions",
     "embedding_similarity",
-    "equation_9",
     "obvious",
     "select",
     "similarity",
-    "subsampling",
 ]
 
 Floats = NDArray[np.float64]
 Embed = Callable[[Sequence[str]], Floats]
 """Turns texts into vectors, *shape* (texts, width)."""
 STRATEGIES = ("balance", "random", "uncertainty", "diversity")
-_LEAST_SHARE = 0.01  # of the predicted hallucinations: with none of them annotated, no later round could be estimated
 _RESERVE = 3  # candidates wanted for each item to choose: else what the detector is sure of comes back
-
-
-def equation_9(tpr: float, tnr: float, precision: float) -> float:
-    """The share s* of predicted hallucinations to annotate so that both classes are even (Liu et al. 2022, eq. 9).
-
-    (-2αβγ + αβ + βγ + αγ - γ) / ((2γ - 1) α (1 - β)) with α the true positive rate, β the true negative rate and γ
-    the precision, all of the class "hallucinated". It may be below 0 or above 1.
-
-    Raises:
-        InputError: For a rate outside [0, 1].
-        ZeroDivisionError: For α = 0, β = 1 or γ = ½, where it is not defined; `subsampling` is.
-
-    >>> round(equation_9(0.9, 0.8, 0.96), 4)
-    0.058
-    """
-    for name, rate in (("true positive rate", tpr), ("true negative rate", tnr), ("precision", precision)):
-        if not 0.0 <= rate <= 1.0:
-            raise InputError(f"the {name} is {rate}", hint="a rate lies in [0, 1]")
-    a, b, c = tpr, tnr, precision
-    return (-2 * a * b * c + a * b + b * c + a * c - c) / ((2 * c - 1) * a * (1 - b))
-
-
-@dataclass(frozen=True, slots=True)
-class Subsampling:
-    """Which share of each predicted class to annotate.
-
-    Attributes:
-        exact: What equation (9) gives; None where it is not defined.
-        hallucinated: The share of predicted hallucinations to take, in (0, 1].
-        consistent: The share of the others to take, in (0, 1]; below 1 only where `exact` is above 1.
-        note: Why the shares are not what the equation gives; None where they are.
-    """
-
-    exact: float | None
-    hallucinated: float
-    consistent: float = 1.0
-    note: str | None = None
-
-
-def subsampling(counts: Confusion, target: float = 0.5) -> Subsampling:
-    """The shares that make both classes even, from what a detector predicted and people then said.
-
-    Written in counts, s·TP + FN = s·FP + TN gives s = (TN - FN) / (TP - FP), which is equation (9) wherever that is
-    defined and holds where it is not (β = 1, no false positives). For another share h of hallucinated items
-    (`target`) than one half, TP and FN count 2 (1 - h) times and TN and FP 2 h times. Where it has no use:
-
-    - γ ≤ ½: predicted hallucinations are no more often hallucinated than not, so that taking fewer of them evens
-      nothing out: all are taken.
-    - R < 0: there are more hallucinations among those predicted consistent than consistent ones. Even without any
-      predicted one they are too many: the smallest share is taken (0.01), not none, or nothing would be known of
-      precision in the next round.
-    - R > 1: hallucinations are the rarer class already: all predicted ones are taken, and 1/R of the others.
-
-    >>> subsampling(Confusion(tp=90, fp=10, fn=10, tn=30)).hallucinated
-    0.25
-    """
-    if counts.tn is None:
-        raise InputError("true negatives are not counted", hint="give all four counts")
-    if not 0.0 < target < 1.0:
-        raise InputError(f"the share of hallucinated items is to be {target:g}", hint="between 0 and 1")
-    surplus = 2 * ((1 - target) * counts.tp - target * counts.fp)
-    wanted = 2 * (target * counts.tn - (1 - target) * counts.fn)
-    if counts.tp + counts.fp == 0:
-        return Subsampling(None, 1.0, note="nothing is predicted to be hallucinated")
-    if surplus <= 0:
-        exact = None if surplus == 0 else wanted / surplus
-        return Subsampling(exact, 1.0, note="the precision is not above one half: all are taken")
-    exact = wanted / surplus
-    if exact < _LEAST_SHARE:
-        why = "below 0" if exact < 0 else f"below {_LEAST_SHARE:g}"
-        return Subsampling(exact, _LEAST_SHARE, note=f"the ratio is {why}: the smallest share is taken")
-    if exact > 1:
-        share = max(_LEAST_SHARE, 1 / exact)
-        return Subsampling(exact, 1.0, share, note="the ratio is above 1: fewer predicted consistent ones are taken")
-    return Subsampling(exact, exact)
-
-
-def count_predictions(
-    labels: Sequence[bool], scores: Sequence[float], threshold: float, weights: Sequence[float] | None = None
-) -> Confusion:
-    """What was predicted at `threshold` and what people said, hallucinated being the positive class.
-
-    `weights` undo an earlier round's subsampling: one over the share of its kind that was taken.
-    """
-    wrong = np.asarray(labels, dtype=bool)
-    flagged = np.asarray(scores, dtype=float) >= threshold
-    weight = np.ones(len(wrong)) if weights is None else np.asarray(weights, dtype=float)
-    return Confusion(
-        tp=float(weight[wrong & flagged].sum()),
-        fp=float(weight[~wrong & flagged].sum()),
-        fn=float(weight[wrong & ~flagged].sum()),
-        tn=float(weight[~wrong & ~flagged].sum()),
-    )
-
-
-def best_threshold(labels: Sequence[bool], scores: Sequence[float], weights: Sequence[float] | None = None) -> float:
-    """The threshold at which equation (9) gives the largest share: most consistent items above inconsistent ones
-    among those below it (TN - FN), the least such threshold; 0.5 if there is no such surplus anywhere.
-
-    >>> best_threshold([True, True, True, False, False], [0.9, 0.8, 0.4, 0.3, 0.1])
-    0.4
-    """
-    order = sorted(set(scores))
-    best, most = 0.5, 0.0
-    for threshold in order:
-        counts = count_predictions(labels, scores, threshold, weights)
-        surplus = (counts.tn or 0.0) - counts.fn
-        if surplus > most:
-            best, most = float(threshold), surplus
-    return best
 
 
 # ------------------------------------------------------------------------------------------------ trivial items
@@ -235,8 +127,10 @@ class SelectOptions:
             candidates per wanted item would remain, the least sure of the others stay.
         similar: Leave out near-paraphrases, above this similarity of what was replaced and what stood there.
         obvious: The share of replaced dates and names that is taken nevertheless.
-        threshold: The score from which an item is predicted to be hallucinated.
-        target: The share of hallucinated items to aim at, between 0 and 1.
+        threshold: The score from which an item is predicted to be hallucinated; None: the one that gives equation (9)
+            the largest share (`best_threshold`), or 0.5 where nothing is annotated.
+        target: The share of hallucinated items to aim at, between 0 and 1; None: what makes the labels of all rounds
+            even (`evening_target`).
         seed: The random seed.
     """
 
@@ -245,8 +139,8 @@ class SelectOptions:
     sure: float = 0.95
     similar: float = 0.9
     obvious: float = 0.0
-    threshold: float = 0.5
-    target: float = 0.5
+    threshold: float | None = None
+    target: float | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -256,11 +150,13 @@ class SelectOptions:
             raise InputError(f"{self.count} items are to be chosen", hint="a number from 1")
         if not 0.5 < self.sure <= 1.0:
             raise InputError(f"the score that is sure is {self.sure:g}", hint="above 0.5, at most 1")
-        if not (0.0 <= self.obvious <= 1.0 and 0.0 <= self.threshold <= 1.0):
+        if not (0.0 <= self.obvious <= 1.0 and 0.0 <= (self.threshold or 0.0) <= 1.0):
             raise InputError(
-                f"the share of obvious items is {self.obvious:g}, the threshold {self.threshold:g}",
+                f"the share of obvious items is {self.obvious:g}, the threshold {self.threshold}",
                 hint="both are in [0, 1]",
             )
+        if self.target is not None and not 0.0 < self.target < 1.0:
+            raise InputError(f"the share of hallucinated items is to be {self.target:g}", hint="between 0 and 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,12 +169,16 @@ class Selection:
         candidates: How many items were left to choose from.
         left_out: How many were left out, by reason.
         subsampling: The shares of both predicted classes; None for other strategies.
+        counts: What is expected of the candidates (`expected_counts`); None for other strategies.
+        threshold: The score from which an item is predicted to be hallucinated; None without scores.
     """
 
     items: tuple[Example, ...]
     candidates: int
     left_out: Mapping[str, int] = field(default_factory=dict)
     subsampling: Subsampling | None = None
+    counts: Confusion | None = None
+    threshold: float | None = None
 
 
 def select(
@@ -286,7 +186,7 @@ def select(
     options: SelectOptions | None = None,
     *,
     scores: Sequence[float] | None = None,
-    counts: Confusion | None = None,
+    annotated: Annotated | None = None,
     embed: Embed | None = None,
 ) -> Selection:
     """Choose the items of the next round.
@@ -295,12 +195,11 @@ def select(
         pool: Items (`items_of`) that are not annotated yet.
         options: How to choose.
         scores: The detector's score of each, in [0, 1]; None in the first round, which is a random sample.
-        counts: What the detector predicted, and what people said of it, in the rounds so far (`count_predictions`);
-            needed to balance.
+        annotated: What the detector says of the items of the rounds so far, and what people say; needed to balance.
         embed: Turns phrases into vectors, for paraphrases and diversity; None: word overlap.
 
     Raises:
-        InputError: Without scores or counts where the strategy needs them, or if nothing is left to choose from.
+        InputError: Without scores or annotated items where they are needed, or if nothing is left to choose from.
     """
     options = options or SelectOptions()
     if scores is not None and len(scores) != len(pool):
@@ -308,10 +207,8 @@ def select(
     strategy = "random" if scores is None and options.strategy == "balance" else options.strategy
     if strategy == "uncertainty" and scores is None:
         raise InputError("uncertainty needs the scores of a detector", hint="give one, or take another strategy")
-    if strategy == "balance" and counts is None:
-        raise InputError(
-            "to balance, the detector's counts on annotated items are needed", hint="annotate a round first"
-        )
+    if strategy == "balance" and annotated is None:
+        raise InputError("to balance, annotated items are needed", hint="annotate a round first")
     draw = random.Random(f"select\0{options.seed}")
     left_out: Counter[str] = Counter()
     left = _less_trivial(pool, options, scores, embed, left_out)
@@ -319,25 +216,37 @@ def select(
         shown = ", ".join(f"{reason} ({n})" for reason, n in left_out.most_common(3)) or "it is empty"
         raise InputError("nothing in the pool is left to annotate", hint=shown)
     shares = [1.0] * len(pool)
-    subsampled = None
+    threshold, counts, subsampled = 0.5 if options.threshold is None else options.threshold, None, None
+    if scores is not None and annotated is not None:
+        candidates = [scores[i] for i in left]
+        target = evening_target(annotated.labels, options.count) if options.target is None else options.target
+        if options.threshold is None:
+            threshold = best_threshold(annotated, candidates, options.count, target)
+        counts = expected_counts(annotated, candidates, threshold)
     if strategy == "balance" and scores is not None and counts is not None:
-        subsampled = subsampling(counts, options.target)
+        subsampled = subsampling(counts, target)
         for i in left:
-            flagged = scores[i] >= options.threshold
-            shares[i] = subsampled.hallucinated if flagged else subsampled.consistent
+            shares[i] = subsampled.hallucinated if scores[i] >= threshold else subsampled.consistent
         chosen = [i for i in left if draw.random() < shares[i]]
         chosen = draw.sample(chosen, min(options.count, len(chosen)))
     elif strategy == "uncertainty" and scores is not None:
-        chosen = sorted(left, key=lambda i: (abs(scores[i] - options.threshold), i))[: options.count]
+        chosen = sorted(left, key=lambda i: (abs(scores[i] - threshold), i))[: options.count]
     elif strategy == "diversity":
         chosen = _farthest(left, [pool[i] for i in left], options.count, embed)
     else:
         chosen = draw.sample(left, min(options.count, len(left)))
     items = []
     for i in sorted(chosen):
-        predicted = None if scores is None else _CLASSES[scores[i] >= options.threshold]
+        predicted = None if scores is None else _CLASSES[scores[i] >= threshold]
         items.append(grouped(pool[i], predicted=predicted, share=f"{shares[i]:.4g}"))
-    return Selection(tuple(items), len(left), dict(left_out.most_common()), subsampled)
+    return Selection(
+        tuple(items),
+        len(left),
+        dict(left_out.most_common()),
+        subsampled,
+        counts,
+        None if scores is None else threshold,
+    )
 
 
 _CLASSES = {True: "hallucinated", False: "consistent"}

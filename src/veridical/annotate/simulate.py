@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
+from veridical.annotate.balance import Subsampling
 from veridical.annotate.consensus import Agreement, ConsensusRule, agree, agreement, needed, without_annotators
 from veridical.annotate.items import answer, grouped, items_of, says_hallucinated
 from veridical.annotate.quality import AnnotatorQuality, annotator_quality
-from veridical.annotate.scorer import PoolScores, Scorer, score_pool
-from veridical.annotate.select import Selection, SelectOptions, Subsampling, select
+from veridical.annotate.scorer import Scorer, score_pool
+from veridical.annotate.select import Selection, SelectOptions, select
 from veridical.core.edits import apply, carry
 from veridical.core.errors import InputError
 from veridical.core.spans import Span
@@ -65,7 +66,8 @@ def make_pool(
     texts: Iterable[str],
     count: int,
     *,
-    method: str = "rules",
+    method: str | Callable[[Sequence[Example]], Corruptor] = "rules",
+    sentences: int = 1,
     consistent: float = 0.13,
     seed: int = 0,
 ) -> list[Example]:
@@ -74,21 +76,33 @@ def make_pool(
     Args:
         texts: Documents.
         count: How many items to make at most.
-        method: The way to corrupt (a name in `veridical.corrupt.WAYS`); what it makes counts as hallucinated.
+        method: The way to corrupt (a name in `veridical.corrupt.WAYS`, or what makes one of a block of examples); what
+            it makes counts as hallucinated.
+        sentences: How many each text has, at most: one changed text is a case of its own.
         consistent: The share of items in which the change keeps the meaning (a synonym, another form of a number).
         seed: The random seed.
     """
     if not 0.0 < consistent < 1.0:
         raise InputError(f"the share of consistent items is {consistent:g}", hint="between 0 and 1")
-    make: Callable[..., Corruptor] = partial(Rules, types=_TYPES) if method == "rules" else WAYS.load(method)
-    made = _changed_texts(iter(texts), make, consistent, seed)
-    return list(islice(items_of(made), count))
+    make: Callable[..., Corruptor]
+    if isinstance(method, str):
+        make = partial(Rules, types=_TYPES) if method == "rules" else WAYS.load(method)
+    else:
+        make = method
+    recipe = Recipe(
+        responses=1,
+        source_words=(40 * sentences, 80 * sentences),
+        response_sentences=(*[0.0] * (sentences - 1), 1.0),
+    )
+    pool = list(islice(_changed_texts(iter(texts), make, recipe, consistent, seed), count))
+    if not pool:
+        raise InputError("no text could be changed", hint="longer texts, or another way to corrupt")
+    return pool
 
 
 def _changed_texts(
-    texts: Iterator[str], make: Callable[..., Corruptor], consistent: float, seed: int
+    texts: Iterator[str], make: Callable[..., Corruptor], recipe: Recipe, consistent: float, seed: int
 ) -> Iterator[Example]:
-    recipe = Recipe(responses=1, source_words=(40, 80), response_sentences=(1.0,))
     number = made = kept_meaning = 0
     while block := list(islice(texts, _BLOCK)):
         given = [
@@ -106,9 +120,9 @@ def _changed_texts(
             kept_meaning += not isinstance(changed, str)
             if isinstance(changed, str):
                 changed = way.change(example, draw)
-            if not isinstance(changed, str) and changed.gold.verdicts[0].correction:
+            for item in () if isinstance(changed, str) else items_of([changed]):
                 made += 1
-                yield changed
+                yield item
 
 
 def _rewritten(example: Example, draw: random.Random) -> Example | str:
@@ -182,10 +196,10 @@ class Loop:
 def simulate(
     pool: Sequence[Example],
     people: Sequence[SimulatedAnnotator],
-    sizes: Sequence[int] = (100, 60, 80, 100),
+    sizes: Sequence[int] = (100, 100, 150, 200, 250),
     *,
     options: SelectOptions | None = None,
-    rule: ConsensusRule | None = None,
+    scorer: Scorer | None = None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Loop:
     """Run one round after another.
@@ -195,20 +209,20 @@ def simulate(
         people: Simulated annotators; each item gets different ones, drawn at random.
         sizes: How many items to annotate in each round; the first is a random sample.
         options: How items are chosen (`count` is taken from `sizes`).
-        rule: When there is consensus.
+        scorer: What scores the pool, to share its features among several runs; None: a new one.
         progress: Called with a line of text after each round.
     """
-    options, rule = options or SelectOptions(), rule or ConsensusRule()
+    options, rule = options or SelectOptions(), ConsensusRule()
     if len(people) < rule.most:
         raise InputError(f"{len(people)} annotators, and an item may need {rule.most}", hint="name more annotators")
     truth = {item.case.id: bool(says_hallucinated(item.gold)) for item in pool}
-    scorer = Scorer(pool)
+    scorer = scorer or Scorer(pool)
     unlabelled = {item.case.id: item for item in pool}
     annotated: list[Example] = []
     caught: dict[str, AnnotatorQuality] = {}
     rounds: list[Round] = []
     for number, size in enumerate(sizes, 1):
-        chosen, scores = _choose(scorer, agree(annotated, rule).examples, list(unlabelled.values()), size, options)
+        chosen = _choose(scorer, agree(annotated, rule).examples, list(unlabelled.values()), size, options)
         items = [grouped(item, round=str(number)) for item in chosen.items]
         for item in items:
             del unlabelled[item.case.id]
@@ -226,8 +240,8 @@ def simulate(
                 number,
                 chosen.candidates,
                 chosen.left_out,
-                None if scores is None else scores.counts,
-                None if scores is None else scores.threshold,
+                chosen.counts,
+                chosen.threshold,
                 chosen.subsampling,
                 len(items),
                 len(agreed.examples),
@@ -253,17 +267,13 @@ def simulate(
 
 def _choose(
     scorer: Scorer, labelled: Sequence[Example], left: Sequence[Example], size: int, options: SelectOptions
-) -> tuple[Selection, PoolScores | None]:
-    """The items of the next round, and the scores they were chosen by; None in the first."""
+) -> Selection:
+    """The items of the next round; a random sample in the first."""
     here = replace(options, count=size, seed=options.seed + len(labelled))
     if not labelled:
-        return select(left, replace(here, strategy="random")), None
+        return select(left, replace(here, strategy="random"))
     scores = score_pool(scorer, labelled, left, seed=options.seed)
-    # what earlier rounds have too much of is made up for
-    wrong = sum(bool(says_hallucinated(item.gold)) for item in labelled)
-    target = min(0.7, max(0.3, ((len(labelled) + size) / 2 - wrong) / size))
-    here = replace(here, target=target, threshold=scores.threshold)
-    return select(left, here, scores=scores.pool.tolist(), counts=scores.counts), scores
+    return select(left, here, scores=scores.pool.tolist(), annotated=scores.annotated)
 
 
 def _share(items: Sequence[Example]) -> float:

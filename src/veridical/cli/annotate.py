@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -11,38 +10,28 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 from typer import Argument, Option
 
-from veridical.cli.comma_lists import parse_counts, parse_names
-from veridical.cli.delivery import plain_console, write_counts, write_examples
+from veridical.cli.annotate_label_studio import (
+    config_command,
+    export_command,
+    import_command,
+    pull_command,
+    push_command,
+)
+from veridical.cli.annotate_simulate import simulate_command
+from veridical.cli.comma_lists import parse_names
+from veridical.cli.delivery import plain_console, write_examples
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import OUTPUT, DataOptions, LabelledData, LabelledSets, write_line
+from veridical.cli.options import OUTPUT, DataOptions, LabelledData, LabelledSets, OutJsonl, write_counts, write_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from veridical.annotate.consensus import ConsensusRule
     from veridical.annotate.select import Embed
-    from veridical.core.types import Example, Judgement
+    from veridical.core.types import Example
 
 annotate_app = typer.Typer(
     no_args_is_help=True,
     help="Choose what to annotate, label it in Label Studio or a terminal, decide by consensus, release a data set.",
 )
-
-Kind = Annotated[
-    str,
-    Option(
-        metavar="KIND",
-        help="The question: consistency (of one changed place), spans (unsupported ones), coverage (of arguments) or "
-        "claims.",
-    ),
-]
-OutJsonl = Annotated[
-    Path, Option(metavar="FILE", help="The file to write (JSON Lines); read it as jsonl:FILE.", rich_help_panel=OUTPUT)
-]
-Predictions = Annotated[
-    str | None,
-    Option("--detector", metavar="SPEC", help="Show what this detector finds as pre-annotations, to be corrected."),
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +70,10 @@ class SelectionOptions:
         ),
     ] = None
     obvious: Annotated[float, Option(help="Take this share of dates and names replaced by others (0 to 1).")] = 0.0
-    target: Annotated[float, Option(help="The share of hallucinated items to aim at.")] = 0.5
+    target: Annotated[
+        float | None,
+        Option(help="The share of hallucinated items to aim at. Default: what makes all rounds even (0.3 to 0.7)."),
+    ] = None
     round: Annotated[str | None, Option(metavar="NAME", help="What the round is called. Default: its number.")] = None
     seed: Annotated[int, Option(help="Random seed.")] = 0
 
@@ -103,8 +95,6 @@ def select_command(data: LabelledData, options: SelectionOptions, reading: DataO
     [bold]veridical annotate select jsonl:pool.jsonl --count 200 --out round-1.jsonl[/bold]
     [bold]veridical annotate select jsonl:pool.jsonl --labelled jsonl:agreed.jsonl -n 300 --out round-2.jsonl[/bold]
     """
-    from dataclasses import replace
-
     from veridical.annotate.items import grouped, items_of
     from veridical.annotate.rounds import round_scores
     from veridical.annotate.select import SelectOptions, select
@@ -124,11 +114,13 @@ def select_command(data: LabelledData, options: SelectionOptions, reading: DataO
     )
     name = options.round or str(1 + len({dict(item.group).get("round", "1") for item in done}))
     scores = round_scores(done, pool, options.detector, seed=options.seed) if done else None
-    if scores is None:
-        selection = select(pool, chosen, embed=options.embed())
-    else:
-        chosen = replace(chosen, threshold=scores.threshold)
-        selection = select(pool, chosen, scores=scores.pool.tolist(), counts=scores.counts, embed=options.embed())
+    selection = select(
+        pool,
+        chosen,
+        scores=None if scores is None else scores.pool.tolist(),
+        annotated=None if scores is None else scores.annotated,
+        embed=options.embed(),
+    )
     write_examples(out, [grouped(item, round=name) for item in selection.items])
     write_line(f"wrote {len(selection.items)} of {len(pool)} items to {out} (round {name})")
     write_counts("left out", selection.left_out)
@@ -142,144 +134,11 @@ def select_command(data: LabelledData, options: SelectionOptions, reading: DataO
         )
 
 
-@annotate_app.command("config")
-def config_command(
-    kind: Annotated[str, Argument(metavar="KIND", help="consistency, spans, coverage or claims.")],
-    labels: Annotated[
-        str, Option(metavar="NAMES", help="For spans: the types to distinguish, separated by commas.")
-    ] = "hallucinated",
-) -> None:
-    """Print the labelling config of a kind of question, to paste into a project's settings in Label Studio.
-
-    [bold]veridical annotate config spans --labels intrinsic,extrinsic[/bold]
-    """
-    from veridical.annotate.label_studio import config_of
-
-    sys.stdout.write(config_of(kind, labels=parse_names(labels)) + "\n")
-
-
-@annotate_app.command("export")
-@option_groups
-def export_command(
-    data: LabelledData,
-    kind: Kind,
-    reading: DataOptions,
-    out: Annotated[Path, Option(metavar="FILE", help="The file of tasks to write (JSON).", rich_help_panel=OUTPUT)],
-    detector: Predictions = None,
-) -> None:
-    """Write tasks for Label Studio's import, with a detector's findings as pre-annotations if wanted.
-
-    [bold]veridical annotate export jsonl:round-1.jsonl --kind consistency --out tasks.json[/bold]
-    [bold]veridical annotate export jsonl:answers.jsonl --kind spans --detector default --out tasks.json[/bold]
-    """
-    import json
-
-    from veridical.annotate.label_studio import tasks_of
-    from veridical.core.files import write_whole
-
-    with reading.read(data) as examples:
-        cases = list(examples)
-    tasks = tasks_of(cases, kind, predictions=_predictions(cases, detector))
-    write_whole(out, json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
-    write_line(f"wrote {len(tasks)} tasks of {len(cases)} cases to {out}; config: veridical annotate config {kind}")
-
-
-@annotate_app.command("import")
-@option_groups
-def import_command(
-    export: Annotated[Path, Argument(metavar="EXPORT", help="What Label Studio exported, in its format JSON.")],
-    data: Annotated[str, Option(metavar="SET:PATH", help="The data that the tasks were made from.")],
-    reading: DataOptions,
-    out: OutJsonl,
-) -> None:
-    """Read annotations back from a JSON export of Label Studio, with exact character spans.
-
-    [bold]veridical annotate import export.json --data jsonl:round-1.jsonl --out labels-1.jsonl[/bold]
-    """
-    from veridical.annotate.label_studio import read_export
-
-    with reading.read(data) as examples:
-        imported = read_export(export, list(examples))
-    _deliver_imported(imported.examples, imported.annotations, imported.skipped, out)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LabelStudioOptions:
-    """The running Label Studio; its access token is in the environment variable LABEL_STUDIO_API_KEY."""
-
-    PANEL: ClassVar[str] = "Label Studio"
-
-    url: Annotated[str, Option(metavar="URL", help="Where Label Studio runs.")] = "http://127.0.0.1:8080"
-    timeout: Annotated[float, Option(help="Time limit of one request, in seconds.", min=0.1)] = 60.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class PushOptions:
-    """Which project tasks go to."""
-
-    PANEL: ClassVar[str] = "Project"
-
-    project: Annotated[str | None, Option(metavar="NAME", help="Add to this project (its number or title).")] = None
-    title: Annotated[str | None, Option(metavar="TEXT", help="Make a new project of this title.")] = None
-    annotators: Annotated[int, Option(help="How many people annotate each task of a new project.", min=1)] = 4
-    detector: Predictions = None
-
-
-@annotate_app.command("push")
-@option_groups
-def push_command(
-    data: LabelledData,
-    kind: Kind,
-    server: LabelStudioOptions,
-    reading: DataOptions,
-    options: PushOptions,
-) -> None:
-    """Push tasks to a running Label Studio; those that the project has already are not pushed again.
-
-    [bold]veridical annotate push jsonl:round-1.jsonl --kind consistency --title "Round 1" --annotators 4[/bold]
-    """
-    from veridical.annotate.label_studio import config_of, tasks_of
-    from veridical.annotate.label_studio_server import LabelStudio
-    from veridical.core.errors import InputError
-
-    if (options.project is None) == (options.title is None):
-        raise InputError("name either a --project or the --title of a new one")
-    with reading.read(data) as examples:
-        cases = list(examples)
-    tasks = tasks_of(cases, kind, predictions=_predictions(cases, options.detector))
-    with LabelStudio(server.url, timeout=server.timeout) as studio:
-        if options.title is not None:
-            place = studio.create(options.title, kind, annotators=options.annotators)
-        else:
-            place = studio.project(options.project or "")
-            if place.config != config_of(kind):
-                write_line(f"veridical: project {place.id} has another config than: veridical annotate config {kind}")
-        pushed = studio.push(place, tasks)
-    write_line(f"pushed {pushed} of {len(tasks)} tasks to project {place.id} ({server.url}/projects/{place.id})")
-
-
-@annotate_app.command("pull")
-@option_groups
-def pull_command(
-    project: Annotated[str, Argument(metavar="PROJECT", help="The project's number or title.")],
-    data: Annotated[str, Option(metavar="SET:PATH", help="The data that the tasks were made from.")],
-    server: LabelStudioOptions,
-    reading: DataOptions,
-    out: OutJsonl,
-) -> None:
-    """Pull annotations from a running Label Studio.
-
-    [bold]veridical annotate pull "Round 1" --data jsonl:round-1.jsonl --out labels-1.jsonl[/bold]
-    """
-    from veridical.annotate.label_studio import read_tasks
-    from veridical.annotate.label_studio_server import LabelStudio
-
-    with reading.read(data) as examples:
-        cases = list(examples)
-    with LabelStudio(server.url, timeout=server.timeout) as studio:
-        tasks = studio.pull(studio.project(project))
-    imported = read_tasks(tasks, cases)
-    _deliver_imported(imported.examples, imported.annotations, imported.skipped, out)
+annotate_app.command("config")(config_command)
+annotate_app.command("export")(export_command)
+annotate_app.command("import")(import_command)
+annotate_app.command("push")(push_command)
+annotate_app.command("pull")(pull_command)
 
 
 @annotate_app.command("mark")
@@ -459,50 +318,7 @@ def release_command(
         write_line(f"{folder / file}: {release.statistics[Path(file).stem].examples} examples, SHA-256 {digest}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SimulationOptions:
-    """The pool and the rounds of a simulated loop."""
-
-    PANEL: ClassVar[str] = "Simulation"
-
-    items: Annotated[int, Option(help="Items in the pool.", min=100)] = 3000
-    sizes: Annotated[str, Option(metavar="LIST", help="Items of each round, separated by commas.")] = "100,60,80,100"
-    method: Annotated[str, Option(help="How texts are corrupted: rules, or another name of data corrupt.")] = "rules"
-    consistent: Annotated[float, Option(help="Share of changes that keep the meaning.")] = 0.13
-    seed: Annotated[int, Option(help="Random seed.")] = 0
-    out: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="Write the agreed examples to FILE (JSON Lines).", rich_help_panel=OUTPUT),
-    ] = None
-
-
-@annotate_app.command("simulate")
-@option_groups
-def simulate_command(
-    texts: Annotated[str, Argument(metavar="SET:PATH", help="Plain texts: wikipedia:FOLDER or plain:FOLDER.")],
-    options: SimulationOptions,
-) -> None:
-    """Run select, annotate and agree from end to end with simulated annotators of known error rates.
-
-    [bold]veridical annotate simulate wikipedia:data/wikipedia --items 3000[/bold]
-    """
-    from veridical.annotate.rounds import loop_rows
-    from veridical.annotate.simulate import make_pool, simulate, team
-    from veridical.core.errors import InputError
-    from veridical.datasets import load_reader
-    from veridical.report.annotation import loop_tables
-    from veridical.report.terminal_tables import print_tables
-
-    kind, _, path = texts.partition(":")
-    reader = load_reader(kind)
-    if not hasattr(reader, "read_texts") or not path:
-        raise InputError(f"{texts!r} are no plain texts", hint="wikipedia:FOLDER or plain:FOLDER")
-    way, share = options.method, options.consistent
-    pool = make_pool(reader.read_texts(Path(path)), options.items, method=way, consistent=share, seed=options.seed)
-    loop = simulate(pool, team(seed=options.seed), parse_counts(options.sizes, "--sizes"), progress=write_line)
-    if options.out is not None:
-        write_examples(options.out, loop.examples)
-    print_tables(loop_tables(loop_rows(loop, len(pool), way, share)), plain_console())
+annotate_app.command("simulate")(simulate_command)
 
 
 def _ask(prompt: str) -> str:
@@ -512,18 +328,3 @@ def _ask(prompt: str) -> str:
     if not line:
         raise EOFError
     return line.rstrip("\r\n")
-
-
-def _predictions(cases: Sequence[Example], detector: str | None) -> dict[str, Judgement]:
-    from veridical.core.judging import judge
-    from veridical.detectors import load_detector
-
-    if detector is None:
-        return {}
-    return {j.case_id: j for j in judge(load_detector(detector), [example.case for example in cases])}
-
-
-def _deliver_imported(examples: Sequence[Example], used: int, skipped: Mapping[str, int], out: Path) -> None:
-    write_examples(out, [example for example in examples if example.annotations])
-    write_line(f"wrote {used} annotations to {out}")
-    write_counts("skipped", skipped)

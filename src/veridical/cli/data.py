@@ -14,7 +14,7 @@ from typer import Argument, Option
 
 from veridical.cli.comma_lists import parse_thresholds
 from veridical.cli.data_corrupt import corrupt_command
-from veridical.cli.delivery import plain_console
+from veridical.cli.delivery import plain_console, write_examples
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import (
     DETECTION,
@@ -30,8 +30,6 @@ from veridical.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from veridical.core.types import Example
 
 data_app = typer.Typer(
@@ -158,7 +156,7 @@ def convert_command(
     with options.read(data) as reading:
         examples = list(reading)
     chosen = examples if part is None else split_by_document(examples, seed=seed)[part]
-    _write_examples(out, chosen)
+    write_examples(out, chosen)
     write_line(f"wrote {len(chosen)} of {len(examples)} examples to {out}")
 
 
@@ -201,7 +199,7 @@ def label_command(
                 if judgement.judged != ()
             ]
         progress(loaded.name, len(examples), len(examples))
-    _write_examples(out, labelled)
+    write_examples(out, labelled)
     digest = hashlib.sha256(out.read_bytes()).hexdigest()
     write_line(f"wrote {len(labelled)} of {len(examples)} examples to {out} (SHA-256 {digest})")
 
@@ -305,10 +303,3 @@ def generate_command(
     before = f" ({len(done)} were there)" if done else ""
     write_line(f"wrote {len(left) - missed.total()} of {len(wanted)} responses to {out}{before}")
     write_counts("no response", missed)
-
-
-def _write_examples(out: Path, examples: Iterable[Example]) -> None:
-    from veridical.core.files import write_whole
-    from veridical.core.serialization import encode
-
-    write_whole(out, "".join(encode(example) + "\n" for example in examples))

@@ -14,7 +14,15 @@ from typer import Option
 
 from veridical.cli.comma_lists import parse_names, parse_numbers, parse_weights
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import OUTPUT, DataOptions, LabelledData, LocalModelOptions, write_counts, write_line
+from veridical.cli.options import (
+    OUTPUT,
+    DataOptions,
+    LabelledData,
+    LocalModelOptions,
+    OutJsonl,
+    write_counts,
+    write_line,
+)
 
 if TYPE_CHECKING:
     from veridical.core.errors import DataError
@@ -126,7 +134,6 @@ class MaskedWordsOptions(LocalModelOptions):
         int, Option(help="Sample from the k likeliest replacements; 1: always the likeliest; 0: from all.", min=0)
     ] = 10
     top_p: Annotated[float, Option(help="Sample from the likeliest replacements with this much probability.")] = 1.0
-    batch_size: Annotated[int, Option(help="Responses changed at once; the result does not depend on it.", min=1)] = 32
     dtype: Annotated[str, Option(help="Precision of the models: fp32, bf16, fp16 or auto.")] = "fp32"
 
     def way(self) -> Masked:
@@ -145,15 +152,19 @@ class MaskedWordsOptions(LocalModelOptions):
         return Masked(model=model, ranker=ranker, options=options)
 
 
+@dataclass(frozen=True, kw_only=True)
+class BatchedMaskingOptions(MaskedWordsOptions):
+    """How words are masked and replaced, and in how many responses at once."""
+
+    batch_size: Annotated[int, Option(help="Responses changed at once; the result does not depend on it.", min=1)] = 32
+
+
 @option_groups
 def corrupt_command(
     data: LabelledData,
-    out: Annotated[
-        Path,
-        Option(metavar="FILE", help="The file to write (JSON Lines); read it as jsonl:FILE.", rich_help_panel=OUTPUT),
-    ],
+    out: OutJsonl,
     corruption: CorruptionOptions,
-    masked_words: MaskedWordsOptions,
+    masked_words: BatchedMaskingOptions,
     options: DataOptions,
     as_json: Annotated[
         bool,

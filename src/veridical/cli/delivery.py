@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -22,7 +22,6 @@ __all__ = [
     "exit_code",
     "plain_console",
     "print_dry_run",
-    "write_counts",
     "write_examples",
     "write_page",
 ]
@@ -165,9 +164,3 @@ def write_examples(out: Path, examples: Iterable[Example]) -> None:
     from veridical.core.serialization import encode
 
     write_whole(out, "".join(encode(example) + "\n" for example in examples))
-
-
-def write_counts(what: str, counts: Mapping[str, int]) -> None:
-    """Write how often each reason occurred, one line each, to standard error."""
-    for reason, count in counts.items():
-        write_line(f"{what}: {count:>6}  {reason}")

@@ -38,6 +38,7 @@ __all__ = [
     "InputOptions",
     "LocalModelOptions",
     "OutFolder",
+    "OutJsonl",
     "OutputOptions",
     "ProbeTrainingOptions",
     "ServerOptions",
@@ -94,6 +95,9 @@ ValidationSets = Annotated[
 ]
 ModelFolder = Annotated[str, Option(metavar="FOLDER", help="The language model: a local folder, or a hub name.")]
 
+OutJsonl = Annotated[
+    Path, Option(metavar="FILE", help="The file to write (JSON Lines); read it as jsonl:FILE.", rich_help_panel=OUTPUT)
+]
 OutFolder = Annotated[
     Path, Option(metavar="FOLDER", help="Write the trained detector to FOLDER.", rich_help_panel=OUTPUT)
 ]

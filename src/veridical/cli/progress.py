@@ -1,14 +1,15 @@
-"""A progress bar for commands that take long, with rate and time left; lines where nobody looks at a terminal."""
+"""Long commands: a progress bar with rate and time left, lines where nobody looks at a terminal, requests to stop."""
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-__all__ = ["counted", "progress_bar", "progress_lines"]
+__all__ = ["counted", "progress_bar", "progress_lines", "stop_asked_for"]
 
 T = TypeVar("T")
 
@@ -88,3 +89,14 @@ def counted(items: Iterable[T], label: str) -> Iterator[T]:
         for n, item in enumerate(items, 1):
             yield item
             show(label, n, None)
+
+
+@contextmanager
+def stop_asked_for() -> Iterator[Callable[[], bool]]:
+    """Whether the process was asked to end (SIGTERM), which while the context lasts does not end it by itself."""
+    received: list[bool] = []
+    previous = signal.signal(signal.SIGTERM, lambda *_: received.append(True))
+    try:
+        yield lambda: bool(received)
+    finally:
+        signal.signal(signal.SIGTERM, previous)

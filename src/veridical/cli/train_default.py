@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -11,6 +10,7 @@ from typer import Argument, Option
 
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OutFolder, write_line
+from veridical.cli.progress import stop_asked_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +56,7 @@ def default_command(
         bf16=options.bf16,
         seed=options.seed,
     )
-    stopped: list[bool] = []
-    previous = signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
-    try:
-        train_default(model, data, out, how, stop=lambda: bool(stopped), progress=write_line)
-    finally:
-        signal.signal(signal.SIGTERM, previous)
+    with stop_asked_for() as stop:
+        train_default(model, data, out, how, stop=stop, progress=write_line)
     write_line(f"wrote {out}; use it as default:{out}")
     return 0

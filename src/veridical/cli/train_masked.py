@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -11,6 +10,7 @@ from typer import Argument, Option
 
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, LocalModelOptions, texts_of, write_line
+from veridical.cli.progress import stop_asked_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,18 +64,14 @@ def masked_command(
     has_head = config.is_file() and "MaskedLM" in " ".join(json.loads(read_text(config)).get("architectures") or ())
     loaded = options.load(model, ("masked",) if has_head else ("encoder",))
     given = {f.name: getattr(options, f.name) for f in fields(MaskedTraining) if hasattr(options, f.name)}
-    stopped: list[bool] = []
-    previous = signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
-    try:
+    with stop_asked_for() as stop:
         train_masked(
             loaded,
             texts_of(texts),
             MaskedTraining(**given),
             out=out,
-            stop=lambda: bool(stopped),
+            stop=stop,
             progress=write_line,
         )
-    finally:
-        signal.signal(signal.SIGTERM, previous)
     write_line(f"wrote {out}; use it as --fill-model {out}")
     return 0

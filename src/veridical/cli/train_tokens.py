@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -18,6 +17,7 @@ from veridical.cli.options import (
     ValidationSets,
     write_line,
 )
+from veridical.cli.progress import stop_asked_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,9 +148,7 @@ def tokens_command(
         from veridical.models.load import load
 
         loaded = load(model, device=options.device, dtype=dtype, kinds=READERS)
-    stopped = []
-    previous = signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
-    try:
+    with stop_asked_for() as stop:
         train_tokens(
             loaded,
             examples,
@@ -159,10 +157,8 @@ def tokens_command(
             start_from=head,
             validation=held_out or None,
             checkpoint_minutes=options.checkpoint_minutes,
-            stop=lambda: bool(stopped),
+            stop=stop,
             progress=write_line,
         )
-    finally:
-        signal.signal(signal.SIGTERM, previous)
     write_line(f"wrote {out}; use it as {KIND}:{out}")
     return 0

@@ -101,8 +101,11 @@ def _cell(text: str) -> str:
 
 
 def loop_tables(rows: Sequence[dict[str, Any]]) -> list[Table]:
-    """The rounds and the annotators of a simulated loop, from its rows (`benchmarks/annotate_loop.py`)."""
-    rounds, people, foot = [], [], ""
+    """The rounds, annotators and repetitions of a simulated loop, from its rows (`benchmarks/annotate_loop.py`)."""
+    rounds: list[list[str]] = []
+    people: list[list[str]] = []
+    others: list[list[str]] = []
+    foot = inside = ""
     for row in rows:
         if row["what"] == "round":
             rounds.append(
@@ -126,16 +129,32 @@ def loop_tables(rows: Sequence[dict[str, Any]]) -> list[Table]:
                     row["signs"] or "–",
                 ]
             )
+        elif row["what"] == "repetition":
+            others.append(
+                [
+                    str(row["seed"]),
+                    str(row["total"]),
+                    *(_percent(share) for share in row["cumulative"]),
+                    f"{row['rates_inside']} of {row['rates']}",
+                ]
+            )
         else:
             foot = (
                 f"{row['pool']:,} items made by the method {row['method']}, {row['consistent']:.0%} consistent; "
                 f"{row['right']:.1%} of the {row['total']} consensus labels are the true ones; "
                 f"left out as spammers: {', '.join(row['blocked']).replace('human:', '') or 'none'}"
             )
+            inside = f"; {row['rates_inside']} of {row['rates']} true rates of those who were not left out are inside"
     head = ["round", "items", "consensus", "TPR", "TNR", "precision", "ratio R", "hallucinated", "so far", "alpha"]
     people_head = ["annotator", "labels", "misses: true; estimated", "false alarms: true; estimated", "look at"]
-    people_foot = "95 % intervals, sampled by document"
-    return [Table("Rounds", head, rounds, foot), Table("Annotators", people_head, people, people_foot)]
+    people_foot = f"95 % intervals, sampled by document{inside}"
+    tables = [Table("Rounds", head, rounds, foot), Table("Annotators", people_head, people, people_foot)]
+    if others:
+        numbers = [f"after round {i}" for i in range(1, len(rounds) + 1)]
+        repeated_head = ["seed", "items", *numbers, "rates inside"]
+        repeated_foot = "Share of hallucinated items so far; the same pool, other annotators and other samples"
+        tables.append(Table("Repetitions", repeated_head, others, repeated_foot))
+    return tables
 
 
 _RATES = ("misses", "false_alarms")

@@ -34,7 +34,7 @@ from veridical.training.checkpoint import (
     save_checkpoint,
     scale_at,
 )
-from veridical.training.token_network import set_dropout
+from veridical.training.token_network import eager_attention, set_dropout
 
 if TYPE_CHECKING:
     import torch
@@ -143,16 +143,17 @@ def train_masked(
         InputError: If there is nothing to train on, or `out` holds a checkpoint of another training.
     """
     training = _Training(model, texts, options or MaskedTraining(), Path(out), progress)
-    training.resume()
-    for step in remaining_steps(
-        training.reached,
-        training.steps,
-        training.save_checkpoint,
-        stop=stop,
-        checkpoint_minutes=training.options.checkpoint_minutes,
-    ):
-        training.take_step(step)
-    return training.finish()
+    with eager_attention(training.model, training.options.max_tokens):
+        training.resume()
+        for step in remaining_steps(
+            training.reached,
+            training.steps,
+            training.save_checkpoint,
+            stop=stop,
+            checkpoint_minutes=training.options.checkpoint_minutes,
+        ):
+            training.take_step(step)
+        return training.finish()
 
 
 class _Training:
@@ -173,8 +174,6 @@ class _Training:
             unload(model)  # nobody else who loads it is to get the changed weights
         self.base = base_of(model)
         self.model = model if model.kind == "masked" else with_masked_head(model, seed=options.seed)
-        if self.model.device.type == "cpu":
-            self.model.model.set_attn_implementation("eager")  # faster there for short windows, backward pass included
         set_dropout(self.model, options.dropout)
         self._read(texts)
         network = self.model.model

@@ -38,7 +38,7 @@ from veridical.training.checkpoint import (
     scale_at,
 )
 from veridical.training.token_evaluation import fit_scales, response_target, validation_figures
-from veridical.training.token_network import Item, TokenNetwork
+from veridical.training.token_network import Item, TokenNetwork, eager_attention
 from veridical.training.token_options import TokenTraining
 
 if TYPE_CHECKING:
@@ -85,17 +85,18 @@ def train_tokens(
     options = options or TokenTraining()
     out = Path(out)
     training = _Training(model, data, options, out, start_from, validation, progress)
-    training.resume()
-    for step in remaining_steps(
-        training.reached, training.steps, training.save_checkpoint, stop=stop, checkpoint_minutes=checkpoint_minutes
-    ):
-        training.take_step(step)
-        if training.evaluation_due(step):
-            training.evaluate()
-            if training.reached.without_gain >= options.patience:
-                progress(f"no gain in {options.patience} evaluations: training ends at step {step + 1}")
-                break
-    return training.finish()
+    with eager_attention(model, options.pairs.max_tokens or 0):
+        training.resume()
+        for step in remaining_steps(
+            training.reached, training.steps, training.save_checkpoint, stop=stop, checkpoint_minutes=checkpoint_minutes
+        ):
+            training.take_step(step)
+            if training.evaluation_due(step):
+                training.evaluate()
+                if training.reached.without_gain >= options.patience:
+                    progress(f"no gain in {options.patience} evaluations: training ends at step {step + 1}")
+                    break
+        return training.finish()
 
 
 class _Training:

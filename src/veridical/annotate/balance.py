@@ -1,0 +1,186 @@
+"""How many of each predicted class to annotate so that both labels are even (Liu et al. 2022, §3.3 and appendix C).
+
+The rates of equation (9) come from items that people have labelled already; how many items they are applied to, from
+the scores of the candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from veridical.core.errors import InputError
+from veridical.metrics.confusion import Confusion
+
+__all__ = [
+    "Annotated",
+    "Subsampling",
+    "best_threshold",
+    "equation_9",
+    "evening_target",
+    "expected_counts",
+    "subsampling",
+]
+
+_LEAST_FLAGGED = 0.05  # of a round: with no predicted hallucination annotated, precision could not be estimated later
+_MORE = 2  # items of the average label on either side of a threshold
+_TARGETS = (0.3, 0.7)  # how far one round makes up for earlier ones
+
+
+def equation_9(tpr: float, tnr: float, precision: float) -> float:
+    """The share s* of predicted hallucinations to annotate so that both classes are even (Liu et al. 2022, eq. 9).
+
+    (-2αβγ + αβ + βγ + αγ - γ) / ((2γ - 1) α (1 - β)) with α the true positive rate, β the true negative rate and γ
+    the precision, all of the class "hallucinated". It may be below 0 or above 1.
+
+    Raises:
+        InputError: For a rate outside [0, 1].
+        ZeroDivisionError: For α = 0, β = 1 or γ = ½, where it is not defined; `subsampling` is.
+
+    >>> round(equation_9(0.9, 0.8, 0.96), 4)
+    0.058
+    """
+    for name, rate in (("true positive rate", tpr), ("true negative rate", tnr), ("precision", precision)):
+        if not 0.0 <= rate <= 1.0:
+            raise InputError(f"the {name} is {rate}", hint="a rate lies in [0, 1]")
+    a, b, c = tpr, tnr, precision
+    return (-2 * a * b * c + a * b + b * c + a * c - c) / ((2 * c - 1) * a * (1 - b))
+
+
+@dataclass(frozen=True, slots=True)
+class Subsampling:
+    """Which share of each predicted class to annotate.
+
+    Attributes:
+        exact: What equation (9) gives; None where it is not defined.
+        hallucinated: The share of predicted hallucinations to take, in (0, 1].
+        consistent: The share of the others to take, in (0, 1]; below 1 only where `exact` is above 1.
+        note: Why the shares are not what the equation gives; None where they are.
+    """
+
+    exact: float | None
+    hallucinated: float
+    consistent: float = 1.0
+    note: str | None = None
+
+
+def subsampling(counts: Confusion, target: float = 0.5) -> Subsampling:
+    """The shares that make both classes even, from what a detector predicted and people then said.
+
+    Written in counts, s·TP + FN = s·FP + TN gives s = (TN - FN) / (TP - FP), which is equation (9) wherever that is
+    defined and holds where it is not (β = 1, no false positives). For another share h of hallucinated items
+    (`target`) than one half, TP and FN count 2 (1 - h) times and TN and FP 2 h times. Where it has no use:
+
+    - γ ≤ ½: predicted hallucinations are no more often hallucinated than not, so that taking fewer of them evens
+      nothing out: all are taken.
+    - R < 0: there are more hallucinations among those predicted consistent than consistent ones. Even without any
+      predicted one they are too many. So few are taken then that they are one in twenty of what is taken, not none, or
+      nothing would be known of precision in the next round. That is the least share for small R, too.
+    - R > 1: hallucinations are the rarer class already: all predicted ones are taken, and 1/R of the others.
+
+    >>> subsampling(Confusion(tp=90, fp=10, fn=10, tn=30)).hallucinated
+    0.25
+    """
+    if counts.tn is None:
+        raise InputError("true negatives are not counted", hint="give all four counts")
+    if not 0.0 < target < 1.0:
+        raise InputError(f"the share of hallucinated items is to be {target:g}", hint="between 0 and 1")
+    surplus = 2 * ((1 - target) * counts.tp - target * counts.fp)
+    wanted = 2 * (target * counts.tn - (1 - target) * counts.fn)
+    if counts.tp + counts.fp == 0:
+        return Subsampling(None, 1.0, note="nothing is predicted to be hallucinated")
+    if counts.tn + counts.fn == 0:
+        return Subsampling(None, 1.0, note="nothing is predicted to be consistent")
+    if surplus <= 0:
+        exact = None if surplus == 0 else wanted / surplus
+        return Subsampling(exact, 1.0, note="the precision is not above one half: all are taken")
+    exact = wanted / surplus
+    least = min(1.0, _LEAST_FLAGGED / (1 - _LEAST_FLAGGED) * (counts.tn + counts.fn) / (counts.tp + counts.fp))
+    if exact < least:
+        why = "below 0" if exact < 0 else f"below {least:.2g}"
+        return Subsampling(exact, least, note=f"the ratio is {why}: one in twenty is a predicted hallucination")
+    if exact > 1:
+        share = max(0.01, 1 / exact)
+        return Subsampling(exact, 1.0, share, note="the ratio is above 1: fewer predicted consistent ones are taken")
+    return Subsampling(exact, exact)
+
+
+@dataclass(frozen=True, slots=True)
+class Annotated:
+    """What a detector says of items that people have labelled; one entry for each.
+
+    Attributes:
+        labels: Whether people say that it is hallucinated.
+        scores: The score by a detector that has not seen the item's document, in [0, 1].
+        weights: How many items of the pool it stands for (`item_weights`); None: one each.
+    """
+
+    labels: Sequence[bool]
+    scores: Sequence[float]
+    weights: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        sizes = {len(self.labels), len(self.scores), len(self.labels if self.weights is None else self.weights)}
+        if len(sizes) > 1 or sizes == {0}:
+            raise InputError(f"{len(self.labels)} labels, {len(self.scores)} scores", hint="one of each for each item")
+
+
+def expected_counts(annotated: Annotated, candidates: Sequence[float], threshold: float) -> Confusion:
+    """How many candidates are hallucinated or not on either side of a threshold, hallucinated being the positive class.
+
+    How many are on either side is counted. What share of these is hallucinated is that of the annotated items there,
+    of those that are no surer than the candidates; two more items of their average label count among each, so that a
+    side on which hardly any are annotated is not taken to be pure.
+
+    Args:
+        annotated: Annotated items.
+        candidates: The scores of the items to choose from, in [0, 1].
+        threshold: The score from which an item is predicted to be hallucinated.
+
+    >>> annotated = Annotated([True, True, True, False], [0.9, 0.8, 0.3, 0.2])
+    >>> expected_counts(annotated, [0.9, 0.8, 0.7, 0.6, 0.1], 0.5)
+    Confusion(tp=3.5, fp=0.5, fn=0.625, tn=0.375)
+    """
+    of_pool = np.asarray(candidates, dtype=float)
+    wrong, scores = np.asarray(annotated.labels, dtype=bool), np.asarray(annotated.scores, dtype=float)
+    weights = np.ones(len(wrong)) if annotated.weights is None else np.asarray(annotated.weights, dtype=float)
+    alike = np.abs(scores - 0.5) <= np.abs(of_pool - 0.5).max(initial=0.0)
+    weights = np.where(alike, weights, 0.0) if weights[alike].sum() else weights
+    average = float(weights[wrong].sum() / weights.sum())
+    counts = []
+    for side, here in ((scores >= threshold, of_pool >= threshold), (scores < threshold, of_pool < threshold)):
+        share = (float(weights[side & wrong].sum()) + _MORE * average) / (float(weights[side].sum()) + _MORE)
+        counts += [int(here.sum()) * share, int(here.sum()) * (1 - share)]
+    tp, fp, fn, tn = counts
+    return Confusion(tp=tp, fp=fp, fn=fn, tn=tn)
+
+
+def best_threshold(annotated: Annotated, candidates: Sequence[float], count: int, target: float = 0.5) -> float:
+    """The threshold at which equation (9) gives the largest share: most consistent candidates above hallucinated ones
+    among those below it (TN - FN, with the weights of `target`).
+
+    Where no threshold has such a surplus, as with a detector that has seen few consistent items, it is the one of those
+    with `count` candidates below it where most of these are consistent: no even round, but a more even one.
+    """
+    lowest = sorted(candidates)
+    thresholds = sorted({*annotated.scores, lowest[min(count, len(lowest) - 1)]})
+    expected = {t: expected_counts(annotated, candidates, t) for t in thresholds}
+    surplus = {t: target * (c.tn or 0.0) - (1 - target) * c.fn for t, c in expected.items()}
+    best = max(thresholds, key=surplus.__getitem__)
+    if surplus[best] > 0:
+        return best
+    below = {t: c.fn + (c.tn or 0.0) for t, c in expected.items()}
+    enough = [t for t in thresholds if below[t] >= min(count, len(lowest) - 1)]
+    return max(enough or thresholds, key=lambda t: (expected[t].tn or 0.0) / max(below[t], 1.0))
+
+
+def evening_target(labels: Sequence[bool], count: int) -> float:
+    """The share of hallucinated items that `count` more ones need so that all are even; from 0.3 to 0.7.
+
+    >>> evening_target([True] * 60 + [False] * 40, 100)
+    0.4
+    """
+    least, most = _TARGETS
+    return min(most, max(least, ((len(labels) + count) / 2 - sum(labels)) / count))
