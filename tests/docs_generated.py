@@ -145,7 +145,10 @@ def default_sets(path: Path = ROOT / "benchmarks" / "rows" / "default-sets.jsonl
         return "Nothing is measured yet."
     rows = [row for row in read_rows([path]) if row.group is None]
     areas = {(row.detector, row.data): row.metrics["roc_auc"].value for row in rows if "roc_auc" in row.metrics}
-    lines = [markdown(metric_tables(rows, ["roc_auc", "word_roc_auc"])), ""]
+    lines = []
+    for metric in ("roc_auc", "word_roc_auc", "coverage_roc_auc"):
+        known = [row for row in rows if metric in row.metrics and row.metrics[metric].value is not None]
+        lines += [markdown(metric_tables(known, [metric])), ""]
     for name in dict.fromkeys(detector for detector, _ in areas):
         of_sets = {data: area for (detector, data), area in areas.items() if detector == name and area is not None}
         mean = sum(of_sets.values()) / len(of_sets)
