@@ -154,7 +154,7 @@ def default_sets(path: Path = ROOT / "benchmarks" / "rows" / "default-sets.jsonl
         mean = sum(of_sets.values()) / len(of_sets)
         below = {data: area - (areas[("overlap", data)] or 0.0) for data, area in of_sets.items()}
         worst = min(below, key=lambda data: below[data])
-        beside = "" if name == "overlap" else f"; least beside overlap on {worst}: {below[worst]:+.3f}"
+        beside = "" if name == "overlap" else f"; least next to overlap on {worst}: {below[worst]:+.3f}"
         lines.append(f"- {name}: mean ROC AUC of responses over {len(of_sets)} sets {mean:.3f}{beside}.")
     return "\n".join(lines)
 
