@@ -17,12 +17,16 @@ train() { # name, options
     "$veridical" train classifier "$topics" "${@:2}" --checkpoint-minutes 2 --out "$out/$1"
 }
 
-full=(--method full --unit part --model "$minilm" --bf16 --learning-rate 2e-4 --steps 150 --warmup 15 --evaluate-every 50
+full=(--method full --unit part --model "$minilm" --bf16 --per-topic 1 --learning-rate 1e-4 --steps 300 --warmup 30
+  --evaluate-every 50 --validation-examples 60)
+head=(--method head --unit part --model "$minilm" --dtype fp32 --per-topic 1 --batch 32 --steps 300 --warmup 30 --evaluate-every 50
   --validation-examples 60)
-small=(--unit part --model "$decoder" --labels yes,no --steps 30 --warmup 3 --evaluate-every 15 --validation-examples 16)
+small=(--unit part --model "$decoder" --labels yes,no --per-topic 1 --steps 60 --warmup 6 --evaluate-every 20
+  --validation-examples 24)
 for task in ${TASKS:-coverage hallucination}; do
-  for kind in ${KINDS:-full prompt lora synth para}; do
+  for kind in ${KINDS:-head full prompt lora synth para}; do
     case $kind in
+      head) train "minilm-head-$task" --task "$task" --training dev "${head[@]}" ;;
       full) train "minilm-$task" --task "$task" --training dev "${full[@]}" ;;
       synth | para) train "minilm-$kind-$task" --task "$task" --training "$kind" "${full[@]}" ;;
       prompt | lora) train "decoder-$kind-$task" --task "$task" --training dev --method "$kind" "${small[@]}" ;;
@@ -32,10 +36,14 @@ done
 [ -z "${TASKS:-}${KINDS:-}" ] || exit 0 # only these trainings
 
 both() { echo "classifier:$out/$1hallucination,$out/$1coverage"; }
-measure() { # file, detectors and options
-  "$veridical" bench perspectives "${@:2}" --data "$topics" --sample 40 --out "benchmarks/rows/$1.jsonl" \
+measure() { # file, sample, detectors and options; what was judged before is not judged again
+  "$veridical" bench perspectives "${@:3}" --data "$topics" --sample "$2" --out "benchmarks/rows/$1.jsonl" \
     --comparisons "benchmarks/rows/$1-compare.jsonl" >/dev/null
 }
-measure perspectives overlap default "align:$minilm" "$(both minilm-)" "$(both decoder-prompt-)" "$(both decoder-lora-)" \
+measure perspectives 40 overlap default "align:$minilm" "$(both minilm-head-)" "$(both minilm-)" "$(both decoder-prompt-)" "$(both decoder-lora-)" \
   --table 1 --table 3
-measure perspectives-training "$(both minilm-synth-)" "$(both minilm-para-)" "$(both minilm-)" --table 2
+measure perspectives-training 40 "$(both minilm-synth-)" "$(both minilm-para-)" "$(both minilm-)" --table 2
+"$veridical" bench overlap "classifier:$out/minilm-coverage" --data "argkp:$data/argkp" --split dev --metrics coverage_roc_auc,omission_f1 \
+  --out benchmarks/rows/perspectives-argkp.jsonl >/dev/null
+measure perspectives-salience 8 overlap "salience:$decoder" --table 1 --table 3 # half a minute of processor time a case
+measure perspectives-aggregates 8 "salience:$decoder" --table 6

@@ -13,6 +13,7 @@ from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.types import Case, Judgement, Source, Span, check_judgement, judged_source_spans
 from veridical.detectors import load_detector
 from veridical.detectors.overlap.detector import WORDS, Overlap, precision_recall
+from veridical.detectors.overlap.matching import Profile
 
 
 def judge(response: str, *sources: str | Source, words: str = "content") -> Judgement:
@@ -209,3 +210,10 @@ def test_a_source_without_content_words_was_not_judged() -> None:
     assert judged_source_spans(case, judgement) == {"a": [Span(0, 10)], "b": []}
     (whole,) = Overlap().judge([Case("1", "A red door.", sources[:1])])
     assert whole.judged_sources is None
+
+
+@pytest.mark.parametrize("words", list(WORDS))
+@pytest.mark.parametrize("texts", [("red 3 km", "blue"), ("café", "thé 4"), ("東京タワー", "पानी ठंडा")])
+def test_texts_share_the_pattern_of_their_words(words: str, texts: tuple[str, str]) -> None:
+    one, other = (Profile(text, WORDS[words]) for text in texts)
+    assert one.pattern is other.pattern  # it takes more memory than all else that is kept of a sentence

@@ -122,12 +122,19 @@ def test_a_connection_is_kept_where_the_rest_of_a_body_comes_after_its_answer(ur
 
 
 def test_connections_without_a_request_end_some_time_and_make_room_before() -> None:
-    limits = Limits(idle=0.3, connections=4)
+    limits = Limits(idle=0.3, connections=4, body_bytes=1000)
     with running(ServerSettings(detectors=("overlap",), limits=limits)) as url, ExitStack() as stack:
         for _ in range(12):
             assert ask(stack.enter_context(closing(connection_of(url)))) == 200
         begun = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
         assert raw(url, begun).startswith(b"HTTP/1.1 200")  # and then it is closed
+        host, port = url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            connection.sendall(head(2000))
+            assert connection.recv(65536).startswith(b"HTTP/1.1 413")
+            connection.sendall(b" " * 2000)
+            while connection.recv(65536):  # until it is closed
+                pass
 
 
 def test_a_head_that_is_too_large(url: str) -> None:

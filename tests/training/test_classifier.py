@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ pytest.importorskip("peft")
 
 from tests.detectors.classifier_examples import examples  # noqa: E402
 from tests.detectors.classifier_examples import trained_classifier as trained  # noqa: E402
-from veridical.core.errors import DataError, InputError  # noqa: E402
+from veridical.core.errors import DataError, InputError, MissingExtraError  # noqa: E402
 from veridical.core.types import Case, Example, Level, Source  # noqa: E402
 from veridical.detectors import load_detector  # noqa: E402
 from veridical.detectors.classifier.artifact import METHODS, ClassifierSettings  # noqa: E402
@@ -23,6 +24,7 @@ from veridical.detectors.classifier.network import ClassifierNetwork, label_toke
 from veridical.detectors.classifier.presentation import Encoded, parts_of  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.testing import tiny  # noqa: E402
+from veridical.models.tuning import frequent_tokens  # noqa: E402
 from veridical.training.checkpoint import CHECKPOINT, TrainingStopped  # noqa: E402
 from veridical.training.classifier import ClassifierTraining, train_classifier  # noqa: E402
 
@@ -53,6 +55,21 @@ def test_gradients_reach_the_soft_prompt_alone(decoder: LocalModel) -> None:
     assert [name for name, weight in decoder.model.named_parameters() if weight.grad is not None] == []
     vectors = decoder.model.get_input_embeddings().weight
     assert all(bool((vectors == vector).all(1).any()) for vector in prompt.detach())  # it begins as words
+    assert "forward" not in vars(decoder.model.get_input_embeddings())  # nothing of it is left in the model
+
+
+def test_a_soft_prompt_begins_as_words(decoder: LocalModel) -> None:
+    ids = frequent_tokens(decoder, 5, seed=0)
+    assert len(set(ids)) == 5
+    assert all(len(word) > 1 and word.isalpha() for word in (decoder.tokenizer.decode([id]).strip() for id in ids))
+    assert frequent_tokens(decoder, 5, seed=0) == ids != frequent_tokens(decoder, 5, seed=1)
+
+
+def test_without_peft_the_extra_is_named(decoder: LocalModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(MissingExtraError, match="tuning"):
+        ClassifierNetwork(decoder, ClassifierSettings())
+    ClassifierNetwork(decoder, ClassifierSettings(method="head"))
 
 
 def test_a_soft_prompt_is_what_peft_makes_of_it(decoder: LocalModel) -> None:
@@ -80,6 +97,21 @@ def test_batch_is_one_by_one_is_training(decoder: LocalModel, method: str, label
     assert np.ptp(batch) > 1e-3
     np.testing.assert_allclose(batch, [network.scores([part])[0] for part in parts], atol=1e-4)
     np.testing.assert_allclose(batch, network.margins(parts).detach().numpy(), atol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["head", "full"])
+def test_an_encoder_reads_pairs(encoder: LocalModel, tmp_path: Path, method: str) -> None:
+    """A head reads the two texts apart, each once; with all weights tuned they are one text."""
+    network = ClassifierNetwork(encoder, ClassifierSettings(method=method, task="coverage", unit="part"))
+    parts = encoded(network, examples(6))
+    assert all(bool(part.other) == (method == "head") for part in parts)
+    batch = network.scores(parts)
+    np.testing.assert_allclose(batch, [network.scores([part])[0] for part in parts], atol=1e-4)
+    options: dict[str, Any] = {"steps": 30, "learning_rate": 3e-3 if method == "full" else None}
+    out = trained(encoder, tmp_path / "out", method=method, task="coverage", unit="part", **options)
+    judged = load_detector(f"classifier:{out}").judge([example.case for example in examples(6)])
+    scores = [j.omission for j in judged if j.omission is not None]
+    assert min(scores[1::2]) > max(scores[::2])
 
 
 @pytest.mark.parametrize("task", ["hallucination", "coverage"])

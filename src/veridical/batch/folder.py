@@ -72,21 +72,20 @@ class BatchFolder:
         results, scores = f"results-{number:05}.jsonl", f"scores-{number:05}.jsonl"
         write_whole(self.path / results, texts.results)
         write_whole(self.path / scores, texts.scores)
-        failed = texts.failed.encode()
         before = self.manifest.shards[-1].failed_bytes if self.manifest.shards else 0
         with _writing(self.path), (self.path / FAILED).open("ab") as file:
-            file.write(failed)
+            file.write(texts.failed)
             file.flush()
             os.fsync(file.fileno())
         finished = JudgedShard(
             results=results,
-            results_sha256=hashlib.sha256(texts.results.encode()).hexdigest(),
+            results_sha256=hashlib.sha256(texts.results).hexdigest(),
             scores=scores,
-            scores_sha256=hashlib.sha256(texts.scores.encode()).hexdigest(),
+            scores_sha256=hashlib.sha256(texts.scores).hexdigest(),
             first=shard.first,
             rows=shard.rows,
             failed=texts.failures,
-            failed_bytes=before + len(failed),
+            failed_bytes=before + len(texts.failed),
         )
         self._write(replace(self.manifest, shards=(*self.manifest.shards, finished)))
 

@@ -32,9 +32,9 @@ class ShardActor:
         texts = shard_texts(self.reader, shard, self.detectors, self.work)
         return {
             "first": shard.first,
-            "results": texts.results.encode(),
-            "scores": texts.scores.encode(),
-            "failed": texts.failed.encode(),
+            "results": texts.results,
+            "scores": texts.scores,
+            "failed": texts.failed,
             "failures": texts.failures,
         }
 
@@ -80,8 +80,7 @@ def on_ray(
         )
         for shard, row in zip(shards, judged.iter_rows(), strict=True):
             assert row["first"] == shard.first  # the order is kept
-            results, scores, failed = (row[name].decode() for name in ("results", "scores", "failed"))
-            yield ShardTexts(results, scores, failed, int(row["failures"]))
+            yield ShardTexts(row["results"], row["scores"], row["failed"], int(row["failures"]))
     except ray.exceptions.RayError as error:
         lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
         raise CannotJudgeError(f"Ray: {lines[-1]}", hint="finished shards are kept: the same command goes on") from None

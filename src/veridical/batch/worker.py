@@ -53,11 +53,11 @@ class WorkerSettings:
 
 @dataclass(frozen=True, slots=True)
 class ShardTexts:
-    """The lines of a judged shard: result documents, scores of rows, rows that failed."""
+    """The lines of a judged shard, as UTF-8: result documents, scores of rows, rows that failed."""
 
-    results: str
-    scores: str
-    failed: str
+    results: bytes
+    scores: bytes
+    failed: bytes
     failures: int
 
 
@@ -102,9 +102,9 @@ def shard_texts(
         progress(len(failed) + len(judged))
     in_order = [judged[number] for number in sorted(judged)]
     return ShardTexts(
-        "".join(f"{result}\n" for result, _ in in_order),
-        "".join(f"{scores}\n" for _, scores in in_order),
-        "".join(f"{encode(failed[number])}\n" for number in sorted(failed)),
+        "".join(f"{result}\n" for result, _ in in_order).encode(),
+        "".join(f"{scores}\n" for _, scores in in_order).encode(),
+        "".join(f"{encode(failed[number])}\n" for number in sorted(failed)).encode(),
         len(failed),
     )
 

@@ -76,8 +76,18 @@ def _content_pattern(folded: str) -> str:
         return _ASCII
     if not _BEYOND_LATIN.search(folded) or not _rare().search(folded):  # the table of marks takes a while to make
         return _LETTERS
+    return _any_script()
+
+
+@cache  # one string for all texts: it is long, and every profile has it
+def _any_script() -> str:
     mark = rf"[{marks()}\u200c\u200d]"
     return rf"{_QUICK}|[^\W_{_UNSPACED}](?:[^\W_{_UNSPACED}]|{mark})*|(?![\W_])[{_UNSPACED}]{mark}*"
+
+
+@cache
+def _or_quantity(pattern: str) -> str:
+    return f"{quantities.PATTERN}|{pattern}"
 
 
 def _rouge_pattern(folded: str) -> str:
@@ -104,7 +114,7 @@ WORDS = {
     "content": Normalization(quantities.fold, _content_pattern, _content_keys, _content_keys),
     "values": Normalization(
         quantities.fold,
-        lambda folded: f"{quantities.PATTERN}|{_content_pattern(folded)}",
+        lambda folded: _or_quantity(_content_pattern(folded)),
         quantities.keys,
         quantities.implies,
         exact=False,

@@ -1,0 +1,128 @@
+"""Prompt tuning of a YES/NO classifier, beside `transformers.Trainer` on the same `peft` model: tokens a second.
+
+    python benchmarks/classifier_speed.py --model FOLDER --data TOPICS [--steps 8] [--rounds 3] [--dtype bf16]
+
+Both ways take the same steps on the same batches of the same model, from the same soft prompt; the Trainer computes the
+usual loss of the label's tokens, with padding on the right, and neither logs nor saves anything. The two take turns;
+a figure is the median over rounds of tokens (without padding) by processor seconds, a ratio the median of the rounds'
+ratios. Prints one JSON row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import tempfile
+import time
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import Trainer, TrainingArguments
+
+from veridical.bench.perspectives import training_sets
+from veridical.datasets.topics import read_topics
+from veridical.detectors.classifier.artifact import ClassifierSettings
+from veridical.detectors.classifier.network import ClassifierNetwork
+from veridical.detectors.classifier.presentation import Encoded, parts_of
+from veridical.models.load import LocalModel, load
+from veridical.models.tuning import with_soft_prompt
+
+BATCH = 16
+
+
+def ours(model: LocalModel, settings: ClassifierSettings, items: list[tuple[Encoded, bool]]) -> float:
+    """The processor seconds of a pass over all items."""
+    network = ClassifierNetwork(model, settings)
+    optimiser = torch.optim.AdamW(network.parameters, lr=0.1)
+    began = time.process_time()
+    for at in range(0, len(items), BATCH):
+        batch = items[at : at + BATCH]
+        margins = network.margins([encoded for encoded, _ in batch])
+        targets = torch.tensor([float(error) for _, error in batch], device=margins.device)
+        torch.nn.functional.binary_cross_entropy_with_logits(margins, targets).backward()
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+    return time.process_time() - began
+
+
+def theirs(model: LocalModel, settings: ClassifierSettings, items: list[tuple[Encoded, bool]]) -> float:
+    """The same by the Trainer."""
+    labels = ClassifierNetwork(model, settings).labels
+    tuned = with_soft_prompt(model, settings.virtual_tokens, seed=0)
+    rows = [(encoded.ids, labels[int(error)]) for encoded, error in items]
+    texts = [{"input_ids": [*ids, *label], "labels": [-100] * len(ids) + list(label)} for ids, label in rows]
+
+    def collate(batch: list[dict[str, list[int]]]) -> dict[str, torch.Tensor]:
+        width = max(len(row["input_ids"]) for row in batch)
+        padded: dict[str, list[list[int]]] = {"input_ids": [], "labels": [], "attention_mask": []}
+        for row in batch:
+            missing = width - len(row["input_ids"])
+            padded["input_ids"].append(row["input_ids"] + [0] * missing)
+            padded["labels"].append(row["labels"] + [-100] * missing)
+            padded["attention_mask"].append([1] * len(row["input_ids"]) + [0] * missing)
+        return {name: torch.tensor(values) for name, values in padded.items()}
+
+    class InOrder(Trainer):
+        def _get_train_sampler(self, *args: Any) -> Any:
+            return torch.utils.data.SequentialSampler(texts)  # type: ignore[arg-type]
+
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = TrainingArguments(
+            output_dir=folder, per_device_train_batch_size=BATCH, num_train_epochs=1, learning_rate=0.1,
+            report_to=[], save_strategy="no", logging_strategy="no", disable_tqdm=True,
+            use_cpu=model.device.type == "cpu", remove_unused_columns=False,
+        )  # fmt: skip
+        trainer = InOrder(model=tuned, args=arguments, train_dataset=texts, data_collator=collate)  # type: ignore[arg-type]
+        began = time.process_time()
+        trainer.train()
+        return time.process_time() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--dtype", default="bf16")
+    parser.add_argument("--unit", default="part")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    model = load(given.model, dtype=given.dtype)
+    settings = ClassifierSettings(task="coverage", unit=given.unit, labels=("yes", "no"))
+    network = ClassifierNetwork(model, settings)
+    items: list[tuple[Encoded, bool]] = []
+    for example in training_sets(read_topics(given.data), "synth")["train"]:
+        omitted = {omission.source_id for omission in example.gold.omissions if omission.score}
+        for part in parts_of(example.case, settings.task, settings.unit):
+            encoded = network.encode(part)
+            if isinstance(encoded, Encoded):
+                items.append((encoded, bool(omitted) if part.source is None else part.source.id in omitted))
+    items = items[: BATCH * given.steps]
+    tokens = sum(len(encoded.ids) for encoded, _ in items)
+    seconds: dict[str, list[float]] = {"ours": [], "trainer": []}
+    for _ in range(given.rounds):
+        seconds["ours"].append(ours(model, settings, items))
+        seconds["trainer"].append(theirs(model, settings, items))
+    ratios = [b / a for a, b in zip(seconds["ours"], seconds["trainer"], strict=True)]
+    row = {
+        "what": "prompt tuning",
+        "model": Path(given.model).name,
+        "dtype": given.dtype,
+        "unit": given.unit,
+        "steps": given.steps,
+        "tokens": tokens,
+        "tokens_per_processor_second": {name: tokens / statistics.median(times) for name, times in seconds.items()},
+        "times_faster_than_trainer": statistics.median(ratios),
+        "machine": platform.machine(),
+        "date": date.today().isoformat(),
+    }
+    print(json.dumps(row))
+
+
+if __name__ == "__main__":
+    main()
