@@ -511,6 +511,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
         "docs/bench.md",
         results("baselines.jsonl", "roc_auc balanced_accuracy f1 token_f1 word_roc_auc char_f1 f1_sp"),
     ),
+    "results-masked": ("docs/tasks.md", results("masked.jsonl", "word_roc_auc token_balanced_accuracy roc_auc")),
     "results-fitted": (
         "docs/bench.md",
         results("baselines-fitted.jsonl", "roc_auc balanced_accuracy f1 brier token_f1 char_f1 f1_sp"),
