@@ -17,8 +17,6 @@ class TokenTraining:
 
     Attributes:
         pairs: How cases are presented to the model.
-        narrow: Half of the examples are presented with evidence of one of these sizes (`PairSettings.evidence_tokens`),
-            drawn evenly; empty: all as `pairs` says.
         unit: "word" (its tokens pooled, Liu et al. 2022) or "token".
         pooling: "max" or "mean".
         hidden: Hidden units of the tanh layer; 0: a linear head; None: as many as the backbone is wide.
@@ -48,7 +46,6 @@ class TokenTraining:
     """
 
     pairs: PairSettings = field(default_factory=PairSettings)
-    narrow: tuple[int, ...] = ()
     unit: str = "word"
     pooling: str = "mean"
     hidden: int | None = None
