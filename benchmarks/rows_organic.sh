@@ -2,9 +2,9 @@
 # Probes on what real language models write (CH-Wang et al. 2024, Table 6): `benchmarks/rows_organic.sh FOLDER MODELS [NAME…]`,
 # with the public data sets in FOLDER and the model folders NAME in MODELS. Every model describes each set of E2E attributes,
 # once for each of two seeds, after nine few-shot examples; the detector `slots` labels what it wrote. Probes are trained on
-# these descriptions, and on as many with changed attributes (synthetic errors), and both are measured on the test parts of
-# both. What is there already is kept: a run that was stopped goes on. RESPONSES limits the descriptions of each seed, PARTS
-# (labels, generate, probes, guard) says what to do.
+# these descriptions, and on as many human ones with changed attributes (synthetic errors), and both are measured on the
+# test parts of both. What is there already is kept: a run that was stopped goes on. RESPONSES limits the descriptions of
+# each seed; PARTS (labels, generate, probes) says what to do.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 data=${1:?the folder with the data sets}
@@ -26,32 +26,25 @@ if [[ $parts = *labels* && ! -e $rows/slots.jsonl ]]; then
     --out $rows/slots.jsonl >/dev/null
 fi
 
-probe() { # name, training data, model
-  [ -e "$out/$1/detector.json" ] || "$veridical" train probe "jsonl:$2" --model "$3" --template $template --kind linear \
-    --select ensemble --store "$out/$1.store" --out "$out/$1"
-}
-
 for name in "$@"; do
   model=$models/$name
   if [[ $parts = *generate* ]]; then
     for seed in 0 1; do
       # shellcheck disable=SC2086
       "$veridical" data generate "e2e:$data/e2e" --model "$model" --task data-to-text --seed $seed $sample --batch-size 32 \
+        --max-tokens 60 \
         --out "$out/$name-$seed.jsonl"
     done
   fi
   if [[ $parts = *probes* ]]; then
     "$python" benchmarks/organic_data.py "e2e:$data/e2e" "$out/$name-0.jsonl" "$out/$name-1.jsonl" \
       --organic "$out/$name-organic.jsonl" --synthetic "$out/$name-synthetic.jsonl"
+    "$veridical" analyse transfer "organic=jsonl:$out/$name-organic.jsonl" "synthetic=jsonl:$out/$name-synthetic.jsonl" \
+      --model "$model" --template $template --kind linear --store "$out/$name.store" --out "$out/$name-transfer" >/dev/null
+    cp "$out/$name-transfer/transfer.jsonl" "$rows/organic-transfer-$name.jsonl"
     for kind in organic synthetic; do
-      probe "$name-$kind" "$out/$name-$kind.jsonl" "$model"
-    done
-    for kind in organic synthetic; do
-      "$veridical" bench "probe:$out/$name-organic" "probe:$out/$name-synthetic" "logprob:$model,template=$template" \
-        overlap length coin --data "jsonl:$out/$name-$kind.jsonl" --fit f1 --metrics $metrics --out $rows/organic.jsonl >/dev/null
-      "$veridical" bench compare "probe:$out/$name-organic" "probe:$out/$name-synthetic" "logprob:$model,template=$template" \
-        overlap --data "jsonl:$out/$name-$kind.jsonl" --fit f1 --metrics f1,roc_auc,token_f1 \
-        --out "$rows/organic-compare-$name-$kind.jsonl" >/dev/null
+      "$veridical" bench overlap length coin "logprob:$model,template=$template" --data "jsonl:$out/$name-$kind.jsonl" \
+        --fit f1 --metrics $metrics --out $rows/organic.jsonl >/dev/null
     done
   fi
 done

@@ -19,11 +19,14 @@ train() { # name, options
 
 full=(--method full --unit part --model "$minilm" --bf16 --per-topic 1 --learning-rate 1e-4 --steps 300 --warmup 30
   --evaluate-every 50 --validation-examples 60)
+head=(--method head --unit part --model "$minilm" --dtype fp32 --per-topic 1 --batch 32 --steps 300 --warmup 30 --evaluate-every 50
+  --validation-examples 60)
 small=(--unit part --model "$decoder" --labels yes,no --per-topic 1 --steps 60 --warmup 6 --evaluate-every 20
   --validation-examples 24)
 for task in ${TASKS:-coverage hallucination}; do
-  for kind in ${KINDS:-full prompt lora synth para}; do
+  for kind in ${KINDS:-head full prompt lora synth para}; do
     case $kind in
+      head) train "minilm-head-$task" --task "$task" --training dev "${head[@]}" ;;
       full) train "minilm-$task" --task "$task" --training dev "${full[@]}" ;;
       synth | para) train "minilm-$kind-$task" --task "$task" --training "$kind" "${full[@]}" ;;
       prompt | lora) train "decoder-$kind-$task" --task "$task" --training dev --method "$kind" "${small[@]}" ;;
@@ -37,7 +40,7 @@ measure() { # file, sample, detectors and options; what was judged before is not
   "$veridical" bench perspectives "${@:3}" --data "$topics" --sample "$2" --out "benchmarks/rows/$1.jsonl" \
     --comparisons "benchmarks/rows/$1-compare.jsonl" >/dev/null
 }
-measure perspectives 40 overlap default "align:$minilm" "$(both minilm-)" "$(both decoder-prompt-)" "$(both decoder-lora-)" \
+measure perspectives 40 overlap default "align:$minilm" "$(both minilm-head-)" "$(both minilm-)" "$(both decoder-prompt-)" "$(both decoder-lora-)" \
   --table 1 --table 3
 measure perspectives-training 40 "$(both minilm-synth-)" "$(both minilm-para-)" "$(both minilm-)" --table 2
 "$veridical" bench overlap "classifier:$out/minilm-coverage" --data "argkp:$data/argkp" --split dev --metrics coverage_roc_auc,omission_f1 \

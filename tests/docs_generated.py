@@ -382,6 +382,54 @@ def perspective_comparisons(path: Path = ROOT / "benchmarks" / "rows" / "perspec
     return markdown([comparison_table([c for c in found if c.data == data]) for data in sets])
 
 
+def real_models() -> str:
+    """ROC AUC of responses by detectors that read real language models, one line per detector, one column per set."""
+    from veridical.bench.results import read_rows
+    from veridical.report.result_tables import cell
+
+    names = ("real-logprob.jsonl", "real-verify.jsonl")
+    files = [file for name in names if (file := ROOT / "benchmarks" / "rows" / name).exists()]
+    rows = read_rows(files) if files else []
+    if not rows:
+        return "Nothing is measured yet."
+    sets = list(dict.fromkeys(row.data.removeprefix("jsonl:").removesuffix(".jsonl") for row in rows))
+    of_detector: dict[str, dict[str, str]] = {}
+    for row in rows:
+        unread = f", {row.not_judged} of {row.n} not judged" if row.not_judged else ""
+        name = row.data.removeprefix("jsonl:").removesuffix(".jsonl")
+        of_detector.setdefault(row.detector.replace("build/models/", ""), {})[name] = (
+            f"{cell(row.metrics.get('roc_auc'))}{unread}"
+        )
+    lines = ["| detector | " + " | ".join(sets) + " |", "|---|" + "---|" * len(sets)]
+    lines += [f"| `{d}` | " + " | ".join(found.get(s, "–") for s in sets) + " |" for d, found in of_detector.items()]
+    counts = {row.data: f"{row.data.removeprefix('jsonl:').removesuffix('.jsonl')} {row.n}" for row in rows}
+    foot = f"Cases of the test part: {', '.join(counts.values())}; 95% intervals by bootstrap over documents; "
+    return "\n".join([*lines, "", f"{foot}{', '.join(sorted({row.date for row in rows}))}."])
+
+
+def organic() -> str:
+    """Probes trained and tested on what real models write and on synthetic errors, and detectors beside them."""
+    from dataclasses import replace
+
+    from veridical.bench.results import read_rows
+    from veridical.probes.analysis.results import read_records
+    from veridical.report.analysis_tables import analysis_tables
+    from veridical.report.result_tables import result_tables
+    from veridical.report.tables import markdown
+
+    folder, parts = ROOT / "benchmarks" / "rows", []
+    for file in sorted(folder.glob("organic-transfer-*.jsonl")):
+        found = read_records(file)
+        shown = [f for f in found.findings if f.at["view"] in ("ensemble of all", "flag all")]
+        tables = markdown(analysis_tables(replace(found, findings=shown)))
+        parts.append(f"**{file.stem.removeprefix('organic-transfer-')}**\n\n{tables}")
+    if not parts:
+        return "Nothing is measured yet."
+    rows = [row for row in read_rows([folder / "organic.jsonl"]) if row.group is None]
+    rows = [replace(row, detector=re.sub(r"build/(organic|models)/", "", row.detector)) for row in rows]
+    return "\n\n".join([*parts, markdown(result_tables(rows, ["f1", "roc_auc", "word_roc_auc", "token_f1", "f1_sp"]))])
+
+
 def datasets() -> str:
     """The table of data sets."""
     from veridical.datasets import table
@@ -425,6 +473,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
         "docs/bench.md",
         results("baselines.jsonl", "roc_auc balanced_accuracy f1 token_f1 word_roc_auc char_f1 f1_sp"),
     ),
+    "results-masked": ("docs/tasks.md", results("masked.jsonl", "word_roc_auc token_balanced_accuracy roc_auc")),
     "results-fitted": (
         "docs/bench.md",
         results("baselines-fitted.jsonl", "roc_auc balanced_accuracy f1 brier token_f1 char_f1 f1_sp"),
@@ -462,6 +511,8 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
         "docs/detectors/slots.md",
         results("slots.jsonl", "precision recall f1 omission_recall omission_f1"),
     ),
+    "real-models": ("docs/models.md", real_models),
+    "organic": ("docs/analyses.md", organic),
     "commands": ("docs/cli.md", command_help),
     "detectors": ("docs/detectors/README.md", detector_table),
     "results-default": ("docs/detectors/default.md", default_results),

@@ -242,6 +242,24 @@ def test_what_is_read_after_going_back_or_losing_rows_is_as_if_read_afresh(
             forward.crop(length)
 
 
+def test_one_new_token_a_row_takes_the_kernel_that_is_fast_for_grouped_keys(
+    tiny_model: Callable[..., LocalModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forward = CachedForward(tiny_model("llama"))
+    _, mask = read_prompts(forward, [[7, 8, 9], [7, 8, 10]])
+    assert mask is None
+    kernel, calls = torch.nn.functional.scaled_dot_product_attention, []
+
+    def attention(query: Any, key: Any, *rest: Any, **options: Any) -> Any:
+        calls.append((query.shape[1], key.shape[1], options.get("enable_gqa", False)))
+        return kernel(query, key, *rest, **options)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", attention)
+    forward(torch.tensor([[11], [12]]))
+    assert calls
+    assert all(heads == key_heads and not slow for heads, key_heads, slow in calls)
+
+
 def test_a_layer_that_keeps_a_state_shares_nothing_and_loses_ended_rows_too(tmp_path: Path) -> None:
     from transformers import Lfm2Config, Lfm2ForCausalLM
 

@@ -78,14 +78,19 @@ def test_what_sequences_begin_with_is_read_once(tiny_model: Get, architecture: s
     read: list[int] = []
     embeddings = model.model.get_input_embeddings()
     hook = embeddings.register_forward_pre_hook(lambda module, given: read.append(given[0].numel()))
+    runner = Runner(model, max_batch_tokens=90)
     try:
-        found = list(Runner(model, max_batch_tokens=90).run(made, ALL))
+        found = list(runner.run(made, ALL))
+        assert len(read) > 4  # the beginnings, and several batches each
+        assert sum(read) < sum(len(e.ids) for e in made) / 2
+        read.clear()
+        runner.max_batch_tokens = 10_000
+        list(runner.run(made, ALL))
+        assert len(read) == 1  # they fit into one batch
     finally:
         hook.remove()
     for one, other in zip(alone, found, strict=True):
         assert_same(one, other)
-    assert len(read) > 4  # the beginnings, and several batches each
-    assert sum(read) < sum(len(e.ids) for e in made) / 2
 
 
 @pytest.mark.parametrize("architecture", sorted(set(ARCHITECTURES) - {*ENCODERS, *ENCODER_DECODERS}))
@@ -271,9 +276,9 @@ def test_out_of_memory_halves_the_batch_and_says_so(
     tiny_model: Get, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     model = tiny_model("llama")
-    made = sequences(model)[:1] * 8
+    made = sequences(model)[:2] * 4
     expected = list(Runner(model).run(made))
-    small = Small(monkeypatch, 2 * (len(made[0].ids) - made[0].response_start + 1), error)  # the beginning is shared
+    small = Small(monkeypatch, 2 * max(len(e.ids) for e in made), error)
     found = list(Runner(model).run(made))
     assert small.sizes[0] > small.sizes[1] > small.sizes[2]
     assert all("out of memory with 8 sequences" in r.notes[0] or "out of memory with 4" in r.notes[0] for r in found)
@@ -300,7 +305,7 @@ def test_one_sequence_that_does_not_fit_is_not_judged_and_the_others_are(
     made = sequences(model)
     sizes = [len(e.ids) for e in made]
     Small(monkeypatch, max(sizes) - 1, torch.OutOfMemoryError("no"))
-    found = list(Runner(model, padding="left").run(made))  # where nothing is shared
+    found = list(Runner(model).run(made))
     for size, result in zip(sizes, found, strict=True):
         assert (result.failed is not None) == (size == max(sizes))
         assert (result.logprob is None) == (size == max(sizes))

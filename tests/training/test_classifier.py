@@ -99,6 +99,21 @@ def test_batch_is_one_by_one_is_training(decoder: LocalModel, method: str, label
     np.testing.assert_allclose(batch, network.margins(parts).detach().numpy(), atol=1e-4)
 
 
+@pytest.mark.parametrize("method", ["head", "full"])
+def test_an_encoder_reads_pairs(encoder: LocalModel, tmp_path: Path, method: str) -> None:
+    """A head reads the two texts apart, each once; with all weights tuned they are one text."""
+    network = ClassifierNetwork(encoder, ClassifierSettings(method=method, task="coverage", unit="part"))
+    parts = encoded(network, examples(6))
+    assert all(bool(part.other) == (method == "head") for part in parts)
+    batch = network.scores(parts)
+    np.testing.assert_allclose(batch, [network.scores([part])[0] for part in parts], atol=1e-4)
+    options: dict[str, Any] = {"steps": 30, "learning_rate": 3e-3 if method == "full" else None}
+    out = trained(encoder, tmp_path / "out", method=method, task="coverage", unit="part", **options)
+    judged = load_detector(f"classifier:{out}").judge([example.case for example in examples(6)])
+    scores = [j.omission for j in judged if j.omission is not None]
+    assert min(scores[1::2]) > max(scores[::2])
+
+
 @pytest.mark.parametrize("task", ["hallucination", "coverage"])
 @pytest.mark.parametrize("method", METHODS)
 def test_it_learns_and_a_folder_gives_the_same_again(

@@ -46,6 +46,12 @@ class CachedForward:
         layers = DynamicCache(config=model.model.config).layers
         plain = (DynamicLayer, DynamicSlidingWindowLayer)
         self.shares = "past_key_values" in parameters and all(type(layer) in plain for layer in layers)
+        # without a mask, PyTorch's kernel for grouped keys in bf16 is several times as slow on processors
+        text = model.model.config.get_text_config()
+        grouped = getattr(text, "num_key_value_heads", None) not in (None, getattr(text, "num_attention_heads", None))
+        self._full_mask = (
+            grouped and model.device.type == "cpu" and all(type(layer) is DynamicLayer for layer in layers)
+        )
         self._cache: Any = None
         if self.shares:
             self._cache = DynamicCache()
@@ -69,7 +75,9 @@ class CachedForward:
         import torch
 
         inputs: dict[str, Any] = {"input_ids": ids, "past_key_values": self._cache, "use_cache": True}
-        if mask is not None:
+        if mask is None and self._full_mask and self.length and ids.shape[1] == 1:
+            inputs["attention_mask"] = torch.ones(len(ids), 1, 1, self.length + 1, dtype=torch.bool)
+        elif mask is not None:
             inputs["attention_mask"] = mask
             if self._takes_positions:
                 inputs["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0)[:, self.length :]

@@ -187,7 +187,9 @@ class Runner:
         alike = shared_beginnings([e.ids for e in encoded]) if self._shares and all(e.ids for e in encoded) else []
         for members, same in alike or [(list(range(len(encoded))), 0)]:
             shared = min(same, *(encoded[i].response_start - 1 for i in members))  # what predicts a response is read
-            if len(members) > 1 and shared > 0:
+            # what fits into one batch as it is takes one pass, not two
+            more = sum(encoded[i].tokens for i in members) > self.max_batch_tokens
+            if len(members) > 1 and shared > 0 and more:
                 groups.append((members, shared))
             else:
                 apart += members

@@ -6,8 +6,8 @@ other one (its logistic function is the softmax over the two, Chang et al. 2024,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -96,7 +96,7 @@ class ClassifierNetwork:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
                 width = int(model.model.config.get_text_config().hidden_size)
-                self._head = torch.nn.Linear(width, 1).to(model.device)
+                self._head = torch.nn.Linear(4 * width if self._apart else width, 1).to(model.device)
         self.known_states: dict[Ids, torch.Tensor] | None = None
 
     @property
@@ -130,9 +130,11 @@ class ClassifierNetwork:
 
     def encode(self, part: Part) -> Encoded | str:
         """The tokens of a part, or why it cannot be judged."""
-        encoded = encode_part(self.model, part, self.settings.task, answers=self.settings.answers)
-        if len(encoded.ids) > self.max_tokens:
-            return f"it takes {len(encoded.ids)} tokens, and {self.max_tokens} can be read"
+        task, answers = self.settings.task, self.settings.answers
+        encoded = encode_part(self.model, part, task, answers=answers, apart=self._apart)
+        longest = max(len(encoded.ids), len(encoded.other))
+        if longest > self.max_tokens:
+            return f"it takes {longest} tokens, and {self.max_tokens} can be read"
         return encoded
 
     def margins(self, batch: Sequence[Encoded]) -> torch.Tensor:
@@ -161,7 +163,7 @@ class ClassifierNetwork:
         if not self.settings.answers:
             order = sorted(range(len(parts)), key=lambda i: len(parts[i].ids))
             margins = np.zeros(len(parts))
-            with torch.inference_mode():
+            with self._remembering(), torch.no_grad():  # not inference: what is kept may be trained on
                 for chosen in self._batches([len(parts[i].ids) for i in order]):
                     indices = [order[i] for i in chosen]
                     margins[indices] = self.margins([parts[i] for i in indices]).double().cpu().numpy()
@@ -198,31 +200,59 @@ class ClassifierNetwork:
         (vectors,) = self.parameters
         return virtual_tokens(self.model, vectors)
 
+    @property
+    def _apart(self) -> bool:
+        """Whether the two texts of a part are read apart: by a head on an encoder that stays as it is."""
+        return self.settings.method == "head" and self.model.kind == "encoder"
+
+    @contextmanager
+    def _remembering(self) -> Iterator[None]:
+        """Keep the states of texts while the context lasts, where weights stay as they are."""
+        before = self.known_states
+        if before is None and self.settings.method == "head":
+            self.known_states = {}
+        try:
+            yield
+        finally:
+            self.known_states = before
+
     def _pooled(self, batch: Sequence[Encoded]) -> torch.Tensor:
-        """The state of each part: a decoder's last token, the mean of an encoder's tokens. *Shape:* (parts, width)"""
+        """What the head reads of each part. *Shape:* (parts, width or 4 times that)
+
+        A decoder's state at the last token, the mean over an encoder's tokens; of two texts read apart both (scaled to
+        the same length), their difference without sign and their product, element by element.
+        """
         import torch
 
+        texts = [(part.ids, part.types) for part in batch]
+        texts += [(part.other, (0,) * len(part.other)) for part in batch if part.other]
         known = {} if self.known_states is None else self.known_states
-        missing = [part for part in batch if part.ids not in known]
+        missing = list({ids: (ids, types) for ids, types in texts if ids not in known}.values())
         if missing:
-            ids, mask = rectangle(self.model, [part.ids for part in missing])
-            options: dict[str, Any] = {"attention_mask": mask}
-            if self.model.kind == "encoder":
-                if "token_type_ids" in signature(self.model.model.forward).parameters:
-                    options["token_type_ids"] = rectangle(self.model, [part.types for part in missing])[0]
-            else:
-                options |= {"use_cache": False, "position_ids": (mask.cumsum(-1) - 1).clamp(min=0)}
-            with torch.set_grad_enabled(self.settings.method == "full" and torch.is_grad_enabled()):
-                states = self.model.model.base_model(input_ids=ids, **options).last_hidden_state.float()
-                if self.model.kind == "encoder":
-                    weights = mask[..., None] / mask.sum(-1)[:, None, None]
-                    pooled = (states * weights).sum(1)
-                else:
-                    pooled = states[:, -1]
-            known = known | dict(zip((part.ids for part in missing), pooled, strict=True))
-            if self.known_states is not None:
-                self.known_states = known
-        return torch.stack([known[part.ids] for part in batch])
+            known |= dict(zip((ids for ids, _ in missing), self._states(missing), strict=True))
+        states = torch.stack([known[part.ids] for part in batch])
+        if not self._apart:
+            return states
+        scale = states.shape[1] ** 0.5
+        one = torch.nn.functional.normalize(states) * scale
+        two = torch.nn.functional.normalize(torch.stack([known[part.other] for part in batch])) * scale
+        return torch.cat([one, two, (one - two).abs(), one * two], 1)
+
+    def _states(self, texts: Sequence[tuple[Ids, Ids]]) -> torch.Tensor:
+        """The pooled state of texts, given as (ids, types). *Shape:* (texts, width)"""
+        import torch
+
+        ids, mask = rectangle(self.model, [ids for ids, _ in texts])
+        options: dict[str, Any] = {"attention_mask": mask}
+        if self.model.kind != "encoder":
+            options |= {"use_cache": False, "position_ids": (mask.cumsum(-1) - 1).clamp(min=0)}
+        elif "token_type_ids" in signature(self.model.model.forward).parameters:
+            options["token_type_ids"] = rectangle(self.model, [types for _, types in texts])[0]
+        with torch.set_grad_enabled(self.settings.method == "full" and torch.is_grad_enabled()):
+            states: torch.Tensor = self.model.model.base_model(input_ids=ids, **options).last_hidden_state.float()
+            if self.model.kind != "encoder":
+                return states[:, -1]
+            return (states * (mask[..., None] / mask.sum(-1)[:, None, None])).sum(1)
 
     def _batches(self, lengths: Sequence[int]) -> list[list[int]]:
         """Neighbouring rows, as many as fit into a pass with padding."""

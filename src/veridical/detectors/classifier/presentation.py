@@ -37,10 +37,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """The token ids of a part, and which text of a pair each is of (all 0 for a decoder)."""
+    """The token ids of a part, and which text of a pair each is of (all 0 for a decoder).
+
+    `other` is the second text where the two of a pair are read apart.
+    """
 
     ids: tuple[int, ...]
     types: tuple[int, ...]
+    other: tuple[int, ...] = ()
 
 
 def parts_of(case: Case, task: str, unit: str) -> list[Part]:
@@ -75,10 +79,13 @@ def _by_perspective(sources: Sequence[Source]) -> dict[str, list[str]]:
     return groups
 
 
-def encode_part(model: LocalModel, part: Part, task: str, *, answers: bool) -> Encoded:
-    """The tokens of a part; with `answers` they end where the label begins."""
+def encode_part(model: LocalModel, part: Part, task: str, *, answers: bool, apart: bool = False) -> Encoded:
+    """The tokens of a part; with `answers` they end where the label begins, `apart` are the two texts of an encoder."""
     if model.kind == "encoder":
         one, two = (_plain(value) for name, value in part.fields.items() if name != "question")
+        if apart:
+            first, second = (tuple(model.tokenizer(text)["input_ids"]) for text in (one, two))
+            return Encoded(first, (0,) * len(first), second)
         pair = model.tokenizer(one, two, return_token_type_ids=True)
         return Encoded(tuple(pair["input_ids"]), tuple(pair["token_type_ids"]))
     text = json.dumps(dict(part.fields), ensure_ascii=False)

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Result rows of detectors that read real language models: `benchmarks/rows_real_models.sh FOLDER MODELS [PART…]`, with the
+# public data sets in FOLDER and the model folders in MODELS. On a few cases of each of many documents
+# (benchmarks/sample_cases.py), as one pass takes seconds on a processor. The parts:
+#   logprob  log-probability by decoders (DECODERS), thresholds fitted on validation documents
+#   verify   claims, and whole responses, judged by chat models (CHATS), beside detectors without one; nothing is fitted
+# Rows that are there already are kept, and replies of chat models are kept in build/real: a run that was stopped goes on.
+# CASES limits the test cases of each set.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+data=${1:?the folder with the data sets}
+models=${2:?the folder with the model folders}
+shift 2
+[ $# -gt 0 ] || set -- logprob verify
+veridical=${VERIDICAL:-.venv/bin/veridical}
+python=${PYTHON:-.venv/bin/python}
+decoders=${DECODERS:-smollm2-135m-instruct gemma-3-270m}
+chats=${CHATS:-qwen2.5-coder-0.5b-instruct}
+export HF_HUB_OFFLINE=1 OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+rows=benchmarks/rows
+
+sampled() { # set, test cases, validation cases, name
+  [ -e "build/real/$4.jsonl" ] || "$python" benchmarks/sample_cases.py "$1:$data/$1" --test "$2" --valid "$3" --per-document 6 \
+    --out "build/real/$4.jsonl"
+}
+
+for part in "$@"; do
+  case $part in
+  logprob)
+    for set in xsum_token wice bump summedits; do
+      sampled $set "${CASES:-150}" 60 $set
+      for detector in overlap default length; do
+        "$veridical" bench $detector --data "jsonl:build/real/$set.jsonl" --fit balanced_accuracy \
+          --metrics roc_auc,balanced_accuracy,f1,word_roc_auc,token_f1 --out $rows/real-logprob.jsonl >/dev/null
+      done
+      for decoder in $decoders; do
+        "$veridical" bench "logprob:$models/$decoder,template=tldr" --data "jsonl:build/real/$set.jsonl" \
+          --fit balanced_accuracy --metrics roc_auc,balanced_accuracy,f1,word_roc_auc,token_f1 \
+          --out $rows/real-logprob.jsonl >/dev/null
+      done
+    done
+    ;;
+  verify)
+    for set in conv_fever summedits bump wice; do
+      sampled $set "${CASES:-100}" 0 "$set-test"
+      for detector in overlap default verify:overlap verify; do
+        "$veridical" bench "$detector" --data "jsonl:build/real/$set-test.jsonl" --metrics roc_auc,balanced_accuracy,f1 \
+          --out $rows/real-verify.jsonl >/dev/null
+      done
+      for chat in $chats; do
+        for detector in judge:yes_no verify:yes_no "judge:yes_no,min_probability_mass=0" "verify:yes_no,min_probability_mass=0"; do
+          "$veridical" bench "$detector" --model "$models/$chat" --cache "build/real/$chat.db" \
+            --data "jsonl:build/real/$set-test.jsonl" --metrics roc_auc,balanced_accuracy,f1 \
+            --out $rows/real-verify.jsonl >/dev/null
+        done
+      done
+    done
+    ;;
+  *) echo "no such part: $part" >&2 && exit 2 ;;
+  esac
+done
