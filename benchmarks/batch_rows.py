@@ -35,7 +35,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import date
 from itertools import cycle, islice
@@ -132,14 +132,16 @@ def batch(
         reading = threading.Thread(target=lambda: said.append(run.stderr.read() if run.stderr else ""), daemon=True)
         reading.start()
         memory: list[float] = []
-        while True:
-            memory.append(resident_mb(run.pid))
-            try:
-                run.wait(EVERY)
-                break
-            except subprocess.TimeoutExpired:
+        try:
+            while run.poll() is None:
+                memory.append(resident_mb(run.pid))
                 if kill_when is not None and kill_when():
                     os.killpg(run.pid, signal.SIGKILL)
+                with suppress(subprocess.TimeoutExpired):
+                    run.wait(EVERY)
+        finally:
+            if run.poll() is None:  # this process is to end: nothing of it goes on
+                os.killpg(run.pid, signal.SIGKILL)
         seconds = time.perf_counter() - started
         reading.join()
     if run.returncode not in (0, -signal.SIGKILL):
@@ -293,6 +295,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where rows and results stay; default: a temporary folder")
     parser.add_argument("--out", type=Path, default=ROWS, help="append the rows to this file")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     measures = options.measure or ["whole", "killed"]
     if "ray" in measures and options.ray_python is None:
         parser.error("--measure ray needs --ray-python")

@@ -70,8 +70,8 @@ def on_ray(
                 ray.init(log_to_driver=False, logging_level="ERROR", **options)
             except Exception as error:  # noqa: BLE001 - Ray raises nothing more specific where a node does not start
                 raise CannotJudgeError(f"Ray did not start: {error}", hint="the same command goes on") from None
+        context = ray.data.DataContext.get_current()  # this imports ray.data, which sets up its own log
         logging.getLogger("ray.data").setLevel(logging.ERROR)
-        context = ray.data.DataContext.get_current()
         context.enable_progress_bars = context.print_on_execution_start = False
         context.execution_options.preserve_order = True
         rows = [{"first": shard.first, "rows": shard.rows} for shard in shards]
