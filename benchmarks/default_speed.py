@@ -135,7 +135,7 @@ def long(data: Path, seed: int) -> list[Case]:
 
 def prepare(arguments: argparse.Namespace) -> None:
     """Write a file of cases per workload, the first `WARM_UP` of which are not timed; say what is in them."""
-    from veridical.detectors.default.detector import coverage_case
+    from veridical.detectors.default.detector import NARROW, coverage_case
 
     detector = load(arguments.detector)
     encoder = detector.encoder.scorer[1]
@@ -156,7 +156,8 @@ def prepare(arguments: argparse.Namespace) -> None:
         (arguments.folder / f"{name}.jsonl").write_text("".join(lines), "utf-8")
         made = [judged_case(case) for case in cases]
         covered = [coverage_case(case, source) for case in made for source in case.sources if source.must_cover]
-        windows = [len(w.ids) for each in encoder.encode([*made, *covered]) for w in getattr(each, "windows", ())]
+        views = [*encoder.encode([*made, *covered]), *encoder.narrowed(NARROW).encode(made)]
+        windows = {(w.start, w.ids.tobytes()): len(w.ids) for each in views for w in getattr(each, "windows", ())}
         of_sources = count_tokens(detector, [" ".join(case["passages"]) for case in cases])
         of_responses = count_tokens(detector, [case["response"] for case in cases])
         contents[name] = {
@@ -164,7 +165,7 @@ def prepare(arguments: argparse.Namespace) -> None:
             "source_tokens": summary(of_sources),
             "response_tokens": summary(of_responses),
             "windows": len(windows),
-            "encoder_tokens": sum(windows),
+            "encoder_tokens": sum(windows.values()),
             "text_tokens": sum(of_sources) + sum(of_responses),
         }
     packages = ("veridical", "numpy", "onnxruntime", "tokenizers")

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Result rows of the default detector: `benchmarks/rows_default.sh FOLDER`, with the public data sets in FOLDER. Test documents, which neither its
-# training nor its regressions saw; next to word overlap and baselines. e2e: attributes changed in the records. An interrupted run continues.
+# Result rows of the default detector: `benchmarks/rows_default.sh FOLDER [FLOAT]`, with the public data sets in FOLDER. Test documents, which
+# neither its training nor its regressions saw; next to word overlap and baselines. e2e: attributes changed in the records. FLOAT: the detector as
+# `veridical train default` wrote it with its encoder's model.onnx in encoder/onnx, for the rows of int8 against float. An interrupted run continues.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 data=${1:?the folder with the data sets}
@@ -23,6 +24,12 @@ calibrate() { # set, options: probabilities fitted on the set's validation docum
   "$veridical" bench default "calibrated:$folder" --data "$1" --metrics "$responses" --fit none --out benchmarks/rows/default-calibrated.jsonl "${@:2}" >/dev/null
 }
 responses=roc_auc,balanced_accuracy,ece
+if [ $# -gt 1 ]; then # the same cases by both precisions
+  for one in xsum_token wice bump conv_fever begin summedits entailment/quintd; do
+    "$veridical" bench default "default:$2,precision=fp32" --data "${one##*/}:$data/$one" --metrics roc_auc,word_roc_auc,pair_accuracy --fit none \
+      --sample 300 --out benchmarks/rows/default-float.jsonl >/dev/null
+  done
+fi
 measure "xsum_token:$data/xsum_token" "$responses,word_roc_auc,token_f1"
 measure "wice:$data/wice" "$responses,word_roc_auc,token_f1"
 measure "bump:$data/bump" "$responses,word_roc_auc,pair_accuracy,char_f1"

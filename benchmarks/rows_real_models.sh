@@ -48,7 +48,7 @@ for part in "$@"; do
           --out $rows/real-verify.jsonl >/dev/null
       done
       for chat in $chats; do
-        for detector in judge:yes_no verify:yes_no "judge:yes_no,min_probability_mass=0" "verify:yes_no,min_probability_mass=0"; do
+        for detector in judge:yes_no verify:yes_no; do
           "$veridical" bench "$detector" --model "$models/$chat" --cache "build/real/$chat.db" \
             --data "jsonl:build/real/$set-test.jsonl" --metrics roc_auc,balanced_accuracy,f1 \
             --out $rows/real-verify.jsonl >/dev/null

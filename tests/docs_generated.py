@@ -121,6 +121,44 @@ def default_calibrated(path: Path = ROOT / "benchmarks" / "rows" / "default-cali
     return markdown(metric_tables(rows, ["ece"]))
 
 
+def default_float(path: Path = ROOT / "benchmarks" / "rows" / "default-float.jsonl") -> str:
+    """The default detector in int8 and in fp32 on the same documents."""
+    from dataclasses import replace
+
+    from veridical.bench.results import read_rows
+    from veridical.report.result_tables import metric_tables
+    from veridical.report.tables import markdown
+
+    if not path.exists():
+        return "Nothing is measured yet."
+    rows = [replace(row, detector="fp32" if "fp32" in row.detector else "int8") for row in read_rows([path])]
+    return markdown(metric_tables(rows, ["roc_auc", "word_roc_auc", "pair_accuracy"]))
+
+
+def default_sets(path: Path = ROOT / "benchmarks" / "rows" / "default-sets.jsonl") -> str:
+    """The default detector's encoders with each set left out of the regressions, beside word overlap."""
+    from veridical.bench.results import read_rows
+    from veridical.report.result_tables import metric_tables
+    from veridical.report.tables import markdown
+
+    if not path.exists():
+        return "Nothing is measured yet."
+    rows = [row for row in read_rows([path]) if row.group is None]
+    areas = {(row.detector, row.data): row.metrics["roc_auc"].value for row in rows if "roc_auc" in row.metrics}
+    lines = []
+    for metric in ("roc_auc", "word_roc_auc", "coverage_roc_auc"):
+        known = [row for row in rows if metric in row.metrics and row.metrics[metric].value is not None]
+        lines += [markdown(metric_tables(known, [metric])), ""]
+    for name in dict.fromkeys(detector for detector, _ in areas):
+        of_sets = {data: area for (detector, data), area in areas.items() if detector == name and area is not None}
+        mean = sum(of_sets.values()) / len(of_sets)
+        below = {data: area - (areas[("overlap", data)] or 0.0) for data, area in of_sets.items()}
+        worst = min(below, key=lambda data: below[data])
+        beside = "" if name == "overlap" else f"; least next to overlap on {worst}: {below[worst]:+.3f}"
+        lines.append(f"- {name}: mean ROC AUC of responses over {len(of_sets)} sets {mean:.3f}{beside}.")
+    return "\n".join(lines)
+
+
 def default_speed(path: Path = ROOT / "benchmarks" / "rows" / "default-speed.jsonl") -> str:
     """What the default detector costs, by the last row of each measurement."""
     if not path.exists():
@@ -473,6 +511,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
         "docs/bench.md",
         results("baselines.jsonl", "roc_auc balanced_accuracy f1 token_f1 word_roc_auc char_f1 f1_sp"),
     ),
+    "results-masked": ("docs/tasks.md", results("masked.jsonl", "word_roc_auc token_balanced_accuracy roc_auc")),
     "results-fitted": (
         "docs/bench.md",
         results("baselines-fitted.jsonl", "roc_auc balanced_accuracy f1 brier token_f1 char_f1 f1_sp"),
@@ -516,6 +555,8 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "detectors": ("docs/detectors/README.md", detector_table),
     "results-default": ("docs/detectors/default.md", default_results),
     "calibrated-default": ("docs/detectors/default.md", default_calibrated),
+    "float-default": ("docs/detectors/default.md", default_float),
+    "sets-default": ("docs/detectors/default.md", default_sets),
     "speed-default": ("docs/detectors/default.md", default_speed),
     "training-default": ("docs/detectors/default.md", default_training_sets),
 }
