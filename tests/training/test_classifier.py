@@ -107,7 +107,7 @@ def test_an_encoder_reads_pairs(encoder: LocalModel, tmp_path: Path, method: str
     assert all(bool(part.other) == (method == "head") for part in parts)
     batch = network.scores(parts)
     np.testing.assert_allclose(batch, [network.scores([part])[0] for part in parts], atol=1e-4)
-    options: dict[str, Any] = {"steps": 30, "learning_rate": 3e-3 if method == "full" else None}
+    options: dict[str, Any] = {"steps": 30, "learning_rate": 3e-3 if method == "full" else 1e-2}
     out = trained(encoder, tmp_path / "out", method=method, task="coverage", unit="part", **options)
     judged = load_detector(f"classifier:{out}").judge([example.case for example in examples(6)])
     scores = [j.omission for j in judged if j.omission is not None]
@@ -121,7 +121,7 @@ def test_it_learns_and_a_folder_gives_the_same_again(
 ) -> None:
     before = {name: weight.clone() for name, weight in decoder.model.state_dict().items()}
     lines: list[str] = []
-    rate = {"full": 3e-3, "lora": 1e-2}.get(method)
+    rate = {"full": 3e-3, "lora": 1e-2, "head": 1e-2}.get(method)
     options: dict[str, Any] = {"steps": 20, "learning_rate": rate, "evaluate_every": 20}
     out = trained(decoder, tmp_path / "out", lines=lines, method=method, task=task, unit="part", **options)
     losses = [float(line.split("loss ")[1].split(",")[0]) for line in lines if "loss" in line]

@@ -72,7 +72,7 @@ class ClassifierTrainingOptions(LocalModelOptions):
     per_topic: Annotated[int, Option(help="With --training, draws of arguments per topic.", min=1)] = 4
     learning_rate: Annotated[
         float | None,
-        Option(help="Highest learning rate. Default: prompt 0.1, lora 1e-3, head 1e-2, full 5e-5.", min=0),
+        Option(help="Highest learning rate. Default: prompt 0.1, lora and head 1e-3, full 5e-5.", min=0),
     ] = None
     warmup: Annotated[int, Option(help="Steps until the highest learning rate; at most half of all.", min=0)] = 500
     steps: Annotated[int, Option(help="Maximum number of steps.", min=1)] = 20_000

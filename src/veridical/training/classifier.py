@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LEARNING_RATES", "ClassifierTraining", "train_classifier"]
 
-LEARNING_RATES: Mapping[str, float] = {"prompt": 0.1, "lora": 1e-3, "head": 1e-2, "full": 5e-5}
+LEARNING_RATES: Mapping[str, float] = {"prompt": 0.1, "lora": 1e-3, "head": 1e-3, "full": 5e-5}
 """The highest learning rate of each method where none is named."""
 
 _SPREAD = 0.2  # share of a class, by length, that a batch is drawn from
