@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -18,6 +17,7 @@ from veridical.cli.options import (
     ValidationSets,
     write_line,
 )
+from veridical.cli.progress import stop_asked_for
 
 if TYPE_CHECKING:
     from veridical.core.types import Example
@@ -130,9 +130,7 @@ def classifier_command(
     parts = _parts(data, options, validation)
     dtype = "fp32" if form.method == "full" and options.dtype == "auto" else options.dtype
     loaded = load(model, device=options.device, dtype=dtype, kinds=READERS)
-    stopped: list[bool] = []
-    previous = signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
-    try:
+    with stop_asked_for() as stop:
         train_classifier(
             loaded,
             parts["train"],
@@ -140,11 +138,9 @@ def classifier_command(
             wanted,
             out=out,
             checkpoint_minutes=options.checkpoint_minutes,
-            stop=lambda: bool(stopped),
+            stop=stop,
             progress=write_line,
         )
-    finally:
-        signal.signal(signal.SIGTERM, previous)
     write_line(f"wrote {out}; use it as {KIND}:{out}")
     return 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -11,6 +10,7 @@ from typer import Argument, Option
 
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, LocalModelOptions, ModelFolder, write_line
+from veridical.cli.progress import stop_asked_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,19 +60,15 @@ def generator_command(
     settings = GeneratorTraining(**{f.name: getattr(options, f.name) for f in fields(GeneratorTraining)})
     read = list(read_topics(topics))
     loaded = options.load(model)
-    stopped: list[bool] = []
-    previous = signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
-    try:
+    with stop_asked_for() as stop:
         train_generator(
             loaded,
             read,
             settings,
             out=out,
             checkpoint_minutes=options.checkpoint_minutes,
-            stop=lambda: bool(stopped),
+            stop=stop,
             progress=write_line,
         )
-    finally:
-        signal.signal(signal.SIGTERM, previous)
     write_line(f"wrote {out}; use it as: veridical answer --model {out}")
     return 0

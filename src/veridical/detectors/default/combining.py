@@ -6,7 +6,7 @@ from a source scores low whatever the encoder makes of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -110,15 +110,20 @@ def word_table(case: Case, scored: ScoredResponse) -> WordTable:
 def with_copies(case: Case, scored: ScoredResponse) -> ScoredResponse:
     """`scored` with low logits for each sentence that a source has word for word: what is copied is supported."""
     texts = [_words_of(source.text) for source in case.sources]
-    logits, parts = scored.logits.copy(), scored.parts.copy()
+    copied = []
     for part, inside in enumerate(scored.units_of_parts()):
         said = f" {' '.join(scored.units[i].of(case.response).lower() for i in inside.tolist())} "
         if len(inside) and any(said in text for text in texts):
-            parts[part] = min(parts[part], COPIED)
-            logits[inside] = np.minimum(logits[inside], COPIED)
-    if not len(parts):
-        return scored
-    narrow = scored.narrow and with_copies(case, scored.narrow)
+            copied.append((part, inside))
+    return _lowered(scored, copied) if copied else scored
+
+
+def _lowered(scored: ScoredResponse, copied: Sequence[tuple[int, NDArray[np.int64]]]) -> ScoredResponse:
+    logits, parts = scored.logits.copy(), scored.parts.copy()
+    for part, inside in copied:
+        parts[part] = min(parts[part], COPIED)
+        logits[inside] = np.minimum(logits[inside], COPIED)
+    narrow = scored.narrow and _lowered(scored.narrow, copied)
     return replace(scored, logits=logits, parts=parts, whole=float(parts.max()), narrow=narrow)
 
 

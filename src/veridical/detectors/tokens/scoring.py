@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,20 +132,20 @@ def score_cases(
                 lexical = lexical_features(case, wanted) if head.settings.features else None
             labelled.append([label_windows(encoding, wanted, lexical) for encoding in readable])
             of_case.append((wanted, lexical))
-        places: dict[tuple[int, bytes], int] = {}
-        different: list[Window] = []
-        for each in (each for of_views in labelled for windows in of_views for each in windows):
-            key = each.window.start, each.window.ids.tobytes()
-            if places.setdefault(key, len(different)) == len(different):
-                different.append(each.window)
-        states = runner.run(different)
+        different: dict[tuple[int, bytes], tuple[int, Window]] = {}  # with their numbers
+        numbers: list[int] = []  # of all windows, in order
+        for window in (each.window for of_views in labelled for windows in of_views for each in windows):
+            number, _ = different.setdefault((window.start, window.ids.tobytes()), (len(different), window))
+            numbers.append(number)
+        run = runner.run([window for _, window in different.values()])
+        states = iter([run[number] for number in numbers])
         for (case_units, lexical), of_views, encoding in zip(of_case, labelled, views[0], strict=True):
             if isinstance(encoding, CannotJudgeError):
                 results.append(ScoredResponse(problem=encoding.message))
                 continue
             scored = []
             for windows in of_views:
-                found = [states[places[each.window.start, each.window.ids.tobytes()]] for each in windows]
+                found = list(islice(states, len(windows)))
                 scored.append(_scored(head, case_units, lexical, windows, found, encoding.notes))
             results.append(scored[0] if narrow is None else replace(scored[0], narrow=scored[1]))
     return results
