@@ -137,6 +137,31 @@ def test_a_sentence_is_read_again_with_the_closest_passages_alone(detector: Defa
     assert row[COLUMNS[Level.RESPONSE].index("worst_sentence_narrow")] == both.narrow.parts.max()
 
 
+def test_a_sentence_that_the_closest_passages_support_is_not_read_with_more(
+    detector: Default, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = " ".join(f"Rain fell on the old market number {i} at noon." for i in range(NARROW))
+    said = 'The bridge was opened in 1983. It is 280 m wide. "'  # the last part has no word
+    case = Case("1", said, (Source("s", f"{others} {ARTICLE.text}"),))
+    runner = detector.encoder.scorer[0]
+    read: list[int] = []
+    monkeypatch.setattr(runner, "run", lambda windows, run=runner.run: read.append(len(windows)) or run(windows))
+    (both,) = score(detector.encoder, [case])
+    narrow = both.narrow
+    assert narrow is not None
+    worst = [max([narrow.parts[part], *narrow.logits[units]]) for part, units in enumerate(narrow.units_of_parts())]
+    assert len(worst) == 3
+    for supported, again in ((-np.inf, 3), (sorted(worst)[1], 2), (np.inf, 0)):
+        monkeypatch.setattr("veridical.detectors.default.detector.SUPPORTED", supported)
+        read.clear()
+        (one,) = score(detector.encoder, [case])
+        assert sum(read) == 3 + again
+        assert one.narrow is not None
+        for part, units in enumerate(one.units_of_parts()):
+            same = one.logits[units].tolist() == narrow.logits[units].tolist() and one.parts[part] == narrow.parts[part]
+            assert same == (worst[part] < supported)
+
+
 def test_what_is_the_same_in_both_views_is_read_once(detector: Default, monkeypatch: pytest.MonkeyPatch) -> None:
     runner = detector.encoder.scorer[0]
     read: list[int] = []

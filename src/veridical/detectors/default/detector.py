@@ -45,7 +45,9 @@ KIND = "default"
 PACKAGED = Path(__file__).parent / "model"
 ENCODER = "encoder"
 NARROW = 32
-"""Tokens of source sentences from which the encoder sees no further one when it reads a sentence a second time."""
+"""Tokens of source sentences from which the encoder sees no further one when it reads a sentence for the first time."""
+SUPPORTED = 0.0
+"""A sentence whose logit is below this then, and those of its words, is not read with more. Chosen on validation data."""
 _PRECISIONS = ("int8", "fp32", "torch")
 
 
@@ -208,11 +210,13 @@ class Default:
 def score(encoder: Tokens, cases: Sequence[Case], *, narrow: bool = True) -> list[ScoredResponse]:
     """The logits of each case's response before anything is combined: the encoder's, low for what is copied.
 
-    Each sentence is read with as much of the sources as fits. With `narrow` it is also read with the closest of their
-    sentences alone, where that is less: among much else a small encoder overlooks a single changed word.
+    Each sentence is read with as much of the sources as fits. With `narrow` it is first read with the closest of their
+    sentences alone: among much else a small encoder overlooks a single changed word. What these support is not read
+    again.
     """
     runner, pairs, head = encoder.scorer
-    scored = score_cases(runner, pairs, head, cases, narrow=pairs.narrowed(NARROW) if narrow else None)
+    closest = pairs.narrowed(NARROW) if narrow else None
+    scored = score_cases(runner, pairs, head, cases, narrow=closest, supported=SUPPORTED)
     return [with_copies(case, one) for case, one in zip(cases, scored, strict=True)]
 
 

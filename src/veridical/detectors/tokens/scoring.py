@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +36,11 @@ class LabelledWindow:
     units: NDArray[np.int64]
     ranges: list[tuple[int, int]]
     features: NDArray[np.float32] | None
+
+    @property
+    def key(self) -> tuple[int, bytes]:
+        """What the states depend on."""
+        return self.window.start, self.window.ids.tobytes()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,6 +106,7 @@ def score_cases(
     units: Sequence[Sequence[Span] | None] | None = None,
     *,
     narrow: PairEncoder | None = None,
+    supported: float = -np.inf,
 ) -> list[ScoredResponse]:
     """The logits of each case's response; all windows of many cases are batched together.
 
@@ -115,53 +120,76 @@ def score_cases(
         cases: The cases.
         units: The characters to score in each response; None: the words or tokens, as the head says, of one or of all.
         narrow: Encodes the cases with less evidence (`PairEncoder.narrowed`), for `ScoredResponse.narrow`.
+        supported: A part whose logit is below this with less evidence, and those of its units, is not read with more.
     """
     results: list[ScoredResponse] = []
     for at in range(0, len(cases), _SHARD):
-        shard = cases[at : at + _SHARD]
-        views = [each.encode(shard) for each in (encoder, narrow) if each is not None]
-        labelled: list[list[list[LabelledWindow]]] = []  # by case and view
-        of_case: list[tuple[Sequence[Span], NDArray[np.float32] | None]] = []
-        for i, (case, *encodings) in enumerate(zip(shard, *views, strict=True)):
-            wanted: Sequence[Span] = ()
-            lexical = None
-            readable = [encoding for encoding in encodings if not isinstance(encoding, CannotJudgeError)]
-            if readable:
-                given = None if units is None else units[at + i]
-                wanted = units_of(case.response, readable[0].spans, head.settings.unit) if given is None else given
-                lexical = lexical_features(case, wanted) if head.settings.features else None
-            labelled.append([label_windows(encoding, wanted, lexical) for encoding in readable])
-            of_case.append((wanted, lexical))
-        different: dict[tuple[int, bytes], tuple[int, Window]] = {}  # with their numbers
-        numbers: list[int] = []  # of all windows, in order
-        for window in (each.window for of_views in labelled for windows in of_views for each in windows):
-            number, _ = different.setdefault((window.start, window.ids.tobytes()), (len(different), window))
-            numbers.append(number)
-        run = runner.run([window for _, window in different.values()])
-        states = iter([run[number] for number in numbers])
-        for (case_units, lexical), of_views, encoding in zip(of_case, labelled, views[0], strict=True):
-            if isinstance(encoding, CannotJudgeError):
-                results.append(ScoredResponse(problem=encoding.message))
-                continue
-            scored = []
-            for windows in of_views:
-                found = list(islice(states, len(windows)))
-                scored.append(_scored(head, case_units, lexical, windows, found, encoding.notes))
-            results.append(scored[0] if narrow is None else replace(scored[0], narrow=scored[1]))
+        of_shard = None if units is None else units[at : at + _SHARD]
+        results += _score_shard(runner, encoder, head, cases[at : at + _SHARD], of_shard, narrow, supported)
     return results
 
 
-def _scored(
+def _score_shard(
+    runner: PairRunner,
+    encoder: PairEncoder,
     head: PairHead,
-    units: Sequence[Span],
-    lexical: NDArray[np.float32] | None,
-    windows: Sequence[LabelledWindow],
-    states: Sequence[States],
-    notes: tuple[str, ...],
+    cases: Sequence[Case],
+    units: Sequence[Sequence[Span] | None] | None,
+    narrow: PairEncoder | None,
+    supported: float,
+) -> list[ScoredResponse]:
+    encodings = encoder.encode(cases)
+    empty: list[ScoredResponse] = []  # with the units of each response, and their features
+    for i, (case, encoding) in enumerate(zip(cases, encodings, strict=True)):
+        if isinstance(encoding, CannotJudgeError):
+            empty.append(ScoredResponse(problem=encoding.message))
+            continue
+        given = None if units is None else units[i]
+        wanted = units_of(case.response, encoding.spans, head.settings.unit) if given is None else given
+        lexical = lexical_features(case, wanted) if head.settings.features else None
+        empty.append(ScoredResponse(wanted, features=lexical, notes=encoding.notes))
+
+    def windows_of(encodings: Sequence[PairEncoding | CannotJudgeError]) -> list[list[LabelledWindow]]:
+        return [
+            [] if isinstance(encoding, CannotJudgeError) else label_windows(encoding, one.units, one.features)
+            for encoding, one in zip(encodings, empty, strict=True)
+        ]
+
+    known: dict[tuple[int, bytes], States] = {}
+
+    def scored(windows: Sequence[Sequence[LabelledWindow]]) -> list[ScoredResponse]:
+        new = {each.key: each.window for of_case in windows for each in of_case if each.key not in known}
+        if new:
+            known.update(zip(new, runner.run(list(new.values())), strict=True))
+        return [
+            _scored(head, one, of_case, [known[each.key] for each in of_case]) if one.problem is None else one
+            for one, of_case in zip(empty, windows, strict=True)
+        ]
+
+    wide = windows_of(encodings)
+    if narrow is None:
+        return scored(wide)
+    near = windows_of(narrow.encode(cases))
+    first = scored(near)
+    for of_near, of_wide, one in zip(near, wide, first, strict=True):
+        begins = list(dict.fromkeys(each.window.first for each in of_near))  # of the parts
+        clear = {
+            begin
+            for begin, units_of_part, logit in zip(begins, one.units_of_parts(), one.parts, strict=True)
+            if max([logit, *one.logits[units_of_part]]) < supported
+        }
+        of_wide[:] = [each for each in of_wide if each.window.first not in clear]
+        of_wide += [each for each in of_near if each.window.first in clear]
+        of_wide.sort(key=lambda each: each.window.first)
+    return [replace(one, narrow=near) for one, near in zip(scored(wide), first, strict=True)]
+
+
+def _scored(
+    head: PairHead, empty: ScoredResponse, windows: Sequence[LabelledWindow], states: Sequence[States]
 ) -> ScoredResponse:
-    """The logits of one response in its windows, whose states are known."""
-    logits = np.full(len(units), np.nan)
-    part_of = np.full(len(units), -1, dtype=np.int64)
+    """The logits of the response whose units are in `empty`, in its windows, whose states are known."""
+    logits = np.full(len(empty.units), np.nan)
+    part_of = np.full(len(empty.units), -1, dtype=np.int64)
     numbers: dict[int, int] = {}  # first token of a part -> its number
     parts: list[float] = []
     for each, state in zip(windows, states, strict=True):
@@ -178,4 +206,4 @@ def _scored(
             scores = head.unit_logits(state.response, each.ranges, features)
             logits[each.units] = np.fmin(logits[each.units], scores)
             part_of[each.units] = part
-    return ScoredResponse(units, logits, max(parts), np.array(parts, dtype=np.float64), part_of, lexical, notes)
+    return replace(empty, logits=logits, whole=max(parts), parts=np.array(parts, dtype=np.float64), part_of=part_of)
