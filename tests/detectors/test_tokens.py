@@ -29,6 +29,9 @@ from veridical.detectors.tokens.scoring import ScoredResponse
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.tokens import unit_labels
 from veridical.models.load import load, unload
+from veridical.models.onnx import export_onnx
+from veridical.models.onnx_runtime import OnnxRunner, open_session
+from veridical.models.pair_network import PairRunner
 from veridical.models.pairs import PairSettings
 from veridical.models.testing import tiny
 from veridical.training.token_evaluation import fit_scales, labelled_logits
@@ -299,6 +302,22 @@ def test_int8_scores_do_not_depend_on_neighbours(exported: Path, monkeypatch: py
     monkeypatch.setenv("OMP_NUM_THREADS", threads)
     together = Tokens(exported, onnx="int8").score_units(cases)
     assert [each.logits.tolist() for each in together] == [each.logits.tolist() for each in alone]
+
+
+@pytest.mark.parametrize(("attention", "takes_mask"), [("full", False), ("prefix", True)])
+def test_an_export_has_a_mask_only_where_it_says_more_than_what_is_padding(
+    exported: Path, tmp_path: Path, attention: str, takes_mask: bool
+) -> None:
+    tokens = Tokens(exported, dtype="fp32")
+    encoder = tokens.scorer[1]
+    windows = [window for e in encoder.encode([examples(1)[0].case]) for window in e.windows]  # type: ignore[union-attr]
+    original = PairRunner(tokens.backbone(), attention=attention)
+    export_onnx(original, windows, tmp_path, "fp32")
+    session = open_session((tmp_path / "model.onnx").read_bytes())
+    assert ("attention_mask" in {argument.name for argument in session.get_inputs()}) == takes_mask
+    other = OnnxRunner(tokens.backbone(), session, attention=attention)
+    for a, b in zip(original.run(windows), other.run(windows), strict=True):
+        np.testing.assert_allclose(a.response, b.response, atol=1e-4)
 
 
 def test_an_onnx_file_in_int8_is_of_its_weights(folder: Path, exported: Path, tmp_path: Path) -> None:

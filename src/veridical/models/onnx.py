@@ -112,6 +112,10 @@ def _exported(runner: PairRunner, windows: Sequence[Window]) -> onnx.ModelProto:
 
     rows = [[windows[i] for i in row] for row in runner.rows(windows)[:2]]
     inputs, _ = runner.inputs(rows * 2 if len(rows) == 1 else rows)
+    if not runner.takes_mask(rows):
+        del inputs[
+            "attention_mask"
+        ]  # of padding, which a row by itself does not have; attention without it takes less time
     names = list(inputs)
     model = runner.model
 

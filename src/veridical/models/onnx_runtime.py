@@ -129,6 +129,8 @@ class OnnxRunner(PairRunner):
     def states(self, rows: Sequence[Sequence[Window]]) -> tuple[Floats, list[list[int]]]:
         """As `PairRunner.states`."""
         inputs, starts = self.inputs(rows)
+        if "attention_mask" not in self._names:
+            del inputs["attention_mask"]  # a row by itself has no padding
         if set(inputs) != self._names or (super().takes_mask(rows) and not self._takes_mask):
             raise InputError(
                 f"the ONNX file reads {', '.join(sorted(self._names))}, not {', '.join(sorted(inputs))}",
