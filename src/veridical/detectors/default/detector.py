@@ -47,7 +47,7 @@ ENCODER = "encoder"
 NARROW = 32
 """Tokens of source sentences from which the encoder sees no further one when it reads a sentence for the first time."""
 SUPPORTED = 0.0
-"""A sentence whose logit is below this then, and those of its words, is not read with more. Chosen on validation data."""
+"""A sentence whose logit is below this then, and those of its words, is not read with more (by validation data)."""
 _PRECISIONS = ("int8", "fp32", "torch")
 
 
