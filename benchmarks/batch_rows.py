@@ -174,6 +174,8 @@ def whole(detector: str, path: Path, folder: Path, options: argparse.Namespace) 
 
 def killed(detector: str, path: Path, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """The same, killed some times; compared with the whole run in `folder`."""
+    from veridical.batch.folder import read_shards
+
     if not (folder / "whole" / "report.json").is_file():
         raise SystemExit("no finished whole run to compare with: measure it first, in the same --folder")
     out = new(folder / "killed")
@@ -184,8 +186,7 @@ def killed(detector: str, path: Path, folder: Path, options: argparse.Namespace)
     for shard in sorted(draw.sample(shards, options.kills)):
         runs.append(batch(arguments, kill_when=Delayed(out / f"results-{shard - 1:05}.jsonl", draw.uniform(0, 2))))
         if runs[-1].code == -signal.SIGKILL:
-            manifest = json.loads((out / "manifest.json").read_text("utf-8"))
-            rows_done.append(sum(shard["rows"] for shard in manifest["shards"]))
+            rows_done.append(sum(shard.rows for shard in read_shards(out)))
     runs.append(batch(arguments))
     return {
         "what": "killed",

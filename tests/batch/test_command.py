@@ -29,7 +29,7 @@ def test_a_table_into_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert "1 failed (failed.jsonl)" in line
     out = tmp_path / "out"
     assert {file.name for file in out.iterdir()} == {
-        *("manifest.json", "failed.jsonl", "report.json", "report.html", ".lock"),
+        *("manifest.json", "shards.jsonl", "failed.jsonl", "report.json", "report.html", ".lock"),
         *("results-00000.jsonl", "scores-00000.jsonl"),
     }
     scores = [json.loads(line) for line in (out / "scores-00000.jsonl").read_text().splitlines()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +18,7 @@ from tests.processes import python
 from veridical.batch import BatchSettings, run_batch
 from veridical.batch import folder as batch_folder
 from veridical.batch.columns import Columns
-from veridical.batch.folder import BatchFolder, read_manifest
+from veridical.batch.folder import BatchFolder, read_manifest, read_shards
 from veridical.batch.worker import STOP_AFTER, batches
 from veridical.core.errors import CannotJudgeError, InputError, OutputError, UnknownNameError
 from veridical.core.serialization import decode
@@ -65,31 +66,36 @@ def job(path: Path, out: Path, **options: Any) -> BatchSettings:
     return BatchSettings([path], out, **{**given, **options})
 
 
-def killed_writes(at: int, before: bool) -> Any:
-    """Let the n-th file that a run writes be its last, before it is there or after it."""
-    real, left = batch_folder.write_whole, [at]
+def killed_writes(at: int, share: float) -> Any:
+    """Let the n-th write of a run be its last: a file that is there or not, or a part of what is added to one."""
+    whole, append, left = batch_folder.write_whole, batch_folder._append, [at]
 
     def write(path: Path, content: str | bytes) -> None:
         left[0] -= 1
-        if before and left[0] < 0:
-            raise Killed
-        real(path, content)
+        if left[0] >= 0 or share == 1:
+            whole(path, content)
         if left[0] < 0:
             raise Killed
 
-    return mock.patch.object(batch_folder, "write_whole", write)
+    def add(path: Path, data: bytes) -> None:
+        left[0] -= 1
+        append(path, data if left[0] >= 0 else data[: round(share * len(data))])
+        if left[0] < 0:
+            raise Killed
+
+    return mock.patch.multiple(batch_folder, write_whole=write, _append=add)
 
 
 LINE = st.one_of(
     st.integers(0, 9).map(good), st.sampled_from(["{", "[1]", '{"response": 3}', '{"sources": ["a"]}', "  "])
 )
-KILL = st.one_of(st.integers(0, 12), st.tuples(st.integers(0, 6), st.booleans()))
+KILL = st.one_of(st.integers(0, 12), st.tuples(st.integers(0, 12), st.sampled_from([0.0, 0.5, 0.99, 1.0])))
 
 
 @settings(max_examples=15)
 @given(lines=st.lists(LINE, min_size=1, max_size=14), shard_rows=st.integers(1, 6), kills=st.lists(KILL, max_size=4))
 def test_every_row_is_there_once_whatever_was_killed(
-    lines: list[str], shard_rows: int, kills: list[int | tuple[int, bool]]
+    lines: list[str], shard_rows: int, kills: list[int | tuple[int, float]]
 ) -> None:
     lines = [good(1), *lines]
     with TemporaryDirectory() as name:
@@ -141,9 +147,7 @@ run_batch(BatchSettings([Path({str(path)!r})], Path({str(tmp_path / "out")!r}), 
                         columns=Columns(group="system"), shard_rows=8))
 """
     assert python("-c", code).returncode == -9
-    manifest = read_manifest(tmp_path / "out")
-    assert manifest is not None
-    assert 0 < manifest.done < manifest.rows
+    assert [shard.rows for shard in read_shards(tmp_path / "out")] == [8] * 3
     (tmp_path / "out" / ".results-00003.jsonl.0123.part").write_text("torn")
     run_batch(job(path, tmp_path / "out", shard_rows=8))
     assert files_in(tmp_path / "out") == files_in(tmp_path / "whole")
@@ -159,6 +163,34 @@ def test_a_finished_job_judges_nothing_again_and_a_damaged_shard_is_made_again(t
         run_batch(job(path, tmp_path / "out", detectors=[Killing(0)]))
     run_batch(job(path, tmp_path / "out"))
     assert files_in(tmp_path / "out") == whole
+
+
+@pytest.mark.parametrize("kept", [0, 1, 60, -1])
+def test_a_shard_counts_once_its_line_is_whole(tmp_path: Path, kept: int) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [*(good(i) for i in range(5)), "{"])
+    run_batch(job(path, tmp_path / "out"))
+    whole = files_in(tmp_path / "out")
+    first, second = whole["shards.jsonl"].splitlines(keepends=True)
+    (tmp_path / "out" / "shards.jsonl").write_bytes(first + second[:kept])
+    assert len(read_shards(tmp_path / "out")) == 1
+    run_batch(job(path, tmp_path / "out"))
+    assert files_in(tmp_path / "out") == whole
+
+
+def test_a_further_shard_adds_a_line_and_leaves_the_manifest_as_it_is(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [good(i) for i in range(9)])
+    sizes: list[tuple[int, int]] = []
+
+    def note(done: int, total: int) -> None:
+        names = ("manifest.json", "shards.jsonl")
+        sizes.append(tuple((tmp_path / "out" / name).stat().st_size for name in names))  # type: ignore[arg-type]
+
+    with mock.patch.object(batch_folder, "write_whole", wraps=batch_folder.write_whole) as written:
+        run_batch(job(path, tmp_path / "out", progress=note))
+    names = Counter(call.args[0].name for call in written.call_args_list)
+    assert names["manifest.json"] == names["shards.jsonl"] == 1
+    assert len({manifest for manifest, _ in sizes}) == 1
+    assert sorted({shards for _, shards in sizes}) == [i * sizes[-1][1] // 3 for i in range(4)]
 
 
 def test_explained_rows_have_corrections(tmp_path: Path) -> None:
@@ -233,9 +265,12 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a folder"):
         run_batch(job(path, path))
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "manifest.json").write_text('{"veridical": "batch/9"}')
-    with pytest.raises(InputError, match="a batch of version '9'"):
-        run_batch(job(path, tmp_path / "out"))
+    for version in ("1", "9"):  # of version 1, the manifest named the shards
+        (tmp_path / "out" / "manifest.json").write_text(f'{{"veridical": "batch/{version}", "shards": []}}')
+        with pytest.raises(InputError, match=f"a batch of version '{version}'") as refused:
+            run_batch(job(path, tmp_path / "out"))
+        assert str(refused.value).count("\n") == 0
+        assert "choose another folder" in str(refused.value)
 
 
 def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
@@ -312,9 +347,7 @@ def test_a_spent_budget_keeps_what_was_paid(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "rows.jsonl", [good(i) for i in range(9)])
     with pytest.raises(CannotJudgeError, match="the budget is spent"):
         run_batch(job(path, tmp_path / "out", detectors=[Paid()], connection=spent))
-    manifest = read_manifest(tmp_path / "out")
-    assert manifest is not None
-    assert manifest.done == 3
+    assert [shard.rows for shard in read_shards(tmp_path / "out")] == [3]
 
 
 def test_batches_hold_cases_of_similar_length_and_all_of_them() -> None:

@@ -1,7 +1,8 @@
 """The folder of a batch: what a killed run left there is completed, another job's is refused, nothing is half there.
 
-A shard counts once the manifest names it, and it is named when its files and its failed rows are on the disk. What
-follows the last named shard was left by a run that was killed, and is removed.
+`manifest.json` says what the job is, and is written once. `shards.jsonl` gets a line per finished shard: a shard counts
+once its line is complete, which is written when its files and its failed rows are on the disk. What belongs to no such
+line was left by a run that was killed, and is removed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from veridical.batch.inputs import ShardRange
@@ -20,25 +20,32 @@ from veridical.core.errors import InputError, OutputError, WireError
 from veridical.core.files import read_bytes, write_whole
 from veridical.core.serialization import decode, encode
 
-__all__ = ["FAILED", "MANIFEST", "REPORT", "BatchFolder"]
+__all__ = ["FAILED", "MANIFEST", "REPORT", "SHARDS", "BatchFolder", "read_manifest", "read_shards"]
 
 MANIFEST = "manifest.json"
+SHARDS = "shards.jsonl"
 FAILED = "failed.jsonl"
 REPORT = "report.json"
 _LOCK = ".lock"
 
 
 class BatchFolder:
-    """The folder of one job, with what is finished of it."""
+    """The folder of one job, with the shards that are finished."""
 
     def __init__(self, path: Path, manifest: BatchManifest) -> None:
         self.path = path
         self.manifest = manifest
+        self.shards = read_shards(path)
+
+    @property
+    def done(self) -> int:
+        """How many rows are in finished shards."""
+        return self.shards[-1].first + self.shards[-1].rows if self.shards else 0
 
     @classmethod
     @contextmanager
     def open(cls, path: Path, job: BatchManifest) -> Iterator[BatchFolder]:
-        """The folder at `path` for `job` (without shards), held against other processes while the block runs.
+        """The folder at `path` for `job`, held against other processes while the block runs.
 
         Raises:
             InputError: It holds something else, or the results of another job.
@@ -58,25 +65,23 @@ class BatchFolder:
                     )
                 path.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(_held(path))
-                folder = cls(path, read_manifest(path) or job)  # read again: another process may just have ended
+                if read_manifest(path) is None:  # read again: another process may just have ended
+                    write_whole(path / MANIFEST, encode(job, indent=1) + "\n")
+                folder = cls(path, job)
                 folder._drop_unfinished()
             yield folder
 
     def pending(self, shards: list[ShardRange]) -> list[tuple[int, ShardRange]]:
         """(Number, rows) of each shard that is not finished."""
-        return list(enumerate(shards))[len(self.manifest.shards) :]
+        return list(enumerate(shards))[len(self.shards) :]
 
     def add(self, shard: ShardRange, texts: ShardTexts) -> None:
         """Write the next shard; it counts once this returns."""
-        number = len(self.manifest.shards)
+        number = len(self.shards)
         results, scores = f"results-{number:05}.jsonl", f"scores-{number:05}.jsonl"
         write_whole(self.path / results, texts.results)
         write_whole(self.path / scores, texts.scores)
-        before = self.manifest.shards[-1].failed_bytes if self.manifest.shards else 0
-        with _writing(self.path), (self.path / FAILED).open("ab") as file:
-            file.write(texts.failed)
-            file.flush()
-            os.fsync(file.fileno())
+        _append(self.path / FAILED, texts.failed)
         finished = JudgedShard(
             results=results,
             results_sha256=hashlib.sha256(texts.results).hexdigest(),
@@ -85,31 +90,41 @@ class BatchFolder:
             first=shard.first,
             rows=shard.rows,
             failed=texts.failures,
-            failed_bytes=before + len(texts.failed),
+            failed_bytes=(self.shards[-1].failed_bytes if self.shards else 0) + len(texts.failed),
         )
-        self._write(replace(self.manifest, shards=(*self.manifest.shards, finished)))
-
-    def _write(self, manifest: BatchManifest) -> None:
-        write_whole(self.path / MANIFEST, encode(manifest, indent=1) + "\n")
-        self.manifest = manifest
+        _append(self.path / SHARDS, _line(finished))
+        self.shards.append(finished)
 
     def _drop_unfinished(self) -> None:
         """Keep the shards whose files are as they were written, up to the first that is not; remove all else."""
         failed = self.path / FAILED
         size = failed.stat().st_size if failed.is_file() else 0
         intact: list[JudgedShard] = []
-        for shard in self.manifest.shards:
+        for shard in self.shards:
             files = ((shard.results, shard.results_sha256), (shard.scores, shard.scores_sha256))
             if shard.failed_bytes > size or any(_hash(self.path / name) != wanted for name, wanted in files):
                 break
             intact.append(shard)
-        kept = {_LOCK, MANIFEST, FAILED} | {name for s in intact for name in (s.results, s.scores)}
-        self._write(replace(self.manifest, shards=tuple(intact)))
+        self.shards = intact
+        write_whole(self.path / SHARDS, b"".join(map(_line, intact)))
         with failed.open("ab") as file:
             file.truncate(intact[-1].failed_bytes if intact else 0)
+        kept = {name for shard in intact for name in (shard.results, shard.scores)}
         for path in list(self.path.iterdir()):
             if path.name not in kept and (path.name.startswith(("results-", "scores-")) or path.suffix == ".part"):
                 path.unlink()
+
+
+def _line(shard: JudgedShard) -> bytes:
+    return f"{encode(shard)}\n".encode()
+
+
+def _append(path: Path, data: bytes) -> None:
+    """Add to a file; the data is on the disk once this returns."""
+    with _writing(path.parent), path.open("ab") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def read_manifest(path: Path) -> BatchManifest | None:
@@ -124,6 +139,21 @@ def read_manifest(path: Path) -> BatchManifest | None:
             f"{file}: {error.message}", hint="not the manifest of a batch; choose another folder"
         ) from None
     return manifest
+
+
+def read_shards(path: Path) -> list[JudgedShard]:
+    """The finished shards of a folder of results; the lines end where a killed run broke one off."""
+    file = path / SHARDS
+    shards: list[JudgedShard] = []
+    for line in read_bytes(file).splitlines(keepends=True) if file.is_file() else ():
+        try:
+            shard: JudgedShard = decode(line, "batch_shard")
+        except WireError:
+            break
+        if not line.endswith(b"\n") or shard.first != (shards[-1].first + shards[-1].rows if shards else 0):
+            break
+        shards.append(shard)
+    return shards
 
 
 def _is_ours(name: str) -> bool:

@@ -33,7 +33,7 @@ class UsedDetector:
 
 @dataclass(frozen=True, slots=True)
 class JudgedShard:
-    """A shard that is finished.
+    """A shard that is finished: a line of `shards.jsonl`.
 
     Attributes:
         results: The file of result documents ("check"), in the order of the rows.
@@ -58,24 +58,13 @@ class JudgedShard:
 
 @dataclass(frozen=True, slots=True)
 class BatchManifest:
-    """`manifest.json`: what a folder of results was made from and with, and which shards are finished."""
+    """`manifest.json`: what a folder of results is made from and with."""
 
     inputs: tuple[InputFile, ...]
     options: BatchOptions
     detectors: tuple[UsedDetector, ...]
     versions: dict[str, str]
     rows: int
-    shards: tuple[JudgedShard, ...] = ()
-
-    @property
-    def done(self) -> int:
-        """How many rows are in finished shards."""
-        return sum(shard.rows for shard in self.shards)
-
-    @property
-    def failed(self) -> int:
-        """How many rows could not be read or judged so far."""
-        return sum(shard.failed for shard in self.shards)
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,13 +113,13 @@ def run_batch(settings: BatchSettings) -> BatchReport:
     detectors = load_detectors(settings)
     work, shards = _plan(settings)
     with BatchFolder.open(settings.out, _job(settings, detectors, work)) as folder:
-        settings.progress(folder.manifest.done, folder.manifest.rows)
+        settings.progress(folder.done, folder.manifest.rows)
         pending = folder.pending(shards)
         engine = _engine(settings, detectors, work, folder)
         for (_, shard), texts in zip(pending, engine([shard for _, shard in pending]), strict=True):
             folder.add(shard, texts)
-            settings.progress(folder.manifest.done, folder.manifest.rows)
-        report = summarise(folder.path, folder.manifest)
+            settings.progress(folder.done, folder.manifest.rows)
+        report = summarise(folder.path, folder.manifest, folder.shards)
         write_whole(folder.path / REPORT, encode(report, indent=1) + "\n")
         return report
 
@@ -206,7 +206,7 @@ def _engine(
                     shard,
                     detectors,
                     work,
-                    lambda rows: settings.progress(folder.manifest.done + rows, folder.manifest.rows),
+                    lambda rows: settings.progress(folder.done + rows, folder.manifest.rows),
                 )
                 if settings.connection is not None and settings.connection.refused_requests:
                     # the shard in which the budget ran out is not kept; the replies in a cache are

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from veridical.batch.folder import FAILED
-from veridical.batch.records import BatchManifest, FailedRow, JudgedRow
+from veridical.batch.records import BatchManifest, FailedRow, JudgedRow, JudgedShard
 from veridical.core.jsonl import read_json
 from veridical.core.serialization import TAG, decode, read_documents
 from veridical.core.types import Checked, Outcome
@@ -142,15 +142,15 @@ def _share(count: int, n: int) -> Measured | None:
     return Measured(count / n, *wilson_interval(count, n), n) if n else None
 
 
-def summarise(folder: Path, manifest: BatchManifest) -> BatchReport:
-    """What the finished shards in `folder` result in; memory grows with groups (a thousand) and ids (8 bytes each)."""
+def summarise(folder: Path, manifest: BatchManifest, shards: Sequence[JudgedShard]) -> BatchReport:
+    """What the finished `shards` in `folder` result in; memory grows with groups (a thousand) and ids (8 bytes each)."""
     total = _Sums()
     groups: dict[str, _Sums] = {}
     others = 0
     bins = {"hallucination": Counter[int](), "omission": Counter[int]()}
     worst: dict[str, list[tuple[tuple[float, int, int], WorstRow]]] = {"hallucination": [], "omission": []}
     ids = array("q")
-    for file, line, row in _scored(folder, manifest):
+    for file, line, row in _scored(folder, shards):
         total.add(row)
         if total.rows <= MAX_IDS:
             ids.append(hash(row["id"]))
@@ -175,8 +175,8 @@ def summarise(folder: Path, manifest: BatchManifest) -> BatchReport:
     return BatchReport(
         inputs=tuple(file.path for file in manifest.inputs),
         detectors=tuple(detector.name for detector in manifest.detectors),
-        rows=manifest.done,
-        failed=manifest.failed,
+        rows=sum(shard.rows for shard in shards),
+        failed=sum(shard.failed for shard in shards),
         total=total.shares(None),
         groups=tuple(sums.shares(name) for name, sums in by_size),
         other_groups=others,
@@ -189,9 +189,9 @@ def summarise(folder: Path, manifest: BatchManifest) -> BatchReport:
     )
 
 
-def _scored(folder: Path, manifest: BatchManifest) -> Iterator[tuple[str, int, dict[str, Any]]]:
+def _scored(folder: Path, shards: Sequence[JudgedShard]) -> Iterator[tuple[str, int, dict[str, Any]]]:
     """(Result file, line, scores) of each judged row; these are our own files, and are not validated again."""
-    for shard in manifest.shards:
+    for shard in shards:
         for line, value in read_json(folder / shard.scores):
             assert isinstance(value, dict)
             value.pop(TAG)
