@@ -143,7 +143,7 @@ def _share(count: int, n: int) -> Measured | None:
 
 
 def summarise(folder: Path, manifest: BatchManifest, shards: Sequence[JudgedShard]) -> BatchReport:
-    """What the finished `shards` in `folder` result in; memory grows with groups (a thousand) and ids (8 bytes each)."""
+    """What finished shards in `folder` result in; memory grows with groups (a thousand) and ids (8 bytes each)."""
     total = _Sums()
     groups: dict[str, _Sums] = {}
     others = 0

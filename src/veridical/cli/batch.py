@@ -114,8 +114,9 @@ def batch_command(
     [bold]veridical batch part-*.parquet results/ --response summary --source document --id key --workers 4[/bold]
     [bold]veridical batch data/ results/ --engine ray --ray-address auto --workers 16[/bold]
 
-    OUT gets results-*.jsonl, scores-*.jsonl, failed.jsonl, manifest.json, shards.jsonl, report.json and report.html. The
-    same command completes what a killed one left. Exit codes: 0 done, 2 usage or input error, 3 no row could be judged.
+    OUT gets results-*.jsonl, scores-*.jsonl, failed.jsonl, manifest.json, shards.jsonl, report.json and report.html.
+    The same command completes what a killed one left. Exit codes: 0 done, 2 usage or input error, 3 no row could be
+    judged.
     """
     from veridical.batch.run import BatchSettings, dry_run, run_batch
     from veridical.checking import DEFAULT_DETECTOR
