@@ -21,14 +21,14 @@ def with_batcher(
     detector: Any, test: Callable[[Batcher], Awaitable[None]], make: Callable[[], Any] | None = None, **limits: Any
 ) -> None:
     async def run() -> None:
-        batcher = Batcher("echo", make or (lambda: detector), Limits(**{"batch_wait": 0, "grace": 5, **limits}))
+        batcher = Batcher("echo", make or (lambda: detector), Limits(**{"batch_wait": 0, **limits}))
         batcher.start()
         try:
             async with asyncio.timeout(20):
                 await test(batcher)
         finally:
             detector.gate.set()
-            await batcher.close()
+            await batcher.close(5)
 
     asyncio.run(run())
 
@@ -72,7 +72,7 @@ def test_batches_change_no_judgement() -> None:
         batcher = Batcher("overlap:values", lambda: detector, Limits(batch_wait=0.001, batch_cases=7))
         batcher.start()
         answers = await asyncio.gather(*(batcher.judge([case]) for case in cases))
-        await batcher.close()
+        await batcher.close(5)
         return [answer[0][0] for answer in answers]
 
     assert asyncio.run(run()) == alone
@@ -238,7 +238,7 @@ def test_the_end_finishes_what_was_accepted_and_takes_no_more() -> None:
         accepted += [asyncio.create_task(batcher.judge([Case("1", f"{i}")])) for i in range(1, 4)]
         while batcher.waiting < 3:
             await asyncio.sleep(0)
-        end = asyncio.create_task(batcher.close())
+        end = asyncio.create_task(batcher.close(5))
         await asyncio.sleep(0)
         with pytest.raises(Refused, match="shutting down"):
             await batcher.judge([Case("1", "late")])

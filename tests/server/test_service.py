@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,14 +16,17 @@ from starlette.testclient import TestClient
 
 from tests.server.services import CASE, Echo, client_of, until
 from veridical.core.detector import DetectorInfo
-from veridical.core.errors import CannotJudgeError
+from veridical.core.errors import CannotJudgeError, VeridicalError
 from veridical.core.serialization import decode, decode_case
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Verdict
 from veridical.detectors import load_detector
 from veridical.revise import Delete, Flag, revise
+from veridical.server.errors import Refused
 from veridical.server.observation import LOGGER, JsonLines
-from veridical.server.settings import Limits
+from veridical.server.requests import ReviseRequest
+from veridical.server.service import Service
+from veridical.server.settings import Limits, ServerSettings
 
 
 def test_answers_of_many_clients_are_not_mixed_up() -> None:
@@ -187,6 +192,62 @@ def test_revisions_that_cannot_be(client: TestClient, more: dict[str, Any], part
     answer = client.post("/v1/revise", json={"cases": [RAIN], **more})
     assert answer.status_code == 422
     assert part in f"{answer.json()['error']} {answer.json()['hint']}"
+
+
+class Gated(Echo):
+    """Finds a digit once its gate is open; the first case of a server needs no gate."""
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        return [self.judgement(case) for case in cases] if cases[0].id == "warm-up" else super().judge(cases)
+
+
+def with_a_revision(test: Callable[[Service, Gated, Any], Awaitable[None]], **limits: float) -> None:
+    """Run `test` while a revision waits for its detector; the gate is open afterwards."""
+    detector = Gated()
+    detector.gate.clear()
+
+    async def run() -> None:
+        settings = ServerSettings(
+            detectors=(), own_detectors={"gated": detector}, limits=Limits(batch_wait=0, **limits)
+        )  # type: ignore[arg-type]
+        service = Service(settings)
+        service.start()
+        revising = asyncio.create_task(service.revise(ReviseRequest(cases=[{"response": "It rains. Pigs 1."}])))
+        try:
+            async with asyncio.timeout(20):
+                assert await asyncio.to_thread(detector.entered.wait, 10)
+                await test(service, detector, revising)
+        finally:
+            detector.gate.set()
+            with suppress(VeridicalError):
+                await revising
+
+    asyncio.run(run())
+
+
+def test_the_end_finishes_revisions_and_begins_no_further_one() -> None:
+    async def test(service: Service, detector: Gated, revising: Any) -> None:
+        end = asyncio.create_task(service.close())
+        await asyncio.sleep(0)
+        with pytest.raises(Refused, match="shutting down"):
+            await service.revise(ReviseRequest(cases=[{"response": "1"}]))
+        detector.gate.set()
+        await end
+        (revised,) = await revising
+        assert revised.revision.text == "It rains."
+        assert len(detector.batches) > 1  # it asked the detector again after the end had begun
+
+    with_a_revision(test)
+
+
+def test_the_end_waits_for_revisions_no_longer_than_it_may() -> None:
+    async def test(service: Service, detector: Gated, revising: Any) -> None:
+        await service.close()
+        assert not detector.gate.is_set()
+        with pytest.raises(Refused, match="was stopped"):
+            await revising
+
+    with_a_revision(test, grace=0.05)
 
 
 class Online(Echo):

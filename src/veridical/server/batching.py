@@ -11,7 +11,7 @@ import asyncio
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -113,16 +113,14 @@ class Batcher:
         """Begin to work."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"batches of {self.name}")
 
-    async def close(self) -> None:
-        """Finish what was accepted, at most for `limits.grace` seconds, then end; what is left gets 503."""
+    async def close(self, seconds: float) -> None:
+        """Finish what was accepted, for so many seconds at most, then end; what is left gets 503."""
         self._closing = True
         self._changed.set()
         if self._task is not None:
-            await asyncio.wait([self._task], timeout=self.limits.grace)
+            await asyncio.wait([self._task], timeout=seconds)
             self._task.cancel()
-        for item in self._queue:
-            if not item.future.done():
-                item.future.set_exception(Refused(503, "the server was stopped", retry_after=5))
+        _stop(self._queue)
         self._worker.close()
 
     async def judge(self, cases: Sequence[Case]) -> list[Answer]:
@@ -180,7 +178,10 @@ class Batcher:
         while await self._something_waits():
             batch = self._next_batch()
             if batch:
-                await self._process(batch)
+                try:
+                    await self._process(batch)
+                finally:
+                    _stop(batch)  # of what the end did not wait for
 
     async def _something_waits(self) -> bool:
         """Wait for something to do and, shortly, for more of it; False at the end."""
@@ -258,6 +259,13 @@ class Batcher:
             return
         self._worker = Worker(self.name)
         self.detector = self._make()
+
+
+def _stop(items: Iterable[_Item]) -> None:
+    """Answer what has no answer yet: it will get none."""
+    for item in items:
+        if not item.future.done():
+            item.future.set_exception(Refused(503, "the server was stopped", retry_after=5))
 
 
 def characters_of(case: Case) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -21,7 +20,7 @@ from veridical.documents import document_text
 from veridical.report.html import render_html
 from veridical.revise import Revised, revise
 from veridical.revise.named import make_reviser
-from veridical.server.batching import Answer, Batcher
+from veridical.server.batching import Answer, Batcher, Worker
 from veridical.server.errors import Refused
 from veridical.server.observation import Metrics
 from veridical.server.requests import CheckRequest, ReportRequest, ReviseRequest, read_cases_of, read_results_of
@@ -59,8 +58,8 @@ class Service:
         if settings.reviser is not None:
             make_reviser(settings.reviser, settings.connection)  # one that cannot be is refused now
         self._documents = Batcher("documents", object, settings.limits)
-        self._revisions = ThreadPoolExecutor(settings.limits.revisions, "revision")
-        self._revising = 0
+        self._revising: set[asyncio.Future[list[Revised]]] = set()
+        self._closing = False
         self._requests = 0
         self._first_cases: dict[str, asyncio.Future[list[Answer]]] = {}
 
@@ -84,9 +83,13 @@ class Service:
         self._documents.start()
 
     async def close(self) -> None:
-        """Finish what was accepted."""
-        await asyncio.gather(*(batcher.close() for batcher in (*self.batchers.values(), self._documents)))
-        self._revisions.shutdown(wait=False)
+        """Finish what was accepted, at most for `limits.grace` seconds; nothing further is revised."""
+        self._closing = True
+        end = asyncio.get_running_loop().time() + self.settings.limits.grace
+        if self._revising:  # they go on asking the detectors, which therefore end after them
+            await asyncio.wait(self._revising, timeout=self.settings.limits.grace)
+        left = max(0.0, end - asyncio.get_running_loop().time())
+        await asyncio.gather(*(batcher.close(left) for batcher in (*self.batchers.values(), self._documents)))
         await asyncio.gather(*self._first_cases.values(), return_exceptions=True)
 
     @contextmanager
@@ -182,11 +185,15 @@ class Service:
         detector = _Shared(self.batcher(how.detector), asyncio.get_running_loop())
         reviser = make_reviser(how.reviser or self.settings.reviser, self.settings.connection)
         thresholds_in_force(None, how.threshold)
-        if self._revising >= limits.revisions:
-            raise Refused(429, f"{self._revising} requests are being revised", hint="try again", retry_after=5)
-        job = self._revisions.submit(revise, cases, detector, reviser, threshold=how.threshold, rounds=how.rounds)
-        self._revising += 1
+        if self._closing:
+            raise Refused(503, "the server is shutting down", hint="send it again", retry_after=5)
+        if len(self._revising) >= limits.revisions:
+            raise Refused(429, f"{len(self._revising)} requests are being revised", hint="try again", retry_after=5)
+        worker = Worker("revision")
+        job = worker.submit(partial(revise, cases, detector, reviser, threshold=how.threshold, rounds=how.rounds))
+        worker.close()
         results = asyncio.wrap_future(job)
+        self._revising.add(results)
         results.add_done_callback(self._revised)
         try:
             async with asyncio.timeout(limits.timeout):
@@ -195,7 +202,7 @@ class Service:
             raise Refused(504, f"revising took longer than {limits.timeout:g} s", hint="fewer cases") from None
 
     def _revised(self, results: asyncio.Future[list[Revised]]) -> None:
-        self._revising -= 1
+        self._revising.discard(results)
         if not results.cancelled():
             results.exception()  # it has been raised where somebody still waited
 
