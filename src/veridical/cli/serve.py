@@ -5,16 +5,25 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from typer import Option
 
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import ChatOptions, write_line
 from veridical.cli.revise import ReviserName
+from veridical.server.settings import (
+    DEFAULT_DETECTORS,
+    LOOPBACK_HOSTS,
+    SOURCE_ROLES,
+    Limits,
+    ProxySettings,
+    ServerSettings,
+    is_loopback,
+)
 
-if TYPE_CHECKING:
-    from veridical.server.settings import Limits, ProxySettings
+_USUAL = Limits()
+_MB = 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,23 +52,24 @@ class CapacityOptions:
 
     PANEL: ClassVar[str] = "Capacity"
 
-    queue: Annotated[int, Option(help="Cases that may wait for a detector; a request beyond it gets 429.", min=1)] = 256
-    batch: Annotated[int, Option(help="Cases of one batch.", min=1)] = 32
-    time_limit: Annotated[float, Option(help="Seconds that a request may take.", min=0.1)] = 60.0
-    max_mb: Annotated[int, Option(help="Refuse bodies and documents that are larger.", min=1)] = 32
+    queue: Annotated[int, Option(help="Cases that may wait for a detector; a request beyond it gets 429.", min=1)] = (
+        _USUAL.queue
+    )
+    batch: Annotated[int, Option(help="Cases of one batch.", min=1)] = _USUAL.batch_cases
+    time_limit: Annotated[float, Option(help="Seconds that a request may take.", min=0.1)] = _USUAL.timeout
+    max_mb: Annotated[int, Option(help="Refuse bodies and documents that are larger.", min=1)] = (
+        _USUAL.document_bytes // _MB
+    )
 
     def limits(self) -> Limits:
         """The limits, with the usual ones for all else."""
-        from veridical.server.settings import Limits
-
-        bytes_ = self.max_mb * 1024 * 1024
         return Limits(
             queue=self.queue,
-            cases=min(Limits().cases, self.queue),
+            cases=min(_USUAL.cases, self.queue),
             batch_cases=self.batch,
             timeout=self.time_limit,
-            body_bytes=min(Limits().body_bytes, bytes_),
-            document_bytes=bytes_,
+            body_bytes=min(_USUAL.body_bytes, self.max_mb * _MB),
+            document_bytes=self.max_mb * _MB,
         )
 
 
@@ -107,7 +117,7 @@ class ProxyOptions:
     ] = "annotate"
     source_roles: Annotated[
         str, Option(metavar="LIST", help="Messages of these roles are the sources, where a request has no `sources`.")
-    ] = "system,developer,tool,context"
+    ] = ",".join(SOURCE_ROLES)
     unavailable: Annotated[
         str | None,
         Option(metavar="NAME", help="pass or block what could not be checked. Default: block with --action block."),
@@ -124,7 +134,6 @@ class ProxyOptions:
         """The proxy's settings, None without a proxy."""
         from veridical.cli.comma_lists import parse_names
         from veridical.core.errors import UnknownNameError
-        from veridical.server.settings import ProxySettings
 
         if self.unavailable not in (None, "pass", "block"):
             raise UnknownNameError("value of --unavailable", str(self.unavailable), ("pass", "block"))
@@ -167,7 +176,6 @@ def serve_command(
         from veridical.server.running import run
     except ImportError:
         raise MissingExtraError("veridical serve", "serve") from None
-    from veridical.server.settings import DEFAULT_DETECTORS, LOOPBACK_HOSTS, ServerSettings, is_loopback
 
     keys = () if access.api_keys is None else read_keys(access.api_keys)
     if not keys and not is_loopback(service.host):

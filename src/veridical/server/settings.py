@@ -19,6 +19,7 @@ __all__ = [
     "ACTIONS",
     "DEFAULT_DETECTORS",
     "LOOPBACK_HOSTS",
+    "SOURCE_ROLES",
     "Limits",
     "ProxySettings",
     "ServerSettings",
@@ -27,6 +28,7 @@ __all__ = [
 
 DEFAULT_DETECTORS = ("default", "overlap")
 ACTIONS = ("annotate", "header", "block", "revise")
+SOURCE_ROLES = ("system", "developer", "tool", "context")
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -108,7 +110,7 @@ class ProxySettings:
     base_url: str
     action: str = "annotate"
     detector: str | None = None
-    source_roles: tuple[str, ...] = ("system", "developer", "tool", "context")
+    source_roles: tuple[str, ...] = SOURCE_ROLES
     blocks: bool | None = None
     key_env: str | None = None
     reply_bytes: int = 8 * 1024 * 1024
