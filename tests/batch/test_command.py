@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from veridical import cli
+from veridical.batch import ray_engine
+from veridical.batch.inputs import ShardRange
+from veridical.batch.worker import ShardTexts, WorkerSettings, shard_texts
 from veridical.cli.progress import progress_lines
 
 
@@ -38,6 +43,23 @@ def test_a_table_into_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Pat
         (2, "y", "It is blue."),
     ]
     assert json.loads((out / "failed.jsonl").read_text())["row"] == 3
+
+
+def test_what_ray_prints_is_not_on_standard_output(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def printing(shards: Sequence[ShardRange], work: WorkerSettings, *_: object) -> Iterator[ShardTexts]:
+        notice = threading.Thread(target=lambda: print("(raylet) A worker died"))  # Ray prints it in a thread, too
+        notice.start()
+        notice.join()
+        return (shard_texts(work.reader(), shard, work.load(), work) for shard in shards)
+
+    monkeypatch.setattr(ray_engine, "on_ray", printing)
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"response": "It is red.", "sources": ["It is blue."]}\n')
+    code, said = run(capsys, path, tmp_path / "out", "--engine", "ray")  # fails if anything is on standard output
+    assert code == 0
+    assert said.startswith("(raylet) A worker died\n")
 
 
 def test_one_line_for_each_mistake(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -31,6 +31,14 @@ def test_the_latest_stays_however_large() -> None:
     assert len(kept) == 2  # the large one is counted out again
 
 
+def test_so_many_values_stay_however_small() -> None:
+    kept: Recent[int, int] = Recent(1000, count=3)
+    for i in range(10):
+        assert kept.get(i, 1, lambda: i) == i  # noqa: B023 - called at once
+    assert len(kept) == 3
+    assert [kept.get(i, 1, lambda: -1) for i in (9, 8, 7, 6)] == [9, 8, 7, -1]
+
+
 def test_threads_share_it() -> None:
     kept: Recent[int, int] = Recent(5)
     with ThreadPoolExecutor(8) as pool:

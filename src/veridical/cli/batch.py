@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from contextlib import nullcontext
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -143,7 +143,8 @@ def batch_command(
         deque(dry_run(settings), maxlen=0)
         return print_dry_run(connection)
     shown = progress_bar() if sys.stderr.isatty() else nullcontext(progress_lines(write_line))
-    with shown as show:
+    # where a worker dies, Ray says so on standard output, whatever is set for its log
+    with shown as show, redirect_stdout(sys.stderr):
         report = run_batch(replace(settings, progress=lambda done, total: show("rows", done, total)))
     page = write_batch_page(files.out, report)
     judged = report.rows - report.failed

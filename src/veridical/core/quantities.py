@@ -178,7 +178,7 @@ def is_value(word: str) -> bool:
     return any(char.isdigit() for char in word) or any(":" in key for key in keys(word))
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 14)
 def _read(word: str) -> Value:
     if word in STOP_WORDS:
         return (), ()

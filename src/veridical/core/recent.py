@@ -18,6 +18,7 @@ class Recent(Generic[K, V]):
 
     Args:
         most: The sizes of all values together, at most; the latest stays, however large it is.
+        count: How many values, at most: what is made of a short text takes kilobytes, whatever its size says.
 
     >>> lengths: Recent[str, int] = Recent(most=10)
     >>> [lengths.get(text, len(text), lambda: len(text)) for text in ("abc", "abcdef", "abc", "ab")]
@@ -26,8 +27,8 @@ class Recent(Generic[K, V]):
     2
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, most: int, count: int = 2000) -> None:
+        self.most, self.count = most, count
         self._total = 0
         self._values: OrderedDict[K, tuple[int, V]] = OrderedDict()
         self._lock = Lock()
@@ -47,6 +48,6 @@ class Recent(Generic[K, V]):
             if key not in self._values:
                 self._values[key] = (size, value)
                 self._total += size
-            while self._total > self.most and len(self._values) > 1:
+            while (self._total > self.most or len(self._values) > self.count) and len(self._values) > 1:
                 self._total -= self._values.popitem(last=False)[1][0]
         return value

@@ -62,7 +62,7 @@ _ENDS_2 = tuple(_STEP_2)
 _ENDS_3 = tuple(_STEP_3)
 
 
-@lru_cache(maxsize=1 << 17)
+@lru_cache(maxsize=1 << 14)
 def stem(word: str) -> str:
     """The stem of a lower-case word; words of one or two letters, and what is not a word, come back as they are.
 

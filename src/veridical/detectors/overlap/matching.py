@@ -28,7 +28,7 @@ __all__ = [
     "word_support",
 ]
 
-_CACHED_WORDS = 1 << 17  # forms whose keys are kept, about 20 MB
+_CACHED_WORDS = 1 << 14  # forms whose keys are kept, about 3 MB
 
 
 @dataclass(frozen=True, slots=True)

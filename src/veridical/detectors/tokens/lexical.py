@@ -32,7 +32,7 @@ FEATURES = (
     "missing_of_response",  # share of the response's content words that are missing
 )
 _LONGEST_RUN = 6
-_KEPT = 4_000_000  # characters of sources that are kept analysed, some 80 MB
+_KEPT = 2_000_000  # characters of sources that are kept analysed, some 45 MB: twice a batch, or the longest case
 _BASE = np.uint64(0x9E3779B97F4A7C15)  # of the hash of a run of words, modulo 2 ** 64
 
 
