@@ -297,6 +297,21 @@ def test_another_address_needs_keys(tmp_path: Path, capsys: Any) -> None:
     assert "--api-keys" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        (["--action", "block"], "no chat server is named"),
+        (["--unavailable", "pass"], "--proxy URL"),
+        (["--cors", "http://localhost:3000/"], "is not an origin"),
+        (["--cors", "example.org"], "without a path"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(options: list[str], part: str, capsys: Any) -> None:
+    assert main(["serve", "-d", "overlap", *options]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert part in line
+
+
 def test_a_new_key_is_printed_once(tmp_path: Path, capsys: Any) -> None:
     file = tmp_path / "keys"
     assert main(["serve", "--api-keys", str(file), "--new-key", "alice"]) == 0

@@ -133,11 +133,15 @@ class ProxyOptions:
     def settings(self) -> ProxySettings | None:
         """The proxy's settings, None without a proxy."""
         from veridical.cli.comma_lists import parse_names
-        from veridical.core.errors import UnknownNameError
+        from veridical.core.errors import InputError, UnknownNameError
 
         if self.unavailable not in (None, "pass", "block"):
             raise UnknownNameError("value of --unavailable", str(self.unavailable), ("pass", "block"))
         if self.proxy is None:
+            if self != ProxyOptions():
+                raise InputError(
+                    "no chat server is named, and an option says how its replies are checked", hint="--proxy URL"
+                )
             return None
         return ProxySettings(
             base_url=self.proxy,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -29,6 +30,7 @@ __all__ = [
 DEFAULT_DETECTORS = ("default", "overlap")
 ACTIONS = ("annotate", "header", "block", "revise")
 SOURCE_ROLES = ("system", "developer", "tool", "context")
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@]+")
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -147,7 +149,7 @@ class ServerSettings:
         limits: What a request may hold.
 
     Raises:
-        InputError: No detector, one that is named twice, or a spec that cannot be read.
+        InputError: No detector, one that is named twice, a spec that cannot be read, or what is not an origin.
     """
 
     detectors: tuple[str, ...] = DEFAULT_DETECTORS
@@ -168,6 +170,9 @@ class ServerSettings:
         for name in names:
             if names.count(name) > 1:
                 raise InputError(f"the detector {name} is named twice", hint="name each once")
+        for origin in self.cors:
+            if origin != "*" and not _ORIGIN.fullmatch(origin):  # it would never be that of a page
+                raise InputError(f"{origin!r} is not an origin", hint="such as https://example.org, without a path")
 
 
 def is_loopback(host: str) -> bool:
