@@ -49,6 +49,7 @@ def test_explained(client: TestClient) -> None:
 
 def test_what_there_is(client: TestClient) -> None:
     assert client.get("/health").json()["version"] == veridical.__version__
+    assert [client.head(path).status_code for path in ("/health", "/ready")] == [200, 200]  # as some monitors ask
     names = [detector["name"] for detector in client.get("/v1/detectors").json()["detectors"]]
     assert names == ["overlap", "overlap:values"]
     assert client.get("/ready").status_code in (200, 503)

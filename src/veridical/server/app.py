@@ -126,11 +126,13 @@ def _add_error_handlers(app: FastAPI) -> None:
 
 
 def _add_status(app: FastAPI, service: Service) -> None:
+    @app.head("/health", include_in_schema=False)
     @app.get("/health", responses=answers("It answers", _object("status"), work=False))
     async def health() -> JSONResponse:
         """The process answers."""
         return JSONResponse({"status": "ok", "version": veridical.__version__})
 
+    @app.head("/ready", include_in_schema=False)
     @app.get("/ready", responses={**answers("It can work", _object("ready"), work=False), **_NOT_READY})
     async def ready() -> JSONResponse:
         """Every detector is loaded; 503 with the reasons where one is not."""
