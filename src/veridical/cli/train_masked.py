@@ -70,6 +70,7 @@ def masked_command(
             texts_of(texts),
             MaskedTraining(**given),
             out=out,
+            checkpoint_minutes=options.checkpoint_minutes,
             stop=stop,
             progress=write_line,
         )
