@@ -28,13 +28,16 @@ def corrupt(how: list[str], texts: int, out: Path, batch_size: int = 32) -> dict
     """Corrupt so many texts in a process of their own."""
     command = [sys.executable, "-m", "veridical", "data", "corrupt", *how, "--method", "masked", "--share", "1"]
     command += ["--first", str(texts), "--batch-size", str(batch_size), "--out", str(out), "--json"]
+    out.with_name(f"{out.name}.part.json").unlink(missing_ok=True)  # what was interrupted is measured anew
     begun = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert process.stdout is not None
-    report = json.loads(process.stdout.read())
+    printed = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
     seconds = time.monotonic() - begun
-    assert status == 0
+    if status:
+        raise SystemExit(f"this failed, its message is above: {' '.join(command)}")
+    report = json.loads(printed)
     del report["veridical"]
     counted = sum(len(words(example.case.response)) for example in read(f"jsonl:{out}"))
     return {

@@ -12,6 +12,7 @@ measure() { # set, group
   "$veridical" bench $detectors --data "$1:$data/$1" --group-by "$2" --out benchmarks/rows/baselines.jsonl >/dev/null
   # shellcheck disable=SC2086
   "$veridical" bench $detectors --data "$1:$data/$1" --fit f1 --out benchmarks/rows/baselines-fitted.jsonl >/dev/null
+  rm -f "benchmarks/rows/compare-$1.jsonl" # comparisons are appended, and corrected for their number
   # shellcheck disable=SC2086
   "$veridical" bench compare $detectors --data "$1:$data/$1" --fit f1 --out "benchmarks/rows/compare-$1.jsonl" >/dev/null
 }

@@ -32,6 +32,7 @@ for one in "$@"; do
   "$veridical" bench "${detectors[@]}" --data "$one:$data/$one" --fit f1 --metrics "$metrics" \
     --out benchmarks/rows/align.jsonl >/dev/null
   if [ "$one" = xsum_token ]; then
+    rm -f "benchmarks/rows/align-compare-$one.jsonl" # comparisons are appended, and corrected for their number
     "$veridical" bench compare overlap "align:$encoder" "align:$out" --data "$one:$data/$one" --fit f1 \
       --out "benchmarks/rows/align-compare-$one.jsonl" >/dev/null
   fi

@@ -42,6 +42,7 @@ measure "summedits:$data/summedits" --sample 100
 for one in begin conv_fever wice bump summedits; do
   sample=()
   [ "$one" != summedits ] || sample=(--sample 100)
+  rm -f "benchmarks/rows/entailment-compare-$one.jsonl" # comparisons are appended, and corrected for their number
   "$veridical" bench compare overlap "entailment:$model" --data "$one:$data/$one" "${sample[@]}" --fit balanced_accuracy --metrics roc_auc \
     --out "benchmarks/rows/entailment-compare-$one.jsonl" >/dev/null
   case $one in

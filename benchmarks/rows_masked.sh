@@ -23,13 +23,14 @@ python=${PYTHON:-.venv/bin/python}
 export HF_HUB_OFFLINE=1
 out=build/masked
 rows=benchmarks/rows
-[ "$texts" -ge 10000 ] || { out=build/masked-small; rows=build/masked-small; } # a trial is no result
+evaluations=4
+[ "$texts" -ge 10000 ] || { out=build/masked-small; rows=$out; evaluations=1; } # a trial is no result
 mkdir -p "$out"
 
 head=${FILL:-$out/minilm-masked}
 ! has head || [ -e "$head/config.json" ] ||
   "$veridical" train masked "$minilm" "wikipedia:$data/wikipedia" --out "$head" --batch-tokens 1024 --max-steps "$steps" \
-    --checkpoint-minutes 3
+    --evaluations "$evaluations" --checkpoint-minutes 3
 fill=(--fill-model "$head" --from-sentence 1)
 [ "$ranker" = none ] || fill+=(--rank-model "$ranker" --candidates 4)
 short=("plain:$data/plain/qa_passages" --excerpts 2 --seed 1)

@@ -26,6 +26,7 @@ measure() { # name, SET:PATH, template, objectives, metrics
     done
     "$veridical" bench "probe:$out-encoder-linear" "probe:$out-encoder-pooling" --data "$2" --fit f1 --metrics "$5" \
       --out benchmarks/rows/probes.jsonl >/dev/null
+    rm -f "benchmarks/rows/probes-compare-$1-encoder.jsonl" # comparisons are appended, and corrected for their number
     "$veridical" bench compare "probe:$out-encoder-linear" "probe:$out-encoder-pooling" overlap --data "$2" --fit f1 \
       --out "benchmarks/rows/probes-compare-$1-encoder.jsonl" >/dev/null
     return
@@ -40,6 +41,7 @@ measure() { # name, SET:PATH, template, objectives, metrics
   detectors="$detectors probe:$out-last-layer logprob:$model,template=$3 overlap length coin"
   # shellcheck disable=SC2086
   "$veridical" bench $detectors --data "$2" --fit f1 --metrics "$5" --out benchmarks/rows/probes.jsonl >/dev/null
+  rm -f "benchmarks/rows/probes-compare-$1.jsonl" # comparisons are appended, and corrected for their number
   # shellcheck disable=SC2086
   "$veridical" bench compare $detectors --data "$2" --fit f1 --out "benchmarks/rows/probes-compare-$1.jsonl" >/dev/null
 }

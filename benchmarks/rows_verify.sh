@@ -12,6 +12,7 @@ metrics=roc_auc,balanced_accuracy,f1,token_f1,word_roc_auc
 for set in xsum_token wice bump summedits; do
   # shellcheck disable=SC2086
   "$veridical" bench $detectors --data "$set:$data/$set" --metrics $metrics --out benchmarks/rows/verify.jsonl >/dev/null
+  rm -f "benchmarks/rows/verify-compare-$set.jsonl" # comparisons are appended, and corrected for their number
   # shellcheck disable=SC2086
   "$veridical" bench compare $detectors --data "$set:$data/$set" --metrics roc_auc \
     --out "benchmarks/rows/verify-compare-$set.jsonl" >/dev/null

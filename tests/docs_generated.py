@@ -300,6 +300,25 @@ def knowledge_base(path: Path = ROOT / "benchmarks" / "rows" / "knowledge-base.j
     return "\n".join([*lines, "", f"{size}; {scan}; {made}; {first['machine']}, {first['date']}."])
 
 
+def generation_batches(path: Path = ROWS / "generation-batches.jsonl") -> str:
+    """How fast texts are generated alone, in a batch, and in a batch whose prompts share a beginning."""
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    ways = {
+        "one by one": "one by one",
+        "unshared": "one batch, each row reads the document",
+        "batch": "one batch, the document read once",
+    }
+    lines = ["| way | tokens per second | times one by one |", "|---|---|---|"]
+    for row in sorted(rows, key=lambda row: list(ways).index(row["benchmark"].rpartition("/")[2])):
+        way = ways[row["benchmark"].rpartition("/")[2]]
+        lines.append(f"| {way} | {_figure(row['tokens_per_s'])} | {_figure(row['times_one_by_one'])} |")
+    row = rows[0]
+    what = f"{row['rows']} prompts with {row['prompt_tokens']:,} tokens in all, {row['tokens']} tokens sampled"
+    where = f"{row['model']} in {row['dtype']}, {row['threads']} threads of {row['cores']} cores"
+    equal = "all texts equal" if all(row["equal"] == 1 for row in rows) else "some texts differ"
+    return "\n".join([*lines, "", f"{what}, {equal}; {where}, {row['rounds']} rounds; {row['date']}."])
+
+
 def server_load(path: Path = ROOT / "benchmarks" / "rows" / "server-load.jsonl") -> str:
     """What the service answers under load, next to LettuceDetect's server."""
     if not path.exists():
@@ -545,6 +564,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     ),
     "server-load": ("docs/serve.md", server_load),
     "batch-rows": ("docs/batch.md", batch_rows),
+    "generation-batches": ("docs/models.md", generation_batches),
     "results-slots": (
         "docs/detectors/slots.md",
         results("slots.jsonl", "precision recall f1 omission_recall omission_f1"),

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.annotate.label_studio_round_trip import TEXTS, check_round_trip, predictions, span_examples
 from tests.annotate.test_select import item
 from veridical.annotate.label_studio import KINDS, config_of, find_span, read_export, read_tasks, tasks_of
-from veridical.annotate.label_studio_server import KEY_ENV, LabelStudio
+from veridical.annotate.label_studio_server import KEY_ENV, LabelStudio, Project
 from veridical.core.errors import DataError, InputError, SpanError
 from veridical.core.types import Case, Example, Judgement, Source, Span
 
@@ -235,6 +235,18 @@ def test_what_goes_wrong_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     page = httpx.MockTransport(lambda request: httpx.Response(200, text="<html>"))
     with pytest.raises(InputError, match="not Label Studio's answer"):
         LabelStudio("http://studio", "good", transport=page).projects()
+    for odd in (None, 3, "x", {"results": 3}, {"results": ["x"]}, {"count": "x", "results": [{}]}, [{"title": "x"}]):
+        reply = httpx.MockTransport(lambda request, odd=odd: httpx.Response(200, json=odd))
+        with LabelStudio("http://studio", "good", transport=reply) as studio:
+            with pytest.raises(InputError, match=r"http://studio/api/projects/ is not Label Studio's answer \(check"):
+                studio.projects()
+            if odd != [{"title": "x"}]:
+                with pytest.raises(InputError, match="/api/projects/1/export is not Label Studio's answer"):
+                    studio.pull(Project(1, "x", ""))
+            with pytest.raises(InputError, match="is not Label Studio's answer"):
+                studio.create("x", "spans")
+        with pytest.raises(InputError, match="is not Label Studio's answer"):
+            LabelStudio("http://studio", "a.b.c", transport=reply).projects()
     with pytest.raises(InputError, match="has no project 'x'"):
         LabelStudio("http://studio", "good", transport=httpx.MockTransport(Server())).project("x")
 

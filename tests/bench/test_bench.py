@@ -352,8 +352,21 @@ def test_the_command_and_its_tables(data: str, tmp_path: Path, capsys: pytest.Ca
     assert "<script" not in html
     assert main(["bench", "table", str(out), "-f", "markdown", "--metrics", "token_f1"]) == 0
     assert "| overlap | all | 300 | 0 | 1.000" in capsys.readouterr().out
-    assert main(["bench", "compare", "overlap", "coin", "--data", data, "--out", str(tmp_path / "c.jsonl")]) == 0
-    assert json.loads((tmp_path / "c.jsonl").read_text().splitlines()[0])["veridical"] == "comparison/1"
+
+
+def test_comparisons_are_appended_each_once(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "c.jsonl"
+    compare = ["bench", "compare", "overlap", "--data", data, "--metrics", "roc_auc", "--out", str(out)]
+    for other, in_file in (("coin", ["coin"]), ("length", ["coin", "length"]), ("coin", ["length", "coin"])):
+        assert main([*compare, other]) == 0
+        documents = [json.loads(line) for line in out.read_text().splitlines()]
+        assert sorted(document["b"] for document in documents) == sorted(in_file)
+    assert documents[0]["veridical"] == "comparison/1"
+    capsys.readouterr()
+    out.write_text('{"veridical": "row/1"}\n')
+    assert main([*compare, "coin"]) == 2
+    assert "c.jsonl:1" in capsys.readouterr().err
+    assert out.read_text() == '{"veridical": "row/1"}\n'
 
 
 @pytest.mark.parametrize(

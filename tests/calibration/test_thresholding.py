@@ -11,9 +11,11 @@ from veridical.calibration.thresholding import (
     threshold_between_means,
     threshold_for_balanced_accuracy,
     threshold_for_f1,
+    threshold_for_f1_sp,
     threshold_for_precision,
 )
-from veridical.core.types import check_threshold
+from veridical.core.spans import Span
+from veridical.core.types import Case, Example, Judgement, Verdict, check_threshold
 from veridical.metrics import UndefinedMetricError, response
 
 SCORES = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0])
@@ -27,7 +29,12 @@ def tried(items, measure):
     labels, scores = map(np.array, zip(*items, strict=True))
     values = {cut: measure(labels, scores >= cut) for cut in sorted(set(scores.tolist()))}
     best = max(values.values())
-    return max(cut for cut, value in values.items() if value == pytest.approx(best, abs=1e-12))
+    return between(scores, max(cut for cut, value in values.items() if value == pytest.approx(best, abs=1e-12)))
+
+
+def between(scores, cut):
+    """Halfway from the score `cut` to the next lower one, or to 0."""
+    return (cut + max((score for score in scores if score < cut), default=0.0)) / 2
 
 
 @given(ITEMS)
@@ -42,7 +49,7 @@ def test_thresholds_are_the_best_there_are(items):
 def test_rounding_does_not_break_a_tie():
     # from 0.1: 5/6 - 1/2; from 0.25: 2/6 - 0: both 1/3, but not as floats
     labels, scores = [0, 0, 1, 1, 1, 1, 1, 1], [0.0, 0.1, 0.0, 0.1, 0.1, 0.1, 0.25, 0.25]
-    assert threshold_for_balanced_accuracy(labels, scores) == 0.25
+    assert threshold_for_balanced_accuracy(labels, scores) == 0.175  # flags from 0.25
 
 
 @given(ITEMS, st.sampled_from([0.2, 0.5, 0.8, 1.0]))
@@ -50,10 +57,30 @@ def test_a_wanted_precision_is_reached_at_the_lowest_score(items, wanted):
     labels, scores = map(np.array, zip(*items, strict=True))
     good = [c for c in sorted(set(scores.tolist())) if response.precision(labels, scores >= c) >= wanted]
     if good:
-        assert threshold_for_precision(labels, scores, wanted) == good[0]
+        assert threshold_for_precision(labels, scores, wanted) == between(scores, good[0])
     else:
         with pytest.raises(UndefinedMetricError, match="the best is"):
             threshold_for_precision(labels, scores, wanted)
+
+
+def test_no_score_changes_sides_where_it_is_rounded_otherwise():
+    gold = Judgement("1", "human:a", verdicts=(Verdict(Span(3, 7), 1.0),))
+    scored = Judgement("1", "me", verdicts=(Verdict(Span(0, 2), 0.3), Verdict(Span(3, 7), 0.6)))
+    labels, scores = [0, 1], np.array([0.3, 0.6])
+    for chosen in (
+        threshold_for_f1(labels, scores),
+        threshold_for_balanced_accuracy(labels, scores),
+        threshold_for_precision(labels, scores, 1.0),
+        threshold_for_f1_sp([(Example(Case("1", "In Rome"), gold), scored)]),
+    ):
+        assert chosen == pytest.approx(0.45)
+        for rounding in (-1e-6, 1e-6):
+            assert (scores + rounding >= chosen).tolist() == [False, True]
+
+
+def test_neighbouring_floats_are_told_apart():
+    lower = float(np.nextafter(0.5, 0.0))
+    assert threshold_for_f1([0, 1], [lower, 0.5]) == 0.5
 
 
 def test_the_middle_of_the_class_means_is_the_same_seen_from_the_probability_of_being_right():

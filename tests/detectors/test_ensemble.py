@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.detectors.ensemble_members import REFUSED, TWO, Scripted, fitted
 from veridical import check
+from veridical.calibration.calibrated import FittedCalibration, Scale
 from veridical.core.detector import fingerprint_of
 from veridical.core.errors import DataError, InputError
 from veridical.core.segment import words
@@ -306,6 +307,19 @@ def test_members_that_cannot_be_loaded_are_left_out_with_the_reason(
         assert found.hallucination == pytest.approx(logistic(1.75 * (0.5 - 0.3) / 0.2 - 0.5), abs=1e-9)
         assert reason in found.notes[0]
         assert found.notes[1:] == LEFT_OUT
+
+
+def test_folders_that_name_each_other_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fitted = folder.parent / "fitted"
+    save_record(FittedCalibration(f"ensemble:{folder}", {}, {Level.RESPONSE: Scale(0.5)}), fitted)
+    write(folder, {"members": [MEMBER, {"detector": f"calibrated:{fitted}", "fingerprint": {}}]})
+    for spec in (f"ensemble:{folder}", f"calibrated:{fitted}"):
+        with pytest.raises(InputError, match=r"these folders name each other: .*(fitted|ensemble) → .* → "):
+            load_detector(spec)
+    save_record(FittedCalibration("overlap", {}, {Level.RESPONSE: Scale(0.5)}), fitted)
+    members = [{"detector": f"calibrated:{fitted}", "fingerprint": {}}] * 2
+    write(folder, {"members": members})
+    assert len(load_detector(f"ensemble:{folder}").members) == 2  # type: ignore[attr-defined]  # one folder, twice
 
 
 def test_a_member_that_moved_is_named(folder: Path) -> None:

@@ -187,7 +187,7 @@ def test_token_scores(tmp_path: Path) -> None:
 def test_an_artifact_may_not_name_files(folder: Path) -> None:
     from veridical.core.spec import parse_spec
 
-    context = DetectorContext(lambda spec, context: None, artifact="fitted")  # type: ignore[arg-type, return-value]
+    context = DetectorContext(lambda spec, context: None, artifacts=("fitted",))  # type: ignore[arg-type, return-value]
     with pytest.raises(InputError, match="may not name files"):
         Features.from_spec(parse_spec(f"features:{folder},token_scores=x"), context)
 

@@ -169,6 +169,12 @@ def test_few_shot_examples_are_shown_first() -> None:
     ]
 
 
+def test_judges_that_judge_otherwise_have_other_names() -> None:
+    model = Scripted(["Yes"])
+    assert Judge(model).name == Judge(model, min_probability_mass=0.5).name == "judge:yes_no:scripted"
+    assert Judge(model, min_probability_mass=0.25).name == "judge:yes_no:scripted,min_probability_mass=0.25"
+
+
 def test_bad_arguments() -> None:
     with pytest.raises(InputError, match="no language model is named"):
         load_detector("judge:cot")

@@ -128,12 +128,12 @@ class Leaning:
 
 def test_a_claim_is_flagged_by_the_checkers_own_threshold_for_responses() -> None:
     response = "It is tall. It is old. It is grey."
-    product = check(response, [TOWER], detectors=Verify(Leaning()))
+    product = check(response, [TOWER], detectors=Verify(Leaning(), aggregate="any"))
     assert product.judgements[0].hallucination == pytest.approx(1 - 0.7**3)
     assert product.decisions[0].thresholds.span == 0.4
     assert product.decisions[0].thresholds.response == 0.5  # nothing was fitted for a product
     assert product.outcome is Outcome.FLAGGED
-    worst = check(response, [TOWER], detectors=Verify(Leaning(), aggregate="worst"))
+    worst = check(response, [TOWER], detectors=Verify(Leaning()))  # the rule where a checker has thresholds
     assert worst.judgements[0].hallucination == 0.3
     assert worst.decisions[0].thresholds.response == 0.4
     assert worst.outcome is Outcome.CLEAR

@@ -162,6 +162,24 @@ def test_questions_about_one_document_read_it_once(folder: Path, monkeypatch: py
     assert sizes[1:] == [3, 3]
 
 
+def test_a_long_prompt_does_not_have_a_document_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = "It rains in Spain, mainly in the plain. " * 4
+    long = ask("Is it so? Yes or No. " * 12, max_tokens=3)
+    requests = [long, *(ask(document + end, max_tokens=3) for end in ("So?", "No?", "Yes?")), ask("x", max_tokens=3)]
+    batches: list[list[list[int]]] = []
+
+    def counted(model: object, prompts: list[list[int]], *arguments: object, **options: object) -> object:
+        batches.append(prompts)
+        return generate(model, prompts, *arguments, **options)  # type: ignore[arg-type]
+
+    model = local(folder)
+    alone = [model.chat([request])[0] for request in requests]
+    monkeypatch.setattr(module, "generate", counted)
+    assert model.chat(requests) == alone
+    lengths = [sorted(map(len, prompts)) for prompts in batches]
+    assert [len(of_batch) for of_batch in lengths] == [1, 4], "a short prompt joins, the long one would read all again"
+
+
 def test_a_batch_that_does_not_fit_into_memory_is_halved(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def scarce(model: object, prompts: list[list[int]], *arguments: object, **options: object) -> object:
         if len(prompts) > 1 or len(prompts[0]) > 100:

@@ -87,7 +87,7 @@ def test_a_stopped_training_goes_on_as_if_it_had_not_been(encoder: Path, tmp_pat
         train_masked(loaded(encoder), TEXTS[1:], options, out=tmp_path / "parts")
     lines: list[str] = []
     parts = train_masked(loaded(encoder), TEXTS, options, out=tmp_path / "parts", progress=lines.append)
-    assert any("goes on from step 3" in line for line in lines)
+    assert any("continues from step 3" in line for line in lines)
     assert (parts / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     records = [json.loads((folder / "training.json").read_text("utf-8")) for folder in (parts, whole)]
     assert records[0] == records[1]

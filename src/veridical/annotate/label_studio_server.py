@@ -83,7 +83,10 @@ class LabelStudio:
 
     def projects(self) -> list[Project]:
         """All projects that the token may see."""
-        return [Project(p["id"], p.get("title", ""), p.get("label_config", "")) for p in self._pages("/api/projects/")]
+        found = self._pages("/api/projects/")
+        if not all(isinstance(project.get("id"), int) for project in found):
+            raise self._unexpected("/api/projects/")
+        return [Project(p["id"], p.get("title") or "", p.get("label_config") or "") for p in found]
 
     def project(self, name: str) -> Project:
         """The project with this number or title; `InputError` if there is none, or several."""
@@ -107,7 +110,9 @@ class LabelStudio:
             "show_collab_predictions": True,
         }
         made = self._json("POST", "/api/projects/", json=settings)
-        return Project(int(made["id"]), title, config)
+        if not isinstance(made, dict) or not isinstance(made.get("id"), int):
+            raise self._unexpected("/api/projects/")
+        return Project(made["id"], title, config)
 
     def push(self, project: Project, tasks: Sequence[dict[str, Any]]) -> int:
         """Add those tasks that the project does not have yet, and return their number: an interrupted push goes on."""
@@ -119,8 +124,8 @@ class LabelStudio:
 
     def pull(self, project: Project) -> list[dict[str, Any]]:
         """All annotated tasks of a project, for `label_studio.read_tasks`."""
-        tasks = self._json("GET", f"/api/projects/{project.id}/export", params={"exportType": "JSON"})
-        return list(tasks)
+        path = f"/api/projects/{project.id}/export"
+        return self._entries(path, self._json("GET", path, params={"exportType": "JSON"}))
 
     def annotate(self, task: int, result: Sequence[dict[str, Any]], *, seconds: float | None = None) -> None:
         """Add an annotation to a task, as the owner of the token."""
@@ -137,12 +142,24 @@ class LabelStudio:
         page = 1
         while True:
             reply = self._json("GET", path, params={**params, "page": page, "page_size": _BATCH})
-            found = reply if isinstance(reply, list) else reply.get("results", reply.get("tasks", []))
+            about = reply if isinstance(reply, dict) else {"results": reply}
+            found = self._entries(path, about.get("results", about.get("tasks")))
             entries += found
-            total = len(entries) if isinstance(reply, list) else reply.get("count", reply.get("total", len(entries)))
+            total = about.get("count", about.get("total", len(entries)))
+            if not isinstance(total, int):
+                raise self._unexpected(path)
             if not found or len(entries) >= total:
                 return entries
             page += 1
+
+    def _entries(self, path: str, found: Any) -> list[dict[str, Any]]:
+        """The list of objects that was found in a reply; `InputError` if it is something else."""
+        if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+            raise self._unexpected(path)
+        return found
+
+    def _unexpected(self, path: str) -> InputError:
+        return InputError(f"{self.url}{path} is not Label Studio's answer", hint="check the address")
 
     def _json(self, method: str, path: str, **options: Any) -> Any:
         """The reply to one request; what went wrong becomes one line."""
@@ -164,10 +181,10 @@ class LabelStudio:
             raise InputError(
                 f"{self.url} cannot be reached: {error}", hint="is Label Studio running there? label-studio start"
             ) from None
-        except (KeyError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"{self.url}{path} is not Label Studio's answer", hint="check the address") from None
+        except InputError:
+            raise
+        except (KeyError, TypeError, ValueError):
+            raise self._unexpected(path) from None
 
     def _authorize(self) -> None:
         reply = self._client.post("/api/token/refresh", json={"refresh": self._refresh})
@@ -177,5 +194,6 @@ class LabelStudio:
 
 
 def _identity(task: dict[str, Any]) -> str:
-    about = task.get("data", {}).get(MARK, {})
+    data = task.get("data")
+    about = data.get(MARK, {}) if isinstance(data, dict) else {}
     return str((about.get("kind"), about.get("case"), about.get("part"))) if isinstance(about, dict) else str(about)

@@ -6,10 +6,11 @@ correction for the number of pairs and, as in Chang et al. 2024 (§5.1, §5.3), 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,7 @@ __all__ = [
     "compare_pair",
     "correct",
     "read_comparisons",
+    "without_repeats",
 ]
 
 DEFAULT_METRICS = (
@@ -232,3 +234,9 @@ def read_comparisons(path: Path) -> list[Comparison]:
     """The comparisons in a file; `DataError` with its line for anything else."""
     hint = "comparisons are written by `veridical bench compare --out`"
     return [comparison for _, comparison in read_documents(path, "comparison", hint=hint)]
+
+
+def without_repeats(comparisons: Iterable[Comparison]) -> list[Comparison]:
+    """The comparisons; one that was made again, by the same command on the same data, replaces the earlier one."""
+    figures: dict[str, Any] = dict.fromkeys(("value_a", "value_b", "p", "p_bonferroni", "note"))
+    return list({replace(each, n=0, **figures): each for each in comparisons}.values())

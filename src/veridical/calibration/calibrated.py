@@ -124,7 +124,7 @@ class Calibrated:
             detector = context.load(replace(inner, values=(own.options["detector"], *spec.values[1:])).nested(""))
         else:
             spec.accept(["detector"], values=1)
-            detector = replace(context, artifact=folder).load(load_calibration(folder).detector)
+            detector = context.inside(folder).load(load_calibration(folder).detector)
         return cls(folder, detector, name=str(spec))
 
     @property

@@ -1,6 +1,8 @@
 """Where to put a threshold: the criteria, and the (label, score) pairs of one `Level` that they are fitted on.
 
 Fit on validation data only. A score is flagged where score >= threshold, so that a threshold of 0 flags everything.
+A criterion chooses the lowest score to flag. The threshold is halfway from there to the next lower score, so that no
+score of the validation data changes sides where another batch rounds it otherwise.
 The levels are fitted apart; verdicts count by content word, and so do omissions, of the sources that must be covered.
 """
 
@@ -56,7 +58,7 @@ def threshold_fitter(criterion: str) -> ThresholdFitter:
 
     >>> import numpy as np
     >>> threshold_fitter("precision@0.6")(np.array([False, True, False, True]), np.array([0.1, 0.3, 0.6, 0.8]))
-    0.3
+    0.2
     """
     fits: dict[str, ThresholdFitter] = {
         "f1": threshold_for_f1,
@@ -76,22 +78,22 @@ def threshold_fitter(criterion: str) -> ThresholdFitter:
 
 
 def threshold_for_f1(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """The observed score from which flagging gives the highest F1; the highest such score on a tie.
+    """The threshold with the highest F1; the highest one on a tie.
 
     CH-Wang et al. 2024, §5.2. It is 0, which flags everything, where some scores are 0 and nothing does better.
 
     >>> threshold_for_f1([0, 1, 0, 1], [0.1, 0.3, 0.6, 0.8])
-    0.3
+    0.2
     """
     cuts, tp, fp, p, _ = _cuts(labels, scores, weight)
     return _best(cuts, 2 * tp / (tp + fp + p))
 
 
 def threshold_for_balanced_accuracy(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """The observed score with the highest balanced accuracy (Youden's J); the highest such score on a tie.
+    """The threshold with the highest balanced accuracy (Youden's J); the highest one on a tie.
 
-    >>> threshold_for_balanced_accuracy([0, 1, 0, 1], [0.1, 0.3, 0.6, 0.8])
-    0.8
+    >>> threshold_for_balanced_accuracy([0, 1, 0, 1], [0.1, 0.3, 0.5, 0.75])
+    0.625
     """
     cuts, tp, fp, p, n = _cuts(labels, scores, weight)
     return _best(cuts, tp / p - fp / n)
@@ -100,12 +102,12 @@ def threshold_for_balanced_accuracy(labels: ArrayLike, scores: ArrayLike, weight
 def threshold_for_precision(
     labels: ArrayLike, scores: ArrayLike, wanted: float, weight: ArrayLike | None = None
 ) -> float:
-    """The lowest observed score from which precision is at least `wanted`: the threshold with the most recall then.
+    """The threshold with the most recall where precision is at least `wanted`.
 
     Raises `UndefinedMetricError`, with the best there is, where no threshold reaches it.
 
     >>> threshold_for_precision([0, 1, 0, 1], [0.1, 0.3, 0.6, 0.8], 0.6)
-    0.3
+    0.2
     """
     if not 0.0 < wanted <= 1.0:
         raise InputError(f"a precision of {wanted} is wanted", hint="it lies above 0 and at most at 1")
@@ -114,7 +116,7 @@ def threshold_for_precision(
     enough = np.flatnonzero(reached >= wanted)
     if not enough.size:
         raise UndefinedMetricError(f"no threshold has a precision of {wanted:g}; the best is {reached.max():.4g}")
-    return float(cuts[enough[-1]])
+    return _flagging_from(cuts, int(enough[-1]))
 
 
 def threshold_between_means(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
@@ -132,8 +134,15 @@ def threshold_between_means(labels: ArrayLike, scores: ArrayLike, weight: ArrayL
 
 
 def _best(cuts: Floats, values: Floats) -> float:
-    """The first of `cuts` with the highest value; rounding does not break a tie."""
-    return float(cuts[np.argmax(values >= values.max() - 1e-12)])
+    """The highest threshold with the highest of `values`, which belong to `cuts`; rounding does not break a tie."""
+    return _flagging_from(cuts, int(np.argmax(values >= values.max() - 1e-12)))
+
+
+def _flagging_from(cuts: Floats, place: int) -> float:
+    """The threshold that flags `cuts`, distinct scores in falling order, up to `place`: halfway to the next or to 0."""
+    lowest, next_lower = float(cuts[place]), float(cuts[place + 1]) if place + 1 < len(cuts) else 0.0
+    middle = (lowest + next_lower) / 2
+    return middle if middle > next_lower else lowest  # neighbouring floats have no middle
 
 
 def _cuts(
@@ -218,7 +227,7 @@ def fit_metric_thresholds(
 
 
 def threshold_for_f1_sp(judged: Sequence[tuple[Example, Judgement]], *, candidates: int = 100) -> float:
-    """The score from which flagging gives the highest F1-Sp; the highest such score on a tie.
+    """The threshold with the highest F1-Sp; the highest one on a tie.
 
     CH-Wang et al. 2024, §5.2. Tried are the distinct scores of judged characters, or where there are more, so many of
     them at even ranks. Raises `UndefinedMetricError` where no span is labelled or all scores are 0.
@@ -227,19 +236,20 @@ def threshold_for_f1_sp(judged: Sequence[tuple[Example, Judgement]], *, candidat
     >>> gold = Judgement("1", "human:a", verdicts=(Verdict(Span(3, 7), 1.0),))
     >>> scored = Judgement("1", "me", verdicts=(Verdict(Span(0, 2), 0.3), Verdict(Span(3, 7), 0.6)))
     >>> threshold_for_f1_sp([(Example(Case("1", "In Rome"), gold), scored)])
-    0.6
+    0.45
     """
     texts = [text for example, judgement in judged if (text := characters(example, judgement)) is not None]
-    scores = np.unique(np.concatenate([text.score[text.judged] for text in texts]) if texts else np.zeros(0))
-    if not scores.any():
+    cuts = np.unique(np.concatenate([text.score[text.judged] for text in texts]) if texts else np.zeros(0))[::-1]
+    if not cuts.any():
         raise UndefinedMetricError("all scores are 0: no threshold separates them")
     if not any(text.gold_mask().any() for text in texts):
         raise UndefinedMetricError("no span is labelled as hallucinated")
-    if len(scores) > candidates:
-        scores = scores[np.linspace(0, len(scores) - 1, candidates).round().astype(int)]
+    places = np.arange(len(cuts))
+    if len(cuts) > candidates:
+        places = np.linspace(0, len(cuts) - 1, candidates).round().astype(int)
     units = [text.judged_units(white_space_tokens(text.text)) for text in texts]
     best, best_value = 0.0, -1.0
-    for threshold in scores[::-1].tolist():
+    for threshold in (_flagging_from(cuts, place) for place in places.tolist()):
         rows = [coverage_rows(*text.spans(threshold), tokens) for text, tokens in zip(texts, units, strict=True)]
         value = f1_of_coverage_sums(coverage_terms(np.concatenate(rows)).sum(axis=0))
         if value > best_value + 1e-12:

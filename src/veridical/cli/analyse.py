@@ -16,15 +16,14 @@ from veridical.cli.delivery import plain_console
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import (
     OUTPUT,
-    FeatureInputOptions,
     InputOptions,
     JsonRows,
     LabelledData,
     ModelFolder,
-    ProbeTrainingOptions,
     this_command,
     write_line,
 )
+from veridical.cli.training_options import FeatureInputOptions, ProbeTrainingOptions
 
 if TYPE_CHECKING:
     from veridical.core.spans import Span

@@ -148,7 +148,11 @@ def compare_command(
     metrics: Metrics = None,
     out: Annotated[
         Path | None,
-        Option(metavar="FILE", help="Also write the comparisons to FILE (JSON Lines).", rich_help_panel=OUTPUT),
+        Option(
+            metavar="FILE",
+            help="Append the comparisons to FILE (JSON Lines); one that is made again replaces the earlier one.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     as_json: JsonRows = False,
 ) -> int:
@@ -160,13 +164,14 @@ def compare_command(
     [bold]veridical bench compare overlap overlap:values --data bump:data/bump --fit f1[/bold]
     [bold]veridical bench compare overlap length --data xsum_token:data/xsum_token --metrics roc_auc,token_f1[/bold]
     """
-    from veridical.bench.compare import compare
+    from veridical.bench.compare import compare, read_comparisons, without_repeats
     from veridical.bench.run import dry_run
     from veridical.core.files import write_whole
     from veridical.core.serialization import encode
     from veridical.report.result_tables import comparison_table
     from veridical.report.terminal_tables import print_tables
 
+    earlier = read_comparisons(out) if out and out.exists() else []
     connection = chat.connection()
     settings = measured.settings(metrics=parse_names(metrics) or None, connection=connection)
     if chat.dry_run:
@@ -174,13 +179,13 @@ def compare_command(
         return print_dry_run(connection)
     with progress_bar() as progress:
         by_data = list(compare(replace(settings, progress=progress)))
-    documents = "".join(encode(c) + "\n" for comparisons in by_data for c in comparisons)
+    made = [comparison for comparisons in by_data for comparison in comparisons]
+    if out:
+        write_whole(out, "".join(encode(each) + "\n" for each in without_repeats([*earlier, *made])))
     if as_json:
-        sys.stdout.write(documents)
+        sys.stdout.write("".join(encode(each) + "\n" for each in made))
     else:
         print_tables(comparison_table(comparisons) for comparisons in by_data)
-    if out:
-        write_whole(out, documents)
     return 0
 
 
@@ -222,7 +227,10 @@ def tokens_command(
         Option("--paper", help="Also print the figures of Liu et al. 2022, Tables 2 and 3.", rich_help_panel=OUTPUT),
     ] = False,
     out: Annotated[
-        Path | None, Option(metavar="FILE", help="Also write results to FILE (JSON Lines).", rich_help_panel=OUTPUT)
+        Path | None,
+        Option(
+            metavar="FILE", help="Also write results to FILE (JSON Lines), which is replaced.", rich_help_panel=OUTPUT
+        ),
     ] = None,
     as_json: JsonRows = False,
 ) -> int:

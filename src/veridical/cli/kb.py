@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from veridical.cli.options import OUTPUT, write_line
+from veridical.cli.options import OUTPUT, Split, write_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,7 @@ def build_command(
             help="Topics: .json, .jsonl or .csv files, or perspectrum, argkp or procon with a path (argkp:FOLDER).",
         ),
     ],
-    split: Annotated[str | None, Option(metavar="NAME", help="Read only this split of the data.")] = None,
+    split: Split = None,
     skip_bad: Annotated[bool, Option("--skip-bad", help="Skip and count rows that cannot be used.")] = False,
 ) -> None:
     """Build a knowledge base of topics, perspectives and arguments, with full-text search.

@@ -15,17 +15,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from typer import Argument, Option
 
-from veridical.cli.comma_lists import parse_counts, parse_names, parse_numbers
-
 if TYPE_CHECKING:
     from veridical.core.errors import DataError
     from veridical.core.types import Case, Example
-    from veridical.detectors.features.extraction import FeatureSettings
     from veridical.llm.connection import Connection
     from veridical.models.load import Kind, LocalModel
-    from veridical.probes.options import ProbeOptions
     from veridical.report.locations import CaseLocations
-    from veridical.training.features import Inputs
 
 __all__ = [
     "CaseFiles",
@@ -34,14 +29,13 @@ __all__ = [
     "DataOptions",
     "DecisionOptions",
     "Explain",
-    "FeatureInputOptions",
     "InputOptions",
     "LocalModelOptions",
     "OutFolder",
     "OutJsonl",
     "OutputOptions",
-    "ProbeTrainingOptions",
     "ServerOptions",
+    "Split",
     "TextOutputOptions",
     "Threshold",
     "ValidationSets",
@@ -93,6 +87,7 @@ ValidationSets = Annotated[
         "thresholds), and train on all of the others. Default: a split by document (70/10/20). Repeatable.",
     ),
 ]
+Split = Annotated[str | None, Option(metavar="NAME", help="Read only this split of the data.")]
 ModelFolder = Annotated[str, Option(metavar="FOLDER", help="The language model: a local folder, or a hub name.")]
 
 OutJsonl = Annotated[
@@ -414,7 +409,7 @@ class DataOptions:
 
     PANEL: ClassVar[str] = "Data"
 
-    split: Annotated[str | None, Option(metavar="NAME", help="Read only this split of the data.")] = None
+    split: Split = None
     skip_bad: Annotated[bool, Option("--skip-bad", help="Skip and count rows that cannot be read.")] = False
 
     @contextmanager
@@ -442,129 +437,3 @@ class LocalModelOptions:
         from veridical.models.load import load
 
         return load(name, device=self.device, dtype=self.dtype, kinds=kinds)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProbeTrainingOptions(LocalModelOptions):
-    """How probes on a local model are trained."""
-
-    PANEL: ClassVar[str] = "Probes"
-
-    kind: Annotated[str, Option(help="Type of probe: linear, pooling or mlp.")] = "pooling"
-    objective: Annotated[
-        str | None,
-        Option(help="What probes predict: token, response, or both (token,response). Default: all that is labelled."),
-    ] = None
-    template: Annotated[
-        str, Option(help="The prompt template that turns a case into the model's input: general, tldr, chat, raw …")
-    ] = "general"
-    learning_rate: Annotated[str, Option(metavar="LIST", help="Learning rates to try, separated by commas.")] = (
-        "0.1,0.01,0.001"
-    )
-    batch_size: Annotated[
-        str, Option(metavar="LIST", help="Batch sizes to try, in responses, separated by commas.")
-    ] = "50"
-    patience: Annotated[int, Option(help="Stop after this many epochs without a better validation loss.", min=1)] = 10
-    epochs: Annotated[int, Option(help="Maximum number of epochs.", min=1)] = 200
-    seed: Annotated[
-        int, Option(help="Random seed of the split by document, the batches, the initial weights and the bootstrap.")
-    ] = 0
-    split: Annotated[str | None, Option(metavar="NAME", help="Read only this split of the data.")] = None
-    store: Annotated[
-        Path | None,
-        Option(
-            metavar="FOLDER",
-            help="Keep the activations in FOLDER; a later run reuses them, and an interrupted one continues.",
-        ),
-    ] = None
-    memory: Annotated[float, Option(help="Gigabytes of activations to hold in memory.", min=0.001)] = 2.0
-    max_tokens: Annotated[int | None, Option(help="Context length in tokens. Default: the model's.")] = None
-
-    @property
-    def memory_bytes(self) -> int:
-        """`--memory` in bytes."""
-        return int(self.memory * 1e9)
-
-    @property
-    def objectives(self) -> tuple[str, ...] | None:
-        """The objectives that are named, None for all that is labelled."""
-        return None if self.objective is None else tuple(parse_names(self.objective))
-
-    def training(self, *, hidden: int = 16, balanced: bool = False) -> ProbeOptions:
-        """The hyperparameters."""
-        from veridical.probes.options import ProbeOptions
-
-        return ProbeOptions(
-            kind=self.kind,
-            learning_rates=parse_numbers(self.learning_rate, "--learning-rate"),
-            batch_sizes=parse_counts(self.batch_size, "--batch-size"),
-            patience=self.patience,
-            max_epochs=self.epochs,
-            hidden=hidden,
-            balanced=balanced,
-            seed=self.seed,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class FeatureInputOptions(LocalModelOptions):
-    """Which features of words there are, and what they are made from."""
-
-    PANEL: ClassVar[str] = "Features"
-
-    model: Annotated[
-        str | None,
-        Option(
-            metavar="FOLDER",
-            help="A causal or masked language model (a local folder, or a hub name), for the probability and entropy "
-            "of words. Default: none.",
-        ),
-    ] = None
-    template: Annotated[
-        str | None, Option(help="The prompt template of a causal model: general, tldr … Default: the model's.")
-    ] = None
-    sources: Annotated[
-        bool, Option("--sources/--no-sources", help="Compare words with the sources, or read the response alone.")
-    ] = True
-    context: Annotated[
-        str, Option(help="both, or left: nothing depends on what comes after a word (the online setting).")
-    ] = "both"
-    tagger: Annotated[
-        str, Option(metavar="NAME", help="rules (built in), or spacy:PIPELINE with a folder or an installed name.")
-    ] = "rules"
-    statistics: Annotated[
-        Path | None,
-        Option(
-            metavar="FILE",
-            help="Word counts that `veridical data statistics` made. Default: made from the texts to train on.",
-        ),
-    ] = None
-    token_scores: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="Scores of each response's tokens, such as the generator's log-probabilities."),
-    ] = None
-    max_windows: Annotated[
-        int | None, Option(help="Maximum number of windows over long sources that the model reads.", min=1)
-    ] = None
-    split: Annotated[str | None, Option(metavar="NAME", help="Read only this split of the data.")] = None
-    seed: Annotated[int, Option(help="Random seed of the split by document and of the training.")] = 0
-
-    @property
-    def features(self) -> FeatureSettings:
-        """Which features there are."""
-        from veridical.detectors.features.extraction import FeatureSettings
-
-        return FeatureSettings(self.sources, self.context, self.template, self.max_windows)
-
-    def inputs(self) -> Inputs:
-        """What they are made from, loaded."""
-        from veridical.detectors.features.detector import read_token_scores
-        from veridical.detectors.features.statistics import WordStatistics
-        from veridical.training.features import Inputs
-
-        return Inputs(
-            model=None if self.model is None else self.load(self.model, ("causal", "masked")),
-            statistics=None if self.statistics is None else WordStatistics.load(self.statistics),
-            token_scores=None if self.token_scores is None else read_token_scores(self.token_scores),
-            progress=write_line,
-        )

@@ -15,12 +15,11 @@ from veridical.cli.delivery import plain_console
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import (
     OUTPUT,
-    FeatureInputOptions,
     LabelledSets,
     LocalModelOptions,
     ModelFolder,
     OutFolder,
-    ProbeTrainingOptions,
+    Split,
     ValidationSets,
     write_line,
 )
@@ -31,6 +30,7 @@ from veridical.cli.train_generator import generator_command
 from veridical.cli.train_masked import masked_command
 from veridical.cli.train_summac import summac_command
 from veridical.cli.train_tokens import tokens_command
+from veridical.cli.training_options import Criterion, FeatureInputOptions, ProbeTrainingOptions
 
 if TYPE_CHECKING:
     from veridical.training.features import FeatureOptions
@@ -129,9 +129,7 @@ class FeatureTrainingOptions(FeatureInputOptions):
         str, Option(help="What a label is about: word, phrase (the judged part of each response), or auto.")
     ] = "auto"
     balanced: Annotated[bool, Option("--balanced/--unbalanced", help="Give both classes the same weight.")] = True
-    criterion: Annotated[
-        str, Option(help="What the thresholds optimise on validation: f1, balanced_accuracy, means or precision@P.")
-    ] = "f1"
+    criterion: Criterion = "f1"
 
     def training(self) -> FeatureOptions:
         """What to train."""
@@ -195,16 +193,14 @@ class AlignTrainingCommandOptions(LocalModelOptions):
     window: Annotated[
         int | None, Option(help="Tokens of a text that are read at once. Default: the encoder's, at most 512.", min=8)
     ] = None
-    criterion: Annotated[
-        str, Option(help="What the thresholds optimise on validation: f1, balanced_accuracy, means or precision@P.")
-    ] = "f1"
+    criterion: Criterion = "f1"
     calibration: Annotated[str, Option(help="platt, isotonic, none, or auto (platt for fewer than 1000 items).")] = (
         "platt"
     )
     store: Annotated[
         Path | None, Option(metavar="FOLDER", help="Keep the embeddings of sources in FOLDER; a later run reuses them.")
     ] = None
-    split: Annotated[str | None, Option(metavar="NAME", help="Read only this split of the data.")] = None
+    split: Split = None
     seed: Annotated[int, Option(help="Random seed of the split by document.")] = 0
 
 
@@ -251,9 +247,7 @@ def align_command(
 class ThresholdOptions:
     """What is fitted, and on which data."""
 
-    criterion: Annotated[
-        str, Option(help="What the thresholds optimise: f1, balanced_accuracy, means (halfway) or precision@P.")
-    ] = "f1"
+    criterion: Criterion = "f1"
     calibration: Annotated[
         str, Option(help="isotonic, platt, none (scores stay as they are), or auto: platt for fewer than 1000 items.")
     ] = "auto"
@@ -264,7 +258,7 @@ class ThresholdOptions:
     all_data: Annotated[
         bool, Option("--all-data", help="Fit on all of the data, not only the validation split; measure on other data.")
     ] = False
-    split: Annotated[str | None, Option(metavar="NAME", help="Read only this split of the data.")] = None
+    split: Split = None
     seed: Annotated[int, Option(help="Random seed of the split by document and of the bootstrap.")] = 0
 
 

@@ -9,15 +9,9 @@ from typer import Option
 
 from veridical.cli.comma_lists import parse_names
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import (
-    LabelledSets,
-    LocalModelOptions,
-    ModelFolder,
-    OutFolder,
-    ValidationSets,
-    write_line,
-)
+from veridical.cli.options import LabelledSets, ModelFolder, OutFolder, Split, ValidationSets, write_line
 from veridical.cli.progress import stop_asked_for
+from veridical.cli.training_options import Criterion, TuningOptions, VirtualTokens
 
 if TYPE_CHECKING:
     from veridical.core.types import Example
@@ -47,7 +41,7 @@ class ClassifierFormOptions:
     labels: Annotated[
         str, Option(metavar="FINE,ERROR", help="What a decoder answers without an error, and with one.")
     ] = "YES,NO"
-    virtual_tokens: Annotated[int, Option(help="Length of the soft prompt.", min=1)] = 5
+    virtual_tokens: VirtualTokens = 5
     rank: Annotated[int, Option(help="Rank of LoRA.", min=1)] = 8
     max_tokens: Annotated[
         int | None, Option(help="Maximum tokens of what is judged at once. Default: the model's.", min=16)
@@ -55,10 +49,8 @@ class ClassifierFormOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassifierTrainingOptions(LocalModelOptions):
+class ClassifierTrainingOptions(TuningOptions):
     """How a classifier is trained."""
-
-    PANEL: ClassVar[str] = "Training"
 
     training: Annotated[
         str | None,
@@ -69,26 +61,16 @@ class ClassifierTrainingOptions(LocalModelOptions):
             "all other training topics.",
         ),
     ] = None
-    per_topic: Annotated[int, Option(help="With --training, draws of arguments per topic.", min=1)] = 4
     learning_rate: Annotated[
         float | None,
         Option(help="Highest learning rate. Default: prompt 0.1, lora and head 1e-3, full 5e-5.", min=0),
     ] = None
-    warmup: Annotated[int, Option(help="Steps until the highest learning rate; at most half of all.", min=0)] = 500
-    steps: Annotated[int, Option(help="Maximum number of steps.", min=1)] = 20_000
     batch: Annotated[int, Option(help="Cases, or parts of cases, per step.", min=2)] = 16
-    evaluate_every: Annotated[int, Option(help="Steps between two evaluations on validation.", min=1)] = 250
-    patience: Annotated[int, Option(help="Stop after this many evaluations without a better one.", min=1)] = 5
     validation_examples: Annotated[int, Option(help="Maximum number of validation examples.", min=2)] = 200
-    criterion: Annotated[
-        str, Option(help="What thresholds optimise: f1, balanced_accuracy, means (halfway) or precision@P.")
-    ] = "balanced_accuracy"
+    criterion: Criterion = "balanced_accuracy"
     bf16: Annotated[bool, Option("--bf16", help="Compute matrix products in bf16 where weights are in fp32.")] = False
     seed: Annotated[int, Option(help="Random seed of the split by document, the batches and the tuned weights.")] = 0
-    split: Annotated[str | None, Option(metavar="NAME", help="Read only this split of the data.")] = None
-    checkpoint_minutes: Annotated[
-        float, Option(help="Save a checkpoint this often; the same command continues from it.", min=0.1)
-    ] = 10.0
+    split: Split = None
 
 
 @option_groups

@@ -11,7 +11,8 @@ from typer import Option
 
 from veridical.cli.delivery import plain_console
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import OUTPUT, LabelledSets, OutFolder, write_line
+from veridical.cli.options import OUTPUT, LabelledSets, OutFolder, Split, write_line
+from veridical.cli.training_options import Criterion
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,9 +21,7 @@ class EnsembleFittingOptions:
 
     PANEL: ClassVar[str] = "Fitting"
 
-    criterion: Annotated[
-        str, Option(help="What the thresholds optimise: f1, balanced_accuracy, means (halfway) or precision@P.")
-    ] = "f1"
+    criterion: Criterion = "f1"
     keep: Annotated[float, Option(help="The share of the ensemble's ROC AUC of responses that its cascade keeps.")] = (
         0.99
     )
@@ -32,7 +31,7 @@ class EnsembleFittingOptions:
     all_data: Annotated[
         bool, Option("--all-data", help="Fit on all of the data, not only the validation split; measure on other data.")
     ] = False
-    split: Annotated[str | None, Option(metavar="NAME", help="Read only this split of the data.")] = None
+    split: Split = None
     seed: Annotated[int, Option(help="Random seed of the split by document, the folds and the bootstrap.")] = 0
 
 

@@ -4,34 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from typer import Argument, Option
 
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import OUTPUT, LocalModelOptions, ModelFolder, write_line
+from veridical.cli.options import OUTPUT, ModelFolder, write_line
 from veridical.cli.progress import stop_asked_for
+from veridical.cli.training_options import TuningOptions, VirtualTokens
 
 
 @dataclass(frozen=True, kw_only=True)
-class GeneratorTrainingOptions(LocalModelOptions):
+class GeneratorTrainingOptions(TuningOptions):
     """How a generator is trained."""
 
-    PANEL: ClassVar[str] = "Training"
-
-    virtual_tokens: Annotated[int, Option(help="Length of the soft prompt.", min=1)] = 5
+    virtual_tokens: VirtualTokens = 5
     learning_rate: Annotated[float, Option(help="Highest learning rate.", min=0)] = 0.1
-    warmup: Annotated[int, Option(help="Steps until the highest learning rate; at most half of all.", min=0)] = 500
-    steps: Annotated[int, Option(help="Maximum number of steps.", min=1)] = 20_000
     batch: Annotated[int, Option(help="Answers per step.", min=1)] = 16
-    evaluate_every: Annotated[int, Option(help="Steps between two evaluations on validation.", min=1)] = 250
-    patience: Annotated[int, Option(help="Stop after this many evaluations without a better one.", min=1)] = 5
     validation_examples: Annotated[int, Option(help="Maximum number of validation answers.", min=1)] = 100
-    per_topic: Annotated[int, Option(help="Draws of arguments per topic.", min=1)] = 4
     seed: Annotated[int, Option(help="Random seed of the split by topic, the batches and the soft prompt.")] = 0
-    checkpoint_minutes: Annotated[
-        float, Option(help="Save a checkpoint this often; the same command continues from it.", min=0.1)
-    ] = 10.0
 
 
 @option_groups

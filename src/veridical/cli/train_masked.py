@@ -11,6 +11,7 @@ from typer import Argument, Option
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, LocalModelOptions, texts_of, write_line
 from veridical.cli.progress import stop_asked_for
+from veridical.cli.training_options import CheckpointMinutes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +31,7 @@ class MaskedTrainingOptions(LocalModelOptions):
     dropout: Annotated[float, Option(help="Dropout in training.", min=0, max=0.9)] = 0.0
     evaluations: Annotated[int, Option(help="How often validation texts are predicted.", min=1)] = 4
     seed: Annotated[int, Option(help="Random seed of the new head, the order and the masks.")] = 0
-    checkpoint_minutes: Annotated[
-        float, Option(help="Save a checkpoint this often; the same command continues from it.", min=0.1)
-    ] = 10.0
+    checkpoint_minutes: CheckpointMinutes = 10.0
     dtype: Annotated[str, Option(help="Precision of the weights: fp32, bf16 or fp16.")] = "fp32"
 
 
@@ -70,6 +69,7 @@ def masked_command(
             texts_of(texts),
             MaskedTraining(**given),
             out=out,
+            checkpoint_minutes=options.checkpoint_minutes,
             stop=stop,
             progress=write_line,
         )

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from typer import Option
 
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import LabelledSets, LocalModelOptions, OutFolder, ValidationSets, write_line
+from veridical.cli.options import LabelledSets, LocalModelOptions, OutFolder, Split, ValidationSets, write_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class SummacTrainingOptions(LocalModelOptions):
         str | None,
         Option(metavar="NAMES", help="What the model's classes are, in order, separated by |. Default: as it says."),
     ] = None
-    split: Annotated[str | None, Option(metavar="NAME", help="Read only this split of the data.")] = None
+    split: Split = None
     seed: Annotated[int, Option(help="Random seed of the split by document.")] = 0
 
 

@@ -14,10 +14,12 @@ from veridical.cli.options import (
     LocalModelOptions,
     ModelFolder,
     OutFolder,
+    Split,
     ValidationSets,
     write_line,
 )
 from veridical.cli.progress import stop_asked_for
+from veridical.cli.training_options import CheckpointMinutes, Criterion, Patience
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +32,7 @@ class TokenTrainingOptions(LocalModelOptions):
     learning_rate: Annotated[float, Option(help="The backbone's highest learning rate.", min=0)] = 5e-5
     head_learning_rate: Annotated[float, Option(help="The head's highest learning rate.", min=0)] = 1e-3
     batch_tokens: Annotated[int, Option(help="Tokens per optimiser step.", min=32)] = 4096
-    patience: Annotated[int, Option(help="Stop after this many evaluations without a better one.", min=1)] = 3
+    patience: Patience = 3
     evaluations: Annotated[int, Option(help="Evaluations on the validation part per epoch.", min=1)] = 1
     frozen: Annotated[bool, Option("--frozen", help="Train the head only; the backbone stays as it is.")] = False
     class_weights: Annotated[
@@ -44,15 +46,11 @@ class TokenTrainingOptions(LocalModelOptions):
     ] = False
     per_set: Annotated[int | None, Option(help="Maximum number of training examples per data set.", min=1)] = None
     validation_per_set: Annotated[int, Option(help="Maximum number of validation examples per data set.", min=1)] = 400
-    criterion: Annotated[
-        str, Option(help="What thresholds optimise: f1, balanced_accuracy, means (halfway) or precision@P.")
-    ] = "balanced_accuracy"
+    criterion: Criterion = "balanced_accuracy"
     bf16: Annotated[bool, Option("--bf16", help="Compute matrix products in bf16; weights stay in fp32.")] = False
     seed: Annotated[int, Option(help="Random seed of the split by document, the order and the head.")] = 0
-    split: Annotated[str | None, Option(metavar="NAME", help="Read only this split of the data.")] = None
-    checkpoint_minutes: Annotated[
-        float, Option(help="Save a checkpoint this often; the same command continues from it.", min=0.1)
-    ] = 10.0
+    split: Split = None
+    checkpoint_minutes: CheckpointMinutes = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)

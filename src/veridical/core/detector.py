@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
+from veridical.core.errors import CircularArtifactError
 from veridical.core.types import Case, Example, Judgement, Level, Span, Verdict
 
 if TYPE_CHECKING:
@@ -112,17 +114,31 @@ class DetectorContext:
     Attributes:
         loader: Makes the detector that a spec names.
         connection: A `veridical.llm.connection.Connection`, None for the default one.
-        artifact: The trained artifact whose spec is being loaded. Such a spec may not say how a chat model is reached,
-            nor name files: whoever wrote the artifact is not the one whose key and documents are used.
+        artifacts: The trained artifacts whose specs are being loaded, one inside the other. Such a spec may not say how
+            a chat model is reached, nor name files: whoever wrote the artifact is not the one whose key and documents
+            are used.
     """
 
     loader: Callable[[Any, DetectorContext], Detector]
     connection: Any = None
-    artifact: str | None = None
+    artifacts: tuple[str, ...] = ()
 
     def load(self, spec: Any) -> Detector:
         """The detector that `spec` (a text or a `Spec`) names, made in this context."""
         return self.loader(spec, self)
+
+    @property
+    def artifact(self) -> str | None:
+        """The innermost of `artifacts`; None where the spec is the user's own."""
+        return self.artifacts[-1] if self.artifacts else None
+
+    def inside(self, artifact: str) -> DetectorContext:
+        """The context of the specs in the folder `artifact`; `CircularArtifactError` if it is inside of itself."""
+        around = [Path(folder).resolve() for folder in self.artifacts]
+        if Path(artifact).resolve() in around:
+            chain = " → ".join((*self.artifacts, artifact))
+            raise CircularArtifactError(f"these folders name each other: {chain}", hint="fit one of them again")
+        return replace(self, artifacts=(*self.artifacts, artifact))
 
 
 class Loadable(Protocol):

@@ -5,7 +5,8 @@
     │   ├── SpanError                  a span that does not lie in its text
     │   ├── WireError                  JSON that is not one of our documents
     │   ├── DataError                  a data file's line that cannot be read (carries file and line)
-    │   └── UnknownNameError           a detector, data set or metric nobody registered
+    │   ├── UnknownNameError           a detector, data set or metric nobody registered
+    │   └── CircularArtifactError      trained detectors whose folders name each other
     ├── MissingExtraError              an optional dependency is not installed     exit 2
     ├── OutputError                    a result could not be written               exit 2
     └── CannotJudgeError               nothing could be judged                     exit 3
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CannotJudgeError",
+    "CircularArtifactError",
     "DataError",
     "InputError",
     "MissingExtraError",
@@ -65,6 +67,10 @@ class SpanError(InputError):
 
 class WireError(InputError):
     """JSON that is not one of our documents."""
+
+
+class CircularArtifactError(InputError):
+    """Trained detectors whose folders name each other."""
 
 
 class DataError(InputError):

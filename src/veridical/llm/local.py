@@ -25,6 +25,7 @@ __all__ = ["LocalChat"]
 _BATCH_TOKENS = {"cpu": 4096}  # of all prompts of a batch, without what they share, read at once
 _CACHE_TOKENS = {"cpu": 16_384}  # prompts, answers and padding of a batch
 _GPU_TOKENS = 32_768  # the same two on a GPU
+_MOST_PADDING = 2  # times the tokens that prompts take apart are read together at most
 
 
 class LocalChat:
@@ -152,15 +153,20 @@ def _batches(prompts: Sequence[Sequence[int]], max_tokens: int, device: str) -> 
     groups.sort(key=lambda group: -max(len(prompts[i]) for i in group[0]))
     batch: list[int] = []
     longest = rest = 0
-    for members, shared in groups:
+    for members, common in groups:
+        shared = common if len(members) > 1 else 0
+        own = max(len(prompts[i]) for i in members) - shared
+        # every row is read as far back as the longest remainder goes: beside it a shared beginning is not shared
+        apart = len(batch) * rest + len(members) * own + shared
+        if batch and (len(batch) + len(members)) * max(rest, own) > _MOST_PADDING * apart:
+            yield batch
+            batch, longest, rest = [], 0, 0
         for i in members:
-            longest = max(longest, len(prompts[i]))
-            rest = max(rest, len(prompts[i]) - (shared if len(members) > 1 else 0))
+            longest, rest = max(longest, len(prompts[i])), max(rest, len(prompts[i]) - shared)
             size = len(batch) + 1
             if batch and (size * rest > most_read or size * (longest + max_tokens) > most_kept):
                 yield batch
-                batch, longest = [], len(prompts[i])
-                rest = longest - (shared if len(members) > 1 else 0)
+                batch, longest, rest = [], len(prompts[i]), len(prompts[i]) - shared
             batch.append(i)
     if batch:
         yield batch

@@ -9,12 +9,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from veridical.core.errors import DataError, InputError
+from veridical.core.errors import DataError
 from veridical.llm.local import LocalChat
 from veridical.llm.protocol import ChatModel, Request, model_fingerprint
-from veridical.models.artifact import DETECTOR, check_base, load_artifact
+from veridical.models.artifact import DETECTOR, load_artifact, load_base
 from veridical.models.encode import special_tokens
-from veridical.models.load import LocalModel, load
+from veridical.models.load import LocalModel
 from veridical.models.tuning import virtual_tokens
 
 __all__ = ["GENERATOR", "PROMPT", "TunedChat", "reads_bare_tasks", "task_tokens"]
@@ -59,17 +59,14 @@ class TunedChat(LocalChat):
         return {**super().fingerprint(), "reads": "task"}
 
     def _load(self) -> LocalModel:
-        base = self.artifact.base
-        if not Path(base.name).exists() and base.revision is None:
-            raise InputError(
-                f"the base model of {self.folder} is not in {base.name!r} any more",
-                hint="put it there, or train the generator again",
-            )
-        names = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
-        dtype = names[base.dtype] if self.dtype == "auto" else self.dtype
-        model = load(base.name, revision=base.revision, device=self.device, dtype=dtype)
-        check_base(base, model, f"the generator in {self.folder}")
-        return model
+        return load_base(
+            self.artifact.base,
+            f"the generator in {self.folder}",
+            hint="put it there, or train the generator again",
+            device=self.device,
+            dtype=None if self.dtype == "auto" else self.dtype,
+            kinds=("causal",),
+        )
 
     def _prompt(self, model: LocalModel, request: Request) -> list[int]:
         size = int(model.model.get_input_embeddings().num_embeddings)

@@ -23,7 +23,7 @@ from veridical.core.errors import DataError, InputError, OutputError, WireError
 from veridical.core.files import read_text, write_whole
 from veridical.core.serialization import encode, parse
 from veridical.models.fast_tokenizer import plain_backend
-from veridical.models.load import LocalModel
+from veridical.models.load import READERS, Kind, LocalModel, load
 
 __all__ = [
     "DETECTOR",
@@ -37,6 +37,7 @@ __all__ = [
     "description",
     "identity",
     "load_artifact",
+    "load_base",
     "read_base",
     "read_folder",
     "save_artifact",
@@ -47,6 +48,7 @@ __all__ = [
 
 FORMAT = 1
 DETECTOR, WEIGHTS = "detector.json", "weights.safetensors"
+_DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 _SAMPLED = 64  # numbers of each weight matrix that stand for it in the fingerprint
 
 
@@ -140,6 +142,38 @@ def check_base(wanted: Base, model: LocalModel, what: str = "the detector") -> N
                 f"({expected}, here {actual})",
                 hint="give the model that it was trained on, or train it on this one",
             )
+
+
+def load_base(
+    base: Base,
+    what: str,
+    *,
+    hint: str,
+    model: str | Path | None = None,
+    device: str = "auto",
+    dtype: str | None = None,
+    kinds: tuple[Kind, ...] = READERS,
+) -> LocalModel:
+    """The model that an artifact was trained on, loaded.
+
+    Args:
+        base: What the artifact says of it.
+        what: The artifact, for messages: "the probe in FOLDER".
+        hint: What to do where the model is gone.
+        model: Where it is now; None: where it was at training.
+        device: As in `models.load`.
+        dtype: As in `models.load`; None: that of training.
+        kinds: As in `models.load`.
+
+    Raises:
+        InputError: If it is gone, or is another model than `base` says, with the difference named.
+    """
+    place, revision = (base.name, base.revision) if model is None else (model, None)
+    if model is None and revision is None and not Path(place).exists():  # a folder, or a GGUF file
+        raise InputError(f"the base model of {what} is not in {place!r} any more", hint=hint)
+    loaded = load(place, revision=revision, device=device, dtype=dtype or _DTYPES[base.dtype], kinds=kinds)
+    check_base(base, loaded, what)
+    return loaded
 
 
 def identity(model: LocalModel) -> dict[str, Any]:

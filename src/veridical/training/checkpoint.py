@@ -41,7 +41,7 @@ class Reached:
     Attributes:
         step: How many steps were taken.
         without_gain: How many evaluations in a row were not better than the best.
-        best: The best mean ROC AUC on validation so far; None before the first evaluation, or if none is measured.
+        best: The best figure on validation so far; None before the first evaluation, or if none is measured.
         history: The figures of all evaluations.
     """
 

@@ -31,7 +31,7 @@ from veridical.models.artifact import versions
 from veridical.models.load import LocalModel
 from veridical.training.checkpoint import CHECKPOINT
 from veridical.training.token_evaluation import fit_or_keep, response_target
-from veridical.training.tuning import Tuning
+from veridical.training.tuning import Schedule, Tuning
 
 if TYPE_CHECKING:
     import torch
@@ -136,6 +136,8 @@ class _Training(Tuning):
         out: Path,
         progress: Callable[[str], None],
     ) -> None:
+        import torch
+
         self.options, self.progress = options, progress
         settings = options.classifier
         self.network = ClassifierNetwork(model, settings, options.seed)
@@ -163,7 +165,8 @@ class _Training(Tuning):
         progress(f"{len(self.examples['train'])} examples to train on: {counts} an error of {settings.task}")
         self.data_hash = content_hash(e for examples in self.examples.values() for e in examples)
         rate = options.learning_rate or LEARNING_RATES[settings.method]
-        super().__init__(options, self.network.parameters, rate, out, progress)
+        optimiser = torch.optim.AdamW(self.network.parameters, lr=rate, weight_decay=0.0)
+        super().__init__(Schedule.of(options), optimiser, out, progress)
 
     @property
     def identity(self) -> str:
@@ -230,14 +233,14 @@ class _Training(Tuning):
         tables = {"whole": np.array(whole).reshape(-1, 2), "part": np.array(parts).reshape(-1, 2)}
         return {unit: table[np.isfinite(table[:, 0])] for unit, table in tables.items()}
 
-    def figure(self) -> tuple[float, str]:
+    def figures(self) -> tuple[dict[str, float], str]:
         """The ROC AUC on validation."""
         table = self.judged()["whole"]
         try:
             auc = float(roc_auc(table[:, 0] >= GOLD_THRESHOLD, table[:, 1]))
         except UndefinedMetricError:
             raise InputError("the validation part has labels of one class only", hint="give more data") from None
-        return auc, f"ROC AUC {auc:.4f} on {len(table)} validation examples"
+        return {"figure": auc}, f"ROC AUC {auc:.4f} on {len(table)} validation examples"
 
     def finish(self) -> Path:
         """Fit thresholds and calibration on the validation part, and write the artifact."""

@@ -27,7 +27,7 @@ from veridical.models.load import LocalModel
 from veridical.models.tuning import last_logits, set_tuned_weights, tuned_weights, virtual_tokens, with_soft_prompt
 from veridical.tasks.perspectives.task_format import Passages, perspectives_of, task_input, task_target
 from veridical.training.checkpoint import CHECKPOINT
-from veridical.training.tuning import Tuning
+from veridical.training.tuning import Schedule, Tuning
 
 if TYPE_CHECKING:
     import torch
@@ -137,6 +137,8 @@ class _Training(Tuning):
         out: Path,
         progress: Callable[[str], None],
     ) -> None:
+        import torch
+
         if model.kind != "causal":
             raise InputError(f"{model.name} is no decoder and writes nothing", hint="a causal language model")
         self.model, self.options = model, options
@@ -150,7 +152,8 @@ class _Training(Tuning):
             raise InputError("there is nothing to train or to validate on", hint="give more topics")
         self.data_hash = content_hash(e for of_part in examples.values() for e in of_part)
         progress(f"{len(self.items['train'])} answers to train on, {len(self.items['valid'])} to validate on")
-        super().__init__(options, [self.vectors], options.learning_rate, out, progress)
+        optimiser = torch.optim.AdamW([self.vectors], lr=options.learning_rate, weight_decay=0.0)
+        super().__init__(Schedule.of(options), optimiser, out, progress)
 
     def _items(self, examples: Sequence[Example]) -> list[_Item]:
         tokenizer = self.model.tokenizer
@@ -196,7 +199,7 @@ class _Training(Tuning):
         items = [self.items["train"][i] for i in rng.integers(len(self.items["train"]), size=self.options.batch)]
         return self._losses(items).mean(), sum(len(item.task) + len(item.target) for item in items)
 
-    def figure(self) -> tuple[float, str]:
+    def figures(self) -> tuple[dict[str, float], str]:
         """The mean log-likelihood of validation tokens."""
         import torch
 
@@ -205,7 +208,7 @@ class _Training(Tuning):
             for at in range(0, len(valid), self.options.batch):
                 losses.append(self._losses(valid[at : at + self.options.batch]))
         mean = float(torch.cat(losses).mean())
-        return -mean, f"loss {mean:.4f} on {len(valid)} validation answers"
+        return {"figure": -mean}, f"loss {mean:.4f} on {len(valid)} validation answers"
 
     def finish(self) -> Path:
         """Write the artifact."""

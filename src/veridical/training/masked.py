@@ -10,11 +10,10 @@ import hashlib
 import json
 import os
 import shutil
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,22 +25,15 @@ from veridical.models.artifact import base_of, versions
 from veridical.models.encode import special_tokens, tokenize_texts
 from veridical.models.filling import head_rows
 from veridical.models.load import LocalModel, quiet, unload
-from veridical.training.checkpoint import (
-    CHECKPOINT,
-    Reached,
-    remaining_steps,
-    resume_checkpoint,
-    save_checkpoint,
-    scale_at,
-)
+from veridical.training.checkpoint import CHECKPOINT
 from veridical.training.token_network import eager_attention, set_dropout
+from veridical.training.tuning import Schedule, Tuning
 
 if TYPE_CHECKING:
     import torch
 
 __all__ = ["MaskedTraining", "train_masked", "with_masked_head"]
 
-_REPORTED = 50  # steps between two lines of progress
 _TOKENISED = 256  # texts at once
 _VALIDATION_TEXTS = 200  # at most
 
@@ -64,7 +56,6 @@ class MaskedTraining:
         validation: The share of the texts to validate on (200 at most, one at least).
         evaluations: How often the validation part is predicted.
         seed: Of the new head, the order, what is masked and dropout.
-        checkpoint_minutes: How often what was reached is saved.
     """
 
     share: float = 0.15
@@ -81,7 +72,6 @@ class MaskedTraining:
     validation: float = 0.02
     evaluations: int = 4
     seed: int = 0
-    checkpoint_minutes: float = 10.0
 
     def __post_init__(self) -> None:
         if min(self.epochs, self.evaluations, self.batch_tokens, self.max_steps or 1) < 1 or self.max_tokens < 8:
@@ -123,41 +113,34 @@ def train_masked(
     options: MaskedTraining | None = None,
     *,
     out: str | Path,
-    stop: Callable[[], bool] = lambda: False,
-    progress: Callable[[str], None] = lambda line: None,
+    **running: Any,
 ) -> Path:
     """Train a masked language model and write it to the folder `out`, as Hugging Face's classes read it.
 
-    A folder with a checkpoint of the same training goes on from there. `training.json` says what was trained, and the
-    loss and accuracy on validation texts.
+    A folder with a checkpoint of the same training continues from there. The weights with the lowest loss on validation
+    texts are kept. `training.json` says what was trained, and the loss and accuracy of each evaluation.
 
     Args:
         model: An encoder, which gets a new head, or a masked language model. The latter is changed.
         texts: Plain texts; read as a stream, their tokens kept.
         options: How to train.
         out: The folder to write.
-        stop: Asked after every step whether to save and end; `TrainingStopped` is raised then.
-        progress: Called with a line of text now and then.
+        **running: `checkpoint_minutes`, `stop` (asked after each step whether to save and end) and `progress` (called
+            with a line of text now and then).
 
     Raises:
         InputError: If there is nothing to train on, or `out` holds a checkpoint of another training.
+        TrainingStopped: If `stop` said so.
     """
+    progress: Callable[[str], None] = running.pop("progress", lambda line: None)
     training = _Training(model, texts, options or MaskedTraining(), Path(out), progress)
     with eager_attention(training.model, training.options.max_tokens):
-        training.resume()
-        for step in remaining_steps(
-            training.reached,
-            training.steps,
-            training.save_checkpoint,
-            stop=stop,
-            checkpoint_minutes=training.options.checkpoint_minutes,
-        ):
-            training.take_step(step)
+        training.run(**running)
         return training.finish()
 
 
-class _Training:
-    """One training: its windows, network, optimiser, and what was reached."""
+class _Training(Tuning):
+    """One training: its windows and network."""
 
     def __init__(
         self,
@@ -169,7 +152,7 @@ class _Training:
     ) -> None:
         import torch
 
-        self.options, self.out, self.progress = options, out, progress
+        self.options, self.progress = options, progress
         if model.kind == "masked":
             unload(model)  # nobody else who loads it is to get the changed weights
         self.base = base_of(model)
@@ -186,12 +169,16 @@ class _Training:
             {"params": [p for p in network.base_model.parameters() if p.requires_grad], "lr": options.learning_rate},
         ]
         groups = [group for group in groups if group["params"]]
-        self.parameters = [p for group in groups for p in group["params"]]  # type: ignore[attr-defined]
-        self.optimiser = torch.optim.AdamW(groups, weight_decay=options.weight_decay, fused=True)
-        self.highest = [group["lr"] for group in self.optimiser.param_groups]
-        self.steps = min(self.per_epoch * options.epochs, options.max_steps or self.per_epoch * options.epochs)
-        self.reached = Reached()
-        self._since = (time.monotonic(), 0, 0.0)  # when progress was last reported; tokens and losses from then on
+        optimiser = torch.optim.AdamW(groups, weight_decay=options.weight_decay, fused=True)
+        steps = min(self.per_epoch * options.epochs, options.max_steps or self.per_epoch * options.epochs)
+        schedule = Schedule(
+            steps=steps,
+            warmup=round(options.warmup * steps),
+            evaluate_every=max(1, steps // options.evaluations),
+            patience=steps,
+            seed=options.seed,
+        )
+        super().__init__(schedule, optimiser, out, progress)
 
     def _read(self, texts: Iterable[str]) -> None:
         """Tokenise the texts and cut them into windows to train and to validate on."""
@@ -262,38 +249,19 @@ class _Training:
         with head_rows(self.model, rows):
             return self.model.model(input_ids=ids, attention_mask=mask).logits.float(), targets
 
-    def take_step(self, step: int) -> None:
-        """Take one optimiser step, and predict the validation part where that is due."""
-        import torch
+    def loss(self, step: int) -> tuple[torch.Tensor, int]:
+        """The mean cross-entropy of the predicted tokens of a batch."""
         from torch.nn.functional import cross_entropy
 
         epoch, at = divmod(step, self.per_epoch)
         order = np.random.default_rng((self.options.seed, epoch)).permutation(len(self.train))
         windows = [self.train[i] for i in order[at * self.rows : (at + 1) * self.rows].tolist()]
-        for group, highest in zip(self.optimiser.param_groups, self.highest, strict=True):
-            group["lr"] = highest * scale_at(step, self.steps, self.options.warmup)
-        torch.manual_seed(self.options.seed * 1_000_003 + step)
         self.model.model.train(not self.options.frozen)
         logits, targets = self._logits(windows, np.random.default_rng((self.options.seed, 1, step)))
-        loss = cross_entropy(logits, targets)
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.parameters, 1.0)
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
-        self.reached.step = step + 1
-        begun, tokens, total = self._since
-        self._since = begun, tokens + sum(map(len, windows)), total + float(loss.detach())
-        if self.reached.step % _REPORTED == 0:
-            speed = self._since[1] / (time.monotonic() - begun)
-            average = self._since[2] / _REPORTED
-            self.progress(f"step {self.reached.step}/{self.steps}: loss {average:.4f}, {speed:.0f} tok/s")
-            self._since = time.monotonic(), 0, 0.0
-        every = max(1, self.steps // self.options.evaluations)
-        if self.reached.step % every == 0 or self.reached.step == self.steps:
-            self.evaluate()
+        return cross_entropy(logits, targets), sum(map(len, windows))
 
-    def evaluate(self) -> None:
-        """Predict masked tokens of the validation part, always the same ones, and keep loss and accuracy."""
+    def figures(self) -> tuple[dict[str, float], str]:
+        """The loss and accuracy on masked tokens of the validation part, always the same ones."""
         import torch
         from torch.nn.functional import cross_entropy
 
@@ -305,33 +273,26 @@ class _Training:
                 total += float(cross_entropy(logits, targets, reduction="sum"))
                 right += int((logits.argmax(-1) == targets).sum())
                 count += len(targets)
-        figures = {"step": self.reached.step, "loss": total / count, "accuracy": right / count, "tokens": count}
-        self.reached.history.append(figures)
-        self.progress(
-            f"step {self.reached.step}: validation loss {total / count:.4f}, {right / count:.1%} of tokens right"
+        loss, accuracy = total / count, right / count
+        return (
+            {"figure": -loss, "loss": loss, "accuracy": accuracy, "tokens": count},
+            f"validation loss {loss:.4f}, {accuracy:.1%} of tokens right",
         )
 
     @property
     def identity(self) -> str:
         """What must be equal for a checkpoint to be of the same training."""
-        options = asdict(replace(self.options, checkpoint_minutes=0.0))
-        return digest_of([options, self.data_hash, asdict(replace(self.base, name=""))])
+        return digest_of([asdict(self.options), self.data_hash, asdict(replace(self.base, name=""))])
 
-    def save_checkpoint(self) -> None:
-        """Save all that is needed to go on."""
-        states = [self.optimiser.state.get(parameter, {}) for parameter in self.parameters]
-        weights = {"now": self.model.model.state_dict()}
-        save_checkpoint(self.out / CHECKPOINT, self.identity, self.reached, weights, states)
+    @property
+    def weights(self) -> dict[str, torch.Tensor]:
+        """All of the network's."""
+        weights: dict[str, torch.Tensor] = self.model.model.state_dict()
+        return weights
 
-    def resume(self) -> None:
-        """Go on from the checkpoint in `out`, if there is one."""
-        checkpoint = resume_checkpoint(self.out / CHECKPOINT, self.identity, len(self.parameters))
-        if checkpoint is None:
-            return
-        self.reached, weights, states = checkpoint
-        self.model.model.load_state_dict(weights["now"])
-        self.optimiser.state.update({p: s for p, s in zip(self.parameters, states, strict=True) if s})
-        self.progress(f"goes on from step {self.reached.step} of {self.steps}")
+    def set_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Set them."""
+        self.model.model.load_state_dict(weights)
 
     def finish(self) -> Path:
         """Write the model to `out`: weights first, the configuration, without which nothing reads the folder, last."""

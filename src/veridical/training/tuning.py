@@ -1,4 +1,4 @@
-"""The loop in which small sets of weights are tuned: steps, early stop on validation, checkpoints.
+"""The loop in which a network, or a small set of its weights, is tuned: steps, early stop on validation, checkpoints.
 
 Everything random depends on the seed and the step alone, so that an interrupted training continues as if it had not
 been interrupted.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,37 +32,28 @@ __all__ = ["Schedule", "Tuning"]
 _REPORTED = 10  # steps between two lines of progress
 
 
-class Schedule(Protocol):
-    """What the options of a training say of its steps.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """The steps of a training.
 
-    `warmup` is in steps, at most half of all; `patience` is the number of evaluations without a better one after which
-    training ends.
+    Attributes:
+        steps: The most steps.
+        warmup: Steps until the highest learning rate, at most half of all.
+        evaluate_every: Steps between two evaluations.
+        patience: After how many evaluations without a better one training ends.
+        seed: The random seed.
     """
 
-    @property
-    def steps(self) -> int:
-        """The most steps."""
-        ...
+    steps: int
+    warmup: int
+    evaluate_every: int
+    patience: int
+    seed: int
 
-    @property
-    def warmup(self) -> int:
-        """Steps until the highest learning rate."""
-        ...
-
-    @property
-    def evaluate_every(self) -> int:
-        """Steps between two evaluations."""
-        ...
-
-    @property
-    def patience(self) -> int:
-        """Evaluations without a better one."""
-        ...
-
-    @property
-    def seed(self) -> int:
-        """The random seed."""
-        ...
+    @classmethod
+    def of(cls, options: Any) -> Schedule:
+        """What options with attributes of these names say."""
+        return cls(**{field.name: getattr(options, field.name) for field in fields(cls)})
 
 
 class Tuning(ABC):
@@ -69,8 +61,7 @@ class Tuning(ABC):
 
     Args:
         schedule: Its steps.
-        parameters: What is trained.
-        learning_rate: The highest one, from where it falls to 0.
+        optimiser: Of all that is trained; its learning rates are the highest ones, from where they fall to 0.
         out: The folder that the checkpoint is kept in.
         progress: Called with a line of text now and then.
     """
@@ -78,16 +69,14 @@ class Tuning(ABC):
     def __init__(
         self,
         schedule: Schedule,
-        parameters: list[torch.nn.Parameter],
-        learning_rate: float,
+        optimiser: torch.optim.Optimizer,
         out: Path,
         progress: Callable[[str], None],
     ) -> None:
-        import torch
-
-        self.schedule, self.parameters, self.rate = schedule, parameters, learning_rate
+        self.schedule, self.optimiser = schedule, optimiser
+        self.parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+        self.rates = [group["lr"] for group in optimiser.param_groups]
         self.out, self.progress = out, progress
-        self.optimiser = torch.optim.AdamW(parameters, lr=learning_rate, weight_decay=0.0)
         self.reached = Reached()
         self.best_weights: dict[str, torch.Tensor] = {}
         self._since: list[tuple[float, int, float]] = []  # loss, tokens and seconds of the latest steps
@@ -111,8 +100,8 @@ class Tuning(ABC):
         """The loss of a step, and how many tokens it reads."""
 
     @abstractmethod
-    def figure(self) -> tuple[float, str]:
-        """What the weights are worth on validation (more is better), and how to say it."""
+    def figures(self) -> tuple[dict[str, float], str]:
+        """What the weights are worth on validation, and how to say it; of "figure" more is better."""
 
     def run(self, *, stop: Callable[[], bool] | None = None, checkpoint_minutes: float = 10.0) -> None:
         """Take all steps that are left, then set the best weights.
@@ -142,8 +131,8 @@ class Tuning(ABC):
 
         began = time.monotonic()
         scale = scale_at(step, self.schedule.steps, min(self.schedule.warmup / self.schedule.steps, 0.5))
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.rate * scale
+        for group, highest in zip(self.optimiser.param_groups, self.rates, strict=True):
+            group["lr"] = highest * scale
         torch.manual_seed(self.schedule.seed * 1_000_003 + step)
         loss, tokens = self.loss(step)
         loss.backward()
@@ -162,9 +151,9 @@ class Tuning(ABC):
 
     def evaluate(self) -> None:
         """Measure on validation; keep the weights where the figure is the best so far."""
-        value, shown = self.figure()
-        reached = self.reached
-        reached.history.append({"step": reached.step, "figure": value})
+        figures, shown = self.figures()
+        value, reached = figures["figure"], self.reached
+        reached.history.append({"step": reached.step, **figures})
         if reached.best is None or value > reached.best:
             reached.best, reached.without_gain = value, 0
             self.best_weights = {name: t.detach().clone() for name, t in self.weights.items()}

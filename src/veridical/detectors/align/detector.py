@@ -36,7 +36,7 @@ from veridical.detectors.align.scoring import (
     untrained_scores,
 )
 from veridical.detectors.align.words import WordMatches, features
-from veridical.models.artifact import DETECTOR, Artifact, check_base, identity, load_artifact
+from veridical.models.artifact import DETECTOR, Artifact, identity, load_artifact, load_base
 from veridical.models.load import DTYPES, LocalModel, load
 
 __all__ = ["STORAGE", "Align", "Scorer", "idf_of_words"]
@@ -219,18 +219,15 @@ class Align:
         if not self.trained:
             place, dtype = self.path, self.dtype or "auto"
             return load(place, revision=self.revision, device=self.device, dtype=dtype, kinds=("encoder",))
-        base = self._artifact[0].base
-        place = self.model or base.name
-        if self.model is None and not Path(place).is_dir() and base.revision is None:
-            raise InputError(
-                f"the encoder of {self.path} is not in {place!r} any more",
-                hint=f"say where it is: {KIND}:{self.path},model=FOLDER",
-            )
-        dtype = self.dtype or {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}[base.dtype]
-        revision = base.revision if self.model is None else None
-        model = load(place, revision=revision, device=self.device, dtype=dtype, kinds=("encoder",))
-        check_base(base, model, f"the detector in {self.path}")
-        return model
+        return load_base(
+            self._artifact[0].base,
+            f"the detector in {self.path}",
+            hint=f"say where it is: {KIND}:{self.path},model=FOLDER",
+            model=self.model,
+            device=self.device,
+            dtype=self.dtype,
+            kinds=("encoder",),
+        )
 
     @cached_property
     def reader(self) -> Reader:

@@ -32,6 +32,7 @@ __all__ = ["METHODS", "Judge"]
 
 METHODS = ("yes_no", "cot", "list")
 _OPTIONS = ("few_shot", "min_probability_mass")
+_MASS = 0.5  # that Yes and No have together, at least, unless something else is asked for
 
 
 class Judge:
@@ -54,7 +55,7 @@ class Judge:
         *,
         method: Literal["yes_no", "cot", "list"] = "yes_no",
         few_shot: Sequence[FewShotExample] | int = (),
-        min_probability_mass: float = 0.5,
+        min_probability_mass: float = _MASS,
     ) -> None:
         if method not in METHODS:
             raise UnknownNameError("method of judging", method, METHODS)
@@ -67,7 +68,8 @@ class Judge:
         self.min_probability_mass = min_probability_mass
         if method != "list":
             self.info = replace(self.info, levels=(Level.RESPONSE,))
-        self.name = f"judge:{method}{f'+{self.n_few_shot}' if few_shot else ''}:{model.name}"
+        mass = "" if min_probability_mass == _MASS else f",min_probability_mass={min_probability_mass:g}"
+        self.name = f"judge:{method}{f'+{self.n_few_shot}' if few_shot else ''}:{model.name}{mass}"
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Judge:
@@ -84,7 +86,7 @@ class Judge:
             (context.connection or Connection()).with_options(reached.options).chat(),
             method=method,  # type: ignore[arg-type]
             few_shot=few_shot_option(few_shot) if few_shot else (),
-            min_probability_mass=own.number("min_probability_mass", 0.5),
+            min_probability_mass=own.number("min_probability_mass", _MASS),
         )
 
     def fit(self, examples: Sequence[Example]) -> Judge:

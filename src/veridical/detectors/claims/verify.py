@@ -32,7 +32,6 @@ from veridical.detectors.claims.claims import Claims, nothing_to_check, sentence
 from veridical.detectors.claims.few_shot import draw_few_shot, few_shot_option
 from veridical.detectors.claims.llm_checker import METHODS, LLMChecker
 from veridical.detectors.claims.qa_checker import QAChecker
-from veridical.detectors.default.detector import Default
 from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.prompts import prompt
 from veridical.llm.protocol import ChatModel, model_fingerprint
@@ -58,8 +57,8 @@ class Verify:
         citations: With a policy, a claim is checked against the sources that it cites.
         aggregate: "any": how likely it is that some claim is wrong, if claims are independent; "worst": the score of
             the worst claim; "mean": which share of the claims is wrong, as FActScore has it (Min et al. 2023). None:
-            "worst" where the checker is the detector `default`, whose scores of supported claims are low but not 0,
-            so that "any" would flag every long response; else "any".
+            "worst" where the checker is a detector with thresholds of its own, such as `default`: its scores of
+            supported claims are low but not 0, so that "any" would flag every long response; else "any".
         coverage: Whether each sentence of a source with `must_cover` is checked against the response, too.
     """
 
@@ -75,7 +74,7 @@ class Verify:
         aggregate: str | None = None,
         coverage: bool = True,
     ) -> None:
-        usual = "worst" if isinstance(checker, Default) else "any"
+        usual = "worst" if thresholds_of(checker) else "any"
         aggregate = aggregate or usual
         if aggregate not in AGGREGATES:
             raise UnknownNameError("aggregate", aggregate, AGGREGATES)

@@ -21,8 +21,7 @@ from veridical.detectors.classifier.artifact import ClassifierSettings, load_cla
 from veridical.detectors.classifier.network import ClassifierNetwork
 from veridical.detectors.classifier.presentation import Encoded, Part, parts_of
 from veridical.detectors.local.forced_decoding import NO_WORDS, unjudged
-from veridical.models.artifact import DETECTOR, Artifact, check_base
-from veridical.models.load import READERS, load
+from veridical.models.artifact import DETECTOR, Artifact, load_base
 
 __all__ = ["Classifier", "Scored", "score_cases"]
 
@@ -112,17 +111,15 @@ class Classifier:
     def _network(self, path: Path, loaded: tuple[Artifact, ClassifierSettings]) -> ClassifierNetwork:
         import torch
 
-        (artifact, settings), base = loaded, loaded[0].base
-        place = self.model or base.name
-        if self.model is None and not Path(place).exists() and base.revision is None:
-            raise InputError(
-                f"the base model of {path} is not in {place!r} any more",
-                hint=f"say where it is: classifier:{path},model=FOLDER",
-            )
-        dtype = self.dtype or {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}[base.dtype]
-        revision = base.revision if self.model is None else None
-        model = load(place, revision=revision, device=self.device, dtype=dtype, kinds=READERS)
-        check_base(base, model, f"the classifier in {path}")
+        artifact, settings = loaded
+        model = load_base(
+            artifact.base,
+            f"the classifier in {path}",
+            hint=f"say where it is: classifier:{path},model=FOLDER",
+            model=self.model,
+            device=self.device,
+            dtype=self.dtype,
+        )
         network = ClassifierNetwork(model, settings)
         try:
             network.set_weights({name: torch.from_numpy(array) for name, array in artifact.tensors.items()})

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from veridical.calibration.calibrated import difference
 from veridical.core.detector import Detector, DetectorContext, DetectorInfo, digest_of, fingerprint_of, info_of
-from veridical.core.errors import InputError, VeridicalError
+from veridical.core.errors import CircularArtifactError, InputError, VeridicalError
 from veridical.core.judging import judge
 from veridical.core.serialization import encode, parse
 from veridical.core.spans import Span, union
@@ -122,7 +122,7 @@ class Ensemble:
         fitted = load_ensemble(spec.value)
         numbered = {f"member{i}": member.detector for i, member in enumerate(fitted.members, 1)}
         spec.accept(["cascade", *numbered], values=1)
-        inside = replace(context, artifact=spec.value)
+        inside = context.inside(spec.value)
         members: list[Detector | Missing] = []
         for option, named in numbered.items():
             if option in spec.options:
@@ -130,6 +130,8 @@ class Ensemble:
                 continue
             try:
                 members.append(inside.load(named))
+            except CircularArtifactError:
+                raise
             except _UNUSABLE as error:
                 members.append(Missing(named, str(error)))
         return cls(members, fitted, cascade=spec.flag("cascade", False), name=str(spec))

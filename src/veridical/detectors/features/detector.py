@@ -28,8 +28,8 @@ from veridical.detectors.features.settings import KIND, DetectorSettings
 from veridical.detectors.features.statistics import WordStatistics
 from veridical.detectors.features.tagger import load_tagger
 from veridical.detectors.local.forced_decoding import unjudged
-from veridical.models.artifact import DETECTOR, WEIGHTS, Base, check_base, read_base, read_folder
-from veridical.models.load import LocalModel, load
+from veridical.models.artifact import DETECTOR, WEIGHTS, Base, load_base, read_base, read_folder
+from veridical.models.load import LocalModel
 from veridical.models.template import get_template
 
 __all__ = ["Features", "TrainedFeatures", "read_token_scores"]
@@ -37,7 +37,6 @@ __all__ = ["Features", "TrainedFeatures", "read_token_scores"]
 _OPTIONS = ("device", "dtype", "model", "tagger", "token_scores")
 _STATISTICS = "statistics."  # before the names of their arrays
 _REASONS = 3  # features that a verdict names
-_DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,18 +165,16 @@ class Features:
 
     def base_model(self, base: Base) -> LocalModel:
         """The language model that the features come from; `InputError` if it is another than at training."""
-        place = self.model or base.name
-        if self.model is None and not Path(place).is_dir() and base.revision is None:
-            raise InputError(
-                f"the language model of {self.path} is not in {place!r} any more",
-                hint=f"say where it is: {KIND}:{self.path},model=FOLDER",
-            )
         kind = self.trained.settings.features.probability or "causal"
-        revision = base.revision if self.model is None else None
-        dtype = self.dtype or _DTYPES[base.dtype]
-        model = load(place, revision=revision, device=self.device, dtype=dtype, kinds=(kind,))  # type: ignore[arg-type]
-        check_base(base, model, f"the detector in {self.path}")
-        return model
+        return load_base(
+            base,
+            f"the detector in {self.path}",
+            hint=f"say where it is: {KIND}:{self.path},model=FOLDER",
+            model=self.model,
+            device=self.device,
+            dtype=self.dtype,
+            kinds=(kind,),  # type: ignore[arg-type]
+        )
 
     @cached_property
     def extractor(self) -> FeatureExtractor:

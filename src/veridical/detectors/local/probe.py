@@ -29,8 +29,8 @@ from veridical.detectors.local.forced_decoding import NO_WORDS, decode_cases, un
 from veridical.detectors.local.probe_settings import ProbeSettings
 from veridical.detectors.local.probe_streaming import ProbeSession
 from veridical.detectors.local.word_scores import UNITS, word_verdicts
-from veridical.models.artifact import DETECTOR, Artifact, check_base, load_artifact
-from veridical.models.load import READERS, LocalModel, load
+from veridical.models.artifact import DETECTOR, Artifact, load_artifact, load_base
+from veridical.models.load import LocalModel
 from veridical.models.monitor import ProbeMonitor
 from veridical.models.probe_heads import Probes, from_tensors, score
 from veridical.models.runner import RequestedOutputs
@@ -129,7 +129,6 @@ class Probe:
         self.dtype = dtype
         self.max_windows = max_windows
         self.name = name or f"probe:{path}"
-        self._checked = False
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Probe:
@@ -185,20 +184,14 @@ class Probe:
 
     def base(self) -> LocalModel:
         """The base model, loaded; `InputError` if it is another than the one trained on, with the difference named."""
-        base = self.artifact.base
-        dtype = self.dtype or {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}[base.dtype]
-        place = self.model or base.name
-        if self.model is None and not Path(place).exists() and base.revision is None:
-            raise InputError(
-                f"the base model of {self.path} is not in {place!r} any more",
-                hint=f"say where it is: probe:{self.path},model=FOLDER",
-            )
-        revision = base.revision if self.model is None else None
-        model = load(place, revision=revision, device=self.device, dtype=dtype, kinds=READERS)
-        if not self._checked:
-            check_base(base, model, f"the probe in {self.path}")
-            self._checked = True
-        return model
+        return load_base(
+            self.artifact.base,
+            f"the probe in {self.path}",
+            hint=f"say where it is: probe:{self.path},model=FOLDER",
+            model=self.model,
+            device=self.device,
+            dtype=self.dtype,
+        )
 
     def fingerprint(self) -> dict[str, Any]:
         """What its scores depend on: what was trained (whose model `judge` compares), and its options."""

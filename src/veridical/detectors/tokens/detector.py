@@ -30,7 +30,7 @@ from veridical.detectors.tokens.artifact import (
 )
 from veridical.detectors.tokens.scoring import ScoredResponse, score_cases
 from veridical.detectors.tokens.streaming import TokenSession
-from veridical.models.artifact import DETECTOR, Artifact, base_of, check_base
+from veridical.models.artifact import DETECTOR, Artifact, base_of, load_base
 from veridical.models.load import READERS, LocalModel, load
 from veridical.models.onnx import export_onnx
 from veridical.models.onnx_runtime import FILES, OnnxExport, OnnxRunner, described, load_onnx
@@ -146,28 +146,25 @@ class Tokens:
         artifact = self._loaded[0]
         if artifact is None:
             return load(self.path, device=self.device, dtype=self.dtype, kinds=READERS)
-        base = artifact.base
+        place = self.model
         if self.settings.backbone:
             if self.model is not None:
                 raise InputError(f"{self.path} has a backbone of its own", hint="leave out model=")
-            place: str | Path = self.path / BACKBONE
+            place = self.path / BACKBONE
             exports = [name for name, file in FILES.items() if (self.path / ONNX / file).is_file()]
             if exports and not any((self.path / BACKBONE).glob("*.safetensors")):
                 raise InputError(
                     f"{self.path} has no weights for torch, only an ONNX file ({', '.join(exports)})",
                     hint=f"tokens:{self.path},onnx={exports[-1]}",
                 )
-        else:
-            place = self.model or base.name
-            if self.model is None and not Path(place).is_dir() and base.revision is None:
-                raise InputError(
-                    f"the backbone of {self.path} is not in {place!r} any more",
-                    hint=f"say where it is: tokens:{self.path},model=FOLDER",
-                )
-        revision = base.revision if self.model is None else None
-        model = load(place, revision=revision, device=self.device, dtype=self.dtype, kinds=READERS)
-        check_base(base, model, f"the classifier in {self.path}")
-        return model
+        return load_base(
+            artifact.base,
+            f"the classifier in {self.path}",
+            hint=f"say where it is: tokens:{self.path},model=FOLDER",
+            model=place,
+            device=self.device,
+            dtype=self.dtype,
+        )
 
     @cached_property
     def scorer(self) -> tuple[PairRunner, PairEncoder, PairHead]:
