@@ -10,7 +10,7 @@ All of it is measured in one run, on a machine that does nothing else; rounds al
 - warm: one call of `judge` per response, of 1 and of 3 sentences, real ones of xsum_token, wice and bump. Their sources
   are cut to whole sentences of 350 to 400 tokens, and no two are the same.
 - mixed: 500 responses with sources of 40 to 1,200 words in one call (`mixed` of token_peers.py). "encoder tokens" are
-  those of all windows that the encoder reads, "text tokens" those of the sources and responses themselves.
+  those of the windows that the encoder read, "text tokens" those of the sources and responses themselves.
 - long: a response of 5 sentences to a source of 50,000 words (100 pages), joined Wikipedia articles, which the process
   has not seen; then another response to the same source. cover: that source is to be covered, too.
 - LettuceDetect judges the responses of mixed, one after the other as its API does, with a checkpoint of the same size
@@ -32,7 +32,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
@@ -45,6 +45,7 @@ from token_peers import make_model, mixed, passages, peak_rss_mb
 if TYPE_CHECKING:
     from veridical.core.types import Case as JudgedCase
     from veridical.detectors.default.detector import Default
+    from veridical.models.pairs import Window
 
 ROOT = Path(__file__).parents[1]
 DEMO = ROOT / "examples" / "demo.jsonl"
@@ -81,7 +82,7 @@ def judged_case(case: Case) -> JudgedCase:
 def count_tokens(detector: Default, texts: list[str]) -> list[int]:
     from veridical.models.encode import tokenize_texts
 
-    return [len(tokens.ids) for tokens in tokenize_texts(detector.encoder.scorer[1].model.tokenizer, texts)]
+    return [len(tokens.ids) for tokens in tokenize_texts(detector.encoder.scorer.encoder.model.tokenizer, texts)]
 
 
 def warm(detector: Default, data: Path, sentence_count: int, count: int, seed: int) -> list[Case]:
@@ -135,10 +136,7 @@ def long(data: Path, seed: int) -> list[Case]:
 
 def prepare(arguments: argparse.Namespace) -> None:
     """Write a file of cases per workload, the first `WARM_UP` of which are not timed; say what is in them."""
-    from veridical.detectors.default.detector import NARROW, coverage_case
-
     detector = load(arguments.detector)
-    encoder = detector.encoder.scorer[1]
     count = min(WARM, arguments.cases)
     drawn = mixed(arguments.data, WARM_UP + arguments.cases, arguments.seed)
     of_long = long(arguments.data, arguments.seed)
@@ -154,18 +152,12 @@ def prepare(arguments: argparse.Namespace) -> None:
     for name, cases in workloads.items():
         lines = [json.dumps(case) + "\n" for case in [*drawn[:WARM_UP], *cases]]
         (arguments.folder / f"{name}.jsonl").write_text("".join(lines), "utf-8")
-        made = [judged_case(case) for case in cases]
-        covered = [coverage_case(case, source) for case in made for source in case.sources if source.must_cover]
-        views = [*encoder.encode([*made, *covered]), *encoder.narrowed(NARROW).encode(made)]
-        windows = {(w.start, w.ids.tobytes()): len(w.ids) for each in views for w in getattr(each, "windows", ())}
         of_sources = count_tokens(detector, [" ".join(case["passages"]) for case in cases])
         of_responses = count_tokens(detector, [case["response"] for case in cases])
         contents[name] = {
             "cases": len(cases),
             "source_tokens": summary(of_sources),
             "response_tokens": summary(of_responses),
-            "windows": len(windows),
-            "encoder_tokens": sum(windows.values()),
             "text_tokens": sum(of_sources) + sum(of_responses),
         }
     packages = ("veridical", "numpy", "onnxruntime", "tokenizers")
@@ -184,13 +176,22 @@ def judge(arguments: argparse.Namespace) -> None:
     for case in cases[:WARM_UP]:
         detector.judge([case])
     timed = cases[WARM_UP:]
+    windows: list[int] = []  # that the encoder reads, their tokens
+    runner = detector.encoder.scorer.runner
+
+    def counting(of_call: Sequence[Window], run: Callable[[Sequence[Window]], Any] = runner.run) -> Any:
+        windows.extend(len(each.ids) for each in of_call)
+        return run(of_call)
+
+    runner.run = counting
     seconds = []
     for call in [timed] if arguments.client in TOGETHER else [[case] for case in timed]:
         begun = time.perf_counter()
         detector.judge(call)
         seconds.append(time.perf_counter() - begun)
     peak = peak_rss_mb(resource.getrusage(resource.RUSAGE_SELF))
-    print(json.dumps({"seconds": seconds, "peak_rss_mb": peak}), file=sys.__stdout__)
+    read = {"windows": len(windows), "encoder_tokens": sum(windows)}
+    print(json.dumps({"seconds": seconds, "peak_rss_mb": peak, "read": read}), file=sys.__stdout__)
 
 
 def client(name: str, arguments: argparse.Namespace) -> Row:
@@ -256,6 +257,8 @@ def run(arguments: argparse.Namespace) -> Iterator[Row]:
             else:
                 done = peer(arguments) if name == "lettucedetect" else client(name, arguments)
                 runs.setdefault(name, []).append(done)
+    for name in WORKLOADS:
+        contents[name] |= runs[name][0]["read"]
     common = {"fingerprint": about["fingerprint"], "versions": about["versions"]}
     for kind in kinds:
         rows = runs[f"cold, {kind}"]

@@ -72,15 +72,15 @@ def length(data: Path, spec: str, count: int) -> None:
     detector.judge([Case("0", f"{warm_up} Éclairs cost 2.5 pounds.", (Source("a", f"{warm_up} Naïve!"),))])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     firsts, others, encoders = [], [], []
-    runner, encoder, _ = getattr(detector, "encoder", detector).scorer
+    scorer = getattr(detector, "encoder", detector).scorer
     for i in range(SOURCES):
         source = text[ends[i * count] : ends[(i + 1) * count]].strip()
         response = response_to(source)
         cases = [Case(str(n), f"{response} It was in {1900 + n}.", (Source("a", source),)) for n in range(MORE + 1)]
         firsts.append(seconds(lambda cases=cases: detector.judge(cases[:1])))
         others.append(seconds(lambda cases=cases: detector.judge(cases[1:])) / MORE)
-        windows = [window for each in encoder.encode(cases[:1]) for window in each.windows]
-        encoders.append(seconds(lambda windows=windows: runner.run(windows)))
+        windows = [window for each in scorer.encoder.encode(cases[:1]) for window in each.windows]
+        encoders.append(seconds(lambda windows=windows: scorer.runner.run(windows)))
     first, other, alone = (statistics.median(each) for each in (firsts, others, encoders))
     row(
         "a response of six sentences to one source",

@@ -17,8 +17,8 @@ train() { # name, options
     "$veridical" train classifier "$topics" "${@:2}" --checkpoint-minutes 2 --out "$out/$1"
 }
 
-full=(--method full --unit part --model "$minilm" --bf16 --per-topic 1 --learning-rate 1e-4 --steps 300 --warmup 30
-  --evaluate-every 50 --validation-examples 60)
+full=(--method full --unit part --model "$minilm" --bf16 --per-topic 1 --learning-rate 1e-4 --steps 120 --warmup 12
+  --evaluate-every 30 --validation-examples 60)
 head=(--method head --unit part --model "$minilm" --dtype fp32 --per-topic 1 --batch 32 --steps 60 --warmup 6 --evaluate-every 30
   --validation-examples 60)
 small=(--unit part --model "$decoder" --labels yes,no --per-topic 1 --steps 60 --warmup 6 --evaluate-every 20

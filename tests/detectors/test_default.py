@@ -143,7 +143,7 @@ def test_a_sentence_that_the_closest_passages_support_is_not_read_with_more(
     others = " ".join(f"Rain fell on the old market number {i} at noon." for i in range(NARROW))
     said = 'The bridge was opened in 1983. It is 280 m wide. "'  # the last part has no word
     case = Case("1", said, (Source("s", f"{others} {ARTICLE.text}"),))
-    runner = detector.encoder.scorer[0]
+    runner = detector.encoder.scorer.runner
     read: list[int] = []
     monkeypatch.setattr(runner, "run", lambda windows, run=runner.run: read.append(len(windows)) or run(windows))
     (both,) = score(detector.encoder, [case])
@@ -163,7 +163,7 @@ def test_a_sentence_that_the_closest_passages_support_is_not_read_with_more(
 
 
 def test_what_is_the_same_in_both_views_is_read_once(detector: Default, monkeypatch: pytest.MonkeyPatch) -> None:
-    runner = detector.encoder.scorer[0]
+    runner = detector.encoder.scorer.runner
     read: list[int] = []
     monkeypatch.setattr(runner, "run", lambda windows, run=runner.run: read.append(len(windows)) or run(windows))
     cases = [Case(str(i), "It is 280 m wide. It is red.", (Source("a", "It is 280 m long."),)) for i in range(3)]

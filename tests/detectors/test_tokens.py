@@ -133,7 +133,7 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(tmp_path: Path) -> 
 def test_training_goes_on_from_an_earlier_classifier(folder: Path, tmp_path: Path) -> None:
     before = Tokens(folder, dtype="fp32")
     model = before.backbone()
-    head = before.scorer[2]
+    head = before.scorer.head
     options = TokenTraining(epochs=1, hidden=8, learning_rate=1e-9, head_learning_rate=1e-9)
     train_tokens(model, {"set": examples(60)}, options, out=tmp_path / "more", start_from=head)
     cases = [example.case for example in examples(4)]
@@ -309,7 +309,7 @@ def test_an_export_has_a_mask_only_where_it_says_more_than_what_is_padding(
     exported: Path, tmp_path: Path, attention: str, takes_mask: bool
 ) -> None:
     tokens = Tokens(exported, dtype="fp32")
-    encoder = tokens.scorer[1]
+    encoder = tokens.scorer.encoder
     windows = [window for e in encoder.encode([examples(1)[0].case]) for window in e.windows]  # type: ignore[union-attr]
     original = PairRunner(tokens.backbone(), attention=attention)
     export_onnx(original, windows, tmp_path, "fp32")
@@ -382,7 +382,7 @@ def test_an_onnx_file_takes_neither_torch_nor_the_weights_of_the_backbone(export
     about.write_text(json.dumps(json.loads(about.read_text()) | {"tokenizer": None}))
     by_transformers = Tokens(bare, onnx="int8", name="tokens")
     assert [encode(judgement) for judgement in by_transformers.judge(cases)] == here
-    assert type(by_transformers.scorer[1].model.tokenizer).__module__.startswith("transformers")
+    assert type(by_transformers.scorer.encoder.model.tokenizer).__module__.startswith("transformers")
     with pytest.raises(InputError, match="no weights for torch, only an ONNX file") as raised:
         Tokens(bare).judge(cases)
     assert "onnx=int8" in str(raised.value)

@@ -62,7 +62,6 @@ class TunedChat(LocalChat):
         return load_base(
             self.artifact.base,
             f"the generator in {self.folder}",
-            hint="put it there, or train the generator again",
             device=self.device,
             dtype=None if self.dtype == "auto" else self.dtype,
             kinds=("causal",),

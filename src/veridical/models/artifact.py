@@ -148,7 +148,6 @@ def load_base(
     base: Base,
     what: str,
     *,
-    hint: str,
     model: str | Path | None = None,
     device: str = "auto",
     dtype: str | None = None,
@@ -159,7 +158,6 @@ def load_base(
     Args:
         base: What the artifact says of it.
         what: The artifact, for messages: "the probe in FOLDER".
-        hint: What to do where the model is gone.
         model: Where it is now; None: where it was at training.
         device: As in `models.load`.
         dtype: As in `models.load`; None: that of training.
@@ -170,7 +168,10 @@ def load_base(
     """
     place, revision = (base.name, base.revision) if model is None else (model, None)
     if model is None and revision is None and not Path(place).exists():  # a folder, or a GGUF file
-        raise InputError(f"the base model of {what} is not in {place!r} any more", hint=hint)
+        raise InputError(
+            f"the base model of {what} is not in {place!r} any more",
+            hint="say where it is: DETECTOR,model=FOLDER; or put it back",
+        )
     loaded = load(place, revision=revision, device=device, dtype=dtype or _DTYPES[base.dtype], kinds=kinds)
     check_base(base, loaded, what)
     return loaded

@@ -32,7 +32,7 @@ __all__ = ["EVIDENCE", "PairEncoder", "PairEncoding", "PairForm", "PairSettings"
 
 Ids = NDArray[np.int32]
 EVIDENCE = ("relevant", "all")
-_KEPT = 4_000_000  # characters of prompts that are kept tokenised, some 60 MB
+_KEPT = 2_000_000  # characters of prompts that are kept tokenised, some 22 MB
 _CHUNK = 8192  # characters of a long prompt that are tokenised together
 _SIDE_BY_SIDE = 64  # chunks
 _LONGEST_PIECE = 96  # tokens of a source that are chosen or left out together, at most
@@ -320,7 +320,7 @@ def _keys(text: str) -> set[str]:
     return set(map(_key, word_forms(text))) - {""}
 
 
-@lru_cache(maxsize=1 << 17)
+@lru_cache(maxsize=1 << 14)
 def _key(word: str) -> str:
     """The stem of a word; "" for a stop word."""
     word = word.lower()

@@ -21,7 +21,7 @@ from veridical.core.types import GOLD_THRESHOLD, Example
 from veridical.datasets.split import FRACTIONS, content_hash, split_by_document
 from veridical.detectors.tokens.artifact import TokenSettings, save_tokens
 from veridical.detectors.tokens.lexical import lexical_features
-from veridical.detectors.tokens.scoring import ScoredResponse, label_windows, score_cases
+from veridical.detectors.tokens.scoring import PairScorer, ScoredResponse, label_windows
 from veridical.metrics.tokens import labelled_phrase, unit_labels
 from veridical.models.artifact import versions
 from veridical.models.load import LocalModel
@@ -250,7 +250,7 @@ class _Training:
         judged = {}
         for name, examples in self.validation.items():
             cases, units = [example.case for example in examples], [given_units(example) for example in examples]
-            scored = score_cases(self.runner, self.evaluating, head, cases, units)
+            scored = PairScorer(self.runner, self.evaluating, head).score(cases, units)
             judged[name] = list(zip(examples, scored, strict=True))
         return judged
 

@@ -222,7 +222,6 @@ class Align:
         return load_base(
             self._artifact[0].base,
             f"the detector in {self.path}",
-            hint=f"say where it is: {KIND}:{self.path},model=FOLDER",
             model=self.model,
             device=self.device,
             dtype=self.dtype,

@@ -115,7 +115,6 @@ class Classifier:
         model = load_base(
             artifact.base,
             f"the classifier in {path}",
-            hint=f"say where it is: classifier:{path},model=FOLDER",
             model=self.model,
             device=self.device,
             dtype=self.dtype,

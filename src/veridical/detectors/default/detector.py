@@ -36,7 +36,7 @@ from veridical.detectors.explanation import explained
 from veridical.detectors.scope import limits_of
 from veridical.detectors.tokens.detector import Tokens
 from veridical.detectors.tokens.lexical import word_count
-from veridical.detectors.tokens.scoring import ScoredResponse, score_cases
+from veridical.detectors.tokens.scoring import ScoredResponse
 from veridical.models.artifact import DETECTOR, description
 
 __all__ = ["ENCODER", "KIND", "NARROW", "PACKAGED", "Default", "coverage_case", "score"]
@@ -214,9 +214,8 @@ def score(encoder: Tokens, cases: Sequence[Case], *, narrow: bool = True) -> lis
     sentences alone: among much else a small encoder overlooks a single changed word. What these support is not read
     again.
     """
-    runner, pairs, head = encoder.scorer
-    closest = pairs.narrowed(NARROW) if narrow else None
-    scored = score_cases(runner, pairs, head, cases, narrow=closest, supported=SUPPORTED)
+    closest = encoder.scorer.encoder.narrowed(NARROW) if narrow else None
+    scored = encoder.scorer.score(cases, narrow=closest, supported=SUPPORTED)
     return [with_copies(case, one) for case, one in zip(cases, scored, strict=True)]
 
 

@@ -169,7 +169,6 @@ class Features:
         return load_base(
             base,
             f"the detector in {self.path}",
-            hint=f"say where it is: {KIND}:{self.path},model=FOLDER",
             model=self.model,
             device=self.device,
             dtype=self.dtype,

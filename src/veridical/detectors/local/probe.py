@@ -187,7 +187,6 @@ class Probe:
         return load_base(
             self.artifact.base,
             f"the probe in {self.path}",
-            hint=f"say where it is: probe:{self.path},model=FOLDER",
             model=self.model,
             device=self.device,
             dtype=self.dtype,

@@ -28,7 +28,7 @@ from veridical.detectors.tokens.artifact import (
     load_checkpoint,
     load_tokens,
 )
-from veridical.detectors.tokens.scoring import ScoredResponse, score_cases
+from veridical.detectors.tokens.scoring import PairScorer, ScoredResponse
 from veridical.detectors.tokens.streaming import TokenSession
 from veridical.models.artifact import DETECTOR, Artifact, base_of, load_base
 from veridical.models.load import READERS, LocalModel, load
@@ -160,15 +160,14 @@ class Tokens:
         return load_base(
             artifact.base,
             f"the classifier in {self.path}",
-            hint=f"say where it is: tokens:{self.path},model=FOLDER",
             model=place,
             device=self.device,
             dtype=self.dtype,
         )
 
     @cached_property
-    def scorer(self) -> tuple[PairRunner, PairEncoder, PairHead]:
-        """What computes its logits (`scoring.score_cases`); with `onnx`, neither torch nor transformers is imported."""
+    def scorer(self) -> PairScorer:
+        """What computes its logits; with `onnx`, neither torch nor transformers is imported."""
         artifact, settings, head = self._loaded
         if self.onnx is not None:
             place: str | Path = self.path
@@ -186,7 +185,7 @@ class Tokens:
         else:
             model = self.backbone()
             runner = PairRunner(model, settings.mode, settings.attention, max_batch_tokens=self.batch_tokens)
-        return runner, PairEncoder(model, settings.pairs), head
+        return PairScorer(runner, PairEncoder(model, settings.pairs), head)
 
     def fingerprint(self) -> dict[str, Any]:
         """On what its scores depend: the settings, the head and the backbone's identity."""
@@ -204,17 +203,17 @@ class Tokens:
         Raises whatever `models.onnx.export_onnx` raises.
         """
         original = Tokens(self.path, model=self.model, device="cpu", dtype="fp32")
-        runner, encoder, _ = original.scorer
-        encodings = encoder.encode(_SAMPLES)
+        scorer = original.scorer
+        encodings = scorer.encoder.encode(_SAMPLES)
         windows = [window for each in encodings if isinstance(each, PairEncoding) for window in each.windows]
-        return export_onnx(runner, windows, self.path / ONNX, precision)
+        return export_onnx(scorer.runner, windows, self.path / ONNX, precision)
 
     def score_units(self, cases: Sequence[Case], units: Sequence[Sequence[Span]] | None = None) -> list[ScoredResponse]:
         """The logits of given spans of each response, pooled as one unit each; None: of its words or tokens.
 
         This is how a marked phrase is judged as a whole (Liu et al. 2022, §3.1).
         """
-        return score_cases(*self.scorer, cases, units)
+        return self.scorer.score(cases, units)
 
     def judge_spans(self, cases: Sequence[Case], spans: Sequence[Sequence[Span]]) -> list[Judgement]:
         """One judgement per case, with a verdict on each of `spans`, whose states are pooled together."""
@@ -224,7 +223,7 @@ class Tokens:
 
     def stream(self, case: Case) -> TokenSession:
         """Return a session that judges a response to `case` while it is written; `case.response` is ignored."""
-        return TokenSession(*self.scorer, lambda part, scored: self.judgement(part, scored).verdicts, case)
+        return TokenSession(self.scorer, lambda part, scored: self.judgement(part, scored).verdicts, case)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement per case; windows of all cases are batched together by length."""

@@ -16,7 +16,7 @@ from veridical.models.pair_network import PairHead, PairRunner, States
 from veridical.models.pairs import PairEncoder, PairEncoding, Window
 from veridical.models.token_words import token_ranges, units_of
 
-__all__ = ["LabelledWindow", "ScoredResponse", "label_windows", "score_cases"]
+__all__ = ["LabelledWindow", "PairScorer", "ScoredResponse", "label_windows"]
 
 _SHARD = 256  # cases whose windows are sorted and run together
 
@@ -57,7 +57,7 @@ class ScoredResponse:
         features: `lexical_features` of each unit; None where the head takes none. *Shape:* (units, features).
         notes: What to report.
         problem: None where there are logits.
-        narrow: The same units and parts as read with less evidence (`score_cases`); None where nothing was.
+        narrow: The same units and parts as read with less evidence (`PairScorer.score`); None where nothing was.
     """
 
     units: Sequence[Span] = ()
@@ -98,90 +98,98 @@ def label_windows(
     return windows
 
 
-def score_cases(
-    runner: PairRunner,
-    encoder: PairEncoder,
-    head: PairHead,
-    cases: Sequence[Case],
-    units: Sequence[Sequence[Span] | None] | None = None,
-    *,
-    narrow: PairEncoder | None = None,
-    supported: float = -np.inf,
-) -> list[ScoredResponse]:
-    """The logits of each case's response; all windows of many cases are batched together.
+@dataclass(frozen=True, slots=True, eq=False)
+class PairScorer:
+    """What computes the logits of cases.
 
-    A unit counts as supported if any window over the sources supports it; of several parts of a response the worst one
-    counts for the whole. Windows that are equal are run once.
-
-    Args:
+    Attributes:
         runner: Runs the backbone.
         encoder: Encodes the cases.
         head: The head.
-        cases: The cases.
-        units: The characters to score in each response; None: the words or tokens, as the head says, of one or of all.
-        narrow: Encodes the cases with less evidence (`PairEncoder.narrowed`), for `ScoredResponse.narrow`.
-        supported: A part whose logit is below this with less evidence, and those of its units, is not read with more.
     """
-    results: list[ScoredResponse] = []
-    for at in range(0, len(cases), _SHARD):
-        of_shard = None if units is None else units[at : at + _SHARD]
-        results += _score_shard(runner, encoder, head, cases[at : at + _SHARD], of_shard, narrow, supported)
-    return results
 
+    runner: PairRunner
+    encoder: PairEncoder
+    head: PairHead
 
-def _score_shard(
-    runner: PairRunner,
-    encoder: PairEncoder,
-    head: PairHead,
-    cases: Sequence[Case],
-    units: Sequence[Sequence[Span] | None] | None,
-    narrow: PairEncoder | None,
-    supported: float,
-) -> list[ScoredResponse]:
-    encodings = encoder.encode(cases)
-    empty: list[ScoredResponse] = []  # with the units of each response, and their features
-    for i, (case, encoding) in enumerate(zip(cases, encodings, strict=True)):
-        if isinstance(encoding, CannotJudgeError):
-            empty.append(ScoredResponse(problem=encoding.message))
-            continue
-        given = None if units is None else units[i]
-        wanted = units_of(case.response, encoding.spans, head.settings.unit) if given is None else given
-        lexical = lexical_features(case, wanted) if head.settings.features else None
-        empty.append(ScoredResponse(wanted, features=lexical, notes=encoding.notes))
+    def score(
+        self,
+        cases: Sequence[Case],
+        units: Sequence[Sequence[Span] | None] | None = None,
+        *,
+        narrow: PairEncoder | None = None,
+        supported: float = -np.inf,
+    ) -> list[ScoredResponse]:
+        """The logits of each case's response; all windows of many cases are batched together.
 
-    def windows_of(encodings: Sequence[PairEncoding | CannotJudgeError]) -> list[list[LabelledWindow]]:
-        return [
-            [] if isinstance(encoding, CannotJudgeError) else label_windows(encoding, one.units, one.features)
-            for encoding, one in zip(encodings, empty, strict=True)
-        ]
+        A unit counts as supported if any window over the sources supports it; of several parts of a response the worst
+        one counts for the whole. Windows that are equal are run once.
 
-    known: dict[tuple[int, bytes], States] = {}
+        Args:
+            cases: The cases.
+            units: The characters to score in each response; None: the words or tokens, as the head says, of one or of
+                all.
+            narrow: Encodes the cases with less evidence (`PairEncoder.narrowed`), for `ScoredResponse.narrow`.
+            supported: A part whose logit is below this with less evidence, and those of its units, is not read with
+                more.
+        """
+        results: list[ScoredResponse] = []
+        for at in range(0, len(cases), _SHARD):
+            of_shard = None if units is None else units[at : at + _SHARD]
+            results += self._score_shard(cases[at : at + _SHARD], of_shard, narrow, supported)
+        return results
 
-    def scored(windows: Sequence[Sequence[LabelledWindow]]) -> list[ScoredResponse]:
-        new = {each.key: each.window for of_case in windows for each in of_case if each.key not in known}
-        if new:
-            known.update(zip(new, runner.run(list(new.values())), strict=True))
-        return [
-            _scored(head, one, of_case, [known[each.key] for each in of_case]) if one.problem is None else one
-            for one, of_case in zip(empty, windows, strict=True)
-        ]
+    def _score_shard(
+        self,
+        cases: Sequence[Case],
+        units: Sequence[Sequence[Span] | None] | None,
+        narrow: PairEncoder | None,
+        supported: float,
+    ) -> list[ScoredResponse]:
+        encodings = self.encoder.encode(cases)
+        empty: list[ScoredResponse] = []  # with the units of each response, and their features
+        for i, (case, encoding) in enumerate(zip(cases, encodings, strict=True)):
+            if isinstance(encoding, CannotJudgeError):
+                empty.append(ScoredResponse(problem=encoding.message))
+                continue
+            given = None if units is None else units[i]
+            wanted = units_of(case.response, encoding.spans, self.head.settings.unit) if given is None else given
+            lexical = lexical_features(case, wanted) if self.head.settings.features else None
+            empty.append(ScoredResponse(wanted, features=lexical, notes=encoding.notes))
 
-    wide = windows_of(encodings)
-    if narrow is None:
-        return scored(wide)
-    near = windows_of(narrow.encode(cases))
-    first = scored(near)
-    for of_near, of_wide, one in zip(near, wide, first, strict=True):
-        begins = list(dict.fromkeys(each.window.first for each in of_near))  # of the parts
-        clear = {
-            begin
-            for begin, units_of_part, logit in zip(begins, one.units_of_parts(), one.parts, strict=True)
-            if max([logit, *one.logits[units_of_part]]) < supported
-        }
-        of_wide[:] = [each for each in of_wide if each.window.first not in clear]
-        of_wide += [each for each in of_near if each.window.first in clear]
-        of_wide.sort(key=lambda each: each.window.first)
-    return [replace(one, narrow=near) for one, near in zip(scored(wide), first, strict=True)]
+        def windows_of(encodings: Sequence[PairEncoding | CannotJudgeError]) -> list[list[LabelledWindow]]:
+            return [
+                [] if isinstance(encoding, CannotJudgeError) else label_windows(encoding, one.units, one.features)
+                for encoding, one in zip(encodings, empty, strict=True)
+            ]
+
+        known: dict[tuple[int, bytes], States] = {}
+
+        def scored(windows: Sequence[Sequence[LabelledWindow]]) -> list[ScoredResponse]:
+            new = {each.key: each.window for of_case in windows for each in of_case if each.key not in known}
+            if new:
+                known.update(zip(new, self.runner.run(list(new.values())), strict=True))
+            return [
+                _scored(self.head, one, of_case, [known[each.key] for each in of_case]) if one.problem is None else one
+                for one, of_case in zip(empty, windows, strict=True)
+            ]
+
+        wide = windows_of(encodings)
+        if narrow is None:
+            return scored(wide)
+        near = windows_of(narrow.encode(cases))
+        first = scored(near)
+        for of_near, of_wide, one in zip(near, wide, first, strict=True):
+            begins = list(dict.fromkeys(each.window.first for each in of_near))  # of the parts
+            clear = {
+                begin
+                for begin, units_of_part, logit in zip(begins, one.units_of_parts(), one.parts, strict=True)
+                if max([logit, *one.logits[units_of_part]]) < supported
+            }
+            of_wide[:] = [each for each in of_wide if each.window.first not in clear]
+            of_wide += [each for each in of_near if each.window.first in clear]
+            of_wide.sort(key=lambda each: each.window.first)
+        return [replace(one, narrow=near) for one, near in zip(scored(wide), first, strict=True)]
 
 
 def _scored(

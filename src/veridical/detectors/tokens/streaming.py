@@ -11,10 +11,8 @@ from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.segment import sentences, words
 from veridical.core.types import Case, Verdict
 from veridical.detectors.tokens.lexical import lexical_features
-from veridical.detectors.tokens.scoring import ScoredResponse, label_windows, score_cases
+from veridical.detectors.tokens.scoring import PairScorer, ScoredResponse, label_windows
 from veridical.models.cached_forward import CachedForward
-from veridical.models.pair_network import PairHead, PairRunner
-from veridical.models.pairs import PairEncoder
 from veridical.models.token_words import units_of
 
 __all__ = ["TokenSession"]
@@ -28,9 +26,7 @@ class TokenSession:
     all that is there until then.
 
     Args:
-        runner: Runs the backbone.
-        encoder: Encodes the case.
-        head: The head.
+        scorer: Computes the logits.
         verdicts: Makes the verdicts on a response of its logits.
         case: The case; its response is ignored.
 
@@ -41,17 +37,15 @@ class TokenSession:
 
     def __init__(
         self,
-        runner: PairRunner,
-        encoder: PairEncoder,
-        head: PairHead,
+        scorer: PairScorer,
         verdicts: Callable[[Case, ScoredResponse], Sequence[Verdict]],
         case: Case,
     ) -> None:
         self.text = ""
         self.read = 0
-        self._runner, self._encoder, self._head, self._verdicts = runner, encoder, head, verdicts
+        self._scorer, self._verdicts = scorer, verdicts
         self._case = replace(case, response="")
-        self._forward = CachedForward(runner.model) if runner.caches else None
+        self._forward = CachedForward(scorer.runner.model) if scorer.runner.caches else None
         self._ids: list[int] = []
         self._states: list[np.ndarray] = []  # of each token that the cache holds
         self._emitted = 0  # characters up to which verdicts were given
@@ -61,7 +55,7 @@ class TokenSession:
         if not isinstance(text_or_tokens, str):
             raise InputError("a token classifier is fed with text", hint="decode the tokens first")
         self.text += text_or_tokens
-        if self._runner.mode == "online":  # the last word may go on
+        if self._scorer.runner.mode == "online":  # the last word may go on
             end = next((i for i in reversed(range(len(self.text))) if self.text[i].isspace()), 0)
         else:
             end = max((sentence.end for sentence in sentences(self.text)[:-1]), default=0)
@@ -78,7 +72,7 @@ class TokenSession:
         case = replace(self._case, response=text)
         scored = self._scored(case)
         if scored is None:
-            (scored,) = score_cases(self._runner, self._encoder, self._head, [case])
+            (scored,) = self._scorer.score([case])
         new = [verdict for verdict in self._verdicts(case, scored) if verdict.span.start >= self._emitted]
         self._emitted = max((verdict.span.end for verdict in new), default=self._emitted)
         return new
@@ -89,7 +83,7 @@ class TokenSession:
             return None
         import torch
 
-        (encoding,) = self._encoder.encode([case])
+        (encoding,) = self._scorer.encoder.encode([case])
         if isinstance(encoding, CannotJudgeError) or len(encoding.windows) > 1:
             return None
         (window,) = encoding.windows
@@ -100,15 +94,16 @@ class TokenSession:
         del self._states[self._forward.length :], self._ids[self._forward.length :]
         unread = ids[len(self._ids) :]
         if unread:
-            states = self._forward(torch.tensor([unread], device=self._runner.model.device), head=False)
+            states = self._forward(torch.tensor([unread], device=self._scorer.runner.model.device), head=False)
             self._states += list(states[0].float().cpu().numpy())
             self._ids += unread
             self.read += len(unread)
-        units = units_of(case.response, encoding.spans, self._head.settings.unit)
-        features = lexical_features(case, units) if self._head.settings.features else None
+        head = self._scorer.head
+        units = units_of(case.response, encoding.spans, head.settings.unit)
+        features = lexical_features(case, units) if head.settings.features else None
         (labelled,) = label_windows(encoding, units, features)
         logits = np.full(len(units), np.nan)
-        states_of_response = np.stack(self._states[window.start : window.start + window.count])
+        response = np.stack(self._states[window.start : window.start + window.count])
         if labelled.ranges:
-            logits[labelled.units] = self._head.unit_logits(states_of_response, labelled.ranges, labelled.features)
+            logits[labelled.units] = head.unit_logits(response, labelled.ranges, labelled.features)
         return ScoredResponse(units, logits, notes=encoding.notes)
