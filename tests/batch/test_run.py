@@ -182,8 +182,8 @@ def test_a_further_shard_adds_a_line_and_leaves_the_manifest_as_it_is(tmp_path: 
     sizes: list[tuple[int, int]] = []
 
     def note(done: int, total: int) -> None:
-        names = ("manifest.json", "shards.jsonl")
-        sizes.append(tuple((tmp_path / "out" / name).stat().st_size for name in names))  # type: ignore[arg-type]
+        manifest, shards = (tmp_path / "out" / name for name in ("manifest.json", "shards.jsonl"))
+        sizes.append((manifest.stat().st_size, shards.stat().st_size))
 
     with mock.patch.object(batch_folder, "write_whole", wraps=batch_folder.write_whole) as written:
         run_batch(job(path, tmp_path / "out", progress=note))

@@ -201,15 +201,14 @@ class Gated(Echo):
         return [self.judgement(case) for case in cases] if cases[0].id == "warm-up" else super().judge(cases)
 
 
-def with_a_revision(test: Callable[[Service, Gated, Any], Awaitable[None]], **limits: float) -> None:
+def with_a_revision(test: Callable[[Service, Gated, Any], Awaitable[None]], grace: float = 10) -> None:
     """Run `test` while a revision waits for its detector; the gate is open afterwards."""
     detector = Gated()
     detector.gate.clear()
 
     async def run() -> None:
-        settings = ServerSettings(
-            detectors=(), own_detectors={"gated": detector}, limits=Limits(batch_wait=0, **limits)
-        )  # type: ignore[arg-type]
+        limits = Limits(batch_wait=0, grace=grace)
+        settings = ServerSettings(detectors=(), own_detectors={"gated": detector}, limits=limits)
         service = Service(settings)
         service.start()
         revising = asyncio.create_task(service.revise(ReviseRequest(cases=[{"response": "It rains. Pigs 1."}])))
