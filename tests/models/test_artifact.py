@@ -51,18 +51,18 @@ def test_another_model_is_refused_and_the_difference_named(tiny_model: Get, tmp_
 def test_the_base_model_is_found_where_it_was_or_where_it_is_said_to_be(tmp_path: Path) -> None:
     folder = tiny("llama", tmp_path / "then")
     base = base_of(load(folder, dtype="bf16", device="cpu"))
-    found = load_base(base, "the probe in p", hint="", device="cpu")
+    found = load_base(base, "the probe in p", device="cpu")
     assert (found.dtype_name, base_of(found)) == ("bf16", base)
-    assert load_base(base, "the probe in p", hint="", device="cpu", dtype="fp32").dtype_name == "fp32"
+    assert load_base(base, "the probe in p", device="cpu", dtype="fp32").dtype_name == "fp32"
     folder.rename(tmp_path / "now")
-    with pytest.raises(InputError, match=r"the base model of the probe in p is not in '.*then' any more \(look for it"):
-        load_base(base, "the probe in p", hint="look for it", device="cpu")
+    with pytest.raises(InputError, match=r"the base model of the probe in p is not in '.*then' any more \(say where it is"):
+        load_base(base, "the probe in p", device="cpu")
     # a revision is of a hub model, and says nothing of a folder that is named instead
     for revision in (None, "abc"):
         moved = replace(base, revision=revision)
-        assert load_base(moved, "the probe in p", hint="", model=tmp_path / "now", device="cpu").revision is None
+        assert load_base(moved, "the probe in p", model=tmp_path / "now", device="cpu").revision is None
     with pytest.raises(InputError, match=r"the probe in p was trained on .*: the weights differs"):
-        load_base(base, "the probe in p", hint="", model=tiny("llama", tmp_path / "other", seed=1), device="cpu")
+        load_base(base, "the probe in p", model=tiny("llama", tmp_path / "other", seed=1), device="cpu")
 
 
 def test_a_model_is_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
