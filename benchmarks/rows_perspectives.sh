@@ -17,7 +17,9 @@ train() { # name, options
     "$veridical" train classifier "$topics" "${@:2}" --checkpoint-minutes 2 --out "$out/$1"
 }
 
-full=(--method full --unit part --model "$minilm" --bf16 --per-topic 1 --learning-rate 1e-4 --steps 120 --warmup 12
+bf16=()
+! grep -qsm1 -e avx512_bf16 -e amx_bf16 /proc/cpuinfo || bf16=(--bf16) # other processors compute it slower than fp32
+full=(--method full --unit part --model "$minilm" "${bf16[@]}" --per-topic 1 --learning-rate 1e-4 --steps 120 --warmup 12
   --evaluate-every 30 --validation-examples 60)
 head=(--method head --unit part --model "$minilm" --dtype fp32 --per-topic 1 --batch 32 --steps 60 --warmup 6 --evaluate-every 30
   --validation-examples 60)

@@ -11,6 +11,7 @@ import pytest
 from veridical.core import errors
 from veridical.core.errors import (
     CannotJudgeError,
+    CircularArtifactError,
     DataError,
     InputError,
     MissingExtraError,
@@ -24,6 +25,7 @@ from veridical.core.errors import (
 ALL = [
     VeridicalError("a\n  b", hint="c\n d"),
     InputError("a"),
+    CircularArtifactError("a"),
     SpanError("a", hint="b"),
     WireError("a\r\nb"),
     DataError("a\nb", path=Path("x.csv"), line=3, hint="c\nd"),

@@ -55,7 +55,7 @@ def test_the_base_model_is_found_where_it_was_or_where_it_is_said_to_be(tmp_path
     assert (found.dtype_name, base_of(found)) == ("bf16", base)
     assert load_base(base, "the probe in p", device="cpu", dtype="fp32").dtype_name == "fp32"
     folder.rename(tmp_path / "now")
-    with pytest.raises(InputError, match=r"the base model of the probe in p is not in '.*then' any more \(say where it is"):
+    with pytest.raises(InputError, match=r"model of the probe in p is not in '.*then' any more \(say where it is"):
         load_base(base, "the probe in p", device="cpu")
     # a revision is of a hub model, and says nothing of a folder that is named instead
     for revision in (None, "abc"):

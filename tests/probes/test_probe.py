@@ -232,8 +232,8 @@ def test_a_threshold_counts_all_tokens_not_content_words_alone() -> None:
         verdicts = (Verdict(spans[0], the), Verdict(spans[1], word))
         example_ = Example(Case(text, text), Judgement(text, "human", verdicts=gold))
         judged.append((example_, Judgement(text, "me", verdicts=verdicts)))
-    assert fit_threshold(judged, "token") == 0.9
-    assert fit_threshold(judged, "span") == 0.9
+    assert fit_threshold(judged, "token") == pytest.approx(0.75)  # between 0.9 and 0.6
+    assert fit_threshold(judged, "span") == pytest.approx(0.75)
 
 
 @pytest.mark.parametrize("metric", ["token_f1", "f1_sp"])

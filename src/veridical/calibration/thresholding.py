@@ -234,9 +234,9 @@ def threshold_for_f1_sp(judged: Sequence[tuple[Example, Judgement]], *, candidat
 
     >>> from veridical.core.types import Case, Span, Verdict
     >>> gold = Judgement("1", "human:a", verdicts=(Verdict(Span(3, 7), 1.0),))
-    >>> scored = Judgement("1", "me", verdicts=(Verdict(Span(0, 2), 0.3), Verdict(Span(3, 7), 0.6)))
+    >>> scored = Judgement("1", "me", verdicts=(Verdict(Span(0, 2), 0.25), Verdict(Span(3, 7), 0.5)))
     >>> threshold_for_f1_sp([(Example(Case("1", "In Rome"), gold), scored)])
-    0.45
+    0.375
     """
     texts = [text for example, judgement in judged if (text := characters(example, judgement)) is not None]
     cuts = np.unique(np.concatenate([text.score[text.judged] for text in texts]) if texts else np.zeros(0))[::-1]

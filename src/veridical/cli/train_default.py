@@ -24,9 +24,14 @@ class DefaultTrainingOptions:
     ] = None
     max_tokens: Annotated[int, Option(help="Maximum tokens per window.", min=64)] = 256
     batch_tokens: Annotated[int, Option(help="Tokens per optimiser step.", min=256)] = 2048
-    bf16: Annotated[bool, Option("--bf16/--no-bf16", help="Compute matrix products in bf16; weights stay in fp32.")] = (
-        True
-    )
+    bf16: Annotated[
+        bool | None,
+        Option(
+            "--bf16/--no-bf16",
+            help="Compute matrix products in bf16; weights stay in fp32. Default: where the processor does not only "
+            "emulate it.",
+        ),
+    ] = None
     seed: Annotated[int, Option(help="Random seed.")] = 0
 
 

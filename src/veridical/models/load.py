@@ -31,6 +31,7 @@ __all__ = [
     "READERS",
     "Kind",
     "LocalModel",
+    "computes_bf16",
     "is_gguf",
     "kind_of",
     "load",
@@ -328,12 +329,17 @@ def _placement(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
         raise InputError(f"there is no device {device!r} on this machine", hint="device=auto takes what there is")
     if dtype != "auto":
         return chosen, {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[dtype]
-    if chosen.type == "cuda":
-        has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
-    else:  # most processors only emulate bf16, which is slower than fp32
-        tests = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
-        has_bf16 = chosen.type == "cpu" and any(getattr(torch.cpu, name, bool)() for name in tests)
-    return chosen, torch.bfloat16 if has_bf16 else torch.float32
+    return chosen, torch.bfloat16 if computes_bf16(chosen) else torch.float32
+
+
+def computes_bf16(device: torch.device) -> bool:
+    """Whether a device computes in bf16; most processors only emulate it, which is slower than fp32."""
+    import torch
+
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    tests = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    return device.type == "cpu" and any(getattr(torch.cpu, name, bool)() for name in tests)
 
 
 def positions_of(config: Any, tokenizer: Any) -> int:

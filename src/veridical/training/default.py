@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,12 +41,15 @@ from veridical.metrics import UndefinedMetricError
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.tokens import unit_labels
 from veridical.models.artifact import DETECTOR, FORMAT, versions
-from veridical.models.load import READERS, load, unload
+from veridical.models.load import READERS, computes_bf16, load, unload
 from veridical.models.pair_network import PairHead
 from veridical.models.pairs import PairSettings
 from veridical.training.default_data import PAIRS, Examples, general_part, labelled_part, some_of_each
 from veridical.training.token_evaluation import response_target
 from veridical.training.tokens import TokenTraining, train_tokens
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = [
     "FIRST_PART_SHARE",
@@ -85,7 +88,7 @@ class DefaultTraining:
         response_weight: As in `TokenTraining`.
         validation: The most validation examples of each set that the regressions are fitted on.
         penalty: Of the regressions' squared weights.
-        bf16: Whether matrix products are computed in bf16 in training.
+        bf16: Whether matrix products are computed in bf16 in training; None: where the device computes in it.
         seed: Of everything that is random.
     """
 
@@ -98,10 +101,10 @@ class DefaultTraining:
     response_weight: float = 0.6
     validation: int = 200
     penalty: float = _PENALTY
-    bf16: bool = True
+    bf16: bool | None = None
     seed: int = 0
 
-    def tokens(self, rate: float) -> TokenTraining:
+    def tokens(self, rate: float, device: torch.device) -> TokenTraining:
         """How the encoder is trained in one part."""
         return TokenTraining(
             pairs=PairSettings(max_tokens=self.max_tokens, by_sentence=True),
@@ -112,7 +115,7 @@ class DefaultTraining:
             label_smoothing=self.label_smoothing,
             response_weight=self.response_weight,
             validation_per_set=40,
-            bf16=self.bf16,
+            bf16=computes_bf16(device) if self.bf16 is None else self.bf16,
             seed=self.seed,
         )
 
@@ -164,7 +167,7 @@ def train_default(
             train_tokens(
                 backbone,
                 examples,
-                options.tokens(rate),
+                options.tokens(rate, backbone.device),
                 out=folder,
                 start_from=head,
                 validation=chosen_by,
