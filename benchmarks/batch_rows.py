@@ -250,6 +250,7 @@ def on_ray(detector: str, path: Path, folder: Path, options: argparse.Namespace)
         out = new(folder / name)
         return batch([str(source), str(out), *more, *arguments], python=python, one_thread=True).seconds
 
+    timed(single, "first", "--engine", "ray", "--workers", "2")  # its files are read from the disk for the first time
     start = timed(single, "start", "--engine", "ray", "--workers", "2") - timed(single, "start-local")
     alone = timed(path, "local")
     one = timed(path, "ray-1", "--engine", "ray", "--workers", "1")
