@@ -388,7 +388,7 @@ def batch_rows(folder: Path = ROOT / "benchmarks" / "rows") -> str:
             lines.append(f"{begin} {about} | {rate} | {_figure(row['peak_mb'])} MB |")
         else:
             rates = row["rows_per_second"]
-            killed = f"{row['rows'] / row['seconds_with_a_killed_worker']:.3g}"
+            killed = _figure(row["rows"] / row["seconds_with_a_killed_worker"])
             lines += [
                 f"{begin} 1 process, 1 thread | {_figure(rates['local'])} | |",
                 f"{begin} Ray, 1 worker, 1 thread | {_figure(rates['ray 1'])} | |",
