@@ -46,7 +46,7 @@ class TuningOptions(LocalModelOptions):
     steps: Annotated[int, Option(help="Maximum number of steps.", min=1)] = 20_000
     evaluate_every: Annotated[int, Option(help="Steps between two evaluations on validation.", min=1)] = 250
     patience: Patience = 5
-    per_topic: Annotated[int, Option(help="Of topics: draws of arguments per topic.", min=1)] = 4
+    per_topic: Annotated[int, Option(help="Draws of arguments per topic, where the data are topics.", min=1)] = 4
     checkpoint_minutes: CheckpointMinutes = 10.0
 
 

@@ -179,6 +179,7 @@ class PairScorer:
             return scored(wide)
         near = windows_of(narrow.encode(cases))
         first = scored(near)
+        chosen: list[list[LabelledWindow]] = []
         for of_near, of_wide, one in zip(near, wide, first, strict=True):
             begins = list(dict.fromkeys(each.window.first for each in of_near))  # of the parts
             clear = {
@@ -186,10 +187,10 @@ class PairScorer:
                 for begin, units_of_part, logit in zip(begins, one.units_of_parts(), one.parts, strict=True)
                 if max([logit, *one.logits[units_of_part]]) < supported
             }
-            of_wide[:] = [each for each in of_wide if each.window.first not in clear]
-            of_wide += [each for each in of_near if each.window.first in clear]
-            of_wide.sort(key=lambda each: each.window.first)
-        return [replace(one, narrow=near) for one, near in zip(scored(wide), first, strict=True)]
+            kept = [each for each in of_wide if each.window.first not in clear]
+            kept += [each for each in of_near if each.window.first in clear]
+            chosen.append(sorted(kept, key=lambda each: each.window.first))
+        return [replace(one, narrow=narrower) for one, narrower in zip(scored(chosen), first, strict=True)]
 
 
 def _scored(
