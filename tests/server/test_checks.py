@@ -113,8 +113,14 @@ def test_another_content_type_is_refused(client: TestClient) -> None:
 
 
 def test_unknown_routes_and_methods_have_the_same_form(client: TestClient) -> None:
-    for answer, status in ((client.get("/nothing"), 404), (client.put("/v1/check"), 405)):
-        assert answer.status_code == status
+    for method, path, status, allow in (
+        ("GET", "/nothing", 404, None),
+        ("GET", "/v1/check", 405, "POST"),
+        ("PUT", "/v1/check", 405, "POST"),
+        ("POST", "/health", 405, "GET, HEAD"),
+    ):
+        answer = client.request(method, path)
+        assert (answer.status_code, answer.headers.get("Allow")) == (status, allow)
         assert set(answer.json()) == {"error", "hint", "request_id"}
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -118,8 +119,13 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     async def not_found(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        body = error_body(str(error.detail), "GET /openapi.json lists what there is", request_id_of(request))
-        return JSONResponse(body, error.status_code, error.headers)
+        status, detail, headers = error.status_code, str(error.detail), error.headers
+        routes = [route for route in app.routes if isinstance(route, APIRoute) and route.path == request.url.path]
+        allowed = sorted({method for route in routes for method in route.methods or ()})
+        if allowed and request.method not in allowed:  # the page's files, which come after them, answered
+            status, detail, headers = 405, "Method Not Allowed", {"Allow": ", ".join(allowed)}
+        body = error_body(detail, "GET /openapi.json lists what there is", request_id_of(request))
+        return JSONResponse(body, status, headers)
 
     app.add_exception_handler(VeridicalError, refused)
     app.add_exception_handler(HTTPException, not_found)

@@ -27,7 +27,7 @@ class TokenTraining:
         dropout: Of hidden states and attention in training.
         lexical: Whether the head also gets what the sources have of each word (`detectors.tokens.lexical`).
         frozen: Whether the backbone stays as it is.
-        learning_rate: The backbone's highest, reached after `warmup` of all steps, from where it falls to 0.
+        learning_rate: The backbone's highest, reached after `warmup` of all steps (at most half), then falling to 0.
         head_learning_rate: The heads' highest.
         weight_decay: Of all weight matrices.
         epochs: The most passes over the training part.

@@ -6,11 +6,10 @@ random depends on the seed and the step alone, so that a training that was inter
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,25 +27,16 @@ from veridical.models.load import LocalModel
 from veridical.models.pair_network import PairHead, PairRunner, row_length
 from veridical.models.pairs import PairEncoder
 from veridical.models.token_words import units_of
-from veridical.training.checkpoint import (
-    CHECKPOINT,
-    Reached,
-    TrainingStopped,
-    remaining_steps,
-    resume_checkpoint,
-    save_checkpoint,
-    scale_at,
-)
+from veridical.training.checkpoint import CHECKPOINT, TrainingStopped
 from veridical.training.token_evaluation import fit_scales, response_target, validation_figures
 from veridical.training.token_network import Item, TokenNetwork, eager_attention
 from veridical.training.token_options import TokenTraining
+from veridical.training.tuning import Schedule, Tuning
 
 if TYPE_CHECKING:
     import torch
 
 __all__ = ["CHECKPOINT", "TokenTraining", "TrainingStopped", "train_tokens"]
-
-_REPORTED = 50  # steps between two lines of progress
 
 
 def train_tokens(
@@ -86,21 +76,12 @@ def train_tokens(
     out = Path(out)
     training = _Training(model, data, options, out, start_from, validation, progress)
     with eager_attention(model, options.pairs.max_tokens or 0):
-        training.resume()
-        for step in remaining_steps(
-            training.reached, training.steps, training.save_checkpoint, stop=stop, checkpoint_minutes=checkpoint_minutes
-        ):
-            training.take_step(step)
-            if training.evaluation_due(step):
-                training.evaluate()
-                if training.reached.without_gain >= options.patience:
-                    progress(f"no gain in {options.patience} evaluations: training ends at step {step + 1}")
-                    break
+        training.run(stop=stop, checkpoint_minutes=checkpoint_minutes)
         return training.finish()
 
 
-class _Training:
-    """One training: its data, network, optimiser, and what was reached."""
+class _Training(Tuning):
+    """One training: its data and network."""
 
     def __init__(
         self,
@@ -114,7 +95,7 @@ class _Training:
     ) -> None:
         import torch
 
-        self.options, self.out, self.progress, self.model = options, out, progress, model
+        self.options, self.progress, self.model = options, progress, model
         relevant = replace(options.pairs, evidence="relevant")
         self.encoder, self.evaluating = PairEncoder(model, relevant), PairEncoder(model, options.pairs)
         self.runner = PairRunner(model, options.mode, options.attention)
@@ -128,14 +109,18 @@ class _Training:
             share = float(np.mean(targets[np.isfinite(targets)] >= GOLD_THRESHOLD))
             self.class_weights = 0.5 / max(share, 1e-3), 0.5 / max(1 - share, 1e-3)
         self.network = TokenNetwork(self.runner, options, start_from)
-        self.optimiser = torch.optim.AdamW(self.network.groups(), weight_decay=options.weight_decay, fused=True)
-        self.highest = [group["lr"] for group in self.optimiser.param_groups]
         self._epochs: dict[int, list[list[list[int]]]] = {}  # the latest epoch's batches
         self.per_epoch = len(self._batches(0))
-        self.steps = self.per_epoch * options.epochs
-        self.reached = Reached()
-        self.best_weights: dict[str, torch.Tensor] = {}
-        self._since = (time.monotonic(), 0, 0.0)  # when progress was last reported; tokens and losses from then on
+        steps = self.per_epoch * options.epochs
+        schedule = Schedule(
+            steps=steps,
+            warmup=round(options.warmup * steps),
+            evaluate_every=max(1, self.per_epoch // options.evaluations),
+            patience=options.patience,
+            seed=options.seed,
+        )
+        optimiser = torch.optim.AdamW(self.network.groups(), weight_decay=options.weight_decay, fused=True)
+        super().__init__(schedule, optimiser, out, progress)
 
     def _split(self, data: Mapping[str, Sequence[Example]], validation: Mapping[str, Sequence[Example]] | None) -> None:
         """The items to train on, and the examples to validate on by data set."""
@@ -211,37 +196,14 @@ class _Training:
         self._epochs = {epoch: [batches[i] for i in rng.permutation(len(batches)).tolist()]}
         return self._epochs[epoch]
 
-    def take_step(self, step: int) -> None:
-        """Take one optimiser step."""
-        import torch
-
+    def loss(self, step: int) -> tuple[torch.Tensor, int]:
+        """The loss of a batch."""
         epoch, at = divmod(step, self.per_epoch)
         batches = self._batches(epoch)
         rows = [[self.items[i] for i in row] for row in batches[min(at, len(batches) - 1)]]
-        scale = scale_at(step, self.steps, self.options.warmup)
-        for group, highest in zip(self.optimiser.param_groups, self.highest, strict=True):
-            group["lr"] = highest * scale
-        torch.manual_seed(self.options.seed * 1_000_003 + step)
         self.model.model.train(not self.options.frozen)
-        loss = self.network.loss(rows, self.class_weights)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.network.parameters, 1.0)
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
-        self.reached.step = step + 1
-        begun, tokens, total = self._since
-        tokens += sum(row_length([item.labelled.window for item in row]) for row in rows)
-        self._since = begun, tokens, total + float(loss.detach())
-        if self.reached.step % _REPORTED == 0:
-            speed = tokens / (time.monotonic() - begun)
-            average = self._since[2] / _REPORTED
-            self.progress(f"step {self.reached.step}/{self.steps}: loss {average:.4f}, {speed:.0f} tok/s")
-            self._since = time.monotonic(), 0, 0.0
-
-    def evaluation_due(self, step: int) -> bool:
-        """Whether the validation part is judged after this step."""
-        every = max(1, self.per_epoch // self.options.evaluations)
-        return (step + 1) % every == 0 or step + 1 == self.steps
+        tokens = sum(row_length([item.labelled.window for item in row]) for row in rows)
+        return self.network.loss(rows, self.class_weights), tokens
 
     def judged(self) -> dict[str, list[tuple[Example, ScoredResponse]]]:
         """The validation examples of each data set as the network now scores them."""
@@ -254,54 +216,36 @@ class _Training:
             judged[name] = list(zip(examples, scored, strict=True))
         return judged
 
-    def evaluate(self) -> None:
-        """Judge the validation part; keep the weights where the mean ROC AUC over the data sets is the best so far."""
-        figures = {name: validation_figures(pairs) for name, pairs in self.judged().items()}
-        values = [f["unit_roc_auc"] if f["unit_roc_auc"] is not None else f["roc_auc"] for f in figures.values()]
+    def figures(self) -> tuple[dict[str, Any], str]:
+        """The mean ROC AUC of the validation part over the data sets: of words where these are labelled."""
+        sets = {name: validation_figures(pairs) for name, pairs in self.judged().items()}
+        values = [f["unit_roc_auc"] if f["unit_roc_auc"] is not None else f["roc_auc"] for f in sets.values()]
         known = [value for value in values if value is not None]
         if not known:
             raise InputError("the validation part has labels of one class only", hint="give more data")
         mean = float(np.mean(known))
-        reached = self.reached
-        reached.history.append({"step": reached.step, "mean_roc_auc": mean, "sets": figures})
-        if reached.best is None or mean > reached.best:
-            reached.best, reached.without_gain = mean, 0
-            self.best_weights = {name: t.detach().clone() for name, t in self.network.weights.items()}
-        else:
-            reached.without_gain += 1
         shown = ", ".join(
             f"{name} {' / '.join('-' if v is None else f'{v:.3f}' for v in (f['unit_roc_auc'], f['roc_auc']))}"
-            for name, f in figures.items()
+            for name, f in sets.items()
         )
-        self.progress(f"step {reached.step}: validation AUC (words / responses) {shown}; mean {mean:.4f}")
-        self.save_checkpoint()
+        return {"figure": mean, "sets": sets}, f"validation AUC (words / responses) {shown}; mean {mean:.4f}"
 
     @property
     def identity(self) -> str:
         """What must be equal for a checkpoint to be of the same training."""
         return digest_of([asdict(self.options), self.data_hash, self.model.hash, self.examples])
 
-    def save_checkpoint(self) -> None:
-        """Save all that is needed to go on."""
-        weights = {"now": self.network.weights, "best": self.best_weights}
-        states = [self.optimiser.state.get(parameter, {}) for parameter in self.network.parameters]
-        save_checkpoint(self.out / CHECKPOINT, self.identity, self.reached, weights, states)
+    @property
+    def weights(self) -> dict[str, torch.Tensor]:
+        """The network's."""
+        return self.network.weights
 
-    def resume(self) -> None:
-        """Go on from the checkpoint in `out`, if there is one."""
-        parameters = self.network.parameters
-        checkpoint = resume_checkpoint(self.out / CHECKPOINT, self.identity, len(parameters))
-        if checkpoint is None:
-            return
-        self.reached, weights, states = checkpoint
-        self.network.set_weights(weights["now"])
-        self.best_weights = weights.get("best", {})
-        self.optimiser.state.update({p: state for p, state in zip(parameters, states, strict=True) if state})
-        self.progress(f"goes on from step {self.reached.step} of {self.steps}")
+    def set_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Set them."""
+        self.network.set_weights(weights)
 
     def finish(self) -> Path:
-        """Fit thresholds and calibration on the validation part with the best weights, and write the artifact."""
-        self.network.set_weights(self.best_weights)
+        """Fit thresholds and calibration on the validation part, and write the artifact."""
         self.model.model.requires_grad_(False)
         judged = self.judged()
         scales, notes = fit_scales([pair for pairs in judged.values() for pair in pairs], self.options.criterion)

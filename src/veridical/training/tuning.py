@@ -100,7 +100,7 @@ class Tuning(ABC):
         """The loss of a step, and how many tokens it reads."""
 
     @abstractmethod
-    def figures(self) -> tuple[dict[str, float], str]:
+    def figures(self) -> tuple[dict[str, Any], str]:
         """What the weights are worth on validation, and how to say it; of "figure" more is better."""
 
     def run(self, *, stop: Callable[[], bool] | None = None, checkpoint_minutes: float = 10.0) -> None:
