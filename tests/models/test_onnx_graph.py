@@ -144,6 +144,61 @@ def test_a_product_with_a_bias(transposed: int, bias: bool) -> None:
     assert np.abs(products(graph, x=x) - (x @ matrix + (added if bias else 0))).max() < 0.15
 
 
+def normalised_graph(*more: Any, bias: np.ndarray) -> tuple[Any, np.ndarray]:
+    """A layer normalisation of "x", and its product "p" with a matrix, to which "b" is added."""
+    matrix = np.random.default_rng(3).normal(size=(16, 8)).astype(np.float32)
+    nodes = [
+        onnx.helper.make_node("LayerNormalization", ["x", "gamma"], ["normal"]),
+        onnx.helper.make_node("MatMul", ["normal", "w"], ["p"]),
+        onnx.helper.make_node("Add", ["b", "p"], ["sum" if more else "y"]),
+        *more,
+    ]
+    weights = {"gamma": np.ones(16, np.float32), "w": matrix, "b": bias}
+    return small_graph(nodes, [floats("batch", "width", 16)], weights), matrix
+
+
+def normalised(x: np.ndarray) -> np.ndarray:
+    centred = x - x.mean(-1, keepdims=True)
+    result: np.ndarray = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5)
+    return result
+
+
+def test_normalised_states_share_a_scale_and_their_product_has_its_bias() -> None:
+    bias = np.arange(8, dtype=np.float32)
+    graph, matrix = normalised_graph(bias=bias)
+    quantise(graph)
+    assert [node.op_type for node in graph.graph.node] == [
+        "LayerNormalization",
+        "DynamicQuantizeLinear",
+        "MatMulIntegerToFloat",
+    ]
+    x = np.random.default_rng(4).normal(size=(2, 5, 16)).astype(np.float32)
+    x[0, 1] *= 1e6  # the normalisation takes that away
+    expected = normalised(x) @ matrix + bias
+    wrong = np.abs(products(graph, x=x) - expected) / np.linalg.norm(expected, axis=-1, keepdims=True)
+    assert wrong.max() < 0.05
+
+
+@pytest.mark.parametrize(
+    ("bias", "more"),
+    [
+        (np.float32(2.0), ()),
+        (np.full(1, 2.0, np.float32), ()),
+        (np.full((1, 8), 2.0, np.float32), ()),
+        (np.full(8, 2.0, np.float32), (onnx.helper.make_node("Add", ["sum", "p"], ["y"]),)),
+    ],
+    ids=["a number", "one number", "a matrix", "a product that something else takes"],
+)
+def test_other_sums_stay_as_they_are(bias: np.ndarray, more: tuple[Any, ...]) -> None:
+    graph, matrix = normalised_graph(*more, bias=np.asarray(bias))
+    quantise(graph)
+    assert [node.op_type for node in graph.graph.node].count("Add") == 1 + len(more)
+    x = np.random.default_rng(5).normal(size=(1, 3, 16)).astype(np.float32)
+    product = normalised(x) @ matrix
+    expected = 2 * product + 2.0 if more else product + 2.0
+    assert np.abs(products(graph, x=x) - expected).max() < 0.4
+
+
 @pytest.mark.parametrize("options", [{"transA": 1}, {"alpha": 2.0}, {"beta": 0.5}])
 def test_other_products_stay_as_they_are(options: dict[str, Any]) -> None:
     weights = {"w": np.eye(4, dtype=np.float32), "b": np.ones(4, dtype=np.float32)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ _LARGEST_WEIGHT = 64  # see `quantise`
 _LARGEST = 127
 _ZERO_POINT = 128
 _LEAST_SCALE = 1e-12
+_OF_ONE_SIZE = ("LayerNormalization", "MultiHeadAttention")  # what returns tokens of about one size
 _LEAST_NUMBERS = 1 << 16  # a smaller table is left as it is
 
 
@@ -94,7 +96,8 @@ def quantise(model: onnx.ModelProto) -> None:
     """Put the embedding tables and constant matrices of a model in int8, in place.
 
     Each row of a table and each column of a matrix has its own scale. What is multiplied with a matrix is put in 8 bits
-    as the model runs, by a scale for each token, so that a large number in one token costs no other its digits.
+    as the model runs: what a layer normalisation or attention returns by one scale, as its tokens are of about one
+    size; all else by a scale for each token, so that a large number in one token costs no other its digits.
 
     Weights are at most 64: processors with AVX2 but without VNNI add two products of 8 bits in 16 bits, which
     2 * 64 * 255 does not exceed.
@@ -103,7 +106,10 @@ def quantise(model: onnx.ModelProto) -> None:
 
     graph = model.graph
     rewriter = _Rewriter(graph)
-    nodes = [new for node in graph.node for new in rewriter.table(node) or rewriter.matrix(node) or [node]]
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        if node.output[0] not in rewriter.sums:
+            nodes += rewriter.table(node) or rewriter.matrix(node) or [node]
     kept = [tensor for tensor in graph.initializer if tensor.name not in rewriter.replaced]
     del graph.node[:], graph.initializer[:]
     del graph.value_info[:]  # shapes from before the exporter transposed weights
@@ -113,21 +119,48 @@ def quantise(model: onnx.ModelProto) -> None:
         model.opset_import.append(helper.make_opsetid(_RUNTIME, 1))
 
 
+@dataclass(frozen=True, slots=True)
+class _Bytes:
+    """States in 8 bits, by the names of their tensors.
+
+    Attributes:
+        name: The bytes.
+        scale: What one step is.
+        zero_point: The byte that is 0.
+        of_tokens: What a step of each token is, where `scale` is 1.
+    """
+
+    name: str
+    scale: str
+    zero_point: str
+    of_tokens: str | None = None
+
+
 class _Rewriter:
     """Makes the nodes in int8 that replace others.
 
     Attributes:
         constants: The constants that they take, by name.
         replaced: The names of constants that are no longer needed.
+        sums: The names of sums that the nodes of their products compute.
     """
 
     def __init__(self, graph: onnx.GraphProto) -> None:
         from onnx import TensorProto
 
-        self._weights = {t.name: t for t in graph.initializer if t.data_type == TensorProto.FLOAT and len(t.dims) == 2}
-        self._bytes: dict[str, tuple[str, str]] = {}  # what is in 8 bits already: name -> (its bytes, its scales)
+        floats = [tensor for tensor in graph.initializer if tensor.data_type == TensorProto.FLOAT]
+        self._weights = {tensor.name: tensor for tensor in floats if len(tensor.dims) == 2}
+        self._biases = {tensor.name: tensor.dims[0] for tensor in floats if len(tensor.dims) == 1}
+        self._made_by = {name: node for node in graph.node for name in node.output}
+        self._taken_by: dict[str, list[onnx.NodeProto]] = {}
+        for node in graph.node:
+            for name in node.input:
+                self._taken_by.setdefault(name, []).append(node)
+        self._results = {output.name for output in graph.output}
+        self._bytes: dict[str, _Bytes] = {}  # what is in 8 bits already, by its name
         self.constants: dict[str, onnx.TensorProto] = {}
         self.replaced: set[str] = set()
+        self.sums: set[str] = set()
 
     def table(self, node: onnx.NodeProto) -> list[onnx.NodeProto]:
         """In place of a look-up in a table of floats; empty for any other node."""
@@ -162,30 +195,55 @@ class _Rewriter:
         scales = np.maximum(np.abs(matrix).max(0) / _LARGEST_WEIGHT, _LEAST_SCALE)
         self._constant(f"{name}/bytes", np.rint(matrix / scales).astype(np.int8))
         self._constant(f"{name}/scales", scales.astype(np.float32))
-        self._constant("int8/one", np.float32(1.0))
+        bias = node.input[2] if len(node.input) > 2 else ""
+        if not bias:
+            out, bias = self._with_bias(out, len(scales))
         nodes = self._in_bytes(node.input[0], len(matrix))
-        states, of_tokens = self._bytes[node.input[0]]
-        inputs = [states, f"{name}/bytes", "int8/one", f"{name}/scales", "int8/zero"]
+        states = self._bytes[node.input[0]]
+        if states.of_tokens is None:
+            inputs = [states.name, f"{name}/bytes", states.scale, f"{name}/scales", states.zero_point, "", bias]
+            return [*nodes, _node("MatMulIntegerToFloat", inputs, out, domain=_RUNTIME)]
+        inputs = [states.name, f"{name}/bytes", states.scale, f"{name}/scales", states.zero_point]
         nodes.append(_node("MatMulIntegerToFloat", inputs, f"{out}/columns", domain=_RUNTIME))
-        if len(node.input) == 2:
-            return [*nodes, _node("Mul", [f"{out}/columns", of_tokens], out)]
-        nodes.append(_node("Mul", [f"{out}/columns", of_tokens], f"{out}/product"))
-        return [*nodes, _node("Add", [f"{out}/product", node.input[2]], out)]
+        if not bias:
+            return [*nodes, _node("Mul", [f"{out}/columns", states.of_tokens], out)]
+        nodes.append(_node("Mul", [f"{out}/columns", states.of_tokens], f"{out}/product"))
+        return [*nodes, _node("Add", [f"{out}/product", bias], out)]
+
+    def _with_bias(self, product: str, width: int) -> tuple[str, str]:
+        """The sum of a product and a constant vector, and this; the product and "" where nothing is added to it."""
+        takers = self._taken_by.get(product, [])
+        if len(takers) != 1 or takers[0].op_type != "Add" or product in self._results:
+            return product, ""
+        bias = next((name for name in takers[0].input if self._biases.get(name) == width), "")
+        if not bias:
+            return product, ""
+        self.sums.add(takers[0].output[0])
+        return takers[0].output[0], bias
 
     def _in_bytes(self, name: str, width: int) -> list[onnx.NodeProto]:
-        """What puts states (…, width) in 8 bits, each token by its largest number; empty where that was done."""
+        """What puts states (…, width) in 8 bits; empty where that was done."""
         if name in self._bytes:
             return []
-        self._bytes[name] = f"{name}/bytes", f"{name}/scales"
+        made_by = self._made_by.get(name)
+        while made_by is not None and made_by.op_type in ("Identity", "Reshape", "Transpose"):
+            made_by = self._made_by.get(made_by.input[0])
+        if made_by is not None and made_by.op_type in _OF_ONE_SIZE:
+            self._bytes[name] = _Bytes(f"{name}/bytes", f"{name}/scale", f"{name}/zero point")
+            return [_node("DynamicQuantizeLinear", [name], f"{name}/bytes", f"{name}/scale", f"{name}/zero point")]
+        self._bytes[name] = _Bytes(f"{name}/bytes", "int8/one", "int8/zero", f"{name}/scales")
         self._constant("int8/last", np.array([-1]))
+        self._constant("int8/one", np.float32(1.0))
         self._constant("int8/share", np.float32(1 / _LARGEST))
         self._constant("int8/least", np.float32(_LEAST_SCALE))
         self._constant("int8/zero", np.uint8(_ZERO_POINT))
         self._constant(f"int8/rows of {width}", np.array([-1, width]))
         return [
-            _node("Abs", [name], f"{name}/abs"),
-            _node("ReduceMax", [f"{name}/abs", "int8/last"], f"{name}/max", keepdims=1),
-            _node("Mul", [f"{name}/max", "int8/share"], f"{name}/shares"),
+            _node("ReduceMax", [name, "int8/last"], f"{name}/highest", keepdims=1),
+            _node("ReduceMin", [name, "int8/last"], f"{name}/lowest", keepdims=1),
+            _node("Neg", [f"{name}/lowest"], f"{name}/lowest below 0"),
+            _node("Max", [f"{name}/highest", f"{name}/lowest below 0"], f"{name}/largest"),
+            _node("Mul", [f"{name}/largest", "int8/share"], f"{name}/shares"),
             _node("Max", [f"{name}/shares", "int8/least"], f"{name}/scales"),
             _node("Reshape", [f"{name}/scales", "int8/last"], f"{name}/scale of row"),
             _node("Shape", [f"{name}/scale of row"], f"{name}/rows"),
@@ -217,8 +275,8 @@ def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
     return {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
 
 
-def _node(operator: str, inputs: list[str], output: str, **attributes: Any) -> onnx.NodeProto:
+def _node(operator: str, inputs: list[str], *outputs: str, **attributes: Any) -> onnx.NodeProto:
     from onnx import helper
 
-    node: onnx.NodeProto = helper.make_node(operator, inputs, [output], **attributes)
+    node: onnx.NodeProto = helper.make_node(operator, inputs, outputs, **attributes)
     return node
