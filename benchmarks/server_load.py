@@ -7,7 +7,8 @@ Each server is a process of its own on 127.0.0.1, and this one sends the load. T
 responses with sources of 40 to 1,200 words, one case per request. First each case is checked alone: that is the answer
 that it must have under any load. Then
 
-- `capacity`: so many clients that each send the next request once the last is answered;
+- `capacity`: so many clients that each send the next request once the last is answered, in rounds in which the two
+  servers take turns, because the speed of a machine changes within minutes; while one is measured, the other waits;
 - `80 %`: requests at random times (a Poisson process) at 80 % of that rate;
 - `5 ×` (ours alone): at five times that rate; every answer is compared with the one that its case must have;
 - `after` (ours alone): again at 50 %, to see that it recovers.
@@ -32,11 +33,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from datetime import date
 from importlib.metadata import version
+from itertools import cycle
 from pathlib import Path
-from statistics import quantiles
+from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -71,6 +73,12 @@ async def ask_lettucedetect(client: httpx.AsyncClient, case: Case) -> tuple[int,
     body = {"contexts": case["passages"], "question": "?", "answer": case["response"]}
     answer = await client.post("/v1/lettucedetect/spans", json=body)
     return answer.status_code, answer.json().get("predictions") if answer.status_code == 200 else None
+
+
+ROUTES: dict[str, tuple[Send, str]] = {
+    "veridical": (ask_veridical, "/ready"),
+    "lettucedetect": (ask_lettucedetect, "/openapi.json"),
+}
 
 
 @contextmanager
@@ -142,6 +150,7 @@ class Load:
     def __init__(self, client: httpx.AsyncClient, send: Send, cases: list[Case], seed: int) -> None:
         self.client, self.send, self.cases = client, send, cases
         self.draw = random.Random(seed)
+        self.turn = cycle(cases)
         self.expected: dict[str, Any] = {}
 
     async def one(self, case: Case, record: Row) -> None:
@@ -164,17 +173,18 @@ class Load:
             self.expected[case["id"]] = found
 
     async def closed(self, clients: int, seconds: float) -> Row:
-        """So many clients, each with one request at a time."""
+        """What came of so many clients, each with one request at a time, all cases in turn."""
         record: Row = {"statuses": Counter(), "seconds": [], "wrong": 0}
         end = time.perf_counter() + seconds
 
         async def run() -> None:
             while time.perf_counter() < end:
-                await self.one(self.draw.choice(self.cases), record)
+                await self.one(next(self.turn), record)
 
         begun = time.perf_counter()
         await asyncio.gather(*(run() for _ in range(clients)))
-        return {**figures(record), "per_second": len(record["seconds"]) / (time.perf_counter() - begun)}
+        record["took"] = time.perf_counter() - begun
+        return record
 
     async def open(self, rate: float, seconds: float) -> Row:
         """Requests at random times, `rate` a second, whatever has become of those before."""
@@ -212,31 +222,47 @@ def figures(record: Row) -> Row:
     return row
 
 
-async def measure(url: str, tool: str, cases: list[Case], arguments: argparse.Namespace) -> list[Row]:
-    ours = tool == "veridical"
-    send, path = (ask_veridical, "/ready") if ours else (ask_lettucedetect, "/openapi.json")
+async def measure(urls: dict[str, str], cases: list[Case], arguments: argparse.Namespace) -> list[Row]:
     limits = httpx.Limits(max_connections=MAX_IN_FLIGHT, max_keepalive_connections=MAX_IN_FLIGHT)
-    async with httpx.AsyncClient(base_url=url, timeout=120, limits=limits, trust_env=False) as client:
-        await ready(client, path)
-        load = Load(client, send, cases, arguments.seed)
-        await load.alone()
-        rows = [{"what": f"{tool}, capacity", **await load.closed(arguments.clients, arguments.seconds)}]
-        capacity = rows[0]["per_second"]
-        rows.append({"what": f"{tool}, 80 %", **await load.open(0.8 * capacity, arguments.seconds)})
-        if ours:
-            rows.append({"what": f"{tool}, 5 x", **await load.open(5 * capacity, arguments.seconds)})
-            rows.append({"what": f"{tool}, after", **await load.open(0.5 * capacity, arguments.seconds)})
+    async with AsyncExitStack() as stack:
+        loads: dict[str, Load] = {}
+        for tool, url in urls.items():
+            client = httpx.AsyncClient(base_url=url, timeout=120, limits=limits, trust_env=False)
+            await stack.enter_async_context(client)
+            send, path = ROUTES[tool]
+            await ready(client, path)
+            loads[tool] = Load(client, send, cases, arguments.seed)
+            await loads[tool].alone()
+        rounds: dict[str, list[Row]] = {tool: [] for tool in loads}
+        for _ in range(arguments.rounds):
+            for tool, load in loads.items():
+                rounds[tool].append(await load.closed(arguments.clients, arguments.seconds / arguments.rounds))
+        rows = []
+        for tool, load in loads.items():
+            together: Row = {
+                "statuses": sum((record["statuses"] for record in rounds[tool]), Counter()),
+                "seconds": [value for record in rounds[tool] for value in record["seconds"]],
+                "wrong": sum(record["wrong"] for record in rounds[tool]),
+            }
+            capacity = len(together["seconds"]) / sum(record["took"] for record in rounds[tool])
+            per_round = [len(record["seconds"]) / record["took"] for record in rounds[tool]]
+            row = {**figures(together), "per_second": capacity, "per_second_by_round": per_round}
+            rows.append({"what": f"{tool}, capacity", **row})
+            rows.append({"what": f"{tool}, 80 %", **await load.open(0.8 * capacity, arguments.seconds)})
+            if tool == "veridical":
+                rows.append({"what": f"{tool}, 5 x", **await load.open(5 * capacity, arguments.seconds)})
+                rows.append({"what": f"{tool}, after", **await load.open(0.5 * capacity, arguments.seconds)})
         return rows
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Row]:
     cases = mixed(arguments.data, arguments.cases, arguments.seed)
-    rows: dict[str, list[Row]] = {}
-    with veridical_server(arguments) as url:
-        rows["veridical"] = asyncio.run(measure(url, "veridical", cases, arguments))
-    if arguments.peers_python:
-        with TemporaryDirectory() as folder, lettucedetect_server(arguments, Path(folder) / "model") as url:
-            rows["lettucedetect"] = asyncio.run(measure(url, "lettucedetect", cases, arguments))
+    with ExitStack() as stack:
+        urls = {"veridical": stack.enter_context(veridical_server(arguments))}
+        if arguments.peers_python:
+            folder = Path(stack.enter_context(TemporaryDirectory())) / "model"
+            urls["lettucedetect"] = stack.enter_context(lettucedetect_server(arguments, folder))
+        rows = asyncio.run(measure(urls, cases, arguments))
     common = {
         "cases": len(cases),
         "words_deciles": quantiles(map(words_of, cases), n=10),
@@ -248,11 +274,14 @@ def run(arguments: argparse.Namespace) -> Iterator[Row]:
         "date": date.today().isoformat(),
         "versions": {name: version(name) for name in ("uvicorn", "onnxruntime")},
     }
-    for row in (row for of_tool in rows.values() for row in of_tool):
-        yield {**row, **common, "seconds": arguments.seconds, "clients": arguments.clients}
-    if len(rows) == 2:
-        ours, theirs = rows["veridical"][0]["per_second"], rows["lettucedetect"][0]["per_second"]
-        yield {"what": "veridical / lettucedetect, capacity", "ratio": ours / theirs, **common}
+    more = {"seconds": arguments.seconds, "rounds": arguments.rounds, "clients": arguments.clients}
+    yield from ({**row, **common, **more} for row in rows)
+    capacities = {row["what"].split(",")[0]: row for row in rows if row["what"].endswith("capacity")}
+    if len(capacities) == 2:
+        ours, theirs = (capacities[tool]["per_second_by_round"] for tool in ("veridical", "lettucedetect"))
+        ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
+        found = {"ratio": median(ratios), "ratio_by_round": ratios}
+        yield {"what": "veridical / lettucedetect, capacity", **found, **common, **more}
 
 
 def main() -> None:
@@ -265,6 +294,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=200, help="distinct cases")
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=60, help="of each measurement")
+    parser.add_argument("--rounds", type=int, default=5, help="in which the servers take turns for their capacity")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="OMP_NUM_THREADS of the servers")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rows", type=Path, help="add the rows to this file, too")

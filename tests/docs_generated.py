@@ -351,7 +351,11 @@ def server_load(path: Path = ROOT / "benchmarks" / "rows" / "server-load.jsonl")
     wrong = sum(row.get("wrong", 0) for row in rows.values())
     said = [f"{wrong or 'No'} answers differ from those that the cases have when they are checked alone."]
     if ratio := rows.get("veridical / lettucedetect, capacity"):
-        said.append(f"The first line is {_figure(ratio['ratio'])} times LettuceDetect's.")
+        by_round = ratio["ratio_by_round"]
+        said.append(
+            f"The first line is {_figure(ratio['ratio'])} times LettuceDetect's (median of {len(by_round)} rounds in "
+            f"which the servers took turns; {_figure(min(by_round))} to {_figure(max(by_round))})."
+        )
     words = (
         f"responses with their sources of {_figure(first['words_deciles'][0])} to {_figure(first['words_deciles'][-1])}"
     )
