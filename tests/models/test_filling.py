@@ -101,10 +101,22 @@ def test_the_likeliest_piece_is_that_of_a_plain_pass(masked: LocalModel) -> None
     logits = masked.model(input_ids=torch.tensor([ids])).logits[0]
     for runs, word in zip(gaps.runs, filled, strict=True):
         first = runs[0][1]
-        allowed = filler._forms.allowed(gaps.ids[first])
+        of_form, same = filler._forms.alternatives(gaps.ids[first])
+        assert gaps.ids[first] in of_form[same]
+        allowed = of_form[[i not in same for i in range(len(of_form))]]
         best = int(allowed[logits[first + 1][allowed].argmax()])
         assert word.startswith(tokenizer.convert_ids_to_tokens(best))
-        assert gaps.ids[first] not in allowed
+
+
+def test_pieces_of_one_form_share_what_may_stand_for_them(masked: LocalModel) -> None:
+    forms = Filler(masked, GREEDY)._forms
+    by_form: dict[int, int] = {}
+    for piece in range(len(masked.tokenizer)):
+        if forms.is_fillable(piece):
+            of_form, same = forms.alternatives(piece)
+            by_form[id(of_form)] = by_form.get(id(of_form), 0) + 1
+            assert {forms.text([int(other)]).lower() for other in of_form[same]} <= {forms.text([piece]).lower()}
+    assert len(by_form) < sum(by_form.values()) / 4
 
 
 def test_a_causal_model_reads_what_is_left_of_a_word(causal: LocalModel) -> None:

@@ -264,13 +264,14 @@ class Filler:
         """The likeliest pieces for one place, with their logits; the original if nothing else fits."""
         import torch
 
-        allowed = self._forms.allowed(original)
-        if not len(allowed):
+        of_form, same = self._forms.alternatives(original)
+        allowed = len(of_form) - len(same)
+        if not allowed:
             return np.zeros(1), np.array([original])
         top_k = self.sampling.top_k
-        most = min(len(allowed), top_k + 1) if top_k else len(allowed)
-        values, order = torch.topk(logits.index_select(0, allowed), most)
-        return values.double().cpu().numpy(), allowed[order].cpu().numpy()
+        most = min(allowed, top_k + 1) if top_k else allowed
+        values, order = torch.topk(logits.index_select(0, of_form).index_fill(0, same, -torch.inf), most)
+        return values.double().cpu().numpy(), of_form[order].cpu().numpy()
 
     def _logits(self, positions: dict[tuple[int, ...], list[int]]) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
         """Each sequence with the logits at its positions, *Shape:* (positions, vocabulary), longest sequences first."""
@@ -339,22 +340,22 @@ class _Forms:
             if text.lower() not in STOP_WORDS:
                 by_form.setdefault(form, []).append(id)
         self._of_form = {form: np.array(ids, dtype=np.int64) for form, ids in by_form.items()}
-        self._allowed: dict[int, torch.Tensor] = {}
+        self._on_device: dict[tuple[str, ...], torch.Tensor] = {}
 
     def is_fillable(self, piece: int) -> bool:
         """Whether a piece is letters or digits, and so may be replaced."""
         return piece in self._form
 
-    def allowed(self, original: int) -> torch.Tensor:
-        """The pieces that may stand for `original`: those of its form, without itself in any capitals."""
+    def alternatives(self, original: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The pieces of the form of `original`, and where among them it is itself, in any capitals."""
         import torch
 
-        if original not in self._allowed:
-            form = self._form[original]
-            same = self._same[form, self._text[original].lower()]
-            of_form = self._of_form.get(form, np.empty(0, np.int64))
-            self._allowed[original] = torch.from_numpy(of_form[~np.isin(of_form, same)]).to(self._device)
-        return self._allowed[original]
+        form = self._form[original]
+        of_form = self._of_form.get(form, np.empty(0, np.int64))
+        if form not in self._on_device:  # one tensor per form: one per piece would be gigabytes
+            self._on_device[form] = torch.from_numpy(of_form).to(self._device)
+        same = [id for id in self._same[form, self._text[original].lower()] if self._text[id].lower() not in STOP_WORDS]
+        return self._on_device[form], torch.from_numpy(np.searchsorted(of_form, same)).to(self._device)
 
     def text(self, pieces: Sequence[int]) -> str:
         """The characters of pieces that follow each other without a space between."""
