@@ -10,9 +10,11 @@ their number; and whether some of the texts, corrupted again with batch sizes of
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import time
@@ -64,12 +66,17 @@ def main() -> None:
     out: Path = arguments.out
     how: list[str] = arguments.how
     models = {option: Path(value).name for option, value in pairwise(how) if option.endswith("-model")}
+    data, hashed = Path(how[0].partition(":")[2]), hashlib.sha256()
+    for file in [data] if data.is_file() else sorted(each for each in data.rglob("*") if each.is_file()):
+        hashed.update(file.read_bytes())
     few = min(arguments.again, arguments.texts)
     files = [out.with_name(f"batches-of-{size}-{out.name}") for size in (32, 7, 1)]
     for file, size in zip(files, (32, 7, 1), strict=True):
         corrupt(how, few, file, size)
     row: dict[str, object] = {
         "what": "masked words",
+        "command": shlex.join(["python", "benchmarks/masked_speed.py", *sys.argv[1:]]),
+        "data_hash": hashed.hexdigest(),
         "fill_model": models["--fill-model"],
         "rank_model": models.get("--rank-model"),
         "same_in_batches_of_32_7_1": len({file.read_bytes() for file in files}) == 1,

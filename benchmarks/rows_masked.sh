@@ -33,10 +33,10 @@ head=${FILL:-$out/minilm-masked}
     --evaluations "$evaluations" --checkpoint-minutes 3
 fill=(--fill-model "$head" --from-sentence 1)
 [ "$ranker" = none ] || fill+=(--rank-model "$ranker" --candidates 4)
-short=("plain:$data/plain/qa_passages" --excerpts 2 --seed 1)
 ! has speed || [ -e "$out/texts.jsonl" ] ||
-  "$python" benchmarks/masked_speed.py "$out/texts.jsonl" --texts "$texts" -- "${short[@]}" "${fill[@]}" \
-    >>"$rows/masked-speed.jsonl"
+  "$python" benchmarks/masked_speed.py "$out/texts.jsonl" --texts "$texts" -- "plain:$data/plain/qa_passages" --excerpts 4 --seed 1 \
+    "${fill[@]}" >>"$rows/masked-speed.jsonl"
+short=("plain:$data/plain/qa_passages" --excerpts 2 --seed 1)
 
 corrupt() { # name, method, options
   [ -e "$out/$1.jsonl" ] ||

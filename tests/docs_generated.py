@@ -300,6 +300,20 @@ def knowledge_base(path: Path = ROOT / "benchmarks" / "rows" / "knowledge-base.j
     return "\n".join([*lines, "", f"{size}; {scan}; {made}; {first['machine']}, {first['date']}."])
 
 
+def masked_speed(path: Path = ROWS / "masked-speed.jsonl") -> str:
+    """What corrupting texts with a masked language model takes, and whether memory grows with their number."""
+    (row,) = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    lines = ["| texts | seconds | texts per second | words per second | peak memory |", "|---:|---:|---:|---:|---:|"]
+    for run in (row["tenth"], row):
+        rates = " | ".join(_figure(run[name]) for name in ("seconds", "texts_per_second", "words_per_second"))
+        lines.append(f"| {run['report']['inputs']:,} | {rates} | {run['peak_rss_mb']:,} MB |")
+    equal = "the same file" if row["same_in_batches_of_32_7_1"] else "another file"
+    ranked = f"ranked by {row['rank_model']}" if row["rank_model"] else "one candidate each"
+    what = f"{row['compared']} of the texts in batches of 32, 7 and 1 give {equal}"
+    said = f"Whole processes, {row['threads']} threads, {ranked}; {what}; {row['machine']}, {row['date']}."
+    return "\n".join([*lines, "", said, "", f"```sh\n{row['command']}\n```"])
+
+
 def generation_batches(path: Path = ROWS / "generation-batches.jsonl") -> str:
     """How fast texts are generated alone, in a batch, and in a batch whose prompts share a beginning."""
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
@@ -568,6 +582,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     ),
     "server-load": ("docs/serve.md", server_load),
     "batch-rows": ("docs/batch.md", batch_rows),
+    "masked-speed": ("docs/tasks.md", masked_speed),
     "generation-batches": ("docs/models.md", generation_batches),
     "results-slots": (
         "docs/detectors/slots.md",
