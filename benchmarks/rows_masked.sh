@@ -36,6 +36,7 @@ fill=(--fill-model "$head" --from-sentence 1)
 ! has speed || [ -e "$out/texts.jsonl" ] ||
   "$python" benchmarks/masked_speed.py "$out/texts.jsonl" --texts "$texts" -- "plain:$data/plain/qa_passages" --excerpts 4 --seed 1 \
     "${fill[@]}" >>"$rows/masked-speed.jsonl"
+has features || has tokens || exit 0
 short=("plain:$data/plain/qa_passages" --excerpts 2 --seed 1)
 
 corrupt() { # name, method, options

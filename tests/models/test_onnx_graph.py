@@ -199,6 +199,19 @@ def test_other_sums_stay_as_they_are(bias: np.ndarray, more: tuple[Any, ...]) ->
     assert np.abs(products(graph, x=x) - expected).max() < 0.4
 
 
+def test_a_product_of_normalised_states_with_one_number_added() -> None:
+    matrix = np.random.default_rng(6).normal(size=(16, 8)).astype(np.float32)
+    nodes = [
+        onnx.helper.make_node("LayerNormalization", ["x", "gamma"], ["normal"]),
+        onnx.helper.make_node("Gemm", ["normal", "w", "b"], ["y"]),
+    ]
+    weights = {"gamma": np.ones(16, np.float32), "w": matrix, "b": np.full(1, 2.0, np.float32)}
+    graph = small_graph(nodes, [floats("rows", 16)], weights)
+    quantise(graph)
+    x = np.random.default_rng(7).normal(size=(3, 16)).astype(np.float32)
+    assert np.abs(products(graph, x=x) - (normalised(x) @ matrix + 2.0)).max() < 0.2
+
+
 @pytest.mark.parametrize("options", [{"transA": 1}, {"alpha": 2.0}, {"beta": 0.5}])
 def test_other_products_stay_as_they_are(options: dict[str, Any]) -> None:
     weights = {"w": np.eye(4, dtype=np.float32), "b": np.ones(4, dtype=np.float32)}

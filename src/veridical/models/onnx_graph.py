@@ -200,15 +200,16 @@ class _Rewriter:
             out, bias = self._with_bias(out, len(scales))
         nodes = self._in_bytes(node.input[0], len(matrix))
         states = self._bytes[node.input[0]]
-        if states.of_tokens is None:
-            inputs = [states.name, f"{name}/bytes", states.scale, f"{name}/scales", states.zero_point, "", bias]
-            return [*nodes, _node("MatMulIntegerToFloat", inputs, out, domain=_RUNTIME)]
         inputs = [states.name, f"{name}/bytes", states.scale, f"{name}/scales", states.zero_point]
-        nodes.append(_node("MatMulIntegerToFloat", inputs, f"{out}/columns", domain=_RUNTIME))
-        if not bias:
-            return [*nodes, _node("Mul", [f"{out}/columns", states.of_tokens], out)]
-        nodes.append(_node("Mul", [f"{out}/columns", states.of_tokens], f"{out}/product"))
-        return [*nodes, _node("Add", [f"{out}/product", bias], out)]
+        if states.of_tokens is None and self._biases.get(bias) == len(scales):
+            return [*nodes, _node("MatMulIntegerToFloat", [*inputs, "", bias], out, domain=_RUNTIME)]
+        product = f"{out}/product" if bias else out
+        if states.of_tokens is None:
+            nodes.append(_node("MatMulIntegerToFloat", inputs, product, domain=_RUNTIME))
+        else:
+            nodes.append(_node("MatMulIntegerToFloat", inputs, f"{out}/columns", domain=_RUNTIME))
+            nodes.append(_node("Mul", [f"{out}/columns", states.of_tokens], product))
+        return [*nodes, _node("Add", [product, bias], out)] if bias else nodes
 
     def _with_bias(self, product: str, width: int) -> tuple[str, str]:
         """The sum of a product and a constant vector, and this; the product and "" where nothing is added to it."""
