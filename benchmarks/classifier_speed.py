@@ -41,7 +41,7 @@ def ours(model: LocalModel, settings: ClassifierSettings, items: list[tuple[Enco
     began = time.process_time()
     for at in range(0, len(items), BATCH):
         batch = items[at : at + BATCH]
-        margins = network.margins([encoded for encoded, _ in batch])
+        margins = network.margins([(encoded,) for encoded, _ in batch])
         targets = torch.tensor([float(error) for _, error in batch], device=margins.device)
         torch.nn.functional.binary_cross_entropy_with_logits(margins, targets).backward()
         optimiser.step()
@@ -100,8 +100,8 @@ def main() -> None:
         omitted = {omission.source_id for omission in example.gold.omissions if omission.score}
         for part in parts_of(example.case, settings.task, settings.unit):
             encoded = network.encode(part)
-            if isinstance(encoded, Encoded):
-                items.append((encoded, bool(omitted) if part.source is None else part.source.id in omitted))
+            if not isinstance(encoded, str):
+                items.append((encoded[0], bool(omitted) if part.source is None else part.source.id in omitted))
     items = items[: BATCH * given.steps]
     tokens = sum(len(encoded.ids) for encoded, _ in items)
     seconds: dict[str, list[float]] = {"ours": [], "trainer": []}

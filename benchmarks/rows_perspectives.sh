@@ -17,14 +17,14 @@ train() { # name, options
     "$veridical" train classifier "$topics" "${@:2}" --checkpoint-minutes 2 --out "$out/$1"
 }
 
-bf16=()
-! grep -qsm1 -e avx512_bf16 -e amx_bf16 /proc/cpuinfo || bf16=(--bf16) # other processors compute it slower than fp32
-full=(--method full --unit part --model "$minilm" "${bf16[@]}" --per-topic 1 --learning-rate 1e-4 --steps 120 --warmup 12
-  --evaluate-every 30 --validation-examples 60)
-head=(--method head --unit part --model "$minilm" --dtype fp32 --per-topic 1 --batch 32 --steps 60 --warmup 6 --evaluate-every 30
-  --validation-examples 60)
-small=(--unit part --model "$decoder" --labels yes,no --per-topic 1 --steps 60 --warmup 6 --evaluate-every 20
-  --validation-examples 24)
+bf16=() dtype=fp32
+! grep -qsm1 -e avx512_bf16 -e amx_bf16 /proc/cpuinfo || bf16=(--bf16) dtype=bf16 # other processors compute it slower than fp32
+full=(--method full --unit pair --model "$minilm" "${bf16[@]}" --per-topic 1 --learning-rate 1e-4 --steps 120 --warmup 12
+  --evaluate-every 30 --validation-examples 100)
+head=(--method head --unit pair --model "$minilm" --dtype fp32 --per-topic 1 --batch 32 --steps 600 --warmup 30 --evaluate-every 50
+  --validation-examples 200)
+small=(--unit pair --model "$decoder" --dtype "$dtype" --labels yes,no --per-topic 1 --batch 8 --steps 40 --warmup 4
+  --evaluate-every 20 --validation-examples 40)
 for task in ${TASKS:-coverage hallucination}; do
   for kind in ${KINDS:-head full prompt lora synth para}; do
     case $kind in

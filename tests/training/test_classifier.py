@@ -40,10 +40,10 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> LocalModel:
     return load(tiny("bert", tmp_path_factory.mktemp("base") / "bert"), dtype="fp32", kinds=("encoder",))
 
 
-def encoded(network: ClassifierNetwork, of: Sequence[Example]) -> list[Encoded]:
+def encoded(network: ClassifierNetwork, of: Sequence[Example]) -> list[tuple[Encoded, ...]]:
     settings = network.settings
     parts = [part for example in of for part in parts_of(example.case, settings.task, settings.unit)]
-    return [each for part in parts if isinstance(each := network.encode(part), Encoded)]
+    return [each for part in parts if not isinstance(each := network.encode(part), str)]
 
 
 def test_gradients_reach_the_soft_prompt_alone(decoder: LocalModel) -> None:
@@ -76,7 +76,7 @@ def test_a_soft_prompt_is_what_peft_makes_of_it(decoder: LocalModel) -> None:
     """The margin from `peft`'s own forward pass, one label token after the other."""
     network = ClassifierNetwork(decoder, ClassifierSettings())
     assert min(len(label) for label in network.labels) > 1  # labels of several tokens
-    (part,) = encoded(network, examples(1))
+    ((part,),) = encoded(network, examples(1))
     margins = []
     for label in network.labels:
         ids = torch.tensor([[*part.ids, *label]])
@@ -84,15 +84,16 @@ def test_a_soft_prompt_is_what_peft_makes_of_it(decoder: LocalModel) -> None:
             logits = network._tuned(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[0].log_softmax(-1)
         at = [5 + len(part.ids) - 1 + i for i in range(len(label))]
         margins.append(sum(float(logits[i, token]) for i, token in zip(at, label, strict=True)))
-    assert network.margins([part]).item() == pytest.approx(margins[1] - margins[0], abs=1e-4)
+    assert network.margins([(part,)]).item() == pytest.approx(margins[1] - margins[0], abs=1e-4)
 
 
 @pytest.mark.parametrize("labels", [("YES", "NO"), ("a", "b"), ("a", "ab")])
+@pytest.mark.parametrize("unit", ["part", "pair"])
 @pytest.mark.parametrize("method", METHODS)
-def test_batch_is_one_by_one_is_training(decoder: LocalModel, method: str, labels: tuple[str, str]) -> None:
-    network = ClassifierNetwork(decoder, ClassifierSettings(method=method, labels=labels, unit="part"))
+def test_batch_is_one_by_one_is_training(decoder: LocalModel, method: str, unit: str, labels: tuple[str, str]) -> None:
+    network = ClassifierNetwork(decoder, ClassifierSettings(method=method, labels=labels, unit=unit))
     parts = encoded(network, examples(6))
-    assert len({len(part.ids) for part in parts}) > 1
+    assert len({len(reading.ids) for part in parts for reading in part}) > 1
     batch = network.scores(parts)
     assert np.ptp(batch) > 1e-3
     np.testing.assert_allclose(batch, [network.scores([part])[0] for part in parts], atol=1e-4)
@@ -104,7 +105,7 @@ def test_an_encoder_reads_pairs(encoder: LocalModel, tmp_path: Path, method: str
     """A head reads the two texts apart, each once; with all weights tuned they are one text."""
     network = ClassifierNetwork(encoder, ClassifierSettings(method=method, task="coverage", unit="part"))
     parts = encoded(network, examples(6))
-    assert all(bool(part.other) == (method == "head") for part in parts)
+    assert all(bool(reading.other) == (method == "head") for part in parts for reading in part)
     batch = network.scores(parts)
     np.testing.assert_allclose(batch, [network.scores([part])[0] for part in parts], atol=1e-4)
     options: dict[str, Any] = {"steps": 30, "learning_rate": 3e-3 if method == "full" else 1e-2}
@@ -115,15 +116,38 @@ def test_an_encoder_reads_pairs(encoder: LocalModel, tmp_path: Path, method: str
 
 
 @pytest.mark.parametrize("task", ["hallucination", "coverage"])
+def test_the_best_pair_counts_for_a_part(encoder: LocalModel, task: str) -> None:
+    case = examples(1)[0].case
+    network = ClassifierNetwork(encoder, ClassifierSettings(method="head", task=task, unit="pair"))
+    parts = parts_of(case, task, "pair")
+    pairs = {("The cat sat.", "The cat sat."), ("The cat sat.", "Dogs run."), ("Dogs run.", "Dogs run.")}
+    assert len(parts) == 2
+    assert [len(part.readings) for part in parts] == [2, 2]
+    read = {
+        (reading["response"], reading.get("argument") or next(iter(reading["arguments"].values()))[0])
+        for part in parts
+        for reading in part.readings
+    }
+    assert pairs | {("Dogs run.", "The cat sat.")} == read
+    tokens = [network.encode(part) for part in parts]
+    each = [network.scores([(reading,)])[0] for part in tokens for reading in part if not isinstance(reading, str)]
+    assert min(each[:2]) < max(each[:2])
+    np.testing.assert_allclose(
+        network.scores([t for t in tokens if not isinstance(t, str)]), np.reshape(each, (2, 2)).min(1), atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("unit", ["part", "pair"])
+@pytest.mark.parametrize("task", ["hallucination", "coverage"])
 @pytest.mark.parametrize("method", METHODS)
 def test_it_learns_and_a_folder_gives_the_same_again(
-    decoder: LocalModel, tmp_path: Path, method: str, task: str
+    decoder: LocalModel, tmp_path: Path, method: str, task: str, unit: str
 ) -> None:
     before = {name: weight.clone() for name, weight in decoder.model.state_dict().items()}
     lines: list[str] = []
     rate = {"full": 3e-3, "lora": 1e-2, "head": 1e-2}.get(method)
-    options: dict[str, Any] = {"steps": 20, "learning_rate": rate, "evaluate_every": 20}
-    out = trained(decoder, tmp_path / "out", lines=lines, method=method, task=task, unit="part", **options)
+    options: dict[str, Any] = {"steps": 40 if unit == "pair" else 20, "learning_rate": rate, "evaluate_every": 20}
+    out = trained(decoder, tmp_path / "out", lines=lines, method=method, task=task, unit=unit, **options)
     losses = [float(line.split("loss ")[1].split(",")[0]) for line in lines if "loss" in line]
     assert losses[-1] < losses[0]
     assert all(torch.equal(weight, before[name]) for name, weight in decoder.model.state_dict().items())

@@ -34,8 +34,9 @@ class ClassifierFormOptions:
     unit: Annotated[
         str,
         Option(
-            help="What is judged at once: whole (the case), or part (a sentence of the response, or a source; the "
-            "worst counts)."
+            help="What is read at once: whole (the case), part (a sentence of the response with all sources, or a "
+            "source with the whole response; the worst counts), or pair (a sentence and a source; the best pair "
+            "counts for a sentence or source, and of these the worst)."
         ),
     ] = "whole"
     labels: Annotated[

@@ -120,9 +120,13 @@ def train_classifier(
 class _Item:
     """A part with the label of its own (1: an error; NaN: unknown), and the number of its example."""
 
-    encoded: Encoded
+    encoded: tuple[Encoded, ...]
     target: float
     example: int
+
+    @property
+    def tokens(self) -> int:
+        return sum(len(reading.ids) for reading in self.encoded)
 
 
 class _Training(Tuning):
@@ -150,7 +154,7 @@ class _Training(Tuning):
         self.validation = self._items(self.examples["valid"])
         ordered = sorted(
             (i for i, item in enumerate(self.items) if np.isfinite(item.target)),
-            key=lambda i: len(self.items[i].encoded.ids),
+            key=lambda i: self.items[i].tokens,
         )
         self.by_class = [[i for i in ordered if (self.items[i].target >= GOLD_THRESHOLD) == error] for error in (0, 1)]
         if not all(self.by_class):
@@ -171,7 +175,8 @@ class _Training(Tuning):
     @property
     def identity(self) -> str:
         """What must be equal for a checkpoint to be of the same training."""
-        return digest_of([asdict(self.options), self.data_hash, self.network.base.hash])
+        dtype = str(self.network.model.dtype)
+        return digest_of([asdict(self.options), self.data_hash, self.network.base.hash, dtype])
 
     @property
     def weights(self) -> dict[str, torch.Tensor]:
@@ -219,7 +224,7 @@ class _Training(Tuning):
             margins = self.network.margins([item.encoded for item in items])
         targets = torch.tensor([item.target for item in items], device=margins.device)
         loss = torch.nn.functional.binary_cross_entropy_with_logits(margins.float(), targets)
-        return loss, sum(len(item.encoded.ids) for item in items)
+        return loss, sum(item.tokens for item in items)
 
     def judged(self) -> dict[str, NDArray[np.float64]]:
         """(label, margin) of the validation part, of examples ("whole") and of their parts; unknown labels left out."""

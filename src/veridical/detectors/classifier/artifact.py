@@ -32,8 +32,9 @@ class ClassifierSettings:
     Attributes:
         task: "hallucination" or "coverage".
         method: What is tuned, one of `METHODS`.
-        unit: "whole" (the whole case at once) or "part" (a sentence of the response, or a source, at a time; the
-            worst counts).
+        unit: What is read at once, one of `UNITS`: "whole" (the whole case), "part" (a sentence of the response, or a
+            source; the worst counts), or "pair" (a sentence and a source; the best pair of a part counts, and then
+            the worst part).
         labels: What a decoder answers where there is no error, and where there is one.
         virtual_tokens: The length of a soft prompt.
         rank: The rank of LoRA.

@@ -32,7 +32,7 @@ def score_cases(network: ClassifierNetwork, cases: Sequence[Case]) -> list[Score
     """The parts of each case with their margins, or why it could not be judged; parts of all cases share batches."""
     settings = network.settings
     parts: list[tuple[list[Part], str | None]] = []
-    encoded: list[Encoded] = []
+    encoded: list[tuple[Encoded, ...]] = []
     for case in cases:
         of_case = parts_of(case, settings.task, settings.unit)
         tokens = [network.encode(part) for part in of_case]
@@ -41,7 +41,7 @@ def score_cases(network: ClassifierNetwork, cases: Sequence[Case]) -> list[Score
             problem = "nothing that it would be compared with has words"
         parts.append(([], problem) if problem else (of_case, None))
         if not problem:
-            encoded += [each for each in tokens if isinstance(each, Encoded)]
+            encoded += [each for each in tokens if not isinstance(each, str)]
     margins = iter(network.scores(encoded).tolist() if encoded else [])
     return [([(part, next(margins)) for part in of_case], problem) for of_case, problem in parts]
 
@@ -177,7 +177,7 @@ class Classifier:
             ]
             judgement = replace(judgement, omission=whole, omissions=tuple(omissions))
             read = {source.id for source in sources if source is not None}
-            if settings.unit == "part" and any(s.must_cover and s.id not in read for s in case.sources):
+            if settings.unit != "whole" and any(s.must_cover and s.id not in read for s in case.sources):
                 spans = tuple(SourceSpan(o.source_id, o.span) for o in omissions)
                 judgement = replace(judgement, judged_sources=spans)
         return judgement

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from veridical.core.errors import InputError
 from veridical.detectors.classifier.artifact import ClassifierSettings
-from veridical.detectors.classifier.presentation import Encoded, Part, encode_part
+from veridical.detectors.classifier.presentation import Encoded, Part, encode_reading
 from veridical.models.cached_forward import CachedForward, read_prompts
 from veridical.models.load import LocalModel
 from veridical.models.tuning import (
@@ -128,17 +128,26 @@ class ClassifierNetwork:
         own = self.model.model.parameters() if self.settings.method == "full" else ()
         return [*self._head.parameters(), *own]
 
-    def encode(self, part: Part) -> Encoded | str:
-        """The tokens of a part, or why it cannot be judged."""
+    def encode(self, part: Part) -> tuple[Encoded, ...] | str:
+        """The tokens of a part's readings, or why it cannot be judged."""
         task, answers = self.settings.task, self.settings.answers
-        encoded = encode_part(self.model, part, task, answers=answers, apart=self._apart)
-        longest = max(len(encoded.ids), len(encoded.other))
+        encoded = tuple(
+            encode_reading(self.model, reading, task, answers=answers, apart=self._apart) for reading in part.readings
+        )
+        longest = max(max(len(each.ids), len(each.other)) for each in encoded)
         if longest > self.max_tokens:
             return f"it takes {longest} tokens, and {self.max_tokens} can be read"
         return encoded
 
-    def margins(self, batch: Sequence[Encoded]) -> torch.Tensor:
-        """The margin of each part, differentiable. *Shape:* (parts,)"""
+    def margins(self, parts: Sequence[Sequence[Encoded]]) -> torch.Tensor:
+        """The margin of each part, the lowest of its readings, differentiable. *Shape:* (parts,)"""
+        import torch
+
+        margins = self._margins([reading for part in parts for reading in part])
+        return torch.stack([each.min() for each in margins.split([len(part) for part in parts])])
+
+    def _margins(self, batch: Sequence[Encoded]) -> torch.Tensor:
+        """The margin of each reading, differentiable. *Shape:* (readings,)"""
         if not self.settings.answers:
             pooled: torch.Tensor = self._head(self._pooled(batch))[:, 0]
             return pooled
@@ -156,22 +165,28 @@ class ClassifierNetwork:
             )
         )
 
-    def scores(self, parts: Sequence[Encoded]) -> NDArray[np.float64]:
-        """The margin of each part, computed in batches; what parts begin with in common is read once."""
+    def scores(self, parts: Sequence[Sequence[Encoded]]) -> NDArray[np.float64]:
+        """The margin of each part, the lowest of its readings; what occurs in several parts is read once."""
+        readings = list(dict.fromkeys(reading for part in parts for reading in part))
+        known = dict(zip(readings, self._scores(readings).tolist(), strict=True))
+        return np.array([min(known[reading] for reading in part) for part in parts])
+
+    def _scores(self, readings: Sequence[Encoded]) -> NDArray[np.float64]:
+        """The margin of each reading, computed in batches; what readings begin with in common is read once."""
         import torch
 
         if not self.settings.answers:
-            order = sorted(range(len(parts)), key=lambda i: len(parts[i].ids))
-            margins = np.zeros(len(parts))
+            order = sorted(range(len(readings)), key=lambda i: len(readings[i].ids))
+            margins = np.zeros(len(readings))
             with self._remembering(), torch.no_grad():  # not inference: what is kept may be trained on
-                for chosen in self._batches([len(parts[i].ids) for i in order]):
+                for chosen in self._batches([len(readings[i].ids) for i in order]):
                     indices = [order[i] for i in chosen]
-                    margins[indices] = self.margins([parts[i] for i in indices]).double().cpu().numpy()
+                    margins[indices] = self._margins([readings[i] for i in indices]).double().cpu().numpy()
             return margins
-        rows = [(part.ids, i, context) for i, part in enumerate(parts) for context in self._contexts]
+        rows = [(each.ids, i, context) for i, each in enumerate(readings) for context in self._contexts]
         rows.sort(key=lambda row: row[0] + row[2])  # those that begin alike are neighbours
         wanted = sorted(set(self.labels[0] + self.labels[1]))
-        logprobs = {context: np.zeros((len(parts), len(wanted)), np.float32) for context in self._contexts}
+        logprobs = {context: np.zeros((len(readings), len(wanted)), np.float32) for context in self._contexts}
         with self._virtual() as virtual:
             for chosen in self._batches([len(virtual) + len(ids) + len(context) for ids, _, context in rows]):
                 prompts = [(*virtual, *rows[i][0], *rows[i][2]) for i in chosen]
@@ -217,7 +232,7 @@ class ClassifierNetwork:
             self.known_states = before
 
     def _pooled(self, batch: Sequence[Encoded]) -> torch.Tensor:
-        """What the head reads of each part. *Shape:* (parts, width or 4 times that)
+        """What the head reads of each reading. *Shape:* (readings, width or 4 times that)
 
         A decoder's state at the last token, the mean over an encoder's tokens; of two texts read apart both (scaled to
         the same length), their difference without sign and their product, element by element.

@@ -1,5 +1,7 @@
 """What a classifier reads: a case as a whole, or one sentence of the response, or one argument, at a time.
 
+In pairs, a sentence and an argument are read at a time, and what any text of the other side supports is supported.
+
 The key-value format of Chang et al. 2024, appendix B: question, response and arguments as one JSON object, whose next
 value is the label. An encoder reads the same texts as a pair.
 """
@@ -17,27 +19,31 @@ from veridical.core.types import Case, Source
 from veridical.models.encode import special_tokens
 from veridical.models.load import LocalModel
 
-__all__ = ["TASKS", "UNITS", "Encoded", "Part", "encode_part", "parts_of"]
+__all__ = ["TASKS", "UNITS", "Encoded", "Part", "encode_reading", "parts_of"]
 
 TASKS: Mapping[str, str] = {"hallucination": "only what is given", "coverage": "all that is given"}
 """The two tasks, and the key whose value is the label."""
 
-UNITS = ("whole", "part")
-"""What is judged at once: the whole case (the paper), or a sentence of the response, or a source."""
+UNITS = ("whole", "part", "pair")
+"""What is read at once: the whole case (the paper); a sentence of the response with all sources, or a source with the
+whole response; or a sentence and a source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is judged at once, as fields; `span` of the response or `source` where it is a part of the case."""
+    """What is judged at once; `span` of the response or `source` where it is a part of the case.
 
-    fields: Mapping[str, Any]
+    `readings` are the texts to read, as fields; the lowest score of them counts.
+    """
+
+    readings: tuple[Mapping[str, Any], ...]
     span: Span | None = None
     source: Source | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """The token ids of a part, and which text of a pair each is of (all 0 for a decoder).
+    """The token ids of a reading, and which text of a pair each is of (all 0 for a decoder).
 
     `other` is the second text where the two of a pair are read apart.
     """
@@ -51,8 +57,10 @@ def parts_of(case: Case, task: str, unit: str) -> list[Part]:
     """The parts of a case for one of `TASKS`, none where it has nothing to judge.
 
     >>> case = Case("1", "It is fast. It is red.", (Source("a", "Fast.", "pro", True),), question="Good?")
-    >>> [dict(part.fields) for part in parts_of(case, "hallucination", "part")][0]
-    {'question': 'Good?', 'arguments': {'pro': ['Fast.']}, 'response': 'It is fast.'}
+    >>> [part.readings for part in parts_of(case, "hallucination", "part")][0]
+    ({'question': 'Good?', 'arguments': {'pro': ['Fast.']}, 'response': 'It is fast.'},)
+    >>> [[reading["response"] for reading in part.readings] for part in parts_of(case, "coverage", "pair")]
+    [['It is fast.', 'It is red.']]
     """
     given = [source for source in case.sources if has_words(source.text)]
     to_cover = [source for source in given if source.must_cover]
@@ -61,14 +69,18 @@ def parts_of(case: Case, task: str, unit: str) -> list[Part]:
     asked = {"question": case.question} if case.question else {}
     if unit == "whole":
         read = _by_perspective(to_cover if task == "coverage" else given)
-        return [Part({**asked, "response": case.response, "arguments": read})]
+        return [Part(({**asked, "response": case.response, "arguments": read},))]
+    said = [span for span in sentences(case.response) if has_words(span.of(case.response))]
     if task == "coverage":
-        return [Part({**asked, "response": case.response, "argument": s.text}, source=s) for s in to_cover]
-    arguments = _by_perspective(given)
+        responses = [span.of(case.response) for span in said] if unit == "pair" else [case.response]
+        return [
+            Part(tuple({**asked, "response": text, "argument": source.text} for text in responses), source=source)
+            for source in to_cover
+        ]
+    arguments = [_by_perspective(each) for each in ([[source] for source in given] if unit == "pair" else [given])]
     return [
-        Part({**asked, "arguments": arguments, "response": span.of(case.response)}, span=span)
-        for span in sentences(case.response)
-        if has_words(span.of(case.response))
+        Part(tuple({**asked, "arguments": each, "response": span.of(case.response)} for each in arguments), span=span)
+        for span in said
     ]
 
 
@@ -79,16 +91,18 @@ def _by_perspective(sources: Sequence[Source]) -> dict[str, list[str]]:
     return groups
 
 
-def encode_part(model: LocalModel, part: Part, task: str, *, answers: bool, apart: bool = False) -> Encoded:
-    """The tokens of a part; with `answers` they end where the label begins, `apart` are the two texts of an encoder."""
+def encode_reading(
+    model: LocalModel, reading: Mapping[str, Any], task: str, *, answers: bool, apart: bool = False
+) -> Encoded:
+    """The tokens of a reading; with `answers` they end where the label begins, `apart` are an encoder's two texts."""
     if model.kind == "encoder":
-        one, two = (_plain(value) for name, value in part.fields.items() if name != "question")
+        one, two = (_plain(value) for name, value in reading.items() if name != "question")
         if apart:
             first, second = (tuple(model.tokenizer(text)["input_ids"]) for text in (one, two))
             return Encoded(first, (0,) * len(first), second)
         pair = model.tokenizer(one, two, return_token_type_ids=True)
         return Encoded(tuple(pair["input_ids"]), tuple(pair["token_type_ids"]))
-    text = json.dumps(dict(part.fields), ensure_ascii=False)
+    text = json.dumps(dict(reading), ensure_ascii=False)
     if answers:
         text = f'{text[:-1]}, "{TASKS[task]}": "'
     ids = model.tokenizer(text, add_special_tokens=False)["input_ids"]
