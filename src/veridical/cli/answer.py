@@ -95,11 +95,12 @@ def answer_command(
     Exit codes (of the final text): 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be
     judged, or the model's answer could not be read.
     """
+    from veridical.checking import check_cases
     from veridical.core.errors import CannotJudgeError, InputError
     from veridical.detectors import load_detector
     from veridical.llm.protocol import Failure
     from veridical.report.html import render_html
-    from veridical.tasks.perspectives.answering import answer_cases
+    from veridical.tasks.perspectives.answering import Answer, answer_cases, revise_answer
     from veridical.tasks.perspectives.knowledge_base import KnowledgeBase
     from veridical.tasks.perspectives.retrieval import retrieve
 
@@ -126,7 +127,13 @@ def answer_command(
         if isinstance(written, Failure):
             raise CannotJudgeError(f"{chat.model} gave no answer: {written.reason}", hint="ask again, or another model")
         answered = written
-    result = _checked(*answered, checker, thresholds, connection if writing.revise else None)
+    passages, case = answered
+    revised: tuple[Revised, ...] = ()
+    if writing.revise:
+        revised = revise_answer(case, checker, _reviser(case, connection), threshold=thresholds)
+        case = replace(case, response=revised[-1].revision.text)
+    checked = next(check_cases([case], checker, threshold=thresholds))
+    result = Answer(passages.introduction, checked, revised)
     return deliver(
         [result],
         output,
@@ -147,32 +154,14 @@ def _guarded(case: Case, checker: Detector, model: str, seed: int, writing: Writ
     return guarded_passages(case, Guard(checker, model, GuardOptions(sampling=sampling)))
 
 
-def _checked(
-    passages: Passages,
-    case: Case,
-    checker: Detector,
-    thresholds: float | dict[str, float] | None,
-    revision: Connection | None,
-) -> Answer:
-    """The answer with what `checker` finds; with a connection for `revision`, revised before."""
-    from veridical.checking import check_cases
+def _reviser(case: Case, connection: Connection) -> Reviser:
+    """What revises: the model that wrote, or rules where it writes answers only, and takes no instructions."""
     from veridical.llm.tuned import reads_bare_tasks
-    from veridical.revise import Delete, revise
+    from veridical.revise import Delete
     from veridical.revise.llm_revisers import Factored
-    from veridical.revise.omissions import put_in
-    from veridical.tasks.perspectives.answering import Answer
 
-    revised: list[Revised] = []
-    if revision is not None:
-        is_folder = revision.model is not None and Path(revision.model).is_dir() and case.prompt is None
-        answers_only = is_folder or reads_bare_tasks(revision.chat())  # it writes answers, and takes no instructions
-        reviser: Reviser = Delete() if answers_only else Factored(revision.chat())
-        revised += revise([case], checker, reviser, threshold=thresholds)
-        case = replace(case, response=revised[-1].revision.text)
-        revised += put_in([case], checker, threshold=thresholds)
-        case = replace(case, response=revised[-1].revision.text)
-    checked = next(check_cases([case], checker, threshold=thresholds))
-    return Answer(passages.introduction, checked, tuple(revised))
+    guarded_base = connection.model is not None and Path(connection.model).is_dir() and case.prompt is None
+    return Delete() if guarded_base or reads_bare_tasks(connection.chat()) else Factored(connection.chat())
 
 
 def _show(answers: Iterable[Answer], console: Console) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from veridical.core.detector import Detector
 from veridical.core.errors import CannotJudgeError
 from veridical.core.segment import has_words
 from veridical.core.types import Case, Checked, Outcome
@@ -13,13 +14,14 @@ from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Request
 from veridical.llm.tuned import reads_bare_tasks
 from veridical.models.template import render_chat
-from veridical.revise import Revised
+from veridical.revise import Revised, Reviser, revise
+from veridical.revise.omissions import put_in
 from veridical.tasks.perspectives.task_format import Passages, perspectives_of, read_target, task_input
 
 if TYPE_CHECKING:
     from veridical.guard import Guard
 
-__all__ = ["Answer", "answer_cases", "answer_request", "guarded_passages"]
+__all__ = ["Answer", "answer_cases", "answer_request", "guarded_passages", "revise_answer"]
 
 SIDES = {"pro": "in favour", "support": "in favour", "con": "against", "undermine": "against"}
 
@@ -100,6 +102,19 @@ def answer_cases(
             written = replace(case, response=passages.response, prompt=request.messages[-1].content)
             results.append((passages, written))
     return results
+
+
+def revise_answer(
+    case: Case, checker: Detector, reviser: Reviser, *, threshold: float | Mapping[str, float] | None = None
+) -> tuple[Revised, Revised]:
+    """How `reviser` changes what is unsupported in a written case, and what is then put in of what is left out.
+
+    The second revision starts from the text of the first; its text is the final one. What is unsupported and left out
+    `checker` says; `threshold` is as in `revise`.
+    """
+    (first,) = revise([case], checker, reviser, threshold=threshold)
+    (second,) = put_in([replace(case, response=first.revision.text)], checker, threshold=threshold)
+    return first, second
 
 
 def guarded_passages(case: Case, guard: Guard) -> Passages:
