@@ -30,7 +30,7 @@ for task in ${TASKS:-coverage hallucination}; do
     case $kind in
       head) train "minilm-head-$task" --task "$task" --training dev "${head[@]}" ;;
       full) train "minilm-$task" --task "$task" --training dev "${full[@]}" ;;
-      synth | para) train "minilm-$kind-$task" --task "$task" --training "$kind" "${full[@]}" ;;
+      synth | para) train "minilm-head-$kind-$task" --task "$task" --training "$kind" "${head[@]}" ;;
       prompt | lora) train "decoder-$kind-$task" --task "$task" --training dev --method "$kind" "${small[@]}" ;;
     esac
   done
@@ -44,7 +44,7 @@ measure() { # file, sample, detectors and options; what was judged before is not
 }
 measure perspectives 40 overlap default "align:$minilm" "$(both minilm-head-)" "$(both minilm-)" "$(both decoder-prompt-)" "$(both decoder-lora-)" \
   --table 1 --table 3
-measure perspectives-training 40 "$(both minilm-synth-)" "$(both minilm-para-)" "$(both minilm-)" --table 2
+measure perspectives-training 40 "$(both minilm-head-synth-)" "$(both minilm-head-para-)" "$(both minilm-head-)" --table 2
 "$veridical" bench overlap "classifier:$out/minilm-coverage" --data "argkp:$data/argkp" --split dev --metrics coverage_roc_auc,omission_f1 \
   --out benchmarks/rows/perspectives-argkp.jsonl >/dev/null
 measure perspectives-salience 8 overlap "salience:$decoder" --table 1 --table 3 # half a minute of processor time a case

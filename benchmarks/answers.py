@@ -1,0 +1,157 @@
+"""Answers with several perspectives that models write, checked by several detectors, before and after `--revise`.
+
+    python benchmarks/answers.py MODEL DATA/perspectrum --detectors overlap default --count 100 --rows rows.jsonl
+
+MODEL is a local chat model, or a folder of `veridical train generator`. The arguments are drawn from topics of the test
+part (which a generator trained with the same seed has not seen), one draw per topic. Each detector says which share of
+the answers has something unsupported (from its threshold on), which share of the arguments is stated, and its mean
+scores; the answers are then revised with `--checker`, and all detectors judge the new texts. Intervals are by bootstrap
+over topics, of the paired difference. An answer that cannot be read counts as none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from veridical.core.judging import thresholds_in_force
+from veridical.core.types import Case, Example
+from veridical.corrupt.argument_responses import composed
+from veridical.datasets.split import content_hash, split_by_document
+from veridical.datasets.topics import read_topics
+from veridical.detectors import load_detector
+from veridical.llm.local import LocalChat
+from veridical.llm.protocol import Failure
+from veridical.llm.tuned import TunedChat
+from veridical.metrics.significance import bootstrap
+from veridical.models.artifact import DETECTOR
+from veridical.revise import Delete
+from veridical.revise.acceptance import shares_left_out
+from veridical.revise.llm_revisers import Factored
+from veridical.tasks.perspectives.answering import answer_cases, revise_answer
+
+
+def asked_of(data: Path, count: int, seed: int) -> list[Example]:
+    """The first draw of `count` topics of the test part, each with an answer that is composed of its arguments."""
+    drawn = composed(read_topics(f"perspectrum:{data}"), wording="same", per_topic=1, seed=seed)
+    test = split_by_document(drawn, seed=seed)["test"]
+    first = {example.document: example for example in reversed(test)}
+    return [first[document] for document in sorted(map(str, first))[:count]]
+
+
+def judged(spec: str, cases: Sequence[Case]) -> dict[str, list[float]]:
+    """By case: the score and whether something is flagged; the score of what is left out, and the share that is stated.
+
+    NaN where it was not judged.
+    """
+    detector = load_detector(spec)
+    limits = thresholds_in_force(detector)
+    found: dict[str, list[float]] = {name: [] for name in ("hallucination", "hallucinated", "omission", "stated")}
+    for case, judgement in zip(cases, detector.judge(cases), strict=True):
+        score, omission = judgement.hallucination, judgement.omission
+        found["hallucination"].append(np.nan if score is None else score)
+        found["hallucinated"].append(np.nan if score is None else float(score >= limits.response))
+        found["omission"].append(np.nan if omission is None else omission)
+        shares = shares_left_out(case, judgement, limits)
+        left_out = [shares.get(source.id, 0.0) >= max(limits.coverage, 1e-9) for source in case.sources]
+        found["stated"].append(np.nan if omission is None else 1 - float(np.mean(left_out)))
+    return found
+
+
+def summary(values: Sequence[float]) -> dict[str, Any]:
+    known = np.array([value for value in values if np.isfinite(value)])
+    if not len(known):
+        return {"n": 0}
+    low, high = bootstrap(lambda w: float(np.average(known, weights=w)), range(len(known)))
+    return {"n": len(known), "mean": round(float(known.mean()), 4), "interval": [round(low, 4), round(high, 4)]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--detectors", nargs="+", default=["overlap", "default"])
+    parser.add_argument("--checker", default="default", help="what says what has to be revised")
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--temperature", type=float, default=0.0)
+    parser.add_argument("--max-tokens", type=int, default=300)
+    parser.add_argument("--dtype", default="auto")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rows", type=Path)
+    given = parser.parse_args()
+    tuned = (given.model / DETECTOR).is_file()
+    model = (TunedChat if tuned else LocalChat)(given.model, dtype=given.dtype)
+    asked = asked_of(given.data, given.count, given.seed)
+    began = time.monotonic()
+    answers = answer_cases(
+        model,
+        [replace(example.case, response="") for example in asked],
+        temperature=given.temperature,
+        seed=given.seed if given.temperature else None,
+        max_tokens=given.max_tokens,
+    )
+    seconds = time.monotonic() - began
+    written = [answer[1] for answer in answers if not isinstance(answer, Failure)]
+    failures = Counter(answer.reason for answer in answers if isinstance(answer, Failure))
+    checker = load_detector(given.checker)
+    reviser = Delete() if tuned else Factored(model)
+    revisions = [revise_answer(case, checker, reviser) for case in written]
+    texts = [last.revision.text for _, last in revisions]
+    revised = [replace(case, response=text) for case, text in zip(written, texts, strict=True)]
+    cores = os.cpu_count()
+    about = {
+        "model": "prompt-tuned " * tuned + (model.artifact.base.name if isinstance(model, TunedChat) else model.name),
+        "dtype": given.dtype,
+        "temperature": given.temperature,
+        "data": f"perspectrum, test part, {content_hash(asked)[:16]}",
+        "asked": len(asked),
+        "answered": len(written),
+        "not_read": dict(failures.most_common(5)),
+        "words": round(float(np.mean([len(case.response.split()) for case in written])), 1) if written else None,
+        "seconds": round(seconds, 1),
+        "checker": given.checker,
+        "revised_by": "delete, put in" if tuned else "factored, put in",
+        "changed": [sum(first.changed for first, _ in revisions), sum(last.changed for _, last in revisions)],
+        "machine": f"{platform.machine()}, {os.environ.get('OMP_NUM_THREADS', cores)} of {cores} cores",
+        "command": " ".join(["python", "benchmarks/answers.py", *map(_told, sys.argv[1:])]),
+        "date": date.today().isoformat(),
+    }
+    for spec in given.detectors:
+        before, after = judged(spec, written), judged(spec, revised)
+        figures = {
+            name: {
+                "before": summary(before[name]),
+                "after": summary(after[name]),
+                "difference": summary(np.subtract(after[name], before[name]).tolist()),
+            }
+            for name in before
+        }
+        line = json.dumps({"benchmark": "answers", "detector": _told(spec), **about, **figures})
+        print(line, flush=True)
+        if given.rows:
+            with given.rows.open("a") as file:
+                file.write(line + "\n")
+
+
+def _told(argument: str) -> str:
+    """Of a path only its end."""
+    head, colon, path = argument.rpartition(":") if ":" in argument else ("", "", argument)
+    if "," in path:
+        return f"{head}{colon}{','.join(Path(each).name for each in path.split(','))}"
+    return f"{head}{colon}{Path(path).name}" if "/" in path else argument
+
+
+if __name__ == "__main__":
+    main()
