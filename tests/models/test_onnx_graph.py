@@ -15,7 +15,7 @@ from veridical.core.errors import InputError
 from veridical.core.types import Case, Source
 from veridical.models.load import LocalModel
 from veridical.models.onnx import export_onnx
-from veridical.models.onnx_graph import quantise
+from veridical.models.onnx_graph import join_attention, keep_tokens, quantise
 from veridical.models.onnx_runtime import OnnxRunner, open_session
 from veridical.models.pair_network import PairRunner
 from veridical.models.pairs import PairEncoder, PairEncoding, Window
@@ -55,6 +55,10 @@ def test_both_precisions(
     whole = onnx.load(tmp_path / "model.onnx")
     counts = Counter(node.op_type for node in whole.graph.node)
     assert (counts["MultiHeadAttention"], counts["Softmax"]) == (2, 0)
+    assert ("kept" in {each.name for each in whole.graph.input}) == (architecture == "bert")
+    if architecture == "bert":  # nothing hides a token from another, and the operator splits states itself
+        assert [list(n.input[3:]) for n in whole.graph.node if n.op_type == "MultiHeadAttention"] == [[], []]
+        assert counts["Reshape"] == 0
     weights = [t for t in whole.graph.initializer if len(t.dims) == 2]
     matrices = {n.input[1] for n in whole.graph.node if n.op_type in ("MatMul", "Gemm")} & {t.name for t in weights}
     quantise(whole)
@@ -112,6 +116,108 @@ def small_graph(nodes: list[Any], inputs: list[Any], weights: dict[str, np.ndarr
 
 def floats(*shape: int | str) -> Any:
     return onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)
+
+
+def attention_graph(
+    behind: list[Any], *, mask: bool = False, causal: bool = False, query: str = "q", **more: np.ndarray
+) -> Any:
+    """A model of an attention over "x", with the product "q" as its queries, and what is behind it that gives "y"."""
+    rng = np.random.default_rng(0)
+    weights = {name: rng.normal(size=(8, 8)).astype(np.float32) / 3 for name in ("wq", "wk", "wv", "wo")}
+    nodes = [onnx.helper.make_node("MatMul", ["x", "wq"], ["q/product"])]
+    nodes += [onnx.helper.make_node("Add", ["q/product", "bq"], ["q"])]
+    nodes += [onnx.helper.make_node("MatMul", ["x", f"w{name}"], [name]) for name in "kv"]
+    inputs = [query, "k", "v"] + (["", "", "hidden"] if mask else [])
+    options = {"num_heads": 2, "unidirectional": int(causal), "domain": "com.microsoft"}
+    nodes += [onnx.helper.make_node("MultiHeadAttention", inputs, ["attended"], **options), *behind]
+    vector = rng.normal(size=8).astype(np.float32)
+    given = {**weights, "bq": vector, "scale": vector, "hidden": np.zeros((1, 1, 5, 5), np.float32), **more}
+    # what is read is first doubled: a graph's input itself cannot be picked from
+    nodes.insert(0, onnx.helper.make_node("Add", ["given", "given"], ["x"]))
+    values = onnx.helper.make_tensor_value_info("given", onnx.TensorProto.FLOAT, [1, "width", 8])
+    graph = small_graph(nodes, [values], given)
+    graph.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    return graph
+
+
+LAST_LAYER = [
+    onnx.helper.make_node("MatMul", ["attended", "wo"], ["out"]),
+    onnx.helper.make_node("Add", ["out", "x"], ["sum"]),
+    onnx.helper.make_node("LayerNormalization", ["sum", "scale"], ["y"]),
+]
+
+
+def test_the_last_layer_is_computed_for_the_tokens_that_are_kept() -> None:
+    graph = attention_graph(LAST_LAYER)
+    given = np.random.default_rng(1).normal(size=(1, 5, 8)).astype(np.float32)
+    whole = products(graph, given=given)
+    assert keep_tokens(graph)
+    kept = np.array([3, 0])
+    np.testing.assert_allclose(products(graph, given=given, kept=kept), whole[:, kept], atol=1e-6)
+    (gathered,) = (node.output[0] for node in graph.graph.node if node.op_type == "Gather")
+    taken = [node.op_type for node in graph.graph.node if gathered in node.input]
+    assert taken == ["MatMul", "Add"]  # the queries, and what is added to the attention's result
+
+
+@pytest.mark.parametrize(
+    ("behind", "options"),
+    [
+        (LAST_LAYER, {"mask": True}),
+        (LAST_LAYER, {"causal": True}),
+        (LAST_LAYER, {"query": "x"}),  # the queries are no product
+        ([*LAST_LAYER[:2], onnx.helper.make_node("LayerNormalization", ["sum", "all"], ["y"], axis=1)],
+         {"all": np.ones((5, 8), np.float32)}),
+        ([*LAST_LAYER[:2], onnx.helper.make_node("Softmax", ["sum"], ["y"], axis=1)], {}),
+        ([*LAST_LAYER[:2], onnx.helper.make_node("MatMul", ["k", "sum"], ["y"])], {}),
+        ([*LAST_LAYER[:1], onnx.helper.make_node("Add", ["x", "x"], ["y"])], {}),  # the result is before it
+    ],
+)  # fmt: skip
+def test_a_graph_that_needs_all_tokens_is_left_as_it_is(behind: list[Any], options: dict[str, Any]) -> None:
+    graph = attention_graph(behind, **options)
+    before = graph.SerializeToString()
+    assert not keep_tokens(graph)
+    assert graph.SerializeToString() == before
+
+
+def test_reshapes_that_change_the_form_of_states_stay() -> None:
+    def form(name: str, *sizes: int) -> dict[str, np.ndarray]:
+        return {name: np.array(sizes)}
+
+    reshapes = [
+        onnx.helper.make_node("Reshape", ["attended", "heads"], ["split"]),
+        onnx.helper.make_node("Reshape", ["split", "joined"], ["again"]),
+        onnx.helper.make_node("Reshape", ["attended", "rows"], ["flat"]),
+        onnx.helper.make_node("MatMul", ["again", "wo"], ["one"]),
+        onnx.helper.make_node("MatMul", ["flat", "wo"], ["two"]),
+        onnx.helper.make_node("Reshape", ["two", "joined"], ["three"]),
+        onnx.helper.make_node("Add", ["one", "three"], ["y"]),
+    ]
+    shapes = form("heads", 1, -1, 2, 4) | form("joined", 1, -1, 8) | form("rows", -1, 8)
+    graph = attention_graph(reshapes, **shapes)
+    for name, rank in (("split", 4), ("again", 3), ("flat", 2)):
+        info = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [None] * rank)
+        graph.graph.value_info.append(info)
+    given = np.random.default_rng(1).normal(size=(1, 5, 8)).astype(np.float32)
+    before = products(graph, given=given)
+    join_attention(graph)
+    np.testing.assert_array_equal(products(graph, given=given), before)
+    read = {n.output[0]: n.input[0] for n in graph.graph.node}
+    assert (read["one"], read["two"]) == ("attended", "flat")
+    assert "split" not in read
+
+
+def test_states_behind_a_gelu_are_rounded_by_their_largest_number() -> None:
+    rng = np.random.default_rng(2)
+    matrix = rng.normal(size=(16, 8)).astype(np.float32)
+    nodes = [onnx.helper.make_node("Gelu", ["x"], ["g"]), onnx.helper.make_node("MatMul", ["g", "w"], ["y"])]
+    graph = small_graph(nodes, [floats("batch", "width", 16)], {"w": matrix})
+    graph.opset_import[0].version = 20
+    x = rng.normal(size=(1, 4, 16)).astype(np.float32) * np.array([1e-3, 1.0, 30.0, 1.0], np.float32)[:, None]
+    x[0, 3] = -0.75  # all at the lowest value of the function
+    exact = products(graph, x=x)
+    quantise(graph)
+    wrong = np.abs(products(graph, x=x) - exact).max(-1)[0]
+    assert (wrong < np.array([0.02, 0.1, 3.0, 0.05])).all()
 
 
 def test_a_large_number_in_one_token_costs_no_other_its_digits() -> None:

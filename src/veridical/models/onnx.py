@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -22,7 +23,7 @@ from veridical.core.files import replacing, write_whole
 from veridical.models.artifact import base_of
 from veridical.models.fast_tokenizer import TOKENIZER, FastTokenizer
 from veridical.models.load import LocalModel, quiet
-from veridical.models.onnx_graph import attention_table, quantise
+from veridical.models.onnx_graph import attention_table, join_attention, keep_tokens, quantise
 from veridical.models.onnx_runtime import FILES, PRECISIONS, OnnxExport, OnnxRunner, description_file, open_session
 from veridical.models.pair_network import PairRunner, outputs_of
 from veridical.models.pairs import Window
@@ -64,6 +65,9 @@ def export_onnx(
     weights = base_of(runner.model).weights or ""
     with replacing(path) as part:
         graph = _exported(runner, windows)
+        join_attention(graph)
+        if runner.model.kind != "classifier":  # which has no states of tokens
+            keep_tokens(graph)
         if precision == "int8":
             quantise(graph)
         onnx.save(graph, part)
@@ -130,7 +134,7 @@ def _exported(runner: PairRunner, windows: Sequence[Window]) -> onnx.ModelProto:
     tensors = tuple(torch.from_numpy(inputs[name]) for name in names)
     batch, width = torch.export.Dim("batch", min=1, max=4096), torch.export.Dim("width", min=2, max=1 << 16)
     shapes = tuple({0: batch, 1: width} if t.ndim == 2 else {0: batch, 2: width, 3: width} for t in tensors)
-    with torch.no_grad(), quiet(), warnings.catch_warnings():
+    with torch.no_grad(), quiet(), _no_empty_masks(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the exporter's own inside
         program = torch.onnx.export(
             Trunk().train(False),
@@ -146,3 +150,23 @@ def _exported(runner: PairRunner, windows: Sequence[Window]) -> onnx.ModelProto:
         raise InputError(f"{runner.model.name!r} cannot be exported to ONNX", hint="another architecture")
     graph: onnx.ModelProto = program.model_proto
     return graph
+
+
+@contextmanager
+def _no_empty_masks() -> Iterator[None]:
+    """While this lasts, transformers makes no mask where nothing is masked, as it does wherever it does not export.
+
+    With one, onnxruntime does not take its fastest attention.
+    """
+    from transformers import masking_utils
+
+    name = "_ignore_bidirectional_mask_sdpa"
+    original = getattr(masking_utils, name, None)
+    if original is None:  # other versions have none: the file is correct, and slower
+        yield
+        return
+    setattr(masking_utils, name, lambda padding, length, window=None: padding is None and window is None)
+    try:
+        yield
+    finally:
+        setattr(masking_utils, name, original)

@@ -1,4 +1,4 @@
-"""How an exported graph computes: attention as one operator of onnxruntime, and matrices in int8."""
+"""How an exported graph computes: attention as one operator, the last layer for some tokens, and matrices in int8."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridical.models.onnx_runtime import KEPT
+
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["attention_table", "quantise"]
+__all__ = ["attention_table", "join_attention", "keep_tokens", "quantise"]
 
 _RUNTIME = "com.microsoft"  # the domain of operators that are onnxruntime's own
 _MASKED = -1e9
@@ -22,6 +24,9 @@ _ZERO_POINT = 128
 _LEAST_SCALE = 1e-12
 _OF_ONE_SIZE = ("LayerNormalization", "MultiHeadAttention")  # what returns tokens of about one size
 _LEAST_NUMBERS = 1 << 16  # a smaller table is left as it is
+_LOWEST_GELU = 0.17  # the lowest value of that function is -0.16997
+# what computes each token by itself
+_BY_TOKEN = {"Add", "Div", "Erf", "Gelu", "Identity", "LayerNormalization", "Mul", "Pow", "Relu", "Sqrt", "Sub", "Tanh"}
 
 
 def attention_table() -> dict[Callable[..., Any], Callable[..., Any]]:
@@ -90,6 +95,82 @@ def attention_table() -> dict[Callable[..., Any], Callable[..., Any]]:
         return op.Transpose(op.Reshape(states, shape(0, 0, heads, -1)), perm=[0, 2, 1, 3])
 
     return {torch.ops.aten.scaled_dot_product_attention.default: translate}
+
+
+def join_attention(model: onnx.ModelProto) -> None:
+    """Take out what splits states by head before an attention and joins them again behind it, in place.
+
+    `MultiHeadAttention` splits them itself. What does more than to reshape, such as rotating positions, stays.
+    """
+    graph = model.graph
+    ranks = {info.name: len(info.type.tensor_type.shape.dim) for info in graph.value_info}
+    ranks |= {name: 3 for node in graph.node if node.op_type == "MultiHeadAttention" for name in node.output}
+    made_by = {name: node for node in graph.node for name in node.output}
+
+    def before_reshapes(name: str) -> str:
+        """What a tensor was before it was reshaped, if that has three dimensions as well; else the tensor itself."""
+        at = name
+        while at in made_by and made_by[at].op_type in ("Identity", "Reshape"):
+            at = made_by[at].input[0]
+        return at if ranks.get(at) == ranks.get(name) == 3 else name
+
+    for node in graph.node:
+        if node.op_type == "MultiHeadAttention":
+            for i in range(3):
+                node.input[i] = before_reshapes(node.input[i])
+        elif node.op_type == "MatMul":
+            origin = before_reshapes(node.input[0])
+            if origin in made_by and made_by[origin].op_type == "MultiHeadAttention":
+                node.input[0] = origin
+    _drop_unused(graph)
+
+
+def keep_tokens(model: onnx.ModelProto) -> bool:
+    """Let a graph return the states of the tokens `KEPT` alone, in place; False where it cannot.
+
+    From the queries of the last attention on, nothing is computed for other tokens. So that their places can be
+    picked there, the last attention must have no mask, queries that are a product of states with a matrix, and behind
+    it only what computes each token by itself.
+    """
+    from onnx import TensorProto, helper
+
+    graph = model.graph
+    constants = {tensor.name for tensor in graph.initializer}
+    constants |= {name for node in graph.node if node.op_type == "Constant" for name in node.output}
+    made_by = {name: node for node in graph.node for name in node.output}
+    last = next((node for node in reversed(graph.node) if node.op_type == "MultiHeadAttention"), None)
+    if last is None or any(last.input[3:]) or _attributes(last).get("unidirectional", 0):
+        return False
+    product = made_by.get(last.input[0])
+    if product is not None and product.op_type == "Add":
+        product = next((made_by[name] for name in product.input if name in made_by and name not in constants), None)
+    if product is None or product.op_type != "MatMul" or product.input[1] not in constants:
+        return False
+    behind, picked = set(last.output), {product.input[0]}
+    takers: list[tuple[onnx.NodeProto, int]] = [(product, 0)]
+    for node in graph.node:
+        if not behind & set(node.input):
+            continue
+        by_token = node.op_type in _BY_TOKEN or (node.op_type == "MatMul" and node.input[1] in constants)
+        if not by_token or _attributes(node).get("axis", -1) != -1:
+            return False
+        behind |= set(node.output)
+        for i, name in enumerate(node.input):
+            if name and name not in behind and name not in constants:
+                picked.add(name)
+                takers.append((node, i))
+    if not {output.name for output in graph.output} <= behind or not picked <= made_by.keys():
+        return False
+    for node, i in takers:
+        node.input[i] = f"{node.input[i]}/{KEPT}"
+    nodes = []
+    for node in graph.node:
+        nodes.append(node)
+        nodes += [_node("Gather", [name, KEPT], f"{name}/{KEPT}", axis=1) for name in node.output if name in picked]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    graph.input.append(helper.make_tensor_value_info(KEPT, TensorProto.INT64, ["tokens"]))
+    return True
 
 
 def quantise(model: onnx.ModelProto) -> None:
@@ -227,7 +308,7 @@ class _Rewriter:
         if name in self._bytes:
             return []
         made_by = self._made_by.get(name)
-        while made_by is not None and made_by.op_type in ("Identity", "Reshape", "Transpose"):
+        while made_by is not None and made_by.op_type in ("Gather", "Identity", "Reshape", "Transpose"):
             made_by = self._made_by.get(made_by.input[0])
         if made_by is not None and made_by.op_type in _OF_ONE_SIZE:
             self._bytes[name] = _Bytes(f"{name}/bytes", f"{name}/scale", f"{name}/zero point")
@@ -236,16 +317,25 @@ class _Rewriter:
         self._constant("int8/last", np.array([-1]))
         self._constant("int8/one", np.float32(1.0))
         self._constant("int8/share", np.float32(1 / _LARGEST))
-        self._constant("int8/least", np.float32(_LEAST_SCALE))
         self._constant("int8/zero", np.uint8(_ZERO_POINT))
         self._constant(f"int8/rows of {width}", np.array([-1, width]))
+        largest, least = f"{name}/highest", "int8/least"
+        nodes = [_node("ReduceMax", [name, "int8/last"], largest, keepdims=1)]
+        if made_by is not None and made_by.op_type == "Gelu":
+            least = "int8/least of gelu"
+            self._constant(least, np.float32(_LOWEST_GELU / _LARGEST))
+        else:
+            self._constant(least, np.float32(_LEAST_SCALE))
+            largest = f"{name}/largest"
+            nodes += [
+                _node("ReduceMin", [name, "int8/last"], f"{name}/lowest", keepdims=1),
+                _node("Neg", [f"{name}/lowest"], f"{name}/lowest below 0"),
+                _node("Max", [f"{name}/highest", f"{name}/lowest below 0"], largest),
+            ]
         return [
-            _node("ReduceMax", [name, "int8/last"], f"{name}/highest", keepdims=1),
-            _node("ReduceMin", [name, "int8/last"], f"{name}/lowest", keepdims=1),
-            _node("Neg", [f"{name}/lowest"], f"{name}/lowest below 0"),
-            _node("Max", [f"{name}/highest", f"{name}/lowest below 0"], f"{name}/largest"),
-            _node("Mul", [f"{name}/largest", "int8/share"], f"{name}/shares"),
-            _node("Max", [f"{name}/shares", "int8/least"], f"{name}/scales"),
+            *nodes,
+            _node("Mul", [largest, "int8/share"], f"{name}/shares"),
+            _node("Max", [f"{name}/shares", least], f"{name}/scales"),
             _node("Reshape", [f"{name}/scales", "int8/last"], f"{name}/scale of row"),
             _node("Shape", [f"{name}/scale of row"], f"{name}/rows"),
             _node("Expand", ["int8/zero", f"{name}/rows"], f"{name}/zeros"),
@@ -268,6 +358,20 @@ class _Rewriter:
         from onnx import numpy_helper
 
         self.constants[name] = numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+
+
+def _drop_unused(graph: onnx.GraphProto) -> None:
+    """Take out nodes and constants of which nothing in the results depends."""
+    wanted = {output.name for output in graph.output}
+    nodes = []
+    for node in reversed(graph.node):
+        if wanted & set(node.output):
+            nodes.append(node)
+            wanted |= set(node.input)
+    kept = [tensor for tensor in graph.initializer if tensor.name in wanted]
+    del graph.node[:], graph.initializer[:]
+    graph.node.extend(reversed(nodes))
+    graph.initializer.extend(kept)
 
 
 def _attributes(node: onnx.NodeProto) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from veridical.core.errors import DataError, InputError, UnknownNameError, WireError
 from veridical.core.files import read_text
 from veridical.core.serialization import parse
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FILES",
+    "KEPT",
     "PRECISIONS",
     "OnnxExport",
     "OnnxRunner",
@@ -40,6 +43,8 @@ __all__ = [
 
 FILES = {"fp32": "model.onnx", "int8": "model.int8.onnx"}
 PRECISIONS = tuple(FILES)
+KEPT = "kept"
+"""The input of a file that says of which tokens it returns states; *shape:* (tokens,), their places."""
 _ERRORS_ONLY = 3
 
 
@@ -97,9 +102,10 @@ class OnnxRunner(PairRunner):
         super().__init__(model, mode, attention, max_batch_tokens=max_batch_tokens)
         self.session = session
         ranks = {argument.name: len(argument.shape) for argument in session.get_inputs()}
-        self._names = set(ranks)
+        self._names = set(ranks) - {KEPT}
         self._takes_types = "token_type_ids" in ranks
         self._takes_mask = ranks.get("attention_mask") == 4
+        self._keeps = KEPT in ranks
         self._threads = threads()
 
     def batches(self, windows: Sequence[Window]) -> list[list[list[int]]]:
@@ -127,7 +133,7 @@ class OnnxRunner(PairRunner):
         return self._takes_mask
 
     def states(self, rows: Sequence[Sequence[Window]]) -> tuple[Floats, list[list[int]]]:
-        """As `PairRunner.states`."""
+        """As `PairRunner.states`; of files that return some tokens alone, the response's behind the first token's."""
         inputs, starts = self.inputs(rows)
         if "attention_mask" not in self._names:
             del inputs["attention_mask"]  # a row by itself has no padding
@@ -136,6 +142,10 @@ class OnnxRunner(PairRunner):
                 f"the ONNX file reads {', '.join(sorted(self._names))}, not {', '.join(sorted(inputs))}",
                 hint="export it again: veridical export FOLDER",
             )
+        if self._keeps:
+            ((window,),), ((start,),) = rows, starts
+            inputs[KEPT] = np.r_[self.whole_position(window, start), start : start + window.count]
+            starts = [[1]]
         (states,) = self.session.run(None, inputs)
         return states, starts
 
