@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Makes the rows of docs/perspectives.md again: `benchmarks/rows_perspectives.sh FOLDER MINILM DECODER`, with perspectrum in FOLDER, an
-# encoder and a small language model as Hugging Face folders. Classifiers go to build/perspectives; an interrupted run continues. The
-# steps are few: each training is to end within a quarter of an hour on two cores.
+# Makes the rows of docs/perspectives.md again: `benchmarks/rows_perspectives.sh FOLDER MINILM MPNET DECODER`, with perspectrum and argkp in
+# FOLDER, two encoders and a small language model as Hugging Face folders. Classifiers go to build/perspectives; an interrupted run
+# continues. The steps are few: each training is to end within a quarter of an hour on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 data=${1:?the folder with the data sets}
 minilm=${2:?the folder of MiniLM-L6}
-decoder=${3:?the folder of a small causal language model}
+mpnet=${3:?the folder of MPNet-base}
+decoder=${4:?the folder of a small causal language model}
 veridical=${VERIDICAL:-.venv/bin/veridical}
 export HF_HUB_OFFLINE=1
 out=build/perspectives
@@ -21,16 +22,17 @@ bf16=() dtype=fp32
 ! grep -qsm1 -e avx512_bf16 -e amx_bf16 /proc/cpuinfo || bf16=(--bf16) dtype=bf16 # other processors compute it slower than fp32
 full=(--method full --unit pair --model "$minilm" "${bf16[@]}" --per-topic 1 --learning-rate 1e-4 --steps 120 --warmup 12
   --evaluate-every 30 --validation-examples 100)
-head=(--method head --unit pair --model "$minilm" --dtype fp32 --per-topic 1 --batch 32 --steps 600 --warmup 30 --evaluate-every 50
+head=(--method head --unit pair --dtype fp32 --per-topic 1 --batch 32 --steps 600 --warmup 30 --evaluate-every 50
   --validation-examples 200)
 small=(--unit pair --model "$decoder" --dtype "$dtype" --labels yes,no --per-topic 1 --batch 8 --steps 40 --warmup 4
   --evaluate-every 20 --validation-examples 40)
 for task in ${TASKS:-coverage hallucination}; do
-  for kind in ${KINDS:-head full prompt lora synth para}; do
+  for kind in ${KINDS:-head mpnet full prompt lora synth para}; do
     case $kind in
-      head) train "minilm-head-$task" --task "$task" --training dev "${head[@]}" ;;
+      head) train "minilm-head-$task" --model "$minilm" --task "$task" --training dev "${head[@]}" ;;
+      mpnet) train "mpnet-head-$task" --model "$mpnet" --task "$task" --training dev "${head[@]}" ;;
       full) train "minilm-$task" --task "$task" --training dev "${full[@]}" ;;
-      synth | para) train "minilm-head-$kind-$task" --task "$task" --training "$kind" "${head[@]}" ;;
+      synth | para) train "minilm-head-$kind-$task" --model "$minilm" --task "$task" --training "$kind" "${head[@]}" ;;
       prompt | lora) train "decoder-$kind-$task" --task "$task" --training dev --method "$kind" "${small[@]}" ;;
     esac
   done
@@ -42,10 +44,10 @@ measure() { # file, sample, detectors and options; what was judged before is not
   "$veridical" bench perspectives "${@:3}" --data "$topics" --sample "$2" --out "benchmarks/rows/$1.jsonl" \
     --comparisons "benchmarks/rows/$1-compare.jsonl" >/dev/null
 }
-measure perspectives 40 overlap default "align:$minilm" "$(both minilm-head-)" "$(both minilm-)" "$(both decoder-prompt-)" "$(both decoder-lora-)" \
-  --table 1 --table 3
+measure perspectives 40 overlap default "align:$minilm" "$(both minilm-head-)" "$(both mpnet-head-)" "$(both minilm-)" --table 1 --table 3
+measure perspectives-decoders 8 overlap "$(both minilm-head-)" "$(both decoder-prompt-)" "$(both decoder-lora-)" --table 1 --table 3
 measure perspectives-training 40 "$(both minilm-head-synth-)" "$(both minilm-head-para-)" "$(both minilm-head-)" --table 2
-"$veridical" bench overlap "classifier:$out/minilm-coverage" --data "argkp:$data/argkp" --split dev --metrics coverage_roc_auc,omission_f1 \
-  --out benchmarks/rows/perspectives-argkp.jsonl >/dev/null
+"$veridical" bench overlap "classifier:$out/minilm-coverage" "classifier:$out/mpnet-head-coverage" --data "argkp:$data/argkp" \
+  --split dev --metrics coverage_roc_auc,omission_f1 --out benchmarks/rows/perspectives-argkp.jsonl >/dev/null
 measure perspectives-salience 8 overlap "salience:$decoder" --table 1 --table 3 # half a minute of processor time a case
 measure perspectives-aggregates 8 "salience:$decoder" --table 6
