@@ -300,6 +300,29 @@ def knowledge_base(path: Path = ROOT / "benchmarks" / "rows" / "knowledge-base.j
     return "\n".join([*lines, "", f"{size}; {scan}; {made}; {first['machine']}, {first['date']}."])
 
 
+def answers(path: Path = ROWS / "answers.jsonl") -> str:
+    """Answers that models write, by what judges them, before and after revision."""
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+    def change(found: dict[str, Any]) -> str:
+        low, high = found["difference"]["interval"]
+        means = f"{found['before']['mean']:.3f} to {found['after']['mean']:.3f}"
+        return f"{means}: {found['difference']['mean']:+.3f} [{low:+.3f}, {high:+.3f}]"
+
+    lines = [
+        "| model | answers | judged by | with something unsupported | arguments stated |",
+        "|---|---:|---|---|---|",
+    ]
+    for row in rows:
+        figures = " | ".join(change(row[name]) for name in ("hallucinated", "stated"))
+        lines.append(f"| {row['model']} | {row['answered']} of {row['asked']} | {row['detector']} | {figures} |")
+    first = rows[0]
+    of = f"{first['data']}; 95% intervals by bootstrap; {first['date']}"
+    said = f"Before and after `--revise` with {first['checker']}; {of}."
+    commands = "\n".join(dict.fromkeys(row["command"] for row in rows))
+    return "\n".join([*lines, "", said, "", f"```sh\n{commands}\n```"])
+
+
 def masked_speed(path: Path = ROWS / "masked-speed.jsonl") -> str:
     """What corrupting texts with a masked language model takes, and whether memory grows with their number."""
     (row,) = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
@@ -438,13 +461,12 @@ def perspective_results(path: Path = ROOT / "benchmarks" / "rows" / "perspective
 
     if not path.exists():
         return "Nothing is measured yet."
-    return markdown(
-        metric_tables(read_rows([path]), ["roc_auc", "coverage_roc_auc", "word_roc_auc", "source_word_roc_auc"])
-    )
+    metrics = ["roc_auc", "coverage_roc_auc", "word_roc_auc", "source_word_roc_auc"]
+    return _short_names(markdown(metric_tables(read_rows([path]), metrics)))
 
 
 def perspective_comparisons(path: Path = ROOT / "benchmarks" / "rows" / "perspectives-compare.jsonl") -> str:
-    """The tests of every two detectors on each test set."""
+    """The tests of every detector against the first on each test set."""
     from veridical.bench.compare import read_comparisons
     from veridical.report.result_tables import comparison_table
     from veridical.report.tables import markdown
@@ -452,8 +474,17 @@ def perspective_comparisons(path: Path = ROOT / "benchmarks" / "rows" / "perspec
     if not path.exists():
         return "Nothing is measured yet."
     found = read_comparisons(path)
-    sets = dict.fromkeys(c.data for c in found)
-    return markdown([comparison_table([c for c in found if c.data == data]) for data in sets])
+    tests = [
+        [c for c in found if c.data == data and c.a == found[0].a] for data in dict.fromkeys(c.data for c in found)
+    ]
+    return _short_names(markdown([comparison_table(of_set) for of_set in tests]))
+
+
+def _short_names(text: str) -> str:
+    """Classifiers by what their folders have in common."""
+    folder = "build/perspectives/"
+    text = re.sub(rf"classifier:{folder}([\w-]*)hallucination,{folder}\1coverage", r"classifier:\1", text)
+    return re.sub(r"classifier:([\w-]+)-(?=[ ,|])", r"classifier:\1", text).replace(f":{folder}", ":")
 
 
 def real_models() -> str:
@@ -529,6 +560,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "published-probes": ("docs/analyses.md", published_figures("chwang2024")),
     "published-perspectives": ("docs/perspectives.md", published_figures("chang2024")),
     "knowledge-base": ("docs/perspectives.md", knowledge_base),
+    "answers": ("docs/perspectives.md", answers),
     "results-perspectives": ("docs/perspectives.md", perspective_results),
     "comparisons-perspectives": ("docs/perspectives.md", perspective_comparisons),
     "training-perspectives": (
