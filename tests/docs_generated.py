@@ -571,6 +571,14 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
         "docs/perspectives.md",
         partial(perspective_results, ROWS / "perspectives-salience.jsonl"),
     ),
+    "aggregates-perspectives": (
+        "docs/perspectives.md",
+        partial(perspective_results, ROWS / "perspectives-aggregates.jsonl"),
+    ),
+    "decoders-perspectives": (
+        "docs/perspectives.md",
+        partial(perspective_results, ROWS / "perspectives-decoders.jsonl"),
+    ),
     "argkp-perspectives": ("docs/perspectives.md", partial(perspective_results, ROWS / "perspectives-argkp.jsonl")),
     "published-tokens": ("docs/detectors/features.md", published_figures("liu2022")),
     "comparisons": ("docs/bench.md", comparisons),
