@@ -14,9 +14,11 @@ import argparse
 import json
 import platform
 import statistics
+import sys
 import tempfile
 import time
 from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ import torch
 from transformers import Trainer, TrainingArguments
 
 from veridical.bench.perspectives import training_sets
+from veridical.datasets.split import content_hash
 from veridical.datasets.topics import read_topics
 from veridical.detectors.classifier.artifact import ClassifierSettings
 from veridical.detectors.classifier.network import ClassifierNetwork
@@ -96,7 +99,8 @@ def main() -> None:
     settings = ClassifierSettings(task="coverage", unit=given.unit, labels=("yes", "no"))
     network = ClassifierNetwork(model, settings)
     items: list[tuple[Encoded, bool]] = []
-    for example in training_sets(read_topics(given.data), "synth")["train"]:
+    examples = training_sets(read_topics(given.data), "synth")["train"]
+    for example in examples:
         omitted = {omission.source_id for omission in example.gold.omissions if omission.score}
         for part in parts_of(example.case, settings.task, settings.unit):
             encoded = network.encode(part)
@@ -115,13 +119,24 @@ def main() -> None:
         "dtype": given.dtype,
         "unit": given.unit,
         "steps": given.steps,
+        "rounds": given.rounds,
         "tokens": tokens,
+        "data": f"perspectrum, synth, {content_hash(examples)[:16]}",
         "tokens_per_processor_second": {name: tokens / statistics.median(times) for name, times in seconds.items()},
         "times_faster_than_trainer": statistics.median(ratios),
-        "machine": platform.machine(),
+        "ratios": ratios,
+        "machine": f"{platform.machine()}, 1 thread",
+        "versions": {name: version(name) for name in ("torch", "transformers", "peft")},
+        "command": " ".join(["python", "benchmarks/classifier_speed.py", *map(_told, sys.argv[1:])]),
         "date": date.today().isoformat(),
     }
     print(json.dumps(row))
+
+
+def _told(argument: str) -> str:
+    """Of a path only its end."""
+    head, colon, path = argument.rpartition(":")
+    return f"{head}{colon}{Path(path).name}" if "/" in path else argument
 
 
 if __name__ == "__main__":
