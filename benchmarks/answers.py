@@ -112,7 +112,8 @@ def main() -> None:
     revised = [replace(case, response=text) for case, text in zip(written, texts, strict=True)]
     cores = os.cpu_count()
     about = {
-        "model": "prompt-tuned " * tuned + (model.artifact.base.name if isinstance(model, TunedChat) else model.name),
+        "model": "prompt-tuned " * tuned
+        + Path(model.artifact.base.name if isinstance(model, TunedChat) else model.name).name,
         "dtype": given.dtype,
         "temperature": given.temperature,
         "data": f"perspectrum, test part, {content_hash(asked)[:16]}",

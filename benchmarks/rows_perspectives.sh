@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes the rows of docs/perspectives.md again: `benchmarks/rows_perspectives.sh FOLDER MINILM MPNET DECODER`, with perspectrum and argkp in
-# FOLDER, two encoders and a small language model as Hugging Face folders. Classifiers go to build/perspectives; an interrupted run
+# Makes the rows of docs/perspectives.md again: `benchmarks/rows_perspectives.sh FOLDER MINILM MPNET DECODER READER CHAT`, with perspectrum and
+# argkp in FOLDER; as Hugging Face folders two encoders, a small language model, a smaller one for salience (which takes half a minute of
+# processor time a case with 135 million weights), and a chat model. Classifiers go to build/perspectives; an interrupted run
 # continues. The steps are few: each training is to end within a quarter of an hour on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,6 +9,8 @@ data=${1:?the folder with the data sets}
 minilm=${2:?the folder of MiniLM-L6}
 mpnet=${3:?the folder of MPNet-base}
 decoder=${4:?the folder of a small causal language model}
+reader=${5:?the folder of a smaller one}
+chat=${6:?the folder of a chat model}
 veridical=${VERIDICAL:-.venv/bin/veridical}
 export HF_HUB_OFFLINE=1
 out=build/perspectives
@@ -49,5 +52,12 @@ measure perspectives-decoders 8 overlap "$(both minilm-head-)" "$(both decoder-p
 measure perspectives-training 40 "$(both minilm-head-synth-)" "$(both minilm-head-para-)" "$(both minilm-head-)" --table 2
 "$veridical" bench overlap "classifier:$out/minilm-coverage" "classifier:$out/mpnet-head-coverage" --data "argkp:$data/argkp" \
   --split dev --metrics coverage_roc_auc,omission_f1 --out benchmarks/rows/perspectives-argkp.jsonl >/dev/null
-measure perspectives-salience 8 overlap "salience:$decoder" --table 1 --table 3 # half a minute of processor time a case
-measure perspectives-aggregates 8 "salience:$decoder" --table 6
+measure perspectives-salience 20 overlap "salience:$reader" --table 1 --table 3
+measure perspectives-aggregates 20 "salience:$reader" --table 6
+[ -e "$out/generator/detector.json" ] ||
+  "$veridical" train generator "$topics" --model "$decoder" --dtype "$dtype" --per-topic 1 --batch 8 --steps 60 --warmup 6 --evaluate-every 20 \
+    --validation-examples 24 --checkpoint-minutes 2 --out "$out/generator"
+for model in "$chat" "$out/generator"; do
+  .venv/bin/python benchmarks/answers.py "$model" "$data/perspectrum" --dtype "$dtype" --count 100 --rows benchmarks/rows/answers.jsonl \
+    --detectors overlap default "$(both minilm-)" >/dev/null
+done
