@@ -323,6 +323,20 @@ def answers(path: Path = ROWS / "answers.jsonl") -> str:
     return "\n".join([*lines, "", said, "", f"```sh\n{commands}\n```"])
 
 
+def classifier_speed(path: Path = ROWS / "classifier-speed.jsonl") -> str:
+    """Prompt tuning next to the Trainer of transformers."""
+    heading = "| model | precision | tokens per second of processor time | `Trainer` | ratio (rounds) |"
+    lines = [heading, "|---|---|---:|---:|---|"]
+    for row in (json.loads(line) for line in path.read_text("utf-8").splitlines()):
+        rates = " | ".join(f"{row['tokens_per_processor_second'][name]:.0f}" for name in ("ours", "trainer"))
+        rounds = ", ".join(f"{ratio:.2f}" for ratio in row["ratios"])
+        ratio = f"{row['times_faster_than_trainer']:.2f} ({rounds})"
+        lines.append(f"| {row['model']} | {row['dtype']} | {rates} | {ratio} |")
+        made = f"{row['tokens']:,} tokens in {row['steps']} steps; {row['data']}; {row['machine']}, {row['date']}."
+        lines += ["", made, "", f"```sh\n{row['command']}\n```"]
+    return "\n".join(lines)
+
+
 def masked_speed(path: Path = ROWS / "masked-speed.jsonl") -> str:
     """What corrupting texts with a masked language model takes, and whether memory grows with their number."""
     (row,) = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
@@ -561,6 +575,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "published-perspectives": ("docs/perspectives.md", published_figures("chang2024")),
     "knowledge-base": ("docs/perspectives.md", knowledge_base),
     "answers": ("docs/perspectives.md", answers),
+    "classifier-speed": ("docs/detectors/classifier.md", classifier_speed),
     "results-perspectives": ("docs/perspectives.md", perspective_results),
     "comparisons-perspectives": ("docs/perspectives.md", perspective_comparisons),
     "training-perspectives": (
