@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import platform
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from commands import command, without_folders
 
 from veridical.core.judging import thresholds_in_force
 from veridical.core.types import Case, Example
@@ -38,7 +38,7 @@ from veridical.llm.tuned import TunedChat
 from veridical.metrics.significance import bootstrap
 from veridical.models.artifact import DETECTOR
 from veridical.revise import Delete
-from veridical.revise.acceptance import shares_left_out
+from veridical.revise.acceptance import left_out
 from veridical.revise.llm_revisers import Factored
 from veridical.tasks.perspectives.answering import answer_cases, revise_answer
 
@@ -64,9 +64,8 @@ def judged(spec: str, cases: Sequence[Case]) -> dict[str, list[float]]:
         found["hallucination"].append(np.nan if score is None else score)
         found["hallucinated"].append(np.nan if score is None else float(score >= limits.response))
         found["omission"].append(np.nan if omission is None else omission)
-        shares = shares_left_out(case, judgement, limits)
-        left_out = [shares.get(source.id, 0.0) >= max(limits.coverage, 1e-9) for source in case.sources]
-        found["stated"].append(np.nan if omission is None else 1 - float(np.mean(left_out)))
+        missing = len(left_out(case, judgement, limits))
+        found["stated"].append(np.nan if omission is None else 1 - missing / len(case.sources))
     return found
 
 
@@ -126,7 +125,7 @@ def main() -> None:
         "revised_by": "delete, put in" if tuned else "factored, put in",
         "changed": [sum(first.changed for first, _ in revisions), sum(last.changed for _, last in revisions)],
         "machine": f"{platform.machine()}, {os.environ.get('OMP_NUM_THREADS', cores)} of {cores} cores",
-        "command": " ".join(["python", "benchmarks/answers.py", *map(_told, sys.argv[1:])]),
+        "command": command(),
         "date": date.today().isoformat(),
     }
     for spec in given.detectors:
@@ -139,19 +138,11 @@ def main() -> None:
             }
             for name in before
         }
-        line = json.dumps({"benchmark": "answers", "detector": _told(spec), **about, **figures})
+        line = json.dumps({"benchmark": "answers", "detector": without_folders(spec), **about, **figures})
         print(line, flush=True)
         if given.rows:
             with given.rows.open("a") as file:
                 file.write(line + "\n")
-
-
-def _told(argument: str) -> str:
-    """Of a path only its end."""
-    head, colon, path = argument.rpartition(":") if ":" in argument else ("", "", argument)
-    if "," in path:
-        return f"{head}{colon}{','.join(Path(each).name for each in path.split(','))}"
-    return f"{head}{colon}{Path(path).name}" if "/" in path else argument
 
 
 if __name__ == "__main__":

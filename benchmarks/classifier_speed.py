@@ -14,7 +14,6 @@ import argparse
 import json
 import platform
 import statistics
-import sys
 import tempfile
 import time
 from datetime import date
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from commands import command
 from transformers import Trainer, TrainingArguments
 
 from veridical.bench.perspectives import training_sets
@@ -127,16 +127,10 @@ def main() -> None:
         "ratios": ratios,
         "machine": f"{platform.machine()}, 1 thread",
         "versions": {name: version(name) for name in ("torch", "transformers", "peft")},
-        "command": " ".join(["python", "benchmarks/classifier_speed.py", *map(_told, sys.argv[1:])]),
+        "command": command(),
         "date": date.today().isoformat(),
     }
     print(json.dumps(row))
-
-
-def _told(argument: str) -> str:
-    """Of a path only its end."""
-    head, colon, path = argument.rpartition(":")
-    return f"{head}{colon}{Path(path).name}" if "/" in path else argument
 
 
 if __name__ == "__main__":

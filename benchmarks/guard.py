@@ -16,7 +16,6 @@ import argparse
 import json
 import os
 import platform
-import sys
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from commands import command
 
 from veridical.core.segment import words
 from veridical.core.types import Case, Example, Judgement
@@ -136,7 +136,7 @@ def main() -> None:
             "max_new_tokens": given.tokens,
             "machine": f"{platform.machine()}, 1 of {os.cpu_count()} cores",
             "torch": torch.__version__,
-            "command": " ".join(["python", "benchmarks/guard.py", *map(_told, sys.argv[1:])]),
+            "command": command(),
             "date": date.today().isoformat(),
         }
         line = json.dumps(figures)
@@ -154,12 +154,6 @@ def _artifact(spec: str) -> str | None:
     return (
         f"{used.heads['token'].probes.kind}, {used.artifact.settings['select']}, {used.artifact.training['data'][:16]}"
     )
-
-
-def _told(argument: str) -> str:
-    """Of a path only its end: where things lie on this machine tells nobody anything."""
-    head, colon, path = argument.rpartition(":") if ":" in argument else ("", "", argument)
-    return f"{head}{colon}{Path(path).name}" if "/" in path else argument
 
 
 if __name__ == "__main__":

@@ -325,16 +325,16 @@ def answers(path: Path = ROWS / "answers.jsonl") -> str:
 
 def classifier_speed(path: Path = ROWS / "classifier-speed.jsonl") -> str:
     """Prompt tuning next to the Trainer of transformers."""
-    heading = "| model | precision | tokens per second of processor time | `Trainer` | ratio (rounds) |"
-    lines = [heading, "|---|---|---:|---:|---|"]
-    for row in (json.loads(line) for line in path.read_text("utf-8").splitlines()):
-        rates = " | ".join(f"{row['tokens_per_processor_second'][name]:.0f}" for name in ("ours", "trainer"))
-        rounds = ", ".join(f"{ratio:.2f}" for ratio in row["ratios"])
-        ratio = f"{row['times_faster_than_trainer']:.2f} ({rounds})"
-        lines.append(f"| {row['model']} | {row['dtype']} | {rates} | {ratio} |")
-        made = f"{row['tokens']:,} tokens in {row['steps']} steps; {row['data']}; {row['machine']}, {row['date']}."
-        lines += ["", made, "", f"```sh\n{row['command']}\n```"]
-    return "\n".join(lines)
+    (row,) = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    rates = " | ".join(f"{row['tokens_per_processor_second'][name]:.0f}" for name in ("ours", "trainer"))
+    ratio = f"{row['times_faster_than_trainer']:.2f} ({', '.join(f'{each:.2f}' for each in row['ratios'])})"
+    lines = [
+        "| model | precision | tokens per second of processor time | `Trainer` | ratio (rounds) |",
+        "|---|---|---:|---:|---|",
+        f"| {row['model']} | {row['dtype']} | {rates} | {ratio} |",
+    ]
+    made = f"{row['tokens']:,} tokens in {row['steps']} steps; {row['data']}; {row['machine']}, {row['date']}."
+    return "\n".join([*lines, "", made, "", f"```sh\n{row['command']}\n```"])
 
 
 def masked_speed(path: Path = ROWS / "masked-speed.jsonl") -> str:
@@ -578,23 +578,13 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "classifier-speed": ("docs/detectors/classifier.md", classifier_speed),
     "results-perspectives": ("docs/perspectives.md", perspective_results),
     "comparisons-perspectives": ("docs/perspectives.md", perspective_comparisons),
-    "training-perspectives": (
-        "docs/perspectives.md",
-        partial(perspective_results, ROWS / "perspectives-training.jsonl"),
-    ),
-    "salience-perspectives": (
-        "docs/perspectives.md",
-        partial(perspective_results, ROWS / "perspectives-salience.jsonl"),
-    ),
-    "aggregates-perspectives": (
-        "docs/perspectives.md",
-        partial(perspective_results, ROWS / "perspectives-aggregates.jsonl"),
-    ),
-    "decoders-perspectives": (
-        "docs/perspectives.md",
-        partial(perspective_results, ROWS / "perspectives-decoders.jsonl"),
-    ),
-    "argkp-perspectives": ("docs/perspectives.md", partial(perspective_results, ROWS / "perspectives-argkp.jsonl")),
+    **{
+        f"{name}-perspectives": (
+            "docs/perspectives.md",
+            partial(perspective_results, ROWS / f"perspectives-{name}.jsonl"),
+        )
+        for name in ("training", "salience", "aggregates", "decoders", "argkp")
+    },
     "published-tokens": ("docs/detectors/features.md", published_figures("liu2022")),
     "comparisons": ("docs/bench.md", comparisons),
     "datasets": ("docs/datasets.md", datasets),

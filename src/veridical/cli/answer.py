@@ -160,8 +160,8 @@ def _reviser(case: Case, connection: Connection) -> Reviser:
     from veridical.revise import Delete
     from veridical.revise.llm_revisers import Factored
 
-    guarded_base = connection.model is not None and Path(connection.model).is_dir() and case.prompt is None
-    return Delete() if guarded_base or reads_bare_tasks(connection.chat()) else Factored(connection.chat())
+    guarded = case.prompt is None and connection.model is not None and Path(connection.model).is_dir()
+    return Delete() if guarded or reads_bare_tasks(connection.chat()) else Factored(connection.chat())
 
 
 def _show(answers: Iterable[Answer], console: Console) -> None:

@@ -18,7 +18,7 @@ from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case, Edit, Judgement, Source, Thresholds, Usage
 from veridical.revise.statements import Statement, statements_of
 
-__all__ = ["Acceptance", "Candidate", "accept", "shares_left_out"]
+__all__ = ["Acceptance", "Candidate", "accept", "left_out", "shares_left_out"]
 
 _ROUNDING = 1e-9  # scores that are this close are the same score
 
@@ -127,6 +127,13 @@ def shares_left_out(case: Case, judgement: Judgement, thresholds: Thresholds) ->
         left_out = sum(any(word.overlaps(span) for span in spans) for word in content)
         shares[id] = left_out / len(content) if content else 1.0
     return shares
+
+
+def left_out(case: Case, judgement: Judgement, thresholds: Thresholds) -> list[Source]:
+    """The sources to cover of whose content words a share from the threshold of coverage on is left out."""
+    shares = shares_left_out(case, judgement, thresholds)
+    least = max(thresholds.coverage, _ROUNDING)
+    return [source for source in case.sources if source.must_cover and shares.get(source.id, 0.0) >= least]
 
 
 def _doubtful(candidate: Candidate, thresholds: Thresholds) -> Iterator[Statement]:

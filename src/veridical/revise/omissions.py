@@ -21,7 +21,7 @@ from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case, Edit, Judgement, Outcome, Revision, Source, Thresholds, Usage
 from veridical.corrupt.argument_responses import clause_of
 from veridical.revise import Revised, Round
-from veridical.revise.acceptance import shares_left_out
+from veridical.revise.acceptance import left_out
 
 __all__ = ["put_in"]
 
@@ -80,11 +80,10 @@ def put_in(
 
 def _edits(case: Case, judgement: Judgement, thresholds: Thresholds) -> tuple[Edit, ...]:
     """An insertion for each paragraph that sources left out belong to, in order."""
-    shares = shares_left_out(case, judgement, thresholds)
-    left_out = [s for s in case.sources if s.must_cover and shares.get(s.id, 0.0) >= max(thresholds.coverage, 1e-9)]
+    missing = left_out(case, judgement, thresholds)
     by_place: dict[int, list[Source]] = {}
-    for source in left_out:
-        by_place.setdefault(_place(case, source, left_out), []).append(source)
+    for source in missing:
+        by_place.setdefault(_place(case, source, missing), []).append(source)
     edits = []
     for at, sources in sorted(by_place.items()):
         text = "".join(f" {_sentence(source)}" for source in sources)
