@@ -1,13 +1,16 @@
 """Guarded against unguarded writing of one model: what the detector in the loop finds, and what another one does.
 
-    python benchmarks/guard.py MODEL DATA/xsum_token --detector probe:FOLDER --documents 20 --rows rows.jsonl
+    python benchmarks/guard.py MODEL xsum_token:FOLDER --detector probe:FOLDER --documents 20 --rows rows.jsonl
+    python benchmarks/guard.py MODEL jsonl:organic.jsonl --detector probe:FOLDER --judge slots --template data-to-text \
+        --top-k 2 --stop line …
 
 Sampled texts about documents of the test part (which a probe trained with the same seed has not seen). The threshold
 is the score that flags `--share` of the words of unguarded texts about documents of the validation part. Lowering
 one's own detector's score is no proof, so another one (`--judge`) judges the same texts. `detected` is the mean over
-words, `detected_response` and `independent` are scores of the whole; intervals are by bootstrap over documents, of the
-paired difference guarded - unguarded. Texts that could not be judged (such as empty ones, where writing stopped at
-once) are counted and left out of their row's means.
+words, `detected_response` and `independent` are scores of the whole, `errors` and `omitted` how many spans and how many
+parts of the sources the judge flags; intervals are by bootstrap over documents, of the paired difference guarded -
+unguarded. Texts that could not be judged (such as empty ones, where writing stopped at once) are counted, and left
+out of their row's means.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import argparse
 import json
 import os
 import platform
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -23,15 +27,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from commands import command
+from commands import command, without_folders
 
+from veridical.core.judging import thresholds_in_force
 from veridical.core.segment import words
-from veridical.core.types import Case, Example, Judgement
+from veridical.core.types import Case, Example, Judgement, Omission, Verdict
 from veridical.datasets import read
 from veridical.datasets.split import content_hash, split_by_document
 from veridical.detectors import load_detector
 from veridical.detectors.local.probe import Probe
-from veridical.guard import Budget, Guarded, Sampling, guard
+from veridical.guard import Budget, Guard, Guarded, GuardOptions, Sampling
 from veridical.metrics.significance import bootstrap
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -40,6 +45,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "backtrack to sentence": {"strategy": "backtrack", "unit": "sentence"},
     "suppress": {"strategy": "suppress"},
     "rerank 4": {"strategy": "rerank", "samples": 4},
+    "rerank 8": {"strategy": "rerank", "samples": 8},
 }
 
 
@@ -51,6 +57,11 @@ def one_a_document(examples: list[Example], count: int) -> list[Case]:
 
 def mean(judgement: Judgement) -> float | None:
     return float(np.mean([v.score for v in judgement.verdicts])) if judgement.verdicts else None
+
+
+def count(judgement: Judgement, found: Sequence[Verdict | Omission], threshold: float) -> float | None:
+    """How many of the verdicts or omissions are flagged; None where nothing was judged."""
+    return None if judgement.hallucination is None else float(sum(each.score >= threshold for each in found))
 
 
 def paired(before: list[float | None], after: list[float | None]) -> dict[str, Any]:
@@ -70,12 +81,15 @@ def paired(before: list[float | None], after: list[float | None]) -> dict[str, A
 
 def row(results: list[Guarded], plain: list[Guarded], judge: Any) -> dict[str, Any]:
     other = [judge.judge([r.case for r in runs]) for runs in (plain, results)]
+    limits = thresholds_in_force(judge, None)
     found: dict[str, Any] = {
         "detected": paired([mean(r.judgement) for r in plain], [mean(r.judgement) for r in results]),
         "detected_response": paired(
             [r.judgement.hallucination for r in plain], [r.judgement.hallucination for r in results]
         ),
         "independent": paired([j.hallucination for j in other[0]], [j.hallucination for j in other[1]]),
+        "errors": paired(*([count(j, j.verdicts, limits.span) for j in judged] for judged in other)),
+        "omitted": paired(*([count(j, j.omissions, limits.source) for j in judged] for judged in other)),
         "not_judged": sum(r.judgement.hallucination is None for r in results),
     }
     for name, runs in (("unguarded", plain), ("guarded", results)):
@@ -92,28 +106,31 @@ def row(results: list[Guarded], plain: list[Guarded], judge: Any) -> dict[str, A
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
-    parser.add_argument("data", type=Path)
+    parser.add_argument("data", metavar="SET:PATH")
     parser.add_argument("--detector", default="logprob")
     parser.add_argument("--judge", default="overlap")
     parser.add_argument("--documents", type=int, default=20)
     parser.add_argument("--share", type=float, default=0.1)
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument("--top-k", type=int, default=0)
+    parser.add_argument("--stop", choices=["line"], help="texts end at a line break")
     parser.add_argument("--tokens", type=int, default=32)
     parser.add_argument("--template", default="tldr")
     parser.add_argument("--rows", type=Path)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    parts = split_by_document(read(f"xsum_token:{given.data}"))
-    sampling = Sampling(max_new_tokens=given.tokens, temperature=given.temperature)
+    parts = split_by_document(read(given.data))
+    stop = ("\n",) if given.stop else ()
+    sampling = Sampling(max_new_tokens=given.tokens, temperature=given.temperature, top_k=given.top_k, stop=stop)
+    guarding = Guard(given.detector, given.model)
 
     def run(cases: list[Case], **options: Any) -> list[Guarded]:
-        return [
-            guard(
-                case, given.detector, given.model, template=given.template,
-                sampling=replace(sampling, seed=seed), **options,
-            )
-            for seed, case in enumerate(cases)
-        ]  # fmt: skip
+        results = []
+        for seed, case in enumerate(cases):
+            guarding.options = GuardOptions(template=given.template, sampling=replace(sampling, seed=seed), **options)
+            results.append(guarding.generate(case))
+        return results
 
     unguarded = {"budget": Budget(interventions=0), "threshold": 1.0}
     fitted = run(one_a_document(parts["valid"], given.documents), **unguarded)
@@ -121,18 +138,19 @@ def main() -> None:
     threshold = min(max(float(np.quantile(scores, 1 - given.share)), 1e-6), 1.0)
     cases = one_a_document(parts["test"], given.documents)
     plain = run(cases, **unguarded)
-    for name, way in WAYS.items():
+    for name in given.ways:
         figures = {
             "benchmark": f"guard/{name}",
             "model": Path(given.model).name,
             "detector": given.detector.partition(":")[0],
             "threshold": round(threshold, 4),
             "documents": len(cases),
-            "data": f"xsum_token, test part, {content_hash(parts['test'])[:16]}",
+            "data": f"{without_folders(given.data)}, test part, {content_hash(parts['test'])[:16]}",
             "trained_on": _artifact(given.detector),
             "judge": given.judge.partition(":")[0],
-            **row(run(cases, **way, threshold=threshold), plain, load_detector(given.judge)),
+            **row(run(cases, **WAYS[name], threshold=threshold), plain, load_detector(given.judge)),
             "temperature": given.temperature,
+            "top_k": given.top_k,
             "max_new_tokens": given.tokens,
             "machine": f"{platform.machine()}, 1 of {os.cpu_count()} cores",
             "torch": torch.__version__,

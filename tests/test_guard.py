@@ -6,10 +6,11 @@ import itertools
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -216,7 +217,7 @@ def test_likelihood_of_what_is_drawn(model: LocalModel) -> None:
 
 def test_a_probe_in_the_loop(model: LocalModel, probe: Probe) -> None:
     plain = Generation(model, prompt_of(model, RACE, "tldr", 60))
-    seen = HiddenStateMonitor(probe.heads)
+    seen = HiddenStateMonitor(probe)
     threshold = 1.0
     loop(plain, seen, COOL, threshold=threshold).run()
     threshold = float(np.quantile([s for s in seen.scores if s is not None], 0.8))
@@ -368,6 +369,58 @@ def test_a_cropped_cache_is_as_good_as_reading_afresh(architecture: str, tmp_pat
         torch.testing.assert_close(generation.logits(), fresh.logits(), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("architecture", ["llama", "gpt2", "gemma2", "mistral"])
+def test_what_an_earlier_prompt_began_with_is_not_read_again(architecture: str, tmp_path: Path) -> None:
+    local = load(tiny(architecture, tmp_path), dtype="fp32", device="cpu")
+    first = Generation(local, Prompt(tuple(range(3, 83))))  # past the sliding window of 64 that some have
+    first.logits()
+    first.append(7)
+    prompts = [((*range(3, 80), 5, 6), 2), (tuple(range(3, 83)), 3), (tuple(range(3, 43)), 1), ((9, 8), 2)]
+    for ids, unread in prompts:
+        read: list[int] = []
+        again = Generation(local, Prompt(ids), after=first)
+        with forward_hook(local, read):
+            found = again.logits()
+        assert (read, again.passes) == ([unread], 1)
+        torch.testing.assert_close(found, Generation(local, Prompt(ids)).logits(), atol=1e-5, rtol=1e-5)
+        first = again
+
+
+def test_cases_of_one_guard_are_as_if_alone(model: LocalModel) -> None:
+    guarding = Guard("overlap", model, GuardOptions(template="tldr", sampling=WARM, compare=True))
+    for case in (RACE, SIGNS, RACE):
+        alone = guard(case, "overlap", model, template="tldr", sampling=WARM, compare=True)
+        result = guarding.generate(case)
+        assert result.text == alone.text
+        assert result.forward_passes == alone.forward_passes
+
+
+STOPPING = [
+    {"strategy": "stop"}, {"strategy": "backtrack"}, {"strategy": "suppress", "sampling": WARM},
+    {"strategy": "rerank", "sampling": WARM}, {"strategy": "rerank", "beams": True},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", STOPPING, ids=str)
+def test_the_text_ends_before_a_stop_string(model: LocalModel, way: dict[str, Any]) -> None:
+    way = {**way, "sampling": replace(way.get("sampling", COOL), stop=("clean", " Paris"))}
+    result = guard(RACE, Words("Marta"), model, template="tldr", compare=True, **way)
+    assert result.unguarded is not None
+    assert result.unguarded.case.response == WRONG.partition(" Paris")[0]
+    assert result.text in ("", *(text.partition(" Paris")[0] for text in (WRONG, RIGHT)))
+    if way["strategy"] != "stop":
+        assert result.reason == "the text reached ' Paris'"
+    if way["strategy"] != "rerank":
+        assert result.tokens_drawn < 30, "what comes after is not sampled"
+    assert result.judgement.hallucination == float("Marta" in result.text)
+
+
+def test_what_follows_a_stop_string_is_not_flagged(model: LocalModel) -> None:
+    sampling = replace(COOL, stop=(" in",))
+    result = guard(RACE, Words("in"), model, template="tldr", sampling=sampling, strategy="suppress")
+    assert (result.text, result.interventions) == ("Peter won the race", ())
+
+
 def test_going_back_a_little_costs_no_pass(model: LocalModel) -> None:
     generation = Generation(model, prompt_of(model, RACE, "tldr", 60))
     for token in range(10, 20):
@@ -459,7 +512,7 @@ def random_flags(monitor: Any, seed: int, chance: float = 0.4) -> Any:
 def test_a_probe_scores_while_writing_as_offline(model: LocalModel, probe: Probe, unit: str, seed: int) -> None:
     prompt = prompt_of(model, SIGNS, "tldr", 60)
     generation = Generation(model, prompt)
-    monitor = random_flags(HiddenStateMonitor(probe.heads), seed)
+    monitor = random_flags(HiddenStateMonitor(probe), seed)
     running = loop(generation, monitor, replace(WARM, seed=seed), unit=unit, threshold=0.5)
     running.run()
     assert running.interventions()
@@ -467,6 +520,46 @@ def test_a_probe_scores_while_writing_as_offline(model: LocalModel, probe: Probe
     encoded = Encoded(ids, len(prompt.ids), (None,) * len(generation.ids))
     (result,) = Runner(model).run([encoded], RequestedOutputs(logprobs=False, sublayers=probe.sublayers))
     np.testing.assert_allclose(monitor.scores, probe.heads["token"].score(result.hidden), atol=1e-5)
+
+
+@pytest.mark.parametrize("stop", [(), (" clean",)], ids=str)
+def test_what_a_probe_says_in_the_end_costs_no_pass(model: LocalModel, probe: Probe, stop: tuple[str, ...]) -> None:
+    monitor = HiddenStateMonitor(probe)
+    read = monitor.verdicts
+
+    def of_peter(generation: Generation, *, final: bool) -> list[Verdict]:
+        wrong = generation.text.startswith("P")
+        return [replace(v, score=float(wrong and v.span.start == 0)) for v in read(generation, final=final)]
+
+    monitor.verdicts = of_peter  # type: ignore[method-assign]
+    passes: list[int] = []
+    sampling = replace(COOL, stop=stop)
+    with forward_hook(model, passes):
+        result = guard(RACE, probe, model, monitor=monitor, threshold=0.5, sampling=sampling)
+    assert result.interventions
+    assert result.text == (RIGHT.partition(*stop)[0] if stop else RIGHT)
+    assert result.forward_passes == len(passes)
+    (expected,) = probe.judge([result.case])
+    found = [v.score for v in result.judgement.verdicts]
+    np.testing.assert_allclose(found, [v.score for v in expected.verdicts], atol=1e-5)
+    assert [v.span for v in result.judgement.verdicts] == [v.span for v in expected.verdicts]
+    assert result.judgement.hallucination == pytest.approx(expected.hallucination, abs=1e-5)
+    assert (result.judgement.by, result.judgement.judged) == (expected.by, expected.judged)
+    other = guard(RACE, probe, model, template="general", threshold=1.0, sampling=sampling)  # the probe reads "tldr"
+    (expected,) = probe.judge([other.case])
+    assert other.judgement == expected
+
+
+@contextmanager
+def forward_hook(model: LocalModel, passes: list[int]) -> Iterator[None]:
+    """Put the number of tokens of each forward pass into `passes`."""
+    hook = model.model.base_model.register_forward_hook(
+        lambda module, args, out: passes.append(out.last_hidden_state.shape[1])
+    )
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 @pytest.mark.parametrize("kind", ["logprob", "entropy", "rank"])
@@ -804,6 +897,7 @@ def test_bad_input_is_one_line(model: LocalModel, options: dict[str, Any], error
         lambda: Sampling(top_p=1.1), lambda: Sampling(top_k=-1), lambda: Sampling(temperature=float("nan")),
         lambda: Sampling(temperature_increase=-0.1), lambda: Sampling(seed=-1), lambda: Budget(interventions=-1),
         lambda: Budget(retries=-1), lambda: Budget(tokens=-1), lambda: Budget(seconds=float("inf")),
+        lambda: Sampling(stop=("\n", "")), lambda: Sampling(stop=cast("Any", "\n")),
     ],
 )  # fmt: skip
 def test_numbers_out_of_range(make: Any) -> None:

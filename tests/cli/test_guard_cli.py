@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from tests.guard_model import RACE, RIGHT, WRONG, train  # noqa: E402
+from veridical.cli.guard import SamplingOptions  # noqa: E402
 from veridical.core.serialization import decode, encode  # noqa: E402
 from veridical.core.types import Outcome  # noqa: E402
 
@@ -45,6 +46,15 @@ def test_a_source_and_a_template(command: Command, folder: str) -> None:
 def test_a_prompt_with_its_source(command: Command, folder: str) -> None:
     code, out, err = command("guard", "--source", "source.txt", "-m", folder, "--prompt", "{source}\nTL;DR: ", "--text")
     assert (code, out, err) == (0, RIGHT, MENDED)
+
+
+def test_the_text_ends_before_a_line_break(command: Command, folder: str) -> None:
+    given = ("guard", "--source", "source.txt", "-m", folder, "--template", "tldr", "--text")
+    assert SamplingOptions(stop=[r"\n", "\n", "."]).make().stop == ("\n", "\n", ".")
+    assert command(*given, "--stop", r"\n", "--stop", " in Paris")[1] == RIGHT.partition(" in Paris")[0]
+    code, out, err = command(*given, "--stop", "")
+    assert (code, out) == (2, "")
+    assert "stop is ('',)" in err
 
 
 def test_cases_as_json(command: Command, folder: str) -> None:

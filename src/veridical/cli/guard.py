@@ -133,13 +133,17 @@ class SamplingOptions:
     temperature_increase: Annotated[
         float, Option(help="Raise the temperature by this with every retry at the same position.")
     ] = 0.0
+    stop: Annotated[
+        list[str], Option(metavar="TEXT", help=r"End the text before this string; \n is a line break. Repeatable.")
+    ] = field(default_factory=list)
 
     def make(self) -> Sampling:
         """The sampling settings."""
         from veridical.guard import Sampling
 
+        stop = tuple(text.replace(r"\n", "\n") for text in self.stop)
         return Sampling(
-            self.max_new_tokens, self.temperature, self.top_k, self.top_p, self.seed, self.temperature_increase
+            self.max_new_tokens, self.temperature, self.top_k, self.top_p, self.seed, self.temperature_increase, stop
         )
 
 

@@ -19,7 +19,7 @@ from veridical.detectors import load_detector
 from veridical.detectors.local.logprob import SCORES, Logprob
 from veridical.detectors.local.probe import Probe
 from veridical.guard.decoding_loop import BudgetUsage, DecodingLoop
-from veridical.guard.monitors import Monitor, monitor_for
+from veridical.guard.monitors import HiddenStateMonitor, Monitor, monitor_for
 from veridical.guard.rerank import judge_all, rerank
 from veridical.guard.types import (
     STRATEGIES,
@@ -94,6 +94,7 @@ class Guard:
         self.options = options or GuardOptions()
         self._detector: Detector | None = None
         self._likelihood = ""
+        self._latest: Generation | None = None
         if isinstance(detector, str) and detector in SCORES:
             if model is None:
                 raise InputError(
@@ -137,10 +138,13 @@ class Guard:
             monitor = monitor or monitor_for(detector, case, self.model)
             limit = thresholds.span if Level.SPAN in info_of(detector).levels else thresholds.response
             loop = DecodingLoop(generation, sampler, usage, options, monitor, limit)
-            reason, text = loop.run(), generation.text
+            reason, text = loop.run(), loop.text
             if loop.exhausted:
                 reason += f"; no intervention was left ({options.budget.interventions})"
-            (judgement,) = judge_all(detector, case, [text])
+            known = None
+            if isinstance(monitor, HiddenStateMonitor) and monitor.probe is detector:
+                known = monitor.judgement(replace(case, response=text), generation)
+            (judgement,) = judge_all(detector, case, [text]) if known is None else [known]
             interventions = loop.interventions()
         final = replace(case, response=text)
         result = Guarded(
@@ -160,10 +164,11 @@ class Guard:
             return result
         generation, sampler = self._start(prompt)
         enough = Budget(tokens=options.sampling.max_new_tokens + 1)
-        DecodingLoop(generation, sampler, BudgetUsage(enough, options.sampling), options).run()
-        if generation.text != text:  # else it needs no judgement of its own
-            final = replace(case, response=generation.text)
-            (judgement,) = judge_all(detector, case, [generation.text])
+        loop = DecodingLoop(generation, sampler, BudgetUsage(enough, options.sampling), options)
+        loop.run()
+        if loop.text != text:  # else it needs no judgement of its own
+            final = replace(case, response=loop.text)
+            (judgement,) = judge_all(detector, case, [loop.text])
         return replace(result, unguarded=Unguarded(final, judgement))
 
     def _detector_for(self, case: Case) -> tuple[Detector, str]:
@@ -189,4 +194,5 @@ class Guard:
             top_p=sampling.top_p,
             device=self.model.device,
         )
-        return Generation(self.model, prompt), sampler
+        self._latest = Generation(self.model, prompt, after=self._latest)
+        return self._latest, sampler

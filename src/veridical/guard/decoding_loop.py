@@ -103,6 +103,7 @@ class DecodingLoop:
 
     Attributes:
         exhausted: Whether something was flagged when no intervention was left.
+        end_ids: The tokens that end a text.
     """
 
     def __init__(
@@ -123,10 +124,19 @@ class DecodingLoop:
         self.unit = "token" if options.strategy == "suppress" else options.unit
         self.threshold = threshold
         self.exhausted = False
+        self.end_ids = set(generation.end_ids)
+        for stop in self.sampling.stop:
+            ids = generation.model.tokenizer.encode(stop, add_special_tokens=False)
+            self.end_ids.update(ids if len(ids) == 1 else ())
         self._log = options.log or (lambda line: None)
         self._events: list[_Event] = []
         self._positions: dict[int, _Position] = {}
         self._passed = 0  # characters up to which flags are ignored
+
+    @property
+    def text(self) -> str:
+        """The text without the string that it stops at."""
+        return self.sampling.cut(self.generation.text)[0]
 
     def run(self) -> str:
         """Generate to the end, and return why it is one."""
@@ -137,9 +147,10 @@ class DecodingLoop:
                 if end:
                     self.generation.finish()
                 new = self.monitor.verdicts(self.generation, final=bool(end)) if self.monitor else []
-                action = None
+                action, length = None, len(self.text)
                 for verdict in sorted(new, key=lambda verdict: verdict.span):
-                    if verdict.score >= self.threshold and verdict.span.end > self._passed:
+                    flagged = verdict.score >= self.threshold and verdict.span.end > self._passed
+                    if flagged and verdict.span.start < length:
                         action = self._intervene(verdict, may_retry=exceeded is None)
                         if action:
                             break
@@ -169,7 +180,7 @@ class DecodingLoop:
         if token in self.generation.end_ids:
             return "the model ended its text"
         self.generation.append(token)
-        return None
+        return self.sampling.cut(self.generation.text)[1]
 
     def _bias(self, count: int) -> tuple[int, dict[int, float]]:
         """The position that token `count` belongs to, and what is added to which logits there."""
@@ -184,7 +195,7 @@ class DecodingLoop:
             bias |= dict.fromkeys(before.banned_after_space, -math.inf)
             token_i = count if here else count - 1
         if bias and not _SENTENCE_END.search(self.generation.text):
-            bias |= dict.fromkeys(self.generation.end_ids, -math.inf)  # no ending in the middle of a sentence instead
+            bias |= dict.fromkeys(self.end_ids, -math.inf)  # no ending in the middle of a sentence instead
         return token_i, bias
 
     def _ban(self, count: int) -> None:
@@ -270,14 +281,15 @@ class DecodingLoop:
 
     def interventions(self) -> tuple[Intervention, ...]:
         """Return all that was done, with spans of the text as it is now."""
-        text = self.generation.text
+        text = self.text
         segments = _SEGMENT[self.unit](text) if self.unit in _SEGMENT else []
 
         def span_of(token_i: int) -> Span:
-            start = self.generation.start_of(token_i)
+            start = min(self.generation.start_of(token_i), len(text))
             first_token = next((span.end for span in self.generation.spans[token_i:] if span), start)
             first = next((c for c in range(start, len(text)) if not text[c].isspace()), start)
-            return Span(start, max([first_token, *(s.end for s in segments if s.start <= first < s.end)]))
+            end = max([first_token, *(s.end for s in segments if s.start <= first < s.end)])
+            return Span(start, min(end, len(text)))
 
         return tuple(
             Intervention(None if e.token_i is None else span_of(e.token_i), e.rejected, e.score, e.action)

@@ -7,24 +7,24 @@ far, as a stream or sentence by sentence.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from veridical.core.detector import Detector, Streaming
-from veridical.core.errors import InputError
+from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.judging import judge
 from veridical.core.segment import sentences
 from veridical.core.spans import Span, trimmed
-from veridical.core.types import Case, Verdict
+from veridical.core.types import Case, Judgement, Verdict
 from veridical.detectors.local.logprob import Logprob
 from veridical.detectors.local.probe import Probe
 from veridical.models.artifact import check_base
 from veridical.models.generation import Generation
 from veridical.models.load import LocalModel
-from veridical.models.monitor import ProbeHead, ProbeMonitor
+from veridical.models.monitor import ProbeMonitor
 
 __all__ = ["HiddenStateMonitor", "LikelihoodMonitor", "Monitor", "SentenceMonitor", "StreamMonitor", "monitor_for"]
 
@@ -53,7 +53,7 @@ def monitor_for(detector: Detector, case: Case, model: LocalModel) -> Monitor:
         except InputError:
             pass
         else:
-            return HiddenStateMonitor(detector.heads)
+            return HiddenStateMonitor(detector)
     if isinstance(detector, Logprob) and _place(detector.model) == _place(model.name):
         return LikelihoodMonitor(detector.score)
     streams = isinstance(detector, Streaming) and not (isinstance(detector, Probe) and detector.base().kind != "causal")
@@ -97,16 +97,16 @@ class _TokenMonitor:
 class HiddenStateMonitor(_TokenMonitor):
     """Probes on the generating model, applied to its own forward passes, and to one more at the very end of a text."""
 
-    def __init__(self, heads: Mapping[str, ProbeHead]) -> None:
+    def __init__(self, probe: Probe) -> None:
         super().__init__()
-        self.heads = heads
-        self.objective = "token" if "token" in heads else "response"
+        self.probe = probe
+        self.objective = "token" if "token" in probe.heads else "response"
         self._monitor: ProbeMonitor
 
     @contextmanager
     def attached(self, generation: Generation) -> Iterator[None]:
         """See `Monitor`."""
-        self._monitor = ProbeMonitor(self.heads, device=generation.model.device, rewindable=True)
+        self._monitor = ProbeMonitor(self.probe.heads, device=generation.model.device, rewindable=True)
         with self._monitor.attached(generation.model, lambda: generation.pass_start):
             yield
 
@@ -122,6 +122,13 @@ class HiddenStateMonitor(_TokenMonitor):
         """See `Monitor`."""
         super().rewind(generation)
         self._monitor.rewind(len(generation.ids))
+
+    def judgement(self, case: Case, generation: Generation) -> Judgement | None:
+        """That of the text in `case`, if it has the tokens that were generated; `generation` has ended."""
+        try:
+            return self.probe.judge_generated(case, generation.prompt, generation.ids, self._monitor.history)
+        except CannotJudgeError:
+            return None  # as `judge` will say
 
 
 class LikelihoodMonitor(_TokenMonitor):

@@ -29,7 +29,7 @@ def rerank(
     """Return the best of several texts, why it ends, its judgement, and the other texts as interventions."""
     count = min(options.samples, 1 + options.budget.interventions)
     if options.beams:
-        texts = beam_texts(generation, usage, options.sampling.max_new_tokens, count)
+        texts = beam_texts(generation, usage, options.sampling, count)
     else:
         texts = sampled_texts(generation, usage, options.sampling, count)
     judgements = judge_all(detector, case, [text for text, _ in texts])
@@ -50,10 +50,10 @@ def sampled_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling
     cut: set[str] = set()
     longest = sampling.max_new_tokens
 
-    def is_cut(text: str) -> bool:
+    def is_complete(text: str) -> bool:
         if usage.exceeded():
             cut.add(text)
-        return text in cut
+        return text in cut or sampling.cut(text)[1] is not None
 
     while len(texts) < count:
         exceeded = usage.exceeded()
@@ -74,28 +74,31 @@ def sampled_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling
                 [generation.prompt] * size,
                 sampler,
                 max_tokens=min(longest, left),
-                is_complete=None if usage.budget.seconds is None else is_cut,
+                is_complete=None if usage.budget.seconds is None and not sampling.stop else is_complete,
             )
-        usage.tokens += sum(len(row.ids) + (row.finish == "stop" and row.text not in cut) for row in rows)
-        whole = [row for row in rows if row.text not in cut and (row.finish == "stop" or len(row.ids) == longest)]
-        for row in whole:
-            ended = row.finish == "stop"
-            reason = "the model ended its text" if ended else f"max_new_tokens is reached ({longest})"
-            texts.append((_text_of(generation, row.ids), reason))
+        for row in rows:
+            by_the_model = row.finish == "stop" and row.text not in cut and sampling.cut(row.text)[1] is None
+            usage.tokens += len(row.ids) + by_the_model  # and the token that ended it
+            if row.text not in cut and (row.finish == "stop" or len(row.ids) == longest):
+                texts.append(_text_of(generation, row.ids, sampling, ended=row.finish == "stop"))
         if not texts:
-            return [(_text_of(generation, rows[0].ids), usage.exceeded() or "the budget is spent")]
+            text, _ = _text_of(generation, rows[0].ids, sampling, ended=False)
+            return [(text, usage.exceeded() or "the budget is spent")]
     return texts
 
 
-def _text_of(generation: Generation, ids: Sequence[int]) -> str:
+def _text_of(generation: Generation, ids: Sequence[int], sampling: Sampling, *, ended: bool) -> Text:
+    """The text of `ids` and why it ends, if not with a stop string: by the model (`ended`), or by its length."""
     generation.rewind(0)
     for token in ids:
         generation.append(token)
     generation.finish()
-    return generation.text
+    text, reason = sampling.cut(generation.text)
+    otherwise = "the model ended its text" if ended else f"max_new_tokens is reached ({len(ids)})"
+    return text, reason or otherwise
 
 
-def beam_texts(generation: Generation, usage: BudgetUsage, max_new_tokens: int, count: int) -> list[Text]:
+def beam_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling, count: int) -> list[Text]:
     """Return the final texts of a beam search of width `count`, the most probable first, as long as the budget allows.
 
     The search counts as `count` tokens per forward pass.
@@ -103,7 +106,7 @@ def beam_texts(generation: Generation, usage: BudgetUsage, max_new_tokens: int, 
     import torch
     from transformers import GenerationConfig
 
-    longest = min(max_new_tokens, usage.tokens_left() // count)
+    longest = min(sampling.max_new_tokens, usage.tokens_left() // count)
     if longest < 1:
         return [("", usage.exceeded() or f"the budget of tokens does not allow {count} beams")]
     settings = GenerationConfig(
@@ -114,20 +117,23 @@ def beam_texts(generation: Generation, usage: BudgetUsage, max_new_tokens: int, 
         eos_token_id=sorted(generation.end_ids) or None,
         pad_token_id=min(generation.end_ids, default=0),
         max_time=usage.budget.seconds,
+        stop_strings=list(sampling.stop) or None,
     )
     passes = generation.passes
     prompt = torch.tensor([generation.prompt], device=generation.model.device)
     with torch.inference_mode(), generation.counting_passes():
         rows = generation.model.model.generate(
-            input_ids=prompt, attention_mask=torch.ones_like(prompt), generation_config=settings
+            input_ids=prompt,
+            attention_mask=torch.ones_like(prompt),
+            generation_config=settings,
+            tokenizer=generation.model.tokenizer,
         )
     usage.tokens += count * (generation.passes - passes)
     texts: list[Text] = []
     for row in rows.tolist():
         ids = row[len(generation.prompt) :]
         end = next((n for n, token in enumerate(ids) if token in generation.end_ids), None)
-        reason = f"max_new_tokens is reached ({longest})" if end is None else "the model ended its text"
-        texts.append((_text_of(generation, ids[:end]), reason))
+        texts.append(_text_of(generation, ids[:end], sampling, ended=end is not None))
     return texts
 
 

@@ -38,6 +38,7 @@ class Sampling:
         top_p: In (0, 1]. Sample from the most probable tokens that together have this probability; 1: from all.
         seed: The same seed gives the same text.
         temperature_increase: Added to the temperature with every retry at the same position.
+        stop: The text ends before the first of these strings, such as a line break after a few-shot prompt.
     """
 
     max_new_tokens: int = 128
@@ -46,8 +47,11 @@ class Sampling:
     top_p: float = 1.0
     seed: int = 0
     temperature_increase: float = 0.0
+    stop: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if isinstance(self.stop, str) or not all(self.stop):
+            raise InputError(f"stop is {self.stop!r}", hint="a tuple of strings, none of them empty")
         _check_least("max_new_tokens", self.max_new_tokens, 1)
         _check_least("top_k", self.top_k, 0)
         _check_least("seed", self.seed, 0)
@@ -55,6 +59,11 @@ class Sampling:
         _check_least("temperature_increase", self.temperature_increase, 0.0)
         if not 0.0 < self.top_p <= 1.0:
             raise InputError(f"top_p is {self.top_p}", hint="above 0 and at most 1")
+
+    def cut(self, text: str) -> tuple[str, str | None]:
+        """Return `text` up to the first of `stop`, and why it ends there; None where it has none of them."""
+        stop = min((string for string in self.stop if string in text), key=text.index, default=None)
+        return (text, None) if stop is None else (text[: text.index(stop)], f"the text reached {stop!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal
 
 from veridical.core.errors import InputError
@@ -140,18 +141,28 @@ def _is_space(model: LocalModel, token: int) -> bool:
 class Generation:
     """One text after a prompt, made of tokens that the caller chooses; the model reads them when that is needed.
 
+    Args:
+        model: A causal language model.
+        prompt: What comes before the text.
+        after: An earlier text of the same model, not used any more: what both prompts begin with is not read again.
+
     Attributes:
         ids, text, spans: The text so far, as `IncrementalDecoder` has them. A space that was taken from the prompt's
             end is no part of it.
         end_ids: The tokens that end a text.
     """
 
-    def __init__(self, model: LocalModel, prompt: Prompt) -> None:
+    def __init__(self, model: LocalModel, prompt: Prompt, *, after: Generation | None = None) -> None:
         self.model = model
         self.prompt = list(prompt.ids)
         self.end_ids = end_token_ids(model)
         self._decoder = IncrementalDecoder(model.tokenizer, prompt.ids, strip_space=prompt.space)
         self._forward = CachedForward(model)
+        if after is not None and after._forward.shares:
+            pairs = zip(prompt.ids[:-1], (*after.prompt, *after.ids), strict=False)
+            self._forward = after._forward
+            self._forward.crop(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)))
+            self._forward.passes = 0
         self._logits: dict[int, torch.Tensor] = {}  # by the number of tokens before
         self.append, self.finish = self._decoder.append, self._decoder.finish
 

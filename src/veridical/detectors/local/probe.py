@@ -30,6 +30,7 @@ from veridical.detectors.local.probe_settings import ProbeSettings
 from veridical.detectors.local.probe_streaming import ProbeSession
 from veridical.detectors.local.word_scores import UNITS, word_verdicts
 from veridical.models.artifact import DETECTOR, Artifact, load_artifact, load_base
+from veridical.models.encode import encode
 from veridical.models.load import LocalModel
 from veridical.models.monitor import ProbeMonitor
 from veridical.models.probe_heads import Probes, from_tensors, score
@@ -228,6 +229,30 @@ class Probe:
                 judgement_of(case, self.name, spans, tokens=tokens, response=response, unit=self.unit, notes=notes)
             )
         return judgements
+
+    def judge_generated(
+        self, case: Case, prompt: Sequence[int], ids: Sequence[int], scores: Mapping[str, Sequence[Any]]
+    ) -> Judgement | None:
+        """The judgement of what the base model generated, without another pass; None where `judge` reads other tokens.
+
+        Args:
+            case: The case.
+            prompt: The tokens before the response.
+            ids: Those that were generated: of the response, and maybe more.
+            scores: By objective, the score of each of these (`ProbeMonitor.history`).
+        """
+        if not words(case.response):
+            return None
+        settings, most = self.settings, self.max_windows or self.settings.max_windows
+        windows = encode(self.base(), case, settings.template, max_tokens=settings.max_tokens, max_windows=most)
+        spans, count = windows[0].spans, len(windows[0].ids) - len(prompt)
+        others = windows[0].ids != (*prompt, *ids[:count]) or windows[0].response_start != len(prompt)
+        if len(windows) > 1 or others or not spans or count > min(map(len, scores.values())):
+            return None
+        of_response = {name: np.array(each[:count], dtype=np.float64).ravel() for name, each in scores.items()}
+        response = float(of_response["response"][-1]) if "response" in of_response else None
+        tokens, notes = of_response.get("token"), windows[0].notes
+        return judgement_of(case, self.name, spans, tokens=tokens, response=response, unit=self.unit, notes=notes)
 
     def stream(self, case: Case, *, unit: str = "token", prompt_ids: Sequence[int] | None = None) -> ProbeSession:
         """Return a session that judges a response to `case` while it is generated; `case.response` is ignored.
