@@ -4,7 +4,8 @@
 # once for each of two seeds, after nine few-shot examples; the detector `slots` labels what it wrote. Probes are trained on
 # these descriptions, and on as many human ones with changed attributes (synthetic errors), and both are measured on the
 # test parts of both. What is there already is kept: a run that was stopped goes on. RESPONSES limits the descriptions of
-# each seed; PARTS (labels, generate, probes) says what to do.
+# each seed; PARTS (labels, generate, probes, guard) says what to do. Guarded generation describes the attributes of the
+# test part with a probe trained on the organic descriptions in the loop, and `slots` judges; its rows are appended.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 data=${1:?the folder with the data sets}
@@ -13,7 +14,7 @@ shift 2
 [ $# -gt 0 ] || set -- smollm2-135m-instruct qwen2.5-coder-0.5b-instruct
 veridical=${VERIDICAL:-.venv/bin/veridical}
 python=${PYTHON:-.venv/bin/python}
-parts=${PARTS:-labels generate probes}
+parts=${PARTS:-labels generate probes guard}
 sample=${RESPONSES:+--sample $RESPONSES}
 export HF_HUB_OFFLINE=1 OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 out=build/organic rows=benchmarks/rows
@@ -40,11 +41,19 @@ for name in "$@"; do
     "$python" benchmarks/organic_data.py "e2e:$data/e2e" "$out/$name-0.jsonl" "$out/$name-1.jsonl" \
       --organic "$out/$name-organic.jsonl" --synthetic "$out/$name-synthetic.jsonl"
     "$veridical" analyse transfer "organic=jsonl:$out/$name-organic.jsonl" "synthetic=jsonl:$out/$name-synthetic.jsonl" \
-      --model "$model" --template $template --kind linear --store "$out/$name.store" --out "$out/$name-transfer" >/dev/null
+      --model "$model" --template $template --kind linear --memory 6 --store "$out/$name.store" --out "$out/$name-transfer" >/dev/null
     cp "$out/$name-transfer/transfer.jsonl" "$rows/organic-transfer-$name.jsonl"
     for kind in organic synthetic; do
       "$veridical" bench overlap length coin "logprob:$model,template=$template" --data "jsonl:$out/$name-$kind.jsonl" \
         --fit f1 --metrics $metrics --out $rows/organic.jsonl >/dev/null
     done
+  fi
+  if [[ $parts = *guard* ]]; then
+    organic=jsonl:$out/$name-organic.jsonl probe=$out/$name-probe
+    [ -e "$probe/detector.json" ] ||
+      "$veridical" train probe "$organic" --model "$model" --template $template --kind linear --memory 6 --store "$out/$name.store" --out "$probe"
+    "$python" benchmarks/guard.py "$model" "$organic" --detector "probe:$probe" --judge slots --template $template --top-k 2 \
+      --stop line --tokens 60 --documents 100 --rows $rows/organic-guard.jsonl
+    "$python" benchmarks/guard_speed.py "$model" "$organic" --detector "probe:$probe" --rows $rows/guard-speed.jsonl
   fi
 done

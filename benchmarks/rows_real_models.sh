@@ -4,6 +4,8 @@
 # (benchmarks/sample_cases.py), as one pass takes seconds on a processor. The parts:
 #   logprob  log-probability by decoders (DECODERS), thresholds fitted on validation documents
 #   verify   claims, and whole responses, judged by chat models (CHATS), beside detectors without one; nothing is fitted
+#   server   the same judges as a llama.cpp server has them (SERVED): their model.gguf, read by the interpreter LLAMA_PYTHON,
+#            which has llama-cpp-python[server]; not unless it is named
 # Rows that are there already are kept, and replies of chat models are kept in build/real: a run that was stopped goes on.
 # CASES limits the test cases of each set.
 set -euo pipefail
@@ -54,6 +56,29 @@ for part in "$@"; do
             --out $rows/real-verify.jsonl >/dev/null
         done
       done
+    done
+    ;;
+  server)
+    for chat in ${SERVED:-qwen2.5-coder-0.5b-instruct qwen2.5-coder-1.5b-instruct}; do
+      "${LLAMA_PYTHON:?an interpreter with llama-cpp-python[server]}" -m llama_cpp.server --model "$models/$chat/model.gguf" \
+        --model_alias "$chat-llama.cpp" --host 127.0.0.1 --port 8124 --n_ctx 4096 --n_threads 2 --logits_all True >build/real/server.log 2>&1 &
+      server=$!
+      trap 'kill $server' EXIT
+      until "$python" -c "import urllib.request as r; r.urlopen('http://127.0.0.1:8124/v1/models')" 2>/dev/null; do
+        kill -0 $server || exit 1
+        sleep 1
+      done
+      for set in ${SETS:-conv_fever summedits bump wice}; do
+        sampled $set "${CASES:-100}" 0 "$set-test"
+        for detector in ${JUDGES:-judge:yes_no verify:yes_no}; do
+          "$veridical" bench "$detector,min_probability_mass=0" --model "$chat-llama.cpp" --concurrency 1 --timeout 600 \
+            --base-url http://127.0.0.1:8124/v1 --cache "build/real/$chat-served.db" --data "jsonl:build/real/$set-test.jsonl" \
+            --metrics roc_auc,balanced_accuracy,f1 --out $rows/real-verify.jsonl >/dev/null
+        done
+      done
+      kill $server
+      wait $server || true
+      trap - EXIT
     done
     ;;
   *) echo "no such part: $part" >&2 && exit 2 ;;

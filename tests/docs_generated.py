@@ -549,6 +549,55 @@ def organic() -> str:
     return "\n\n".join([*parts, markdown(result_tables(rows, ["f1", "roc_auc", "word_roc_auc", "token_f1", "f1_sp"]))])
 
 
+def guarded(name: str) -> Callable[[], str]:
+    """Guarded against unguarded texts, with the errors that an independent detector finds in them."""
+
+    def change(found: dict[str, Any]) -> str:
+        low, high = found["interval"]
+        return (
+            f"{found['unguarded']:.2f} → {found['guarded']:.2f} ({found['difference']:+.2f} [{low:+.2f}, {high:+.2f}])"
+        )
+
+    def table() -> str:
+        rows = [json.loads(line) for line in (ROWS / name).read_text("utf-8").splitlines()]
+        lines = [
+            "| model | strategy | errors per text | texts with an error | left out per text | its words' mean score "
+            "| words | tokens sampled | interventions |",
+            "|---|---|---|---|---|---|---|---|---|",
+        ]
+        for row in rows:
+            counts = [f"{row[f'{what}_unguarded']:g} → {row[f'{what}_guarded']:g}" for what in ("words", "drawn")]
+            changes = [change(row[what]) for what in ("errors", "independent", "omitted", "detected")]
+            strategy = row["benchmark"].partition("/")[2]
+            cells = [row["model"], strategy, *changes, *counts, f"{row['interventions']:g}"]
+            lines.append(f"| {' | '.join(cells)} |")
+        first = rows[0]
+        foot = (
+            f"n = {first['documents']}; judge: `{first['judge']}`; {first['data']}; temperature "
+            f"{first['temperature']:g}, top-k {first['top_k']}; {first['date']}."
+        )
+        return "\n".join([*lines, "", foot])
+
+    return table
+
+
+def guard_speed(path: Path = ROWS / "guard-speed.jsonl") -> str:
+    """A probe in the loop next to `generate()` of transformers."""
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    lines = ["| model | way | processor time per text | times `generate()` [quartiles] |", "|---|---|---|---|"]
+    for row in rows:
+        low, high = row["quartiles"]
+        lines.append(
+            f"| {row['model']} | {row['what']} | {row['seconds']} s | {row['ratio']:.2f} [{low:.2f}, {high:.2f}] |"
+        )
+    row = rows[0]
+    foot = (
+        f"{row['prompts']} prompts, {row['tokens']} tokens each, {row['n'] // row['prompts']} rounds; {row['data']}; "
+        f"{row['probes']} probes; "
+    )
+    return "\n".join([*lines, "", f"{foot}{row['machine']}; {row['date']}."])
+
+
 def datasets() -> str:
     """The table of data sets."""
     from veridical.datasets import table
@@ -634,6 +683,8 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     ),
     "real-models": ("docs/models.md", real_models),
     "organic": ("docs/analyses.md", organic),
+    "organic-guard": ("docs/guard.md", guarded("organic-guard.jsonl")),
+    "guard-speed": ("docs/guard.md", guard_speed),
     "commands": ("docs/cli.md", command_help),
     "detectors": ("docs/detectors/README.md", detector_table),
     "results-default": ("docs/detectors/default.md", default_results),

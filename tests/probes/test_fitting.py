@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from veridical.models.probe_heads import KINDS, OBJECTIVES, sigmoid  # noqa: E402
 from veridical.probes import fitting as module  # noqa: E402
-from veridical.probes.activations import Ids, States, in_memory  # noqa: E402
+from veridical.probes.activations import Ids, States, in_memory, mean_states  # noqa: E402
 from veridical.probes.fitting import fit, scores_of  # noqa: E402
 from veridical.probes.labelled_sequences import Labels  # noqa: E402
 from veridical.probes.options import ProbeOptions  # noqa: E402
@@ -48,11 +48,12 @@ class Grouped:
         self.states = states
         self.sublayers, self.width, self.lengths = states.sublayers, states.width, states.lengths
         self.groups = np.array_split(np.arange(COUNT), groups)
-        self.most = 0
+        self.most = self.reads = 0
 
     def read(self, sequences: Ids, sublayers: Sequence[int]) -> torch.Tensor:
         assert any(set(sequences.tolist()) <= set(g.tolist()) for g in self.groups)
         made = self.states.read(sequences, sublayers)
+        self.reads += 1
         self.most = max(self.most, made.shape[1])
         return made
 
@@ -141,6 +142,32 @@ def test_groups_bound_what_is_read_at_once(data: tuple[States, Labels]) -> None:
     grouped = Grouped(data[0], 8)
     fit(grouped, data[1], TRAIN, VALID, ProbeOptions("pooling", max_epochs=2))
     assert 0 < grouped.most <= max(data[0].lengths[g].sum() for g in grouped.groups)
+
+
+def test_mean_states(data: tuple[States, Labels]) -> None:
+    grouped, asked = Grouped(data[0], 8), np.array([70, 3, 41, 4])
+    means = mean_states(grouped, asked, (0, 2))
+    assert (means.sublayers, means.width, len(means.groups)) == ((0, 2), WIDTH, 1)
+    assert means.lengths.tolist() == [int(i in asked) for i in range(COUNT)]
+    found = means.read(asked, (2,))
+    for i, mean in zip(asked, found[0], strict=True):
+        torch.testing.assert_close(mean, data[0].read(np.array([i]), (2,))[0].mean(0))
+    many = Grouped(data[0], COUNT)
+    assert mean_states(many, np.arange(COUNT), (0, 2)) is many, "a mean per response may be too many for the memory"
+
+
+def test_a_linear_probe_by_response_is_trained_on_mean_states(
+    data: tuple[States, Labels], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ProbeOptions("linear", objective="response", max_epochs=5)
+    grouped = Grouped(data[0], 4)
+    fit(grouped, data[1], TRAIN, VALID, options)
+    assert grouped.reads == 3 + 4, "once to standardise, once for the means, whatever the number of epochs"
+    fitted = fit(*data, TRAIN, VALID, options)
+    monkeypatch.setattr(module, "mean_states", lambda states, sequences, sublayers: states)
+    expected = fit(*data, TRAIN, VALID, options)
+    np.testing.assert_allclose(fitted.loss, expected.loss, atol=1e-6)
+    np.testing.assert_allclose(fitted.probes.projection, expected.probes.projection, atol=1e-5)
 
 
 def test_the_same_seed_the_same_numbers(data: tuple[States, Labels]) -> None:

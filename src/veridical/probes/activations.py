@@ -30,6 +30,7 @@ __all__ = [
     "compute_states",
     "group_by_length",
     "in_memory",
+    "mean_states",
     "row_indices",
 ]
 
@@ -178,3 +179,26 @@ def in_memory(states: Any, lengths: Any, sublayers: Sequence[int]) -> States:
         )
     check_finite(tensor, "the states given")
     return _StatesInMemory(tensor, lengths, tuple(sublayers))
+
+
+def mean_states(states: States, sequences: Ids, sublayers: Sequence[int]) -> States:
+    """The mean over the tokens of each of `sequences`, in memory, as the state of its only token; others have none.
+
+    They are `states` themselves where the means are more than the largest group has tokens.
+    """
+    import torch
+
+    wanted = np.unique(sequences)
+    if len(wanted) > max(int(states.lengths[group].sum()) for group in states.groups):
+        return states
+    means = torch.zeros(len(sublayers), len(wanted), states.width)
+    for group in states.groups:
+        part = group[np.isin(group, wanted)]
+        if len(part):
+            tokens = states.read(part, sublayers).split(states.lengths[part].tolist(), 1)
+            means[:, torch.from_numpy(np.searchsorted(wanted, part))] = torch.stack(
+                [each.mean(1) for each in tokens], 1
+            ).cpu()
+    lengths = np.zeros_like(states.lengths)
+    lengths[wanted] = 1
+    return _StatesInMemory(means, lengths, tuple(sublayers))

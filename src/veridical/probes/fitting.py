@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from veridical.core.errors import InputError
 from veridical.models.probe_heads import Probes, from_tensors
-from veridical.probes.activations import Ids, States, in_memory
+from veridical.probes.activations import Ids, States, in_memory, mean_states
 from veridical.probes.batch import LabelledItems, ProbeWeights, items_of, logits_of, losses_of
 from veridical.probes.labelled_sequences import Labels
 from veridical.probes.options import ProbeOptions
@@ -91,6 +91,8 @@ def fit(
     prior = math.log(positive_weight * hallucinated / clean)  # probes start at the base rate, not at a half
     reader = _Reader(states, chosen, torch.device(device), options.seed)
     mean, scale = _mean_and_scale(reader, train, options)
+    if options.kind == "linear" and options.objective == "response":  # the mean logit is the logit of the mean state
+        reader = _Reader(mean_states(states, np.r_[train, valid], chosen), chosen, torch.device(device), options.seed)
     runs = []
     for size in options.batch_sizes:
         weights = ProbeWeights(chosen, options, mean, scale, prior)
