@@ -4,7 +4,7 @@
 # once for each of two seeds, after nine few-shot examples; the detector `slots` labels what it wrote. Probes are trained on
 # these descriptions, and on as many human ones with changed attributes (synthetic errors), and both are measured on the
 # test parts of both. What is there already is kept: a run that was stopped goes on. RESPONSES limits the descriptions of
-# each seed; PARTS (labels, generate, probes, guard) says what to do. Guarded generation describes the attributes of the
+# each seed; PARTS (labels, generate, probes, layers, guard) says what to do; layers is the paper's figures 2 to 4. Guarded generation describes the attributes of the
 # test part with a probe trained on the organic descriptions in the loop, and `slots` judges; its rows are appended.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,7 +14,7 @@ shift 2
 [ $# -gt 0 ] || set -- smollm2-135m-instruct qwen2.5-coder-0.5b-instruct
 veridical=${VERIDICAL:-.venv/bin/veridical}
 python=${PYTHON:-.venv/bin/python}
-parts=${PARTS:-labels generate probes guard}
+parts=${PARTS:-labels generate probes layers guard}
 sample=${RESPONSES:+--sample $RESPONSES}
 export HF_HUB_OFFLINE=1 OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 out=build/organic rows=benchmarks/rows
@@ -48,12 +48,19 @@ for name in "$@"; do
         --fit f1 --metrics $metrics --out $rows/organic.jsonl >/dev/null
     done
   fi
+  if [[ $parts = *layers* ]]; then
+    "$veridical" analyse layers "jsonl:$out/$name-organic.jsonl" --model "$model" --template $template --kind linear --memory 6 \
+      --store "$out/$name.store" --out "$out/$name-layers" >/dev/null
+    cp "$out/$name-layers/layers.jsonl" "$rows/organic-layers-$name.jsonl"
+    cp "$out/$name-layers/layers-word_roc_auc.svg" "docs/organic-layers-$name.svg"
+  fi
   if [[ $parts = *guard* ]]; then
     organic=jsonl:$out/$name-organic.jsonl probe=$out/$name-probe
     [ -e "$probe/detector.json" ] ||
       "$veridical" train probe "$organic" --model "$model" --template $template --kind linear --memory 6 --store "$out/$name.store" --out "$probe"
     "$python" benchmarks/guard.py "$model" "$organic" --detector "probe:$probe" --judge slots --template $template --top-k 2 \
-      --stop line --tokens 60 --documents 100 --rows $rows/organic-guard.jsonl
-    "$python" benchmarks/guard_speed.py "$model" "$organic" --detector "probe:$probe" --rows $rows/guard-speed.jsonl
+      --stop line --tokens 60 --documents 100 --ways "rerank 4" suppress "backtrack to word" --rows $rows/organic-guard.jsonl
+    "$python" benchmarks/guard_speed.py "$model" "$organic" --detector "probe:$probe" --documents 5 --rounds 2 \
+      --rows $rows/guard-speed.jsonl
   fi
 done

@@ -538,10 +538,14 @@ def organic() -> str:
 
     folder, parts = ROOT / "benchmarks" / "rows", []
     for file in sorted(folder.glob("organic-transfer-*.jsonl")):
+        model = file.stem.removeprefix("organic-transfer-")
         found = read_records(file)
         shown = [f for f in found.findings if f.at["view"] in ("ensemble of all", "flag all")]
-        tables = markdown(analysis_tables(replace(found, findings=shown)))
-        parts.append(f"**{file.stem.removeprefix('organic-transfer-')}**\n\n{tables}")
+        parts.append(f"**{model}**\n\n{markdown(analysis_tables(replace(found, findings=shown)))}")
+        layers = folder / f"organic-layers-{model}.jsonl"
+        if layers.exists():
+            peaks = markdown(analysis_tables(replace(read_records(layers), findings=[])))
+            parts.append(f"{peaks}\n\n![ROC AUC of words by sublayer](organic-layers-{model}.svg)")
     if not parts:
         return "Nothing is measured yet."
     rows = [row for row in read_rows([folder / "organic.jsonl"]) if row.group is None]
