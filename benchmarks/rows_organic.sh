@@ -4,8 +4,9 @@
 # once for each of two seeds, after nine few-shot examples; the detector `slots` labels what it wrote. Probes are trained on
 # these descriptions, and on as many human ones with changed attributes (synthetic errors), and both are measured on the
 # test parts of both. What is there already is kept: a run that was stopped goes on. RESPONSES limits the descriptions of
-# each seed; PARTS (labels, generate, probes, layers, guard) says what to do; layers is the paper's figures 2 to 4. Guarded generation describes the attributes of the
-# test part with a probe trained on the organic descriptions in the loop, and `slots` judges; its rows are appended.
+# each seed; PARTS (labels, generate, probes, layers, guard) says what to do; layers is the paper's figures 2 to 4. Guarded
+# generation describes the attributes of the test part with a probe trained on the organic descriptions in the loop, and
+# `slots` judges; its rows are appended.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 data=${1:?the folder with the data sets}
@@ -57,7 +58,8 @@ for name in "$@"; do
   if [[ $parts = *guard* ]]; then
     organic=jsonl:$out/$name-organic.jsonl probe=$out/$name-probe
     [ -e "$probe/detector.json" ] ||
-      "$veridical" train probe "$organic" --model "$model" --template $template --kind linear --memory 6 --store "$out/$name.store" --out "$probe"
+      "$veridical" train probe "$organic" --model "$model" --template $template --kind linear --memory 6 \
+        --store "$out/$name.store" --out "$probe"
     "$python" benchmarks/guard.py "$model" "$organic" --detector "probe:$probe" --judge slots --template $template --top-k 2 \
       --stop line --tokens 60 --documents 100 --ways "rerank 4" suppress "backtrack to word" --rows $rows/organic-guard.jsonl
     "$python" benchmarks/guard_speed.py "$model" "$organic" --detector "probe:$probe" --documents 5 --rounds 2 \

@@ -152,6 +152,8 @@ def test_mean_states(data: tuple[States, Labels]) -> None:
     found = means.read(asked, (2,))
     for i, mean in zip(asked, found[0], strict=True):
         torch.testing.assert_close(mean, data[0].read(np.array([i]), (2,))[0].mean(0))
+    everyone = mean_states(data[0], np.arange(COUNT), (1,)).read(np.arange(COUNT), (1,))  # more than are read at once
+    torch.testing.assert_close(everyone[0, -1], data[0].read(np.array([COUNT - 1]), (1,))[0].mean(0))
     many = Grouped(data[0], COUNT)
     assert mean_states(many, np.arange(COUNT), (0, 2)) is many, "a mean per response may be too many for the memory"
 

@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 Ids = NDArray[np.int64]
+_READ_AT_ONCE = 64  # sequences of which only the means are kept
 
 
 class States(Protocol):
@@ -194,11 +195,11 @@ def mean_states(states: States, sequences: Ids, sublayers: Sequence[int]) -> Sta
     means = torch.zeros(len(sublayers), len(wanted), states.width)
     for group in states.groups:
         part = group[np.isin(group, wanted)]
-        if len(part):
-            tokens = states.read(part, sublayers).split(states.lengths[part].tolist(), 1)
-            means[:, torch.from_numpy(np.searchsorted(wanted, part))] = torch.stack(
-                [each.mean(1) for each in tokens], 1
-            ).cpu()
+        for at in range(0, len(part), _READ_AT_ONCE):
+            few = part[at : at + _READ_AT_ONCE]
+            tokens = states.read(few, sublayers).split(states.lengths[few].tolist(), 1)
+            for i, of_sequence in zip(np.searchsorted(wanted, few).tolist(), tokens, strict=True):
+                means[:, i] = of_sequence.mean(1)
     lengths = np.zeros_like(states.lengths)
     lengths[wanted] = 1
     return _StatesInMemory(means, lengths, tuple(sublayers))
