@@ -352,6 +352,12 @@ def test_the_command_and_its_tables(data: str, tmp_path: Path, capsys: pytest.Ca
     assert "<script" not in html
     assert main(["bench", "table", str(out), "-f", "markdown", "--metrics", "token_f1"]) == 0
     assert "| overlap | all | 300 | 0 | 1.000" in capsys.readouterr().out
+    plot = tmp_path / "plot.svg"
+    assert main(["bench", "table", str(out), "-f", "svg", "--metrics", "token_f1", "--out", str(plot)]) == 0
+    assert plot.read_text("utf-8").startswith("<svg")
+    for metrics, said in ((["f1,roc_auc"], "one metric"), (["f3"], "no row has a value of f3 (there are: ")):
+        assert main(["bench", "table", str(out), "-f", "svg", "--metrics", *metrics]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_comparisons_are_appended_each_once(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

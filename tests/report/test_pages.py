@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from xml.etree import ElementTree
@@ -15,6 +16,7 @@ from tests.report.test_revision import TOWER
 from veridical.bench.results import read_rows
 from veridical.report.html import render_html
 from veridical.report.result_page import render_results
+from veridical.report.result_plots import by_set
 from veridical.report.revision import render_revisions
 from veridical.report.salience import salience_page
 
@@ -59,3 +61,28 @@ def test_the_result_page_has_every_line_and_plots_that_are_pictures() -> None:
     for plot in plots:
         assert plot["alt"]
         assert ElementTree.fromstring(b64decode(plot["src"].partition(",")[2])).tag.endswith("svg")
+
+
+def test_a_plot_has_a_point_for_each_detector_on_each_data_set() -> None:
+    pytest.importorskip("matplotlib")
+    (row, *_) = [row for row in read_rows([ROWS]) if row.group is None and row.metrics["roc_auc"].value is not None]
+    other = replace(row, detector="probe:build/x/my-probe,unit=word")
+    rows = [
+        replace(row, data="jsonl:build/a.jsonl"),
+        replace(other, data="jsonl:build/a.jsonl"),
+        replace(row, data="b"),
+        replace(row, data="b", metrics={"roc_auc": replace(row.metrics["roc_auc"], value=0.25)}),  # a later run
+        replace(row, data="c", group="kind=x"),
+        replace(row, data="d", metrics={}),
+    ]
+    svg = by_set(rows, "roc_auc")
+    assert svg
+    n = row.metrics["roc_auc"].n
+    drawn = list(ElementTree.fromstring(svg).iter())
+    texts = [part.text for part in drawn if part.tag.endswith("}text")]
+    assert {f"a ({n})", f"b ({n})", row.detector, "probe:my-probe,unit=word"} <= set(texts)
+    assert not {f"c ({n})", f"d ({n})"} & set(texts)
+    points = [float(part.attrib["x"]) for part in drawn if part.tag.endswith("}use") and "fill" in part.attrib["style"]]
+    assert len(points) == 3 + 2  # two on a, one on b, and those in the legend
+    assert points[2] < points[0] == points[1]
+    assert by_set(rows[4:], "roc_auc") is None

@@ -405,19 +405,20 @@ def table_command(
     rows: Annotated[list[Path], Argument(metavar="FILE…", help="Files of results.")],
     metrics: Metrics = None,
     output_format: Annotated[
-        str, Option("--format", "-f", help="terminal, markdown, latex or html.", rich_help_panel=OUTPUT)
+        str, Option("--format", "-f", help="terminal, markdown, latex, html, or svg (a plot).", rich_help_panel=OUTPUT)
     ] = "terminal",
     out: Annotated[
         Path | None, Option(metavar="FILE", help="Write to FILE instead of standard output.", rich_help_panel=OUTPUT)
     ] = None,
 ) -> int:
-    """Make tables from results.
+    """Make tables from results, or a plot of one metric on all data sets.
 
     [bold]veridical bench table rows.jsonl --format markdown --metrics token_f1,roc_auc[/bold]
     [bold]veridical bench table rows.jsonl --format html --out results.html[/bold]
+    [bold]veridical bench table rows.jsonl --format svg --metrics roc_auc --out results.svg[/bold]
     """
     from veridical.bench.results import read_rows
-    from veridical.core.errors import UnknownNameError
+    from veridical.core.errors import InputError, UnknownNameError
     from veridical.core.files import write_whole
     from veridical.report.result_tables import result_tables
     from veridical.report.tables import FORMATS
@@ -432,10 +433,20 @@ def table_command(
         from veridical.report.result_page import render_results
 
         text = render_results(results, columns)
+    elif output_format == "svg":
+        from veridical.report.result_plots import by_set
+
+        if not columns or len(columns) > 1:
+            raise InputError("a plot shows one metric", hint="such as --metrics roc_auc")
+        plot = by_set(results, columns[0])
+        if plot is None:
+            measured = dict.fromkeys(name for row in results for name in row.metrics)
+            raise InputError(f"no row has a value of {columns[0]}", hint=f"there are: {', '.join(measured)}")
+        text = plot + "\n"
     elif output_format in FORMATS:
         text = FORMATS[output_format](result_tables(results, columns)) + "\n"
     else:
-        raise UnknownNameError("format", output_format, ["terminal", "html", *FORMATS])
+        raise UnknownNameError("format", output_format, ["terminal", "html", "svg", *FORMATS])
     if out:
         write_whole(out, text)
     else:

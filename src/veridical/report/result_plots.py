@@ -1,13 +1,60 @@
-"""Result rows as plots (SVG): ROC curves, reliability curves, and bars by group. Needs the `plots` extra."""
+"""Result rows as plots (SVG): data sets side by side, ROC curves, reliability curves, and bars by group.
+
+Needs the `plots` extra.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from veridical.bench.results import ResultRow
-from veridical.report.plots import INK, as_svg, colour_of, new_axes, style_of
+from veridical.report.plots import COLOURS, INK, as_svg, colour_of, new_axes, style_of
+from veridical.report.result_tables import by_data
 
-__all__ = ["group_bars", "reliability_plot", "roc_plot"]
+__all__ = ["by_set", "group_bars", "reliability_plot", "roc_plot"]
+
+_FOLDERS = re.compile(r"[^:=,]*/")
+_MARKERS = "osD^vP"
+
+
+def by_set(rows: Sequence[ResultRow], metric: str) -> str | None:
+    """One metric on each data set, a point per detector with its interval; None where no row has it.
+
+    Of several rows of a detector on the same data the last counts.
+    """
+    measured = [row for row in rows if row.metrics.get(metric) and row.metrics[metric].value is not None]
+    sets = by_data(row for row in measured if row.group is None)
+    if not sets:
+        return None
+    detectors = list(dict.fromkeys(row.detector for group in sets for row in group))
+    lines = sum(len({row.detector for row in group}) + 1 for group in sets)  # with an empty one after each set
+    figure, axes = new_axes(7.2, 0.8 + 0.16 * lines + 0.22 * len(detectors))
+    if metric.endswith("roc_auc"):
+        axes.axvline(0.5, color=INK, linewidth=0.8)
+    styles = {
+        detector: {"color": colour_of(i), "marker": _MARKERS[i // len(COLOURS) % len(_MARKERS)], "markersize": 4}
+        for i, detector in enumerate(detectors)
+    }
+    names, middles, y = [], [], 0
+    for of_set in sets:
+        latest = {row.detector: row for row in of_set}
+        group = [latest[detector] for detector in detectors if detector in latest]
+        middles.append(y + (len(group) - 1) / 2)
+        name = _FOLDERS.sub("", group[0].data).removeprefix("jsonl:").removesuffix(".jsonl")
+        names.append(f"{name} ({max(row.metrics[metric].n for row in group)})")
+        for row in group:
+            value, low, high = (getattr(row.metrics[metric], name) for name in ("value", "low", "high"))
+            error = None if low is None else [[max(value - low, 0)], [max(high - value, 0)]]
+            axes.errorbar(value, y, xerr=error, linewidth=1.2, **styles[row.detector])
+            y += 1
+        y += 1
+    for detector, style in styles.items():
+        axes.plot([], [], linestyle="", label=_FOLDERS.sub("", detector), **style)
+    axes.set_yticks(middles, names)
+    axes.set(xlabel=metric, ylim=(y - 1, -1))
+    figure.legend(frameon=False, fontsize=8, loc="outside lower center")
+    return as_svg(figure)
 
 
 def roc_plot(rows: Sequence[ResultRow]) -> str | None:
