@@ -6,6 +6,8 @@
 #   verify   claims, and whole responses, judged by chat models (CHATS), beside detectors without one; nothing is fitted
 #   server   the same judges as a llama.cpp server has them (SERVED): their model.gguf, read by the interpreter LLAMA_PYTHON,
 #            which has llama-cpp-python[server]; not unless it is named
+#   speed    tokens per second of each method and of generation, by model (DECODERS and CHATS), with nothing beside it;
+#            LLAMA_PYTHON as above; not unless it is named
 # Rows that are there already are kept, and replies of chat models are kept in build/real: a run that was stopped goes on.
 # CASES limits the test cases of each set.
 set -euo pipefail
@@ -81,6 +83,14 @@ for part in "$@"; do
       trap - EXIT
     done
     ;;
+  speed)
+    for name in $decoders $chats; do
+      "$python" benchmarks/method_throughput.py "$models/$name" "summedits:$data/summedits" --cases "${CASES:-8}" --rounds 2 \
+        --llama-python "${LLAMA_PYTHON:?an interpreter with llama-cpp-python}" --rows $rows/method-throughput.jsonl
+    done
+    ;;
   *) echo "no such part: $part" >&2 && exit 2 ;;
   esac
 done
+
+"$veridical" bench table $rows/real-logprob.jsonl $rows/real-verify.jsonl --format svg --metrics roc_auc --out docs/real-models.svg
