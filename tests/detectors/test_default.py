@@ -57,6 +57,23 @@ def test_each_sentence_of_a_source_to_cover_is_an_omission(detector: Default) ->
     assert not other.omissions
 
 
+def test_of_a_long_source_to_cover_the_sentences_that_share_most_are_read(
+    detector: Default, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = [f"Rain fell on the old{' old' * i} market at noon." for i in range(6)]  # the encoder can tell them apart
+    text = " ".join([*others[:4], ARTICLE.text, *others[4:]])
+    case = Case("1", "The bridge over the Elbe was opened in 1893 in the rain.", (Source("a", text, must_cover=True),))
+    (whole,) = detector.judge([case])
+    monkeypatch.setattr("veridical.detectors.default.detector.MOST", 5)
+    (bounded,) = detector.judge([case])
+    assert [o.span for o in bounded.omissions] == [o.span for o in whole.omissions]
+    pairs = list(zip(whole.omissions, bounded.omissions, strict=True))
+    same = [one.score == pytest.approx(other.score, abs=1e-6) for one, other in pairs]
+    assert same[4], "the sentence on the bridge shares most"
+    assert sum(same) == 5
+    assert all(one.score > 0.5 for one, is_same in zip(bounded.omissions, same, strict=True) if not is_same)
+
+
 def test_the_worst_perspective_counts(detector: Default) -> None:
     pro, con = Source("p", "It is cheap.", "pro", True), Source("c", "The noise is awful.", "con", True)
     (judgement,) = detector.judge([Case("1", "It is cheap.", (pro, con))])

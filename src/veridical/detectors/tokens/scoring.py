@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from veridical.core.errors import CannotJudgeError
 from veridical.core.spans import Span
 from veridical.core.types import Case
-from veridical.detectors.tokens.lexical import lexical_features
+from veridical.detectors.tokens.lexical import FEATURES, lexical_features
 from veridical.models.pair_network import PairHead, PairRunner, States
 from veridical.models.pairs import PairEncoder, PairEncoding, Window
 from veridical.models.token_words import token_ranges, units_of
@@ -119,6 +119,7 @@ class PairScorer:
         *,
         narrow: PairEncoder | None = None,
         supported: float = -np.inf,
+        most: int | None = None,
     ) -> list[ScoredResponse]:
         """The logits of each case's response; all windows of many cases are batched together.
 
@@ -132,11 +133,13 @@ class PairScorer:
             narrow: Encodes the cases with less evidence (`PairEncoder.narrowed`), for `ScoredResponse.narrow`.
             supported: A part whose logit is below this with less evidence, and those of its units, is not read with
                 more.
+            most: How many parts of a response are read at most, those that share the most words with the sources; the
+                logits of the others, and of their units, are NaN. None: all. It has no effect with `narrow`.
         """
         results: list[ScoredResponse] = []
         for at in range(0, len(cases), _SHARD):
             of_shard = None if units is None else units[at : at + _SHARD]
-            results += self._score_shard(cases[at : at + _SHARD], of_shard, narrow, supported)
+            results += self._score_shard(cases[at : at + _SHARD], of_shard, narrow, supported, most)
         return results
 
     def _score_shard(
@@ -145,6 +148,7 @@ class PairScorer:
         units: Sequence[Sequence[Span] | None] | None,
         narrow: PairEncoder | None,
         supported: float,
+        most: int | None,
     ) -> list[ScoredResponse]:
         encodings = self.encoder.encode(cases)
         empty: list[ScoredResponse] = []  # with the units of each response, and their features
@@ -165,18 +169,25 @@ class PairScorer:
 
         known: dict[tuple[int, bytes], States] = {}
 
-        def scored(windows: Sequence[Sequence[LabelledWindow]]) -> list[ScoredResponse]:
-            new = {each.key: each.window for of_case in windows for each in of_case if each.key not in known}
+        def scored(
+            windows: Sequence[Sequence[LabelledWindow]], read: Sequence[Sequence[LabelledWindow]] | None = None
+        ) -> list[ScoredResponse]:
+            wanted = [each for of_case in (windows if read is None else read) for each in of_case]
+            new = {each.key: each.window for each in wanted if each.key not in known}
             if new:
                 known.update(zip(new, self.runner.run(list(new.values())), strict=True))
             return [
-                _scored(self.head, one, of_case, [known[each.key] for each in of_case]) if one.problem is None else one
+                _scored(self.head, one, of_case, [known.get(each.key) for each in of_case])
+                if one.problem is None
+                else one
                 for one, of_case in zip(empty, windows, strict=True)
             ]
 
         wide = windows_of(encodings)
         if narrow is None:
-            return scored(wide)
+            if most is None:
+                return scored(wide)
+            return scored(wide, [_closest(*of_case, most) for of_case in zip(cases, empty, wide, strict=True)])
         near = windows_of(narrow.encode(cases))
         first = scored(near)
         chosen: list[list[LabelledWindow]] = []
@@ -193,26 +204,41 @@ class PairScorer:
         return [replace(one, narrow=narrower) for one, narrower in zip(scored(chosen), first, strict=True)]
 
 
+def _closest(case: Case, one: ScoredResponse, windows: Sequence[LabelledWindow], most: int) -> list[LabelledWindow]:
+    """The windows of the `most` parts of a response that share the most content words with the sources."""
+    begins = list(dict.fromkeys(each.window.first for each in windows))
+    if len(begins) <= most:
+        return list(windows)
+    features = lexical_features(case, one.units) if one.features is None else one.features
+    shared = features[:, FEATURES.index("content")] - features[:, FEATURES.index("missing")]
+    of_part = dict.fromkeys(begins, 0.0)
+    for each in windows:
+        of_part[each.window.first] = float(shared[each.units].sum())
+    chosen = set(sorted(begins, key=lambda begin: -of_part[begin])[:most])
+    return [each for each in windows if each.window.first in chosen]
+
+
 def _scored(
-    head: PairHead, empty: ScoredResponse, windows: Sequence[LabelledWindow], states: Sequence[States]
+    head: PairHead, empty: ScoredResponse, windows: Sequence[LabelledWindow], states: Sequence[States | None]
 ) -> ScoredResponse:
-    """The logits of the response whose units are in `empty`, in its windows, whose states are known."""
+    """The logits of the response whose units are in `empty`, in its windows; NaN where a window's states are None."""
     logits = np.full(len(empty.units), np.nan)
     part_of = np.full(len(empty.units), -1, dtype=np.int64)
     numbers: dict[int, int] = {}  # first token of a part -> its number
     parts: list[float] = []
     for each, state in zip(windows, states, strict=True):
+        part = numbers.setdefault(each.window.first, len(parts))
+        if part == len(parts):
+            parts.append(np.nan)
+        part_of[each.units] = part
+        if state is None:
+            continue
         features = each.features
         mean = None
         if features is not None:
             mean = features.mean(0) if len(features) else np.zeros(head.settings.features, dtype=np.float32)
-        whole = head.pair_logit(state.whole, mean)
-        part = numbers.setdefault(each.window.first, len(parts))
-        if part == len(parts):
-            parts.append(whole)
-        parts[part] = min(parts[part], whole)
+        parts[part] = float(np.fmin(parts[part], head.pair_logit(state.whole, mean)))
         if each.ranges:
-            scores = head.unit_logits(state.response, each.ranges, features)
-            logits[each.units] = np.fmin(logits[each.units], scores)
-            part_of[each.units] = part
-    return replace(empty, logits=logits, whole=max(parts), parts=np.array(parts, dtype=np.float64), part_of=part_of)
+            logits[each.units] = np.fmin(logits[each.units], head.unit_logits(state.response, each.ranges, features))
+    whole = float(np.nanmax(parts))
+    return replace(empty, logits=logits, whole=whole, parts=np.array(parts, dtype=np.float64), part_of=part_of)
