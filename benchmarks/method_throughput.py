@@ -138,6 +138,7 @@ def reading(
     options = f"device={given.device},dtype={given.dtype}"
     labelled = [e for part in parts.values() for e in part if e.case.sources and e.gold.hallucination is not None]
     probe = probe_of(model, given, labelled[:: max(1, len(labelled) // given.training)], folder)
+    torch.set_num_threads(1)
 
     def bare(group: Sequence[Case]) -> None:
         with torch.inference_mode():
@@ -153,7 +154,8 @@ def reading(
         "model(**batch), few": (bare, few),
         "salience": (load_detector(f"salience:{given.model},template={TEMPLATE},{options}").judge, few),
     }
-    for call, group in ways.values():
+    for way in ("model(**batch)", "logprob", "judge:yes_no"):
+        call, group = ways[way]
         call(group[:1] if call is not bare else group)
     taken: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(given.rounds):
@@ -264,7 +266,6 @@ def main() -> None:
     parser.add_argument("--llama-python", help="an interpreter with llama-cpp-python")
     parser.add_argument("--rows", type=Path)
     given = parser.parse_args()
-    torch.set_num_threads(1)
     model = load(given.model, device=given.device, dtype=given.dtype)
     examples = list(read(given.data))
     parts = split_by_document(examples)

@@ -576,9 +576,10 @@ def guarded(name: str) -> Callable[[], str]:
             cells = [row["model"], strategy, *changes, *counts, f"{row['interventions']:g}"]
             lines.append(f"| {' | '.join(cells)} |")
         first = rows[0]
+        data = dict.fromkeys(f"n = {row['documents']}, {row['data']}" for row in rows)
         foot = (
-            f"n = {first['documents']}; judge: `{first['judge']}`; {first['data']}; temperature "
-            f"{first['temperature']:g}, top-k {first['top_k']}; {first['date']}."
+            f"{'; '.join(data)}; judge: `{first['judge']}`; temperature {first['temperature']:g}, "
+            f"top-k {first['top_k']}; {first['date']}."
         )
         return "\n".join([*lines, "", foot])
 
