@@ -526,6 +526,33 @@ def real_models() -> str:
     return "\n".join([*lines, "", f"{foot}{', '.join(sorted({row.date for row in rows}))}."])
 
 
+def method_throughput(path: Path = ROWS / "method-throughput.jsonl") -> str:
+    """What each method takes next to a bare pass of the model, and generation next to transformers' and llama.cpp's."""
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    parts = []
+    for what, title in (("reading", "judging, tokens of prompt and response"), ("writing", "generation, new tokens")):
+        found: dict[str, dict[str, Any]] = {}
+        for row in rows:
+            if row["benchmark"].endswith(what):
+                found.setdefault(row["way"], {})[row["model"]] = row
+        lines = [f"| {title} | " + " | ".join(models) + " |", "|---|" + "---|" * len(models)]
+        for way, of_model in found.items():
+            cells = [
+                f"{of_model[m]['tokens_per_s']:.3g} ({of_model[m]['times']:.2f})" if m in of_model else "–"
+                for m in models
+            ]
+            lines.append(f"| {way} | {' | '.join(cells)} |")
+        parts.append("\n".join(lines))
+    first = [next(row for row in rows if row["model"] == model) for model in models]
+    counts = "; ".join(
+        f"{row['model']}: {row['n']} cases of {row['tokens']} tokens, {row['dtype']}, rounds: {row['rounds']}"
+        for row in first
+    )
+    row = rows[0]
+    return "\n\n".join([*parts, f"{counts}; {row['data']}; {row['device']}, {row['machine']}; {row['date']}."])
+
+
 def organic() -> str:
     """Probes trained and tested on what real models write and on synthetic errors, and detectors beside them."""
     from dataclasses import replace
@@ -687,6 +714,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
         results("slots.jsonl", "precision recall f1 omission_recall omission_f1"),
     ),
     "real-models": ("docs/models.md", real_models),
+    "method-throughput": ("docs/models.md", method_throughput),
     "organic": ("docs/analyses.md", organic),
     "organic-guard": ("docs/guard.md", guarded("organic-guard.jsonl")),
     "guard-speed": ("docs/guard.md", guard_speed),
