@@ -1,4 +1,4 @@
-"""`check` and `bench` with detectors that ask a chat model, against a server on 127.0.0.1."""
+"""`check`, `bench` and `papers` with detectors that ask a chat model, against a server on 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -210,3 +210,21 @@ def test_bad_input_is_one_line(command: Command, arguments: list[str], code: int
     assert says in err
     assert out == ""
     assert len(err.splitlines()) == 1
+
+
+def test_papers_whose_budget_is_spent_go_on_and_pay_for_nothing_twice(command: Command) -> None:
+    paper: dict[str, Any] = {"id": "p", "title": "T", "summary": "We found it is grey.", "authors": ["A. Ling"]}
+    paper["metadata"] = {"year": 2009}
+    questions = [{"query": f"Which colour is {thing}?", "papers": [paper]} for thing in ("it", "the tower", "Paris")]
+    Path("paper_dataset.json").write_text(json.dumps(questions))
+    with serving(lambda body: completion("Ling (2009) found it is grey.")) as server:
+        arguments = ("papers", "paper_dataset.json", "-m", "m", "--base-url", server.url, "--out", "papers.jsonl")
+        code, out, err = command(*arguments, "--max-calls", "2")
+        assert (code, out, len(server.asked)) == (3, "", 2)
+        assert "the budget is spent" in err
+        assert not Path("papers.jsonl").exists()
+        code, out, _ = command(*arguments)
+        assert (code, len(server.asked)) == (0, 3)
+    (row,) = (decode(line, "prevalence") for line in Path("papers.jsonl").read_text().splitlines())
+    assert (row.questions, row.prevalence.summaries, row.prevalence.claims) == (3, 3, 3)
+    assert not Path("papers.jsonl.work").exists()

@@ -135,6 +135,9 @@ def test_papers(command: Command) -> None:
     assert [(row["critic"] is None, row["judge"] == "mean") for row in rows[-2:]] == [(True, True), (False, True)]
     for wrong in ("much", "x=1/2", "3/2"):
         assert command(*arguments, "--audit", wrong)[0] == 2
+    assert command(*arguments, "--out", "rows.jsonl")[0] == 0
+    row = decode(Path("rows.jsonl").read_text().splitlines()[0], "prevalence")
+    assert (row.questions, len(row.data_hash), row.command.split()[0]) == (1, 64, "veridical")
     code, out, _ = command("papers", "paper_dataset.json", "-m", "w", "--critic", "c", "--judge", "j", "--dry-run")
     assert code == 0
     assert [line.partition(", about")[0] for line in out.splitlines()[:3]] == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from typer import Argument, Option
 
 from veridical.cli.delivery import plain_console, print_dry_run, write_page
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import OutputOptions, ServerOptions, write_line
+from veridical.cli.options import OUTPUT, OutputOptions, ServerOptions, this_command, write_line
 
 if TYPE_CHECKING:
     from veridical.llm.connection import Connection
@@ -113,14 +114,28 @@ def papers_command(
     counting: CountingOptions,
     server: ServerOptions,
     output: OutputOptions,
+    out: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Also write the figures to FILE (JSON Lines); an interrupted run continues there.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
 ) -> int:
     """Let models summarise papers with citations, revise the summaries, and count unsupported claims.
 
-    [bold]veridical papers fave/ -m gpt-4o-mini --critic gpt-4o --judge gpt-4o --audit 66/100 --cache replies.db[/bold]
+    [bold]veridical papers fave/ -m gpt-4o-mini --critic gpt-4o --judge gpt-4o --audit 66/100 --out rows.jsonl[/bold]
     [bold]veridical papers fave/ -m gpt-4o-mini --critic gpt-4o --judge gpt-4o --dry-run --limit 10[/bold]
 
-    All models share one budget. Exit codes: 0 done, 2 usage or input error, 3 could not be judged.
+    All models share one budget. With --out, replies are stored until the run is complete (longer with --cache): a run
+    whose budget is spent continues when it is started again.
+
+    Exit codes: 0 done, 2 usage or input error, 3 could not be judged.
     """
+    from veridical.cli.progress import progress_bar
+    from veridical.core.errors import CannotJudgeError
+    from veridical.core.files import write_whole
     from veridical.core.serialization import encode
     from veridical.core.text import visible
     from veridical.datasets.fave import read_questions
@@ -129,32 +144,44 @@ def papers_command(
     from veridical.report.terminal_tables import print_tables
     from veridical.tasks.papers import StudyOptions, study
 
-    connection = server.connection()
+    connection = server.connection(cache=out.with_name(out.name + ".work") / "replies.db" if out else None)
     generators = [connection.chat(name) for name in roles.model]
     judges = {name: _judge(name, connection) for name in (*roles.critic, *roles.judge)}
-    results = study(
-        list(islice(read_questions(data), counting.limit)),
-        generators,
-        critics=[judges[name] for name in roles.critic],
-        judges=[judges[name] for name in roles.judge],
-        options=StudyOptions(
-            self_correction=counting.self_correction,
-            only_better=counting.only_better,
-            rounds=counting.rounds,
-            threshold=counting.threshold,
-            audits=counting.audits({name: judges[name].name for name in roles.judge}),
-            seed=counting.seed,
-        ),
-    )
+    with progress_bar() as progress:
+        results = study(
+            list(islice(read_questions(data), counting.limit)),
+            generators,
+            critics=[judges[name] for name in roles.critic],
+            judges=[judges[name] for name in roles.judge],
+            options=StudyOptions(
+                self_correction=counting.self_correction,
+                only_better=counting.only_better,
+                rounds=counting.rounds,
+                threshold=counting.threshold,
+                audits=counting.audits({name: judges[name].name for name in roles.judge}),
+                seed=counting.seed,
+                command=this_command(),
+                progress=lambda step, done, total: progress("steps", done, total),
+            ),
+        )
     if server.dry_run:
         return print_dry_run(connection)
     for note in results.notes:
         write_line(visible(note))
+    if connection.refused_requests:
+        raise CannotJudgeError(
+            "the budget is spent before all summaries are written, revised and counted",
+            hint="run the same again with a larger budget: with --out (or --cache) nothing is paid twice",
+        )
+    rows = [*results.rows, *results.means]
+    documents = "".join(encode(row) + "\n" for row in rows)
+    if out:
+        write_whole(out, documents)
+        shutil.rmtree(out.with_name(out.name + ".work"), ignore_errors=True)
     if output.json:
-        for row in (*results.rows, *results.means):
-            sys.stdout.write(encode(row) + "\n")
+        sys.stdout.write(documents)
     else:
-        print_tables([prevalence_table(results)], plain_console())
+        print_tables([prevalence_table(rows)], plain_console())
     if output.html is not None:
         revisions = [result for several in results.revisions.values() for result in several]
         write_page(output.html, render_revisions(revisions, title="Revised summaries of papers"))

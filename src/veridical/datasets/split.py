@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from veridical.core.errors import InputError
 from veridical.core.serialization import encode
-from veridical.core.types import Example
+from veridical.core.types import Case, Example
 
 __all__ = ["FRACTIONS", "content_hash", "document_of", "split_by_document"]
 
@@ -44,8 +44,8 @@ def split_by_document(
     return parts
 
 
-def content_hash(examples: Iterable[Example]) -> str:
-    """The SHA-256 (hexadecimal) of the examples' JSON documents, whatever their order; memory does not grow.
+def content_hash(examples: Iterable[Example | Case]) -> str:
+    """The SHA-256 (hexadecimal) of the JSON documents of examples or cases, whatever their order; memory does not grow.
 
     Each document is hashed by itself and the hashes are added up modulo 2**256, then hashed with their number.
     """

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from veridical.core.text import visible
 from veridical.metrics.measure import Measured
 from veridical.report.tables import Table
-from veridical.tasks.papers import Study
+from veridical.tasks.papers import MEAN, StudyRow
 
 __all__ = ["prevalence_table"]
 
 
-def prevalence_table(study: Study) -> Table:
+def prevalence_table(rows: Sequence[StudyRow]) -> Table:
     """The hallucinations per summary and the share of summaries with any, with 95 % intervals."""
     lines = []
-    for row in (*study.rows, *study.means):
+    for row in rows:
         p = row.prevalence
-        cells = [row.generator, row.critic or "–", row.judge, str(p.summaries)]
+        cells = [row.generator, row.critic or "–", row.judge, f"{p.summaries} ({p.claims})"]
         cells += [_interval(p.per_summary), _interval(p.per_summary_adjusted)]
         cells += [_interval(p.share, percent=True), _interval(p.share_adjusted, percent=True)]
         lines.append([visible(cell) for cell in cells])
-    head = ["Summary", "Critique", "Judge", "Summaries", "Hallucinations each", "adjusted", "With any", "adjusted"]
-    unjudged = max((row.prevalence.unjudged for row in study.rows), default=0)
+    head = [
+        "Summary",
+        "Critique",
+        "Judge",
+        "Summaries (claims)",
+        "Hallucinations each",
+        "adjusted",
+        "With any",
+        "adjusted",
+    ]
+    unjudged = max((row.prevalence.unjudged for row in rows if row.judge != MEAN), default=0)
     foot = f"up to {unjudged} summaries could not be judged and do not count" if unjudged else ""
     return Table("", head, lines, foot)
 

@@ -7,16 +7,18 @@ and takes the mean over critics and judges (Table 2).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import groupby
-from typing import Literal
+from typing import Any, Literal
 
 from veridical.core.detector import Detector
 from veridical.core.errors import InputError
 from veridical.core.judging import judge, thresholds_in_force
 from veridical.core.segment import has_words
 from veridical.core.types import DEFAULT_THRESHOLD, Case, Usage
+from veridical.datasets.split import content_hash
 from veridical.detectors.claims.citations import CitationPolicy
 from veridical.detectors.claims.llm_checker import LLMChecker
 from veridical.detectors.claims.verify import Verify
@@ -91,12 +93,20 @@ class StudyRow:
         critic: By whose critiques they were revised: a name, `SELF_CORRECTION`, `MEAN`; None = not revised.
         judge: Who counted hallucinations: a name, or `MEAN`.
         prevalence: The figures.
+        questions: How many questions there were, with or without a summary.
+        data_hash: The hash of the questions with their abstracts.
+        command: The command that made the row.
+        date: The date, as YYYY-MM-DD.
     """
 
     generator: str
     critic: str | None
     judge: str
     prevalence: Prevalence
+    questions: int = 0
+    data_hash: str = ""
+    command: str = ""
+    date: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +142,8 @@ class StudyOptions:
         threshold: A claim is unsupported from this score on, in (0, 1].
         audits: By the judge's name, how far its reports can be trusted.
         seed: Of the bootstrap.
+        command: What the rows say of how they were made.
+        progress: Called before each step with its name, the number of steps that are done, and of all.
     """
 
     self_correction: bool = False
@@ -140,6 +152,8 @@ class StudyOptions:
     threshold: float = DEFAULT_THRESHOLD
     audits: Mapping[str, Audit] = field(default_factory=dict)
     seed: int = 0
+    command: str = ""
+    progress: Callable[[str, int, int], None] = field(default=lambda step, done, total: None)
 
     def __post_init__(self) -> None:
         if self.rounds > 1 and not self.only_better:
@@ -175,27 +189,45 @@ def study(
     summaries: dict[str, list[Case]] = {}
     revisions: dict[tuple[str, str], list[Revised]] = {}
     notes: list[str] = []
+    revisers = len(critics) + options.self_correction
+    step = _steps(options, total=len(generators) * (1 + revisers + len(judges) * (1 + revisers)))
     for generator in generators:
+        step(f"{generator.name} writes")
         outcomes = summarise(generator, questions)
         cases = summaries[generator.name] = [outcome for outcome in outcomes if isinstance(outcome, Case)]
         failures = sorted(outcome.reason for outcome in outcomes if isinstance(outcome, Failure))
         for reason, same in groupby(failures):
             notes.append(f"{generator.name}: {len(list(same))} summaries were not written: {reason}")
         for critic in critics:
+            step(f"{generator.name} revises what {critic.name} criticises")
             revisions[generator.name, critic.name] = _revise(cases, generator, critic, options)
         if options.self_correction:
+            step(f"{generator.name} corrects itself")
             thresholds = thresholds_in_force(None, options.threshold)
             results = revise_unfiltered(cases, SelfCorrection(generator), None, thresholds)
             revisions[generator.name, SELF_CORRECTION] = results
-    judged = list(_judged(summaries, revisions, judges, options))
+    judged = list(_judged(summaries, revisions, judges, options, step))
+    made: dict[str, Any] = {
+        "questions": len(questions),
+        "data_hash": content_hash(questions),
+        "command": options.command,
+        "date": datetime.now(UTC).date().isoformat(),
+    }
+    means = _means(judged, options) if len(judges) > 1 or len(critics) > 1 else ()
     return Study(
-        tuple(StudyRow(*key, _prevalence([group], options)) for key, group in judged),
-        tuple(_means(judged, options)) if len(judges) > 1 or len(critics) > 1 else (),
+        tuple(StudyRow(*key, _prevalence([group], options), **made) for key, group in judged),
+        tuple(replace(mean, **made) for mean in means),
         summaries,
         revisions,
         tuple(notes),
         Usage.total(result.usage for results in revisions.values() for result in results),
     )
+
+
+def _steps(options: StudyOptions, total: int) -> Callable[[str], None]:
+    """Reports each step before it begins."""
+    numbers = iter(range(total))
+    return lambda name: options.progress(name, next(numbers), total)
 
 
 def _revise(cases: Sequence[Case], generator: ChatModel, critic: Judge, options: StudyOptions) -> list[Revised]:
@@ -215,6 +247,7 @@ def _judged(
     revisions: Mapping[tuple[str, str], Sequence[Revised]],
     judges: Sequence[Judge],
     options: StudyOptions,
+    step: Callable[[str], None],
 ) -> Iterator[_Judged]:
     """Each set of texts with the judgements of each judge, by generator, critic and judge."""
     texts: list[tuple[str, str | None, Sequence[Case]]] = []
@@ -226,6 +259,7 @@ def _judged(
     for each in judges:
         detector = each if isinstance(each, Detector) else cited_claims(each)
         for generator, critic, cases in texts:
+            step(f"{each.name} counts")
             group = JudgedSummaries(cases, judge(detector, cases), options.audits.get(each.name))
             yield (generator, critic, each.name), group
 
