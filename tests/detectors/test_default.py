@@ -136,6 +136,17 @@ def test_what_is_copied_is_supported(detector: Default) -> None:
     assert (judgement.hallucination or 0.0) < (sure.hallucination or 0.0)
 
 
+def test_what_makes_no_claim_gets_no_score(detector: Default) -> None:
+    said = "The bridge over the Elbe was opened in 1890. It is 280 m long."
+    written = "Here is the answer:\n\n1. The bridge over the Elbe was opened in 1890 [1].\n2. It is 280 m long [1, 2]."
+    plain, listed = detector.judge([Case("1", said, (ARTICLE,)), Case("2", written, (ARTICLE,))])
+    assert [v.span.of(written) for v in listed.verdicts] == [v.span.of(said) for v in plain.verdicts]
+    assert listed.judged is None
+    (judgement,) = detector.judge([Case("1", "Let me know if you have questions about [1].", (ARTICLE,))])
+    assert (judgement.hallucination, judgement.judged) == (None, ())
+    assert "the response makes no claim" in judgement.notes
+
+
 def test_a_sentence_is_read_again_with_the_closest_passages_alone(detector: Default) -> None:
     others = " ".join(f"Rain fell on the old market number {i} at noon." for i in range(NARROW))
     closest = (

@@ -140,6 +140,17 @@ def test_a_claim_is_flagged_by_the_checkers_own_threshold_for_responses() -> Non
     assert Verify(load_detector("overlap")).thresholds == {}
 
 
+def test_sentences_around_the_answer_are_not_checked() -> None:
+    model = knows("purple")
+    text = "Here is a summary:\n\nThe tower is 330 m tall.\n\nLet me know if you need more."
+    (judgement,) = Verify(LLMChecker(model)).judge([Case("1", text, (TOWER,))])
+    assert [v.span.of(text) for v in judgement.verdicts] == ["The tower is 330 m tall."]
+    assert judgement.judged is None
+    assert len(model.requests) == 1
+    (nothing,) = Verify(LLMChecker(model)).judge([Case("1", "Let me know if you need more.", (TOWER,))])
+    assert nothing.notes == ("the response makes no claim",)
+
+
 def test_the_default_detector_as_the_checker_counts_the_worst_claim() -> None:
     assert Verify(Default()).aggregate == "worst"
     assert Verify(Default()).name == "verify:default"

@@ -2,9 +2,9 @@
 
 After George and Stuhlmüller 2023, §3.2: a claim that cites is checked against the sources that it cites. Rules, not
 models; linear; never fails on any text. Recognised: `Author (year)`, `Author et al. (2009, 2011a)`,
-`(see Author & Other, 2009; Third, 2010, p. 5)`, `[3]`, `[3, 5-7]`, `【3】`, footnote marks (`[^3]`, ³), a source's id
-or citation in square brackets, and `Author et al., 2009` without brackets where a source is cited so. No reference
-lists.
+`(see Author & Other, 2009; Third, 2010, p. 5)`, `[3]`, `[3, 5-7]`, `【3】`, `[Source 3]`, `(document 3)`, footnote
+marks (`[^3]`, ³), a source's id or citation in square brackets, and `Author et al., 2009` without brackets where a
+source is cited so. No reference lists.
 """
 
 from __future__ import annotations
@@ -82,7 +82,12 @@ _GROUP = re.compile(r"[(\[](?=[^()\[\]]{0,600}\d\d|[^()\[\]]{0,600}(?:n\.|press|
 _ENTRY = re.compile(rf"(?:^|(?<=[\s,.]))(?P<cited>{_AUTHORS}(?:['’]s?)?\s*,?\s*{_YEARS})(?![\w-]){_PAGES}\s*$")
 _LEAD = re.compile(r"\s*(?:(?:see|cf\.?|e\.g\.|i\.e\.|also|for example|compare|but|and|as in|in|by|after|from)[\s,]+)*")
 
-_NUMBERS = re.compile(r"(?:\[|【)(?P<items>\s*\d{1,3}(?:\s*[,;–-]\s*\d{1,3}){0,40}\s*)(?:\]|】)")
+_NUMBERED = r"\s*(?:sources?|documents?|docs?|passages?|contexts?|chunks?|snippets?|excerpts?|papers?|refs?\.?)\s*#?\s*"
+_NUMBERS = re.compile(
+    rf"(?:[\[【](?:{_NUMBERED})?|\({_NUMBERED})"
+    rf"(?P<items>\s*\d{{1,3}}(?:\s*(?:[,;–-]|and|&)\s*(?:{_NUMBERED})?\d{{1,3}}){{0,40}}\s*)(?:†[^\]】\n]{{0,80}})?[\]】)]",
+    re.IGNORECASE,
+)
 _ITEM = re.compile(r"(\d{1,3})(?:\s*[–-]\s*(\d{1,3}))?")
 _FOOTNOTE = re.compile(r"\[\^(?P<mark>[^\]\s^]{1,64})\]")
 _RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
@@ -126,11 +131,14 @@ def find_citations(text: str, sources: Sequence[Source] = ()) -> list[Citation]:
     marks += [(match, match["mark"]) for match in _FOOTNOTE.finditer(text)]
     marked = [Citation(Span(*match.span()), Span(*match.span()), mark) for match, mark in marks if mark is not None]
     citations: list[Citation] = []
-    taken = [span for span, _, _ in footnote_definitions(text)]
+    taken = bytearray(len(text))  # 1 for a character of a citation that was found before: a search in it is quick
+    for span, _, _ in footnote_definitions(text):
+        taken[span.start : span.end] = b"\1" * len(span)
     for candidates in (marked, _numbers(text), narrative, _groups(text), without_brackets):
-        new = [c for c in candidates if not any(c.group.overlaps(other) for other in taken)]
+        new = [c for c in candidates if taken.find(1, c.group.start, c.group.end) < 0]
+        for span in (span for c in new for span in (c.group, c.span)):
+            taken[span.start : span.end] = b"\1" * len(span)
         citations += new
-        taken += [c.group for c in new] + [c.span for c in new]
     return sorted(citations, key=lambda c: (c.span, c.mark or "", c.year or ""))
 
 

@@ -16,11 +16,20 @@ from veridical.core.spans import Span
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case, Claim, Usage
 from veridical.detectors.claims.citations import statements
+from veridical.detectors.claims.framing import framing_sentences
 from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Request
 from veridical.llm.reply_parser import listed
 
-__all__ = ["MIN_SIMILARITY", "Claims", "align_claims", "nothing_to_check", "sentence_claims", "split_by_model"]
+__all__ = [
+    "MIN_SIMILARITY",
+    "Claims",
+    "align_claims",
+    "claim_sentences",
+    "nothing_to_check",
+    "sentence_claims",
+    "split_by_model",
+]
 
 MIN_SIMILARITY = 0.8
 """How similar a listed claim and its span must be: a claim may drop or exchange a few words of its sentence."""
@@ -37,8 +46,18 @@ class Claims:
 
 
 def sentence_claims(text: str, *, cited: bool = False) -> Claims:
-    """Each sentence as a claim, verbatim; with `cited`, a footnote mark belongs to the sentence before it."""
-    return Claims(tuple(Claim(span.of(text), (span,)) for span in statements(text, cited=cited)))
+    """Each of the `claim_sentences` as a claim, verbatim."""
+    return Claims(tuple(Claim(span.of(text), (span,)) for span in claim_sentences(text, cited=cited)))
+
+
+def claim_sentences(text: str, *, cited: bool = False) -> list[Span]:
+    """The `statements` of a response without those that only frame the answer (`framing_sentences`).
+
+    With `cited`, a footnote mark belongs to the sentence before it.
+    """
+    spans = statements(text, cited=cited)
+    framing = set(framing_sentences(text, spans))
+    return [span for span in spans if span not in framing]
 
 
 def split_by_model(
@@ -64,7 +83,7 @@ def split_by_model(
             problem = "the list was cut short"
         else:
             items = [item for item in listed(reply.text) if has_words(item)]
-            aligned = align_claims(case.response, items, statements(case.response, cited=cited))
+            aligned = align_claims(case.response, items, claim_sentences(case.response, cited=cited))
             if aligned.claims:
                 splits.append(replace(aligned, usage=reply.usage))
                 continue
@@ -76,7 +95,7 @@ def split_by_model(
 
 def nothing_to_check(case: Case) -> str | None:
     """Why no claim of the case can be checked, None where one can."""
-    if not has_words(case.response):
+    if not claim_sentences(case.response):
         return "the response makes no claim"
     if not case.sources:
         return "no sources to check against"
@@ -91,7 +110,7 @@ def align_claims(text: str, claims: Sequence[str], sentences: Sequence[Span]) ->
     Args:
         text: The response.
         claims: The claims, in the order of the response.
-        sentences: The response's sentences (`statements`).
+        sentences: The response's sentences (`claim_sentences`).
     """
     sentence_words = [_content_words(span.of(text)) for span in sentences]
     aligned: list[Claim] = []

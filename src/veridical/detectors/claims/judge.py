@@ -17,9 +17,8 @@ from veridical.core.segment import has_words
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Example, Judgement, Level
 from veridical.detectors.claims.aggregate import aggregate_claims
-from veridical.detectors.claims.citations import statements
 from veridical.detectors.claims.claim_checker import ClaimResult
-from veridical.detectors.claims.claims import align_claims, nothing_to_check
+from veridical.detectors.claims.claims import align_claims, claim_sentences, nothing_to_check
 from veridical.detectors.claims.few_shot import FewShotExample, draw_few_shot, few_shot_option
 from veridical.detectors.claims.llm_checker import chat_messages, explain_quotes, read_cot, read_yes_no
 from veridical.detectors.claims.source_chunks import format_sources
@@ -178,7 +177,7 @@ class Judge:
             problem = "an entry of the reply has no claim"
         if problem is not None:
             return Judgement(case.id, self.name, judged=(), notes=(f"not judged: {problem}",))
-        split = align_claims(case.response, [entry["claim"] for entry in entries], statements(case.response))
+        split = align_claims(case.response, [entry["claim"] for entry in entries], claim_sentences(case.response))
         results, remaining = [], iter(entries)
         for claim in split.claims:  # in the order of the entries, some of which were left out
             entry = next(entry for entry in remaining if entry["claim"] == claim.text)

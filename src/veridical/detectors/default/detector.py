@@ -32,6 +32,7 @@ from veridical.detectors.default.combining import (
     with_copies,
     word_table,
 )
+from veridical.detectors.default.unclaimed import without_unclaimed
 from veridical.detectors.explanation import explained
 from veridical.detectors.scope import limits_of
 from veridical.detectors.tokens.detector import Tokens
@@ -156,6 +157,8 @@ class Default:
         judged: tuple[Span, ...] | None = None
         if scored is None:
             notes.append("no sources to compare with" if not case.sources else "the sources have no words")
+        elif not scored.units and has_words(case.response):
+            notes.append("the response makes no claim")
         elif scored.problem or not np.isfinite(scored.logits).any():
             notes.append((scored.problem or "the response has no words").removeprefix(f"case {case.id!r}: "))
         else:
@@ -217,10 +220,11 @@ def score(encoder: Tokens, cases: Sequence[Case], *, narrow: bool = True) -> lis
 
     Each sentence is read with as much of the sources as fits. With `narrow` it is first read with the closest of their
     sentences alone: among much else a small encoder overlooks a single changed word. What these support is not read
-    again. Without, as for coverage, of more than `MOST` sentences those are read that share the most words with the
-    sources, which are responses then.
+    again. What makes no claim (`unclaimed`) is left out. Without, as for coverage, of more than `MOST` sentences those
+    are read that share the most words with the sources, which are responses then.
     """
     if narrow:
+        cases = [replace(case, response=without_unclaimed(case.response, case.sources)) for case in cases]
         closest = encoder.scorer.encoder.narrowed(NARROW)
         scored = encoder.scorer.score(cases, narrow=closest, supported=SUPPORTED)
     else:

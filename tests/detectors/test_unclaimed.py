@@ -1,0 +1,86 @@
+"""What makes no claim: citation marks, numbers of list items, sentences around an answer."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from veridical.core.segment import sentences, words
+from veridical.core.types import Source
+from veridical.detectors.claims.claims import claim_sentences
+from veridical.detectors.claims.framing import framing_sentences
+from veridical.detectors.default.unclaimed import without_unclaimed
+
+LING = Source("a", "It is red.", citation="K. Ling et al., 2009")
+
+
+def left(text: str) -> list[str]:
+    return [span.of(text) for span in words(without_unclaimed(text, [LING, Source("doc3", "It is old.")]))]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("It is red [1]. It is old [1, 2].", "It is red It is old"),
+        ("It is red.[1] It is old.²", "It is red It is old"),
+        ("It is red【1†source】 and [Source 1; Source 2] old (document 2).", "It is red and old"),
+        ("It is red [doc3] (Ling et al., 2009).", "It is red"),
+        ("Ling (2009) found it red (Benton, 2010).", "Ling found it red Benton 2010"),
+        ("1. It is red.\n2. It is old.", "It is red It is old"),
+        ("Step 1: It is red.\n\n- (2) It is old.\n\n**3.** It is big.", "It is red It is old It is big"),
+        ("Key finding 2: It is red.\na) It is old.", "It is red It is old"),
+        (
+            "1889. It was built.\n12.5 m is its width.\nArticle 5: no.",
+            "1889 It was built 12.5 m is its width Article 5 no",
+        ),
+        ("It has 3 doors.\nDay 2: Rome", "It has 3 doors Day 2 Rome"),
+        ("4.", "4"),
+        ("Sure! Here is a short summary of the text:\nIt is red.\n\nI hope this helps!", "It is red"),
+        ("## Key Takeaways\n\nIt is red.\n\nLet me know if you have questions.", "It is red"),
+        ("Based on the provided context, here are the key points:\n- It is red.", "It is red"),
+        ("Certainly.", "Certainly"),
+        ("Of course. It is red.", "It is red"),
+        ("Here is what Ann built in 1889: a bridge.", "Here is what Ann built in 1889 a bridge"),
+        ("I hope that peace comes. The summary is short.", "I hope that peace comes The summary is short"),
+        ("Answer: red", "Answer red"),
+    ],
+)
+def test_what_is_left(text: str, wanted: str) -> None:
+    assert left(text) == wanted.split()
+
+
+@given(st.text(alphabet="ab1. \n[](),:-*#【】†SureHrisnwo", max_size=80))
+def test_words_stay_where_they_are(text: str) -> None:
+    blanked = without_unclaimed(text, [LING])
+    assert len(blanked) == len(text)
+    assert {(s.start, s.of(blanked)) for s in words(blanked)} <= {(s.start, s.of(text)) for s in words(text)}
+    assert [i for i, c in enumerate(blanked) if c == "\n"] == [i for i, c in enumerate(text) if c == "\n"]
+
+
+def test_a_list_without_its_numbers_has_the_same_items() -> None:
+    text = "1. It is red\n2. It is old\n3) It is big"
+    blanked = without_unclaimed(text, [LING])
+    assert [(s.start, s.end) for s in sentences(blanked)] == [(s.start, s.end) for s in sentences(text)]
+
+
+@pytest.mark.parametrize(
+    "piece", ["[2] ", "(source 3) ", "[Source 1, Source 2, ", "- ", " ", "(", "Let me know. ", "1. "]
+)
+def test_the_time_is_linear(piece: str) -> None:
+    def seconds(times: int) -> float:
+        start = time.process_time()
+        without_unclaimed("It is. " + piece * times + "[1", [LING])
+        return time.process_time() - start
+
+    short, long = min(seconds(4000) for _ in range(3)), seconds(64_000)
+    assert long < 16 * short * 8 + 0.5
+
+
+def test_sentences_around_an_answer_are_no_claims() -> None:
+    text = "Here is the summary:\n\nIt is red.\n\nWould you like me to go on?"
+    assert [span.of(text) for span in claim_sentences(text)] == ["It is red."]
+    spans = sentences("It is red. It is old.")
+    assert framing_sentences("It is red. It is old.", spans) == []
