@@ -20,6 +20,7 @@ ENGLISH = [
     "Gen. Grant and Sen. Warren came.| Rev. King spoke.",
     "J. K. Rowling wrote it.| George W. Bush read it.",
     "J.R.R. Tolkien wrote it.| He was British.",
+    "E. Sazhenova and I. Lebedev wrote it, K. Smith, I. Newton & A. Lee read it.| It was he and I.| Later we left.",
     "He took vitamin C.| It helped him.",
     "World War I.| The end.",
     "So did I.| Then we left.",

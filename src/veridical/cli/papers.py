@@ -139,7 +139,7 @@ def papers_command(
     from veridical.core.serialization import encode
     from veridical.core.text import visible
     from veridical.datasets.fave import read_questions
-    from veridical.report.prevalence_table import prevalence_table
+    from veridical.report.prevalence_table import prevalence_tables
     from veridical.report.revision import render_revisions
     from veridical.report.terminal_tables import print_tables
     from veridical.tasks.papers import StudyOptions, study
@@ -181,7 +181,7 @@ def papers_command(
     if output.json:
         sys.stdout.write(documents)
     else:
-        print_tables([prevalence_table(rows)], plain_console())
+        print_tables(prevalence_tables(rows), plain_console())
     if output.html is not None:
         revisions = [result for several in results.revisions.values() for result in several]
         write_page(output.html, render_revisions(revisions, title="Revised summaries of papers"))

@@ -140,6 +140,7 @@ _END = re.compile(
 )
 _LAST_WORD = re.compile(r"(?:[^\W_]|\.(?=[^\W_]))+$")
 _NEXT_WORD = re.compile(r"\s*(?P<sign>[^\w\s]*)_*(?P<word>[^\W_]*)")
+_NAME_BEFORE = re.compile(r"\b[A-Z]\. ?[^\W\d_]{2,}(?:[-'’][^\W\d_]+)?(?:,|,? and|,? &)\s+$")  # "E. Sazhenova and "
 _ACRONYM = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]")
 _ROMAN = re.compile(r"[IVXLC]+")
 _MARK = re.compile(r"[(*_#>|\s-]*(?:[0-9]{1,3}|[^\W\d_]|[ivxIVX]{1,5})")
@@ -249,7 +250,9 @@ def _full_stop_ends(text: str, start: int, at: int, word: str, cased: bool) -> b
         return False
     if small.isdigit() and word.lower() in _MONTHS:
         return False
-    initial = len(before) == 1 and before.isalpha() and before != "I" and not (cased and before.islower())
+    initial = len(before) == 1 and before.isalpha() and not (cased and before.islower())
+    if before == "I":  # else it is the pronoun, which may well end a sentence
+        initial = _NAME_BEFORE.search(text, max(start, at - 48), at - 1) is not None
     if initial or (forms & _MAYBE) or _ACRONYM.fullmatch(before):
         return opens
     return True

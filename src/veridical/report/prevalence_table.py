@@ -1,4 +1,4 @@
-"""A study of cited summaries as a table: one line per generator, critic and judge, then the means."""
+"""A study of cited summaries as tables: one per generator, a line per critic and judge, then the means."""
 
 from __future__ import annotations
 
@@ -9,31 +9,33 @@ from veridical.metrics.measure import Measured
 from veridical.report.tables import Table
 from veridical.tasks.papers import MEAN, StudyRow
 
-__all__ = ["prevalence_table"]
+__all__ = ["prevalence_tables"]
 
 
-def prevalence_table(rows: Sequence[StudyRow]) -> Table:
-    """The hallucinations per summary and the share of summaries with any, with 95 % intervals."""
-    lines = []
-    for row in rows:
-        p = row.prevalence
-        cells = [row.generator, row.critic or "–", row.judge, f"{p.summaries} ({p.claims})"]
-        cells += [_interval(p.per_summary), _interval(p.per_summary_adjusted)]
-        cells += [_interval(p.share, percent=True), _interval(p.share_adjusted, percent=True)]
-        lines.append([visible(cell) for cell in cells])
-    head = [
-        "Summary",
-        "Critique",
-        "Judge",
-        "Summaries (claims)",
-        "Hallucinations each",
-        "adjusted",
-        "With any",
-        "adjusted",
-    ]
-    unjudged = max((row.prevalence.unjudged for row in rows if row.judge != MEAN), default=0)
-    foot = f"up to {unjudged} summaries could not be judged and do not count" if unjudged else ""
-    return Table("", head, lines, foot)
+def prevalence_tables(rows: Sequence[StudyRow]) -> list[Table]:
+    """The hallucinations per summary and the share of summaries with any, with 95 % intervals.
+
+    What is adjusted by an audit has columns only where there was one.
+    """
+    tables = []
+    for generator in dict.fromkeys(row.generator for row in rows):
+        own = [row for row in rows if row.generator == generator]
+        audited = any(row.prevalence.per_summary_adjusted is not None for row in own)
+        lines = []
+        for row in own:
+            p = row.prevalence
+            each, share = [_interval(p.per_summary)], [_interval(p.share, percent=True)]
+            if audited:
+                each.append(_interval(p.per_summary_adjusted))
+                share.append(_interval(p.share_adjusted, percent=True))
+            cells = [row.critic or "–", row.judge, f"{p.summaries} ({p.claims})", *each, *share]
+            lines.append([visible(cell) for cell in cells])
+        adjusted = ["adjusted"] * audited
+        head = ["Revised by", "Counted by", "Summaries (claims)", "Per summary", *adjusted, "With any", *adjusted]
+        unjudged = max((row.prevalence.unjudged for row in own if row.judge != MEAN), default=0)
+        foot = f"up to {unjudged} summaries could not be judged and do not count" if unjudged else ""
+        tables.append(Table(f"Hallucinations in summaries by {visible(generator)}", head, lines, foot))
+    return tables
 
 
 def _interval(measured: Measured | None, *, percent: bool = False) -> str:
