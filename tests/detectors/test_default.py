@@ -147,6 +147,14 @@ def test_what_makes_no_claim_gets_no_score(detector: Default) -> None:
     assert "the response makes no claim" in judgement.notes
 
 
+def test_that_the_sources_do_not_say_something_is_no_error_where_they_do_not(detector: Default) -> None:
+    texts = ("The text does not mention its colour.", "I cannot answer this from the sources.")
+    absent = detector.judge([Case("1", text, (ARTICLE,)) for text in texts])
+    assert all(j.hallucination is not None and max(v.score for v in j.verdicts) < 0.3 for j in absent)
+    (one,) = score(detector.encoder, [Case("1", "The text does not mention the bridge.", (ARTICLE,))])
+    assert one.parts.max() > COPIED, "the sources have all of it: the encoder decides"
+
+
 def test_a_sentence_is_read_again_with_the_closest_passages_alone(detector: Default) -> None:
     others = " ".join(f"Rain fell on the old market number {i} at noon." for i in range(NARROW))
     closest = (

@@ -12,7 +12,7 @@ from veridical.core.segment import sentences, words
 from veridical.core.types import Source
 from veridical.detectors.claims.claims import claim_sentences
 from veridical.detectors.claims.framing import framing_sentences
-from veridical.detectors.default.unclaimed import without_unclaimed
+from veridical.detectors.default.unclaimed import matter_of_absence, without_unclaimed
 
 LING = Source("a", "It is red.", citation="K. Ling et al., 2009")
 
@@ -46,6 +46,15 @@ def left(text: str) -> list[str]:
         ("Here is what Ann built in 1889: a bridge.", "Here is what Ann built in 1889 a bridge"),
         ("I hope that peace comes. The summary is short.", "I hope that peace comes The summary is short"),
         ("Answer: red", "Answer red"),
+        ("# The Tower\n\nIt is red.\n\n**Where it is**\n\nIt is here.", "It is red It is here"),
+        ("# In 1889\n\n**Height:** 300 m", "In 1889 Height 300 m"),
+        ("Yes, it is red. No: it is old. In summary, it is big.", "it is red it is old it is big"),
+        ("The short answer is that it is red. Overall, it is old.", "it is red it is old"),
+        ("No one came. Overall costs rose. Yes.", "No one came costs rose Yes"),
+        (
+            "According to the second source, it is red. Document 3 and Sources 1, 2 agree.",
+            "According to the source it is red and agree",
+        ),
     ],
 )
 def test_what_is_left(text: str, wanted: str) -> None:
@@ -67,7 +76,20 @@ def test_a_list_without_its_numbers_has_the_same_items() -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["[2] ", "(source 3) ", "[Source 1, Source 2, ", "- ", " ", "(", "Let me know. ", "1. "]
+    "piece",
+    [
+        "[2] ",
+        "(source 3) ",
+        "[Source 1, Source 2, ",
+        "- ",
+        " ",
+        "(",
+        "Let me know. ",
+        "1. ",
+        "Yes, ",
+        "# ",
+        "Source 1, ",
+    ],
 )
 def test_the_time_is_linear(piece: str) -> None:
     def seconds(times: int) -> float:
@@ -77,6 +99,26 @@ def test_the_time_is_linear(piece: str) -> None:
 
     short, long = min(seconds(4000) for _ in range(3)), seconds(64_000)
     assert long < 16 * short * 8 + 0.5
+
+
+@pytest.mark.parametrize(
+    ("sentence", "matter"),
+    [
+        ("The text does not mention the price of tickets.", "the price of tickets."),
+        ("I'm sorry, but the provided documents don't say who built it", "who built it"),
+        ("Unfortunately, I cannot find the date in the sources.", "the date in the sources."),
+        ("There is no information about its owner.", "about its owner."),
+        ("It is not stated.", "."),
+        ("The text does not mention the price, but it is 5.", None),
+        ("The text does not only mention the price, it says 5.", None),
+        ("The tower does not have a roof.", None),
+        ("I don't have a car.", None),
+        ("He said that the report does not mention it.", None),
+    ],
+)
+def test_what_the_sources_do_not_say(sentence: str, matter: str | None) -> None:
+    span = matter_of_absence(sentence)
+    assert (None if span is None else span.of(sentence).strip()) == matter
 
 
 def test_sentences_around_an_answer_are_no_claims() -> None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from veridical.core.errors import DataError
 from veridical.core.segment import word_forms
 from veridical.core.types import Case, Level, check_threshold
+from veridical.detectors.default.unclaimed import matter_of_absence
 from veridical.detectors.features.linear import LinearClassifier
 from veridical.detectors.tokens.lexical import FEATURES, lexical_features
 from veridical.detectors.tokens.scoring import ScoredResponse
@@ -31,6 +32,7 @@ __all__ = [
     "level_models",
     "response_row",
     "source_rows",
+    "with_absences",
     "with_copies",
     "word_table",
 ]
@@ -116,6 +118,33 @@ def with_copies(case: Case, scored: ScoredResponse) -> ScoredResponse:
         if len(inside) and any(said in text for text in texts):
             copied.append((part, inside))
     return _lowered(scored, copied) if copied else scored
+
+
+def with_absences(case: Case, scored: ScoredResponse) -> ScoredResponse:
+    """`scored` with low logits for each sentence that only says what the sources do not say, if indeed they do not.
+
+    They do not where they lack some content word of it. In a bare refusal there is none, and nothing to be wrong.
+    """
+    parts = []
+    for part, inside in enumerate(scored.units_of_parts()):
+        if not len(inside):
+            continue
+        start = scored.units[inside[0]].start
+        matter = matter_of_absence(case.response[start : scored.units[inside[-1]].end])
+        if matter is not None:
+            named = [i for i in inside.tolist() if scored.units[i].start >= start + matter.start]
+            parts.append((part, inside, named))
+    if not parts:
+        return scored
+    features = (lexical_features(case, scored.units) if scored.features is None else scored.features).copy()
+    true = [
+        (p, inside)
+        for p, inside, named in parts
+        if features[named, _MISSING].any() or not features[named, _CONTENT].any()
+    ]
+    for _, inside in true:
+        features[np.ix_(inside, [_MISSING, _VALUE, _NAME])] = 0.0
+    return replace(_lowered(scored, true), features=features) if true else scored
 
 
 def _lowered(scored: ScoredResponse, copied: Sequence[tuple[int, NDArray[np.int64]]]) -> ScoredResponse:

@@ -29,6 +29,7 @@ from veridical.detectors.default.combining import (
     level_models,
     response_row,
     source_rows,
+    with_absences,
     with_copies,
     word_table,
 )
@@ -229,7 +230,8 @@ def score(encoder: Tokens, cases: Sequence[Case], *, narrow: bool = True) -> lis
         scored = encoder.scorer.score(cases, narrow=closest, supported=SUPPORTED)
     else:
         scored = [_filled(one) for one in encoder.scorer.score(cases, most=MOST)]
-    return [with_copies(case, one) for case, one in zip(cases, scored, strict=True)]
+    scored = [with_copies(case, one) for case, one in zip(cases, scored, strict=True)]
+    return [with_absences(case, one) for case, one in zip(cases, scored, strict=True)] if narrow else scored
 
 
 def _filled(scored: ScoredResponse) -> ScoredResponse:

@@ -1,7 +1,8 @@
-"""What in a response makes no claim: citation marks, numbers of list items, sentences that only frame the answer.
+"""What in a response makes no claim: citation marks, numbers of list items, headings, words that frame the answer.
 
 An encoder that has not seen them in training takes "[2]", "3." and "Here is a summary of the text:" for something that
-no source has. Rules for what language models write, English where they read words; linear.
+no source has. The same holds for "The text does not mention …", a claim about the sources as a whole. Rules for what
+language models write, English where they read words; linear.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from veridical.core.types import Source
 from veridical.detectors.claims.citations import find_citations, resolve_citation
 from veridical.detectors.claims.framing import framing_sentences, may_frame
 
-__all__ = ["without_unclaimed"]
+__all__ = ["matter_of_absence", "without_unclaimed"]
 
 
 def without_unclaimed(text: str, sources: Sequence[Source]) -> str:
@@ -27,6 +28,8 @@ def without_unclaimed(text: str, sources: Sequence[Source]) -> str:
     '-  It is red.     It is old.           '
     >>> without_unclaimed("Here is a summary:\\nIt is red.", ())
     '                  \\nIt is red.'
+    >>> without_unclaimed("Yes, it is red.", ())
+    '     it is red.'
     """
     if _MAY_CITE.search(text):
         marks = [
@@ -37,9 +40,22 @@ def without_unclaimed(text: str, sources: Sequence[Source]) -> str:
         ]
         text = _STRAY_STOP.sub(r"\g<stop>\g<gap>", _blanked(text, marks))
     text = _ITEM.sub(_without_number, text)
+    text = _WORDS.sub(lambda words: " " * len(words[0]), text)
     if may_frame(text):
         text = _blanked(text, framing_sentences(text, sentences(text)))
     return text
+
+
+def matter_of_absence(sentence: str) -> Span | None:
+    """Where a sentence that only says what the sources do not say names that; None for any other sentence.
+
+    >>> said = "The text does not mention the price."
+    >>> matter_of_absence(said).of(said)
+    ' the price.'
+    >>> matter_of_absence("The text does not mention it, but the price is 5.")
+    """
+    absence = _ABSENCE.fullmatch(sentence) if len(sentence) <= 400 else None
+    return None if absence is None or _GOES_ON.search(absence["matter"]) else Span(*absence.span("matter"))
 
 
 def _blanked(text: str, spans: Sequence[Span]) -> str:
@@ -64,4 +80,38 @@ _ITEM = re.compile(
     rf"(?P<number>\(?\d{{1,2}}(?:\.\d{{1,2}})*[.)]|\(?[a-z]\)|(?:key )?(?:{_LABELS}) \d{{1,2}}[.:)])"
     r"(?=[*_]*[ \t]+[*_]*\S)",
     re.IGNORECASE | re.MULTILINE,
+)
+_PLACES = r"(?:sources?|documents?|passages?|articles?|texts?|papers?|excerpts?|snippets?|references?)"
+_WORDS = re.compile(
+    # a heading of few words, without a number
+    r"^[ ]{0,3}(?:#{1,6}[ ]+[^\n\d]{1,60}|\*\*[^\n\d*:]{1,60}\*\*[ ]*)$"
+    # which of the sources is meant
+    rf"|\b(?:first|second|third|fourth|fifth|last)(?=[ ]{_PLACES}\b)"
+    r"|\b(?:source|document|passage|excerpt|snippet)s?[ ]#?\d{1,2}(?:(?:,|,?[ ]and|[ ]&)[ ]\d{1,2})*\b"
+    # words before the claim, at the beginning of a sentence
+    r"|(?:^|(?<=[.!?\n][ ]))(?:(?:yes|no)(?:[,.:;!])(?=[ ]?\w)|(?:in (?:conclusion|summary|short|brief)|overall"
+    r"|to (?:summari[sz]e|sum up|conclude))\b,?(?=[ ]\w)|the (?:short |final |correct )?answer "
+    r"(?:to (?:the|your|this) question )?is(?: that)?:?(?=[ ]\w))",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SAYS = (
+    "mention|say|specify|provide|contain|state|include|give|discuss|indicate|describe|explain|address|offer|list|"
+    "answer|tell|cover|reveal|have"
+)
+_ABSENCE = re.compile(
+    r"\W*(?:(?:i['’]?m |i am )?(?:sorry|unfortunately|however|but)[,.]? (?:but )?)?(?:"
+    r"(?:(?:the|this|these|your|none of the) )?(?:(?:provided|given|available|above|supplied|retrieved|source) ){0,2}"
+    r"(?:text|context|document|source|passage|article|information|material|excerpt|content|paragraph|report)s?"
+    r"(?: (?:provided|given|above|supplied|available))? "
+    rf"(?:do(?:es)? not|do(?:es)?n['’]t|did not|didn['’]t|never) (?:\w+ )?(?:{_SAYS})"
+    r"|(?:i|we) (?:can ?not|can['’]t|could not|couldn['’]t|am unable to|are unable to|was unable to) "
+    r"(?:find|answer|determine|say|tell)"
+    r"|(?:i|we) (?:do not|don['’]t) have (?:enough |any |the )?(?:information|details|data)"
+    r"|there(?: is|['’]s) (?:no|not enough|insufficient) (?:information|mention|details?)"
+    r"|it(?: is|['’]s) not (?:mentioned|stated|specified|possible to (?:determine|say|answer))"
+    r")(?P<matter>\b.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+_GOES_ON = re.compile(
+    r"\b(?:but|however|although|though|only|instead|except|because|since|it (?:does|says|states))\b", re.IGNORECASE
 )
