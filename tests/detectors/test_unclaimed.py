@@ -45,7 +45,12 @@ def left(text: str) -> list[str]:
         ("Of course. It is red.", "It is red"),
         ("Here is what Ann built in 1889: a bridge.", "Here is what Ann built in 1889 a bridge"),
         ("I hope that peace comes. The summary is short.", "I hope that peace comes The summary is short"),
-        ("Answer: red", "Answer red"),
+        ("Answer: red", "red"),
+        (
+            "**TL;DR:** It is red.\nFirst, it is old. <summary>Finally, it is big.</summary>",
+            "It is red it is old Finally it is big",
+        ),
+        ("Annika: it is red.\nFinally he left.", "Annika it is red Finally he left"),
         ("# The Tower\n\nIt is red.\n\n**Where it is**\n\nIt is here.", "It is red It is here"),
         ("# In 1889\n\n**Height:** 300 m", "In 1889 Height 300 m"),
         ("Yes, it is red. No: it is old. In summary, it is big.", "it is red it is old it is big"),

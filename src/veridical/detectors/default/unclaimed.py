@@ -83,15 +83,19 @@ _ITEM = re.compile(
 )
 _PLACES = r"(?:sources?|documents?|passages?|articles?|texts?|papers?|excerpts?|snippets?|references?)"
 _WORDS = re.compile(
-    # a heading of few words, without a number
-    r"^[ ]{0,3}(?:#{1,6}[ ]+[^\n\d]{1,60}|\*\*[^\n\d*:]{1,60}\*\*[ ]*)$"
+    # a heading of few words, without a number; a label of the whole; a tag around it
+    r"^ {0,3}(?:#{1,6} +[^\n\d]{1,60}|\*\*[^\n\d*:]{1,60}\*\* *)$"
+    r"|^\W{0,8}(?:tl;?dr|(?:short |final )?answer|summary|conclusion|overview|response|note|a)\W{0,4}?:(?=.*\w)"
+    r"|</?(?:answer|summary|response|output|result)>"
     # which of the sources is meant
-    rf"|\b(?:first|second|third|fourth|fifth|last)(?=[ ]{_PLACES}\b)"
-    r"|\b(?:source|document|passage|excerpt|snippet)s?[ ]#?\d{1,2}(?:(?:,|,?[ ]and|[ ]&)[ ]\d{1,2})*\b"
+    rf"|\b(?:first|second|third|fourth|fifth|last)(?= {_PLACES}\b)"
+    r"|\b(?:source|document|passage|excerpt|snippet)s? #?\d{1,2}(?:(?:,|,? and| &) \d{1,2})*\b"
     # words before the claim, at the beginning of a sentence
-    r"|(?:^|(?<=[.!?\n][ ]))(?:(?:yes|no)(?:[,.:;!])(?=[ ]?\w)|(?:in (?:conclusion|summary|short|brief)|overall"
-    r"|to (?:summari[sz]e|sum up|conclude))\b,?(?=[ ]\w)|the (?:short |final |correct )?answer "
-    r"(?:to (?:the|your|this) question )?is(?: that)?:?(?=[ ]\w))",
+    r"|(?:^|(?<=[.!?\n] ))(?:(?:yes|no)[,.:;!](?= ?\w)|(?:in (?:conclusion|summary|short|brief)|overall"
+    r"|to (?:summari[sz]e|sum up|conclude))\b,?(?= \w)"
+    r"|(?:first|second|third|final|last|additional|further)(?:ly|more)?,(?= \w)"
+    r"|(?:moreover|in addition|however|therefore|thus|next),(?= \w)"
+    r"|the (?:short |final |correct )?answer (?:to (?:the|your|this) question )?is(?: that)?:?(?= \w))",
     re.IGNORECASE | re.MULTILINE,
 )
 _SAYS = (
