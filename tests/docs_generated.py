@@ -580,6 +580,20 @@ def organic() -> str:
     return "\n\n".join([*parts, markdown(result_tables(rows, ["f1", "roc_auc", "word_roc_auc", "token_f1", "f1_sp"]))])
 
 
+def papers() -> str:
+    """Hallucinations in summaries of papers before and after revision, by critic and judge."""
+    from veridical.core.serialization import read_documents
+    from veridical.report.prevalence_table import prevalence_tables
+    from veridical.report.tables import markdown
+
+    path = ROWS / "papers.jsonl"
+    if not path.exists():
+        return "Nothing is measured yet."
+    rows = [row for _, row in read_documents(path, "prevalence")]
+    about = dict.fromkeys(f"{row.questions} questions, {row.data_hash[:16]}; {row.date}" for row in rows)
+    return f"{markdown(prevalence_tables(rows))}\n\n95% intervals by bootstrap over questions; {'; '.join(about)}"
+
+
 def answer_style() -> str:
     """The default detector on answers in the form in which chat models write them."""
     rows = [json.loads(line) for line in (ROWS / "answer-style.jsonl").read_text("utf-8").splitlines()]
@@ -740,6 +754,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "commands": ("docs/cli.md", command_help),
     "detectors": ("docs/detectors/README.md", detector_table),
     "results-default": ("docs/detectors/default.md", default_results),
+    "papers": ("docs/papers.md", papers),
     "answer-style": ("docs/detectors/default.md", answer_style),
     "calibrated-default": ("docs/detectors/default.md", default_calibrated),
     "float-default": ("docs/detectors/default.md", default_float),
