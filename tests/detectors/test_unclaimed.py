@@ -50,6 +50,7 @@ def left(text: str) -> list[str]:
             "**TL;DR:** It is red.\nFirst, it is old. <summary>Finally, it is big.</summary>",
             "It is red it is old Finally it is big",
         ),
+        ("It is red.\n\n---\n\nSummary: it is old.", "It is red it is old"),
         ("Annika: it is red.\nFinally he left.", "Annika it is red Finally he left"),
         ("# The Tower\n\nIt is red.\n\n**Where it is**\n\nIt is here.", "It is red It is here"),
         ("# In 1889\n\n**Height:** 300 m", "In 1889 Height 300 m"),

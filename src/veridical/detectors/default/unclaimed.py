@@ -85,7 +85,7 @@ _PLACES = r"(?:sources?|documents?|passages?|articles?|texts?|papers?|excerpts?|
 _WORDS = re.compile(
     # a heading of few words, without a number; a label of the whole; a tag around it
     r"^ {0,3}(?:#{1,6} +[^\n\d]{1,60}|\*\*[^\n\d*:]{1,60}\*\* *)$"
-    r"|^\W{0,8}(?:tl;?dr|(?:short |final )?answer|summary|conclusion|overview|response|note|a)\W{0,4}?:(?=.*\w)"
+    r"|^[^\w\n]{0,8}(?:tl;?dr|(?:short |final )?answer|summary|conclusion|overview|response|note|a)[^\w\n]{0,4}?:(?=.*\w)"
     r"|</?(?:answer|summary|response|output|result)>"
     # which of the sources is meant
     rf"|\b(?:first|second|third|fourth|fifth|last)(?= {_PLACES}\b)"
