@@ -58,13 +58,19 @@ def left(text: str) -> list[str]:
         ("The short answer is that it is red. Overall, it is old.", "it is red it is old"),
         ("No one came. Overall costs rose. Yes.", "No one came costs rose Yes"),
         (
-            "According to the second source, it is red. Document 3 and Sources 1, 2 agree.",
-            "According to the source it is red and agree",
+            "According to the second source, it is red. Document 2 and Sources 1, 2 agree; Document 3 is red.",
+            "According to the source it is red and agree Document 3 is red",
         ),
     ],
 )
 def test_what_is_left(text: str, wanted: str) -> None:
     assert left(text) == wanted.split()
+
+
+def test_a_number_that_the_sources_give_their_own_documents_is_a_claim() -> None:
+    sources = [Source("a", "Document 2 was signed in 1990."), Source("b", "It is red.")]
+    assert without_unclaimed("Document 1 was signed.", sources) == "Document 1 was signed."
+    assert without_unclaimed("Document 1 was signed.", sources[1:]) == "           was signed."
 
 
 @given(st.text(alphabet="ab1. \n[](),:-*#【】†SureHrisnwo", max_size=80))

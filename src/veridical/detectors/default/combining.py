@@ -143,7 +143,8 @@ def with_absences(case: Case, scored: ScoredResponse) -> ScoredResponse:
         if features[named, _MISSING].any() or not features[named, _CONTENT].any()
     ]
     for _, inside in true:
-        features[np.ix_(inside, [_MISSING, _VALUE, _NAME])] = 0.0
+        for column in (_MISSING, _VALUE, _NAME):
+            features[inside, column] = 0.0
     return replace(_lowered(scored, true), features=features) if true else scored
 
 

@@ -41,6 +41,13 @@ def without_unclaimed(text: str, sources: Sequence[Source]) -> str:
         text = _STRAY_STOP.sub(r"\g<stop>\g<gap>", _blanked(text, marks))
     text = _ITEM.sub(_without_number, text)
     text = _WORDS.sub(lambda words: " " * len(words[0]), text)
+    named = [
+        Span(*match.span())
+        for match in _NUMBERED.finditer(text)
+        if all(1 <= int(number) <= len(sources) for number in re.findall(r"\d+", match[0]))
+    ]
+    if named and not any(_NUMBERED.search(source.text) for source in sources):
+        text = _blanked(text, named)
     if may_frame(text):
         text = _blanked(text, framing_sentences(text, sentences(text)))
     return text
@@ -85,11 +92,11 @@ _PLACES = r"(?:sources?|documents?|passages?|articles?|texts?|papers?|excerpts?|
 _WORDS = re.compile(
     # a heading of few words, without a number; a label of the whole; a tag around it
     r"^ {0,3}(?:#{1,6} +[^\n\d]{1,60}|\*\*[^\n\d*:]{1,60}\*\* *)$"
-    r"|^[^\w\n]{0,8}(?:tl;?dr|(?:short |final )?answer|summary|conclusion|overview|response|note|a)[^\w\n]{0,4}?:(?=.*\w)"
+    r"|^[^\w\n]{0,8}(?:tl;?dr|(?:short |final )?answer|summary|conclusion|overview|response|note|a)"
+    r"[^\w\n]{0,4}?:(?=.*\w)"
     r"|</?(?:answer|summary|response|output|result)>"
     # which of the sources is meant
     rf"|\b(?:first|second|third|fourth|fifth|last)(?= {_PLACES}\b)"
-    r"|\b(?:source|document|passage|excerpt|snippet)s? #?\d{1,2}(?:(?:,|,? and| &) \d{1,2})*\b"
     # words before the claim, at the beginning of a sentence
     r"|(?:^|(?<=[.!?\n] ))(?:(?:yes|no)[,.:;!](?= ?\w)|(?:in (?:conclusion|summary|short|brief)|overall"
     r"|to (?:summari[sz]e|sum up|conclude))\b,?(?= \w)"
@@ -97,6 +104,9 @@ _WORDS = re.compile(
     r"|(?:moreover|in addition|however|therefore|thus|next),(?= \w)"
     r"|the (?:short |final |correct )?answer (?:to (?:the|your|this) question )?is(?: that)?:?(?= \w))",
     re.IGNORECASE | re.MULTILINE,
+)
+_NUMBERED = re.compile(
+    r"\b(?:source|document|passage|excerpt|snippet)s? #?\d{1,2}(?:(?:,|,? and| &) \d{1,2})*\b", re.IGNORECASE
 )
 _SAYS = (
     "mention|say|specify|provide|contain|state|include|give|discuss|indicate|describe|explain|address|offer|list|"
