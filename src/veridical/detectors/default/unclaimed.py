@@ -78,9 +78,7 @@ def _without_number(item: re.Match[str]) -> str:
 
 
 _MAY_CITE = re.compile(r"[\[【¹²³⁰⁴-⁹]|\([^()]*\d")
-_STRAY_STOP = re.compile(
-    r"(?<![ \t])(?P<gap>[ \t]{2,}+)(?P<stop>[.,;:!?]+)"
-)  # of a sentence whose last word was a mark
+_STRAY_STOP = re.compile(r"(?<![ \t])(?P<gap>[ \t]{2,}+)(?P<stop>[.,;:!?]+)")  # its last word was a mark
 _LABELS = "step|finding|point|item|part|section|fact|claim|argument|reason|tip|option|question|answer|takeaway|insight"
 _ITEM = re.compile(
     r"^(?P<lead>[ \t>#*_•–-]*+)"
@@ -90,8 +88,8 @@ _ITEM = re.compile(
 )
 _PLACES = r"(?:sources?|documents?|passages?|articles?|texts?|papers?|excerpts?|snippets?|references?)"
 _WORDS = re.compile(
-    # a heading of few words, without a number; a label of the whole; a tag around it
-    r"^ {0,3}(?:#{1,6} +[^\n\d]{1,60}|\*\*[^\n\d*:]{1,60}\*\* *)$"
+    # a heading of few words, without a number, over something; a label of the whole; a tag around it
+    r"^ {0,3}#{1,6} +[^\n\d]{1,60}$(?=\s+\S)"
     r"|^[^\w\n]{0,8}(?:tl;?dr|(?:short |final )?answer|summary|conclusion|overview|response|note|a)"
     r"[^\w\n]{0,4}?:(?=.*\w)"
     r"|</?(?:answer|summary|response|output|result)>"
