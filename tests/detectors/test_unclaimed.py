@@ -46,6 +46,13 @@ def left(text: str) -> list[str]:
         ("Here is what Ann built in 1889: a bridge.", "Here is what Ann built in 1889 a bridge"),
         ("I hope that peace comes. The summary is short.", "I hope that peace comes The summary is short"),
         ("Answer: red", "red"),
+        ("Where and when:\n- Here.\n\n**Size:**\n\nIt is big.\n\nRed:", "Here It is big Red"),
+        ("The main facts about it are:\n- It is red.\nSize: big", "The main facts about it are It is red Size big"),
+        ("It is red.[^1]\n\n[^1]: Ling 2009, page 4", "It is red"),
+        (
+            "Hi there! I'd be happy to help. As an AI language model, I see it is red. Have a nice day!",
+            "I see it is red",
+        ),
         (
             "**TL;DR:** It is red.\nFirst, it is old. <summary>Finally, it is big.</summary>",
             "It is red it is old Finally it is big",

@@ -44,8 +44,8 @@ def _plain(sentence: str) -> str:
 
 _MAY_FRAME = re.compile(
     r"\b(?:here(?:['’]s| is| are)|below|following|let me know|feel free|hesitate|hope|questions?|anything else|"
-    r"would you|do you want|if you|should you|no problem|welcome|summary|overview|answer|conclusion|response|key|main|"
-    r"sure|certainly|of course|absolutely|okay|ok)\b",
+    r"would you|do you want|if you|should you|no problem|welcome|hello|hi|day|happy|glad|summary|overview|answer|"
+    r"conclusion|response|key|main|sure|certainly|of course|absolutely|okay|ok)\b",
     re.IGNORECASE,
 )
 _POLITE = re.compile(r"(?:sure|certainly|of course|absolutely|okay|ok)(?: thing)?,?", re.IGNORECASE)
@@ -56,6 +56,9 @@ _WHAT = (
 _FRAME = re.compile(
     r"(?:(?:that(?:['’]s| is)|what) an? )?(?:great|good|excellent|interesting) question"
     r"|thank(?:s| you) for (?:your question|asking)\b.{0,60}|no problem|you(?:['’]re| are) welcome"
+    r"|hello|hi(?: there)?|have an? (?:great|nice|good|wonderful) day"
+    r"|(?:i(?:['’]d| would) be |i['’]m |i am )?(?:happy|glad) to (?:help|assist)"
+    r"(?: you)?(?: out)?(?: with (?:that|this|your question))?"
     r"|(?:final |short )?(?:summary|overview|answer|conclusion|response):?"
     r"|(?:key|main) (?:points|takeaways|findings|facts):?"
     r"|(?:(?:sure|certainly|of course|absolutely|okay|ok|yes)[!,.]? )?"

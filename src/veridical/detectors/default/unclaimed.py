@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from veridical.core.segment import sentences
 from veridical.core.spans import Span
 from veridical.core.types import Source
-from veridical.detectors.claims.citations import find_citations, resolve_citation
+from veridical.detectors.claims.citations import find_citations, footnote_definitions, resolve_citation
 from veridical.detectors.claims.framing import framing_sentences, may_frame
 
 __all__ = ["matter_of_absence", "without_unclaimed"]
@@ -32,7 +32,8 @@ def without_unclaimed(text: str, sources: Sequence[Source]) -> str:
     '     it is red.'
     """
     if _MAY_CITE.search(text):
-        marks = [
+        marks = [span for span, _, _ in footnote_definitions(text)]
+        marks += [
             citation.group
             for citation in find_citations(text, sources)
             if citation.mark is not None
@@ -89,7 +90,7 @@ _ITEM = re.compile(
 _PLACES = r"(?:sources?|documents?|passages?|articles?|texts?|papers?|excerpts?|snippets?|references?)"
 _WORDS = re.compile(
     # a heading of few words, without a number, over something; a label of the whole; a tag around it
-    r"^ {0,3}#{1,6} +[^\n\d]{1,60}$(?=\s+\S)"
+    r"^(?: {0,3}#{1,6} +[^\n\d]{1,60}|[ *_]{0,3}[^\W\d]+(?: [^\W\d]+){0,3}[*_]{0,3}:[*_]{0,3}[ ]*)$(?=\s+\S)"
     r"|^[^\w\n]{0,8}(?:tl;?dr|(?:short |final )?answer|summary|conclusion|overview|response|note|a)"
     r"[^\w\n]{0,4}?:(?=.*\w)"
     r"|</?(?:answer|summary|response|output|result)>"
@@ -100,6 +101,7 @@ _WORDS = re.compile(
     r"|to (?:summari[sz]e|sum up|conclude))\b,?(?= \w)"
     r"|(?:first|second|third|final|last|additional|further)(?:ly|more)?,(?= \w)"
     r"|(?:moreover|in addition|however|therefore|thus|next),(?= \w)"
+    r"|as an ai(?: (?:large )?(?:language )?model| assistant)?,(?= \w)"
     r"|the (?:short |final |correct )?answer (?:to (?:the|your|this) question )?is(?: that)?:?(?= \w))",
     re.IGNORECASE | re.MULTILINE,
 )
