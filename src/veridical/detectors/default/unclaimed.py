@@ -22,7 +22,7 @@ __all__ = ["matter_of_absence", "without_unclaimed"]
 def without_unclaimed(text: str, sources: Sequence[Source]) -> str:
     """`text` with blanks in place of what makes no claim; every other word stays where it is.
 
-    Citations by author and year go where they stand in brackets and mean one of the sources.
+    Citations by author and year go where they mean one of the sources.
 
     >>> without_unclaimed("1. It is red [2]. It is old (source 3).", ())
     '-  It is red.     It is old.           '
@@ -31,14 +31,11 @@ def without_unclaimed(text: str, sources: Sequence[Source]) -> str:
     >>> without_unclaimed("Yes, it is red.", ())
     '     it is red.'
     """
-    if _MAY_CITE.search(text):
+    if _MAY_CITE.search(text) or any(source.citation for source in sources):
         marks = [span for span, _, _ in footnote_definitions(text)]
-        marks += [
-            citation.group
-            for citation in find_citations(text, sources)
-            if citation.mark is not None
-            or (citation.certain and citation.group.of(text)[0] == "(" and resolve_citation(citation, sources))
-        ]
+        for citation in find_citations(text, sources):
+            if citation.mark is not None or resolve_citation(citation, sources):
+                marks += (citation.span, citation.group)
         text = _STRAY_STOP.sub(r"\g<stop>\g<gap>", _blanked(text, marks))
     text = _ITEM.sub(_without_number, text)
     text = _WORDS.sub(lambda words: " " * len(words[0]), text)
