@@ -177,7 +177,7 @@ ROWS = sorted((Path(__file__).parents[2] / "benchmarks" / "rows").glob("*.jsonl"
 @pytest.mark.parametrize("path", [p for p in ROWS if '"veridical"' in p.read_text("utf-8")[:100]], ids=lambda p: p.stem)
 def test_committed_rows_are_documents_and_stay_what_they_are(path: Path) -> None:
     count = 0
-    for line, record in read_documents(path, "row", "comparison", "finding", "peak"):
+    for line, record in read_documents(path, "row", "comparison", "finding", "peak", "prevalence"):
         count += 1
         kind = kind_of(record)
         assert decode(encode(record)) == record
