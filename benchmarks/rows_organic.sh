@@ -4,8 +4,9 @@
 # once for each of two seeds, after nine few-shot examples; the detector `slots` labels what it wrote. Probes are trained on
 # these descriptions, and on as many human ones with changed attributes (synthetic errors), and both are measured on the
 # test parts of both. What is there already is kept: a run that was stopped goes on. RESPONSES limits the descriptions of
-# each seed; PARTS (labels, generate, probes, layers, guard) says what to do; layers is the paper's figures 2 to 4. Guarded
-# generation describes the attributes of the test part with a probe trained on the organic descriptions in the loop, and
+# each seed; PARTS (labels, generate, probes, layers, guard, replies) says what to do; layers is the paper's figures 2 to 4;
+# replies is the same transfer for replies of dialogue systems that people labelled (Conv-FEVER), against true replies with a
+# fact of their knowledge changed. Guarded generation describes the attributes of the test part with a probe trained on the organic descriptions in the loop, and
 # `slots` judges; its rows are appended.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,7 +16,7 @@ shift 2
 [ $# -gt 0 ] || set -- smollm2-135m-instruct qwen2.5-coder-0.5b-instruct
 veridical=${VERIDICAL:-.venv/bin/veridical}
 python=${PYTHON:-.venv/bin/python}
-parts=${PARTS:-labels generate probes layers guard}
+parts=${PARTS:-labels generate probes layers guard replies}
 sample=${RESPONSES:+--sample $RESPONSES}
 export HF_HUB_OFFLINE=1 OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 out=build/organic rows=benchmarks/rows
@@ -54,6 +55,15 @@ for name in "$@"; do
       --store "$out/$name.store" --out "$out/$name-layers" >/dev/null
     cp "$out/$name-layers/layers.jsonl" "$rows/organic-layers-$name.jsonl"
     cp "$out/$name-layers/layers-word_roc_auc.svg" "docs/organic-layers-$name.svg"
+  fi
+  if [[ $parts = *replies* ]]; then
+    [ -e "$out/conv_fever-knowledge.jsonl" ] ||
+      "$veridical" data corrupt "conv_fever:$data/conv_fever" --method knowledge --seed 0 --share 0.5 \
+        --out "$out/conv_fever-knowledge.jsonl" >/dev/null
+    "$veridical" analyse transfer "organic=conv_fever:$data/conv_fever" "synthetic=jsonl:$out/conv_fever-knowledge.jsonl" \
+      --model "$model" --template knowledge --kind linear --objective response --memory 6 --store "$out/$name.store" \
+      --out "$out/$name-replies" >/dev/null
+    cp "$out/$name-replies/transfer.jsonl" "$rows/replies-transfer-$name.jsonl"
   fi
   if [[ $parts = *guard* ]]; then
     organic=jsonl:$out/$name-organic.jsonl probe=$out/$name-probe

@@ -542,7 +542,7 @@ def method_throughput(path: Path = ROWS / "method-throughput.jsonl") -> str:
                 f"{of_model[m]['tokens_per_s']:.3g} ({of_model[m]['times']:.2f})" if m in of_model else "–"
                 for m in models
             ]
-            lines.append(f"| {way} | {' | '.join(cells)} |")
+            lines.append(f"| {way.replace('model(**batch)', '`model(**batch)`')} | {' | '.join(cells)} |")
         parts.append("\n".join(lines))
     first = [next(row for row in rows if row["model"] == model) for model in models]
     counts = "; ".join(

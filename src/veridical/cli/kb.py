@@ -60,10 +60,10 @@ def build_command(
     with KnowledgeBase.build(file, topics()) as built:
         size = built.size()
     if skipped:
-        write_line(f"veridical: {len(skipped)} rows were skipped; the first: {skipped[0]}")
+        write_line(f"veridical: rows skipped: {len(skipped)}; the first: {skipped[0]}")
     write_line(f"wrote {file}: {size.topics:,} topics, {size.arguments:,} arguments, {size.perspectives} perspectives")
     if size.one_sided:
-        write_line(f"{size.one_sided:,} topics have arguments for one perspective only: there is no answer on them")
+        write_line(f"topics with arguments for one perspective only, on which there is no answer: {size.one_sided:,}")
 
 
 @kb_app.command("search")
