@@ -136,6 +136,16 @@ def test_what_is_copied_is_supported(detector: Default) -> None:
     assert (judgement.hallucination or 0.0) < (sure.hallucination or 0.0)
 
 
+def test_what_a_source_has_in_another_form_is_supported(detector: Default) -> None:
+    for said in ("It is 280 metres long.", "The bridge over the Elbe isn't tall."):
+        case = Case("1", said, (replace(ARTICLE, text=f"{ARTICLE.text} The bridge over the Elbe is not tall."),))
+        (own,) = score(detector.encoder, [case])
+        assert own.parts.max() <= COPIED
+    (judgement,) = detector.judge([Case("1", "It is 280 metres long.", (ARTICLE,))])
+    left_out, stated = judgement.omissions
+    assert stated.score < left_out.score
+
+
 def test_what_makes_no_claim_gets_no_score(detector: Default) -> None:
     said = "The bridge over the Elbe was opened in 1890. It is 280 m long."
     written = "Here is the answer:\n\n1. The bridge over the Elbe was opened in 1890 [1].\n2. It is 280 m long [1, 2]."

@@ -33,6 +33,7 @@ from veridical.detectors.default.combining import (
     with_copies,
     word_table,
 )
+from veridical.detectors.default.other_forms import in_forms_of_response
 from veridical.detectors.default.unclaimed import without_unclaimed
 from veridical.detectors.explanation import explained
 from veridical.detectors.scope import limits_of
@@ -222,10 +223,13 @@ def score(encoder: Tokens, cases: Sequence[Case], *, narrow: bool = True) -> lis
     Each sentence is read with as much of the sources as fits. With `narrow` it is first read with the closest of their
     sentences alone: among much else a small encoder overlooks a single changed word. What these support is not read
     again. What makes no claim (`unclaimed`) is left out. Without, as for coverage, of more than `MOST` sentences those
-    are read that share the most words with the sources, which are responses then.
+    are read that share the most words with the sources, which are responses then. What sources have in another form is
+    read in that of the response (`other_forms`).
     """
     if narrow:
         cases = [replace(case, response=without_unclaimed(case.response, case.sources)) for case in cases]
+    cases = [in_forms_of_response(case) for case in cases]
+    if narrow:
         closest = encoder.scorer.encoder.narrowed(NARROW)
         scored = encoder.scorer.score(cases, narrow=closest, supported=SUPPORTED)
     else:

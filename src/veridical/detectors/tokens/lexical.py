@@ -15,7 +15,7 @@ from veridical.core.spans import Span
 from veridical.core.types import Case
 from veridical.detectors.overlap.matching import WORDS, Profile, word_support
 
-__all__ = ["FEATURES", "lexical_features", "word_count"]
+__all__ = ["FEATURES", "lexical_features", "source_profile", "word_count"]
 
 FEATURES = (
     "content",  # no stop word, or part of a value
@@ -74,6 +74,11 @@ def _hashes(numbers: Sequence[int]) -> Iterator[NDArray[np.uint64]]:
 
 def _source(text: str) -> _SourceWords:
     return _read.get(text, len(text), lambda: _SourceWords.of(text))
+
+
+def source_profile(text: str) -> Profile:
+    """The words and values of a source; of a text that was looked up lately they are known."""
+    return _source(text).profile
 
 
 def word_count(texts: Iterable[str]) -> int:

@@ -1,0 +1,79 @@
+"""Values, words and negations that a source has in another form than the response."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from veridical.core.types import Case, Source
+from veridical.detectors.default.other_forms import in_forms_of_response
+
+
+def read(response: str, *sources: str) -> list[str]:
+    case = Case("1", response, tuple(Source(str(i), text) for i, text in enumerate(sources)))
+    return [source.text for source in in_forms_of_response(case).sources]
+
+
+@pytest.mark.parametrize(
+    ("response", "source", "wanted"),
+    [
+        ("It is 330 m tall.", "Its height: 330 metres (330 METRES).", "Its height: 330 m (330 m)."),
+        ("It cost £1.5 million.", "It cost £1,500,000.", "It cost £1.5 million."),
+        ("Signed on July 4, 1998.", "On 4 July 1998 it was signed.", "On July 4, 1998 it was signed."),
+        ("It opens at 3 pm.", "It opens at 15:00.", "It opens at 3 pm."),
+        ("The 6th minute.", "The sixth minute.", "The 6th minute."),
+        ("It ended 2–1.", "It ended 2-1.", "It ended 2–1."),
+        ("It isn’t red and can't be.", "It is not red; it cannot be.", "It isn’t red; it can't be."),
+        ("It will not rain.", "It won't rain.", "It will not rain."),
+        ("The colour was analysed.", "Analyzed: its Color.", "analysed: its colour."),
+    ],
+)
+def test_what_a_source_has_in_another_form_is_read_in_that_of_the_response(
+    response: str, source: str, wanted: str
+) -> None:
+    assert read(response, source) == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("response", "source"),
+    [
+        ("It is 330 m tall.", "It is 320 metres tall."),  # another value
+        ("It is 330 m tall.", "It is 330 metres tall, 330 m."),  # a source has the form
+        ("Two goals.", "goals: 2"),  # small numbers are known, and tables are full of them
+        ("On 4 July 1998.", "date: 1998-07-04"),  # records stay as they are
+        ("In July 1998.", "On 4 July 1998."),  # less than the source says
+        ("It is not red.", "It is red."),
+        ("It isn't red.", "It was not red."),
+        ("It isn't red.", "It is not, it isn't red."),
+        ("Four of them filed it.", "For them it was filled."),
+        ("It is red.", ""),
+    ],
+)
+def test_everything_else_stays(response: str, source: str) -> None:
+    case = Case("1", response, (Source("s", source),))
+    assert in_forms_of_response(case) == case
+
+
+def test_a_form_that_one_source_has_is_in_no_need_of_another() -> None:
+    assert read("It is 5 km long.", "It is 5 km long.", "It is 5 kilometres long.")[1] == "It is 5 kilometres long."
+    assert read("It is 5 km long.", "It is long.", "It is 5 kilometres long.")[1] == "It is 5 km long."
+    assert in_forms_of_response(Case("1", "It is 5 km long.")).sources == ()
+
+
+@given(st.text("5 km01.,-t'’ndoesisnotcolour\n"), st.text("5 kilometres01.,-can't nodoes isnotcolor\n"))
+def test_sources_are_changed_nowhere_else(response: str, source: str) -> None:
+    case = Case("1", response, (Source("s", source),))
+    once = in_forms_of_response(case)
+    assert once.response == response
+    assert [s.id for s in once.sources] == ["s"]
+
+
+def test_the_time_grows_with_the_length() -> None:
+    source = "It isn't 5 kilometres, nor the colour; it is not " * 20_000
+    started = time.monotonic()
+    changed = read("It isn't 5 km or its color. " * 2_000, source)
+    assert time.monotonic() - started < 20
+    assert "5 km," in changed[0]
