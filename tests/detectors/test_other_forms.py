@@ -45,6 +45,8 @@ def test_what_a_source_has_in_another_form_is_read_in_that_of_the_response(
         ("Two goals.", "goals: 2"),  # small numbers are known, and tables are full of them
         ("On 4 July 1998.", "date: 1998-07-04"),  # records stay as they are
         ("In July 1998.", "On 4 July 1998."),  # less than the source says
+        ("It is 100 years old.", "It took 100 years."),
+        ("It took 100 years.", "It is 100 years old."),
         ("It is not red.", "It is red."),
         ("It isn't red.", "It was not red."),
         ("It isn't red.", "It is not, it isn't red."),

@@ -39,7 +39,7 @@ def in_forms_of_response(case: Case) -> Case:
             continue
         key = quantities.keys(form)[0]
         kind, _, amount = key.partition(":")
-        if kind in _KINDS or (kind == "n" and abs(Fraction(amount)) >= _LARGE):
+        if (kind in _KINDS or (kind == "n" and abs(Fraction(amount)) >= _LARGE)) and not _LEFT.match(form):
             values.setdefault(key, response.first_span(form).of(case.response))
     if not values and not any(form in profile.types for form in words for profile in profiles):
         return case
@@ -47,7 +47,7 @@ def in_forms_of_response(case: Case) -> Case:
     for source, profile in zip(case.sources, profiles, strict=True):
         forms = {form: words[form] for form in words if form in profile.types}
         for form in profile.types if values else ():
-            if quantities.is_value(form) and not _RECORD.match(form) and quantities.keys(form)[0] in values:
+            if quantities.is_value(form) and not _LEFT.match(form) and quantities.keys(form)[0] in values:
                 forms[form] = values[quantities.keys(form)[0]]
         sources.append(_rewritten(source, profile, forms) if forms else source)
     return replace(case, sources=tuple(sources))
@@ -55,7 +55,7 @@ def in_forms_of_response(case: Case) -> Case:
 
 _KINDS = ("d", "t", "q", "r", "o")  # dates, times, quantities, ranges, places in an order
 _LARGE = 1000  # smaller numbers in digits and in words are known to the encoder, and tables are full of them
-_RECORD = re.compile(r"\d{4}[-/]\d")  # a date as records have it: they are left as they are
+_LEFT = re.compile(r"\d{4}[-/]\d|.*[ -]olds?$")  # a date as records have it; "100 years old" is more than "100 years"
 
 
 def _rewritten(source: Source, profile: Profile, forms: Mapping[str, str]) -> Source:
