@@ -66,7 +66,7 @@ def without(rows: dict[Level, LevelRows], name: str) -> dict[Level, LevelModel]:
     for level, of_level in rows.items():
         table, labels, sets = of_level.arrays()
         kept = ~np.isin(sets, [name, name + SWAPPED])
-        models[level] = fit_level(level, table[kept], labels[kept], sets[kept], DefaultTraining().penalty)
+        models[level] = fit_level(level, table[kept], labels[kept], sets[kept])
     return models
 
 

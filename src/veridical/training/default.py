@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FIRST_PART_SHARE",
+    "PENALTIES",
     "SWAPPED",
     "DefaultTraining",
     "LevelRows",
@@ -70,7 +71,8 @@ SWAPPED = "_swapped"
 PAIR_SHARE = 0.25
 FIRST_PART_SHARE = 0.25
 """Of the weights after the first part in the mean."""
-_PENALTY = 0.01
+PENALTIES: Mapping[Level, float] = {Level.SPAN: 0.01, Level.RESPONSE: 0.3, Level.SOURCE: 0.01}
+"""Of the squared weights of each level's regression, next to a mean loss; the weight of "encoder" is free of it."""
 _STAGES = "stages"
 
 
@@ -87,7 +89,6 @@ class DefaultTraining:
         label_smoothing: As in `TokenTraining`.
         response_weight: As in `TokenTraining`.
         validation: The most validation examples of each set that the regressions are fitted on.
-        penalty: Of the regressions' squared weights.
         bf16: Whether matrix products are computed in bf16 in training; None: where the device computes in it.
         seed: Of everything that is random.
     """
@@ -100,7 +101,6 @@ class DefaultTraining:
     label_smoothing: float = 0.05
     response_weight: float = 0.6
     validation: int = 200
-    penalty: float = _PENALTY
     bf16: bool | None = None
     seed: int = 0
 
@@ -220,7 +220,7 @@ def assemble(
     exports = {precision: encoder.export(precision) for precision in ("fp32", "int8")}  # type: ignore[arg-type]
     progress(", ".join(f"{name}: {export.bytes / 1e6:.1f} MB" for name, export in exports.items()))
     rows = level_rows(Tokens(classifier, onnx="int8"), validation, progress=progress)
-    models, figures = fit_levels(rows, options.penalty)
+    models, figures = fit_levels(rows)
     place = out / ENCODER
     if place.exists():
         shutil.rmtree(place)
@@ -293,7 +293,7 @@ def _add(found: Mapping[Level, LevelRows], name: str, example: Example, scored: 
 
 
 def fit_levels(
-    rows: Mapping[Level, LevelRows], penalty: float = _PENALTY
+    rows: Mapping[Level, LevelRows],
 ) -> tuple[dict[Level, LevelModel], dict[str, dict[str, Any]]]:
     """A regression for each level (`fit_level`), and the ROC AUC by level and set of what it was fitted on.
 
@@ -306,7 +306,7 @@ def fit_levels(
         if not of_level.rows:
             raise InputError(f"no labels of the level {level}", hint="give data that have them")
         table, labels, sets = of_level.arrays()
-        models[level] = fitted = fit_level(level, table, labels, sets, penalty)
+        models[level] = fitted = fit_level(level, table, labels, sets)
         scores = fitted.probabilities(table)
         figures[level.value] = {
             name: _auc(labels[sets == name], scores[sets == name]) for name in dict.fromkeys(sets.tolist())
@@ -314,9 +314,7 @@ def fit_levels(
     return models, figures
 
 
-def fit_level(
-    level: Level, table: Floats, labels: NDArray[np.bool_], sets: NDArray[np.str_], penalty: float
-) -> LevelModel:
+def fit_level(level: Level, table: Floats, labels: NDArray[np.bool_], sets: NDArray[np.str_]) -> LevelModel:
     """A logistic regression on rows *(n, columns)*, and the threshold of the highest balanced accuracy, of words F1.
 
     What is known to speak for an error, or against one, never gets a weight of the other sign (`combining.SIGNS`).
@@ -328,7 +326,6 @@ def fit_level(
         table: The rows.
         labels: Whether each is an error. *Shape:* (n,)
         sets: The set that each is of. *Shape:* (n,)
-        penalty: Of the squared weights, next to a mean loss.
     """
     try:
         from scipy.optimize import minimize  # type: ignore[import-untyped]
@@ -342,6 +339,7 @@ def fit_level(
             if here.any():
                 weight[here] = share / of_set.sum() if level is Level.SPAN else share / 2 / here.sum()
     weight /= weight.sum()
+    penalty = np.array([0.0 if name == "encoder" else PENALTIES[level] for name in COLUMNS[level]])
     empty = LinearClassifier.standardising(table)
     x, y = empty.standardise(table), labels.astype(np.float64)
 
@@ -350,7 +348,7 @@ def fit_level(
         each = np.logaddexp(0.0, logits) - y * logits
         slope = weight * (np.exp(-np.logaddexp(0.0, -logits)) - y)
         gradient = np.concatenate([x.T @ slope + 2 * penalty * weights, [slope.sum()]])
-        return float(weight @ each + penalty * weights @ weights), gradient
+        return float(weight @ each + penalty @ weights**2), gradient
 
     ranges = {1: (0.0, None), -1: (None, 0.0), 0: (None, None)}
     bounds = [*(ranges[SIGNS.get(name, 0)] for name in COLUMNS[level]), (None, None)]
