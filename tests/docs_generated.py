@@ -580,6 +580,23 @@ def organic() -> str:
     return "\n\n".join([*parts, markdown(result_tables(rows, ["f1", "roc_auc", "word_roc_auc", "token_f1", "f1_sp"]))])
 
 
+def replies() -> str:
+    """Probes on replies of dialogue systems that people labelled, and on true replies with a changed fact."""
+    from dataclasses import replace
+
+    from veridical.probes.analysis.results import read_records
+    from veridical.report.analysis_tables import analysis_tables
+    from veridical.report.tables import markdown
+
+    parts = []
+    for file in sorted(ROWS.glob("replies-transfer-*.jsonl")):
+        found = read_records(file)
+        shown = [f for f in found.findings if f.at["view"] in ("ensemble of all", "flag all")]
+        tables = markdown(analysis_tables(replace(found, findings=shown)))
+        parts.append(f"**{file.stem.removeprefix('replies-transfer-')}**\n\n{tables}")
+    return "\n\n".join(parts)
+
+
 def papers() -> str:
     """Hallucinations in summaries of papers before and after revision, by critic and judge."""
     from veridical.core.serialization import read_documents
@@ -749,6 +766,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "real-models": ("docs/models.md", real_models),
     "method-throughput": ("docs/models.md", method_throughput),
     "organic": ("docs/analyses.md", organic),
+    "replies": ("docs/analyses.md", replies),
     "organic-guard": ("docs/guard.md", guarded("organic-guard.jsonl")),
     "guard-speed": ("docs/guard.md", guard_speed),
     "commands": ("docs/cli.md", command_help),
