@@ -6,8 +6,8 @@
 # test parts of both. What is there already is kept: a run that was stopped goes on. RESPONSES limits the descriptions of
 # each seed; PARTS (labels, generate, probes, layers, guard, replies) says what to do; layers is the paper's figures 2 to 4;
 # replies is the same transfer for replies of dialogue systems that people labelled (Conv-FEVER), against true replies with a
-# fact of their knowledge changed. Guarded generation describes the attributes of the test part with a probe trained on the organic descriptions in the loop, and
-# `slots` judges; its rows are appended.
+# fact of their knowledge changed. Guarded generation describes the attributes of the test part with a probe trained on the
+# organic descriptions in the loop, and `slots` judges; its rows are appended.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 data=${1:?the folder with the data sets}

@@ -566,9 +566,7 @@ def organic() -> str:
     folder, parts = ROOT / "benchmarks" / "rows", []
     for file in sorted(folder.glob("organic-transfer-*.jsonl")):
         model = file.stem.removeprefix("organic-transfer-")
-        found = read_records(file)
-        shown = [f for f in found.findings if f.at["view"] in ("ensemble of all", "flag all")]
-        parts.append(f"**{model}**\n\n{markdown(analysis_tables(replace(found, findings=shown)))}")
+        parts.append(f"**{model}**\n\n{transfer(file)}")
         layers = folder / f"organic-layers-{model}.jsonl"
         if layers.exists():
             peaks = markdown(analysis_tables(replace(read_records(layers), findings=[])))
@@ -580,21 +578,23 @@ def organic() -> str:
     return "\n\n".join([*parts, markdown(result_tables(rows, ["f1", "roc_auc", "word_roc_auc", "token_f1", "f1_sp"]))])
 
 
-def replies() -> str:
-    """Probes on replies of dialogue systems that people labelled, and on true replies with a changed fact."""
+def transfer(file: Path) -> str:
+    """What probes of all sublayers together reach from data set to data set."""
     from dataclasses import replace
 
     from veridical.probes.analysis.results import read_records
     from veridical.report.analysis_tables import analysis_tables
     from veridical.report.tables import markdown
 
-    parts = []
-    for file in sorted(ROWS.glob("replies-transfer-*.jsonl")):
-        found = read_records(file)
-        shown = [f for f in found.findings if f.at["view"] in ("ensemble of all", "flag all")]
-        tables = markdown(analysis_tables(replace(found, findings=shown)))
-        parts.append(f"**{file.stem.removeprefix('replies-transfer-')}**\n\n{tables}")
-    return "\n\n".join(parts)
+    found = read_records(file)
+    shown = [f for f in found.findings if f.at["view"] in ("ensemble of all", "flag all")]
+    return markdown(analysis_tables(replace(found, findings=shown)))
+
+
+def replies() -> str:
+    """Probes on replies of dialogue systems that people labelled, and on true replies with a changed fact."""
+    files = sorted(ROWS.glob("replies-transfer-*.jsonl"))
+    return "\n\n".join(f"**{file.stem.removeprefix('replies-transfer-')}**\n\n{transfer(file)}" for file in files)
 
 
 def papers() -> str:

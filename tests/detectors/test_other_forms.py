@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,17 +63,16 @@ def test_a_form_that_one_source_has_is_in_no_need_of_another() -> None:
     assert in_forms_of_response(Case("1", "It is 5 km long.")).sources == ()
 
 
-@given(st.text("5 km01.,-t'’ndoesisnotcolour\n"), st.text("5 kilometres01.,-can't nodoes isnotcolor\n"))
-def test_sources_are_changed_nowhere_else(response: str, source: str) -> None:
-    case = Case("1", response, (Source("s", source),))
-    once = in_forms_of_response(case)
-    assert once.response == response
-    assert [s.id for s in once.sources] == ["s"]
+PIECES = ("It ", "isn't ", "is not ", "5 km ", "5 kilometres, ", "4 July 1998. ", "July 4, 1998 ", "colour ", "color ")
 
 
-def test_the_time_grows_with_the_length() -> None:
+@given(st.lists(st.sampled_from(PIECES)).map("".join), st.lists(st.sampled_from(PIECES)).map("".join))
+def test_what_a_source_writes_like_the_response_stays(text: str, other: str) -> None:
+    case = Case("1", text, (Source("a", text), Source("b", other)))
+    assert in_forms_of_response(case) == case
+
+
+def test_a_long_source_and_a_long_response_take_no_quadratic_time() -> None:  # the limit of each test says so
     source = "It isn't 5 kilometres, nor the colour; it is not " * 20_000
-    started = time.monotonic()
     changed = read("It isn't 5 km or its color. " * 2_000, source)
-    assert time.monotonic() - started < 20
     assert "5 km," in changed[0]
