@@ -222,7 +222,8 @@ def default_training_sets() -> str:
     first = {**data._PAIRS, **data._DATA_TO_TEXT, **data._PASSAGES}
     parts = {name: f"first, {most:,}" for name, most in first.items()}
     parts |= dict.fromkeys(("argkp", "perspectrum"), "first, source and response exchanged")
-    parts |= {name: f"second, {most:,}" for name, most in data.MEASURED.items()}
+    for name, most in data.MEASURED.items():
+        parts[name] = f"none; second with `--research-text`, {most:,}" if name in data.RESEARCH_TEXT else f"second, {most:,}"
     parts["e2e"] = "second, attributes changed by rules"
     lines = ["| set | title | part, examples at most | licence |", "|---|---|---|---|"]
     for name, part in parts.items():

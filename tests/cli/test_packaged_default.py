@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from veridical.core.types import Level
 from veridical.detectors import load_detector
 from veridical.detectors.default import detector as default
 from veridical.models.artifact import DETECTOR
+from veridical.training.default_data import RESEARCH_TEXT
 
 Command = Callable[..., tuple[int, str, str]]
 packaged = pytest.mark.skipif(
@@ -103,6 +105,22 @@ def test_the_demo_and_its_page(command: Command, tmp_path: Path) -> None:
 def test_it_is_loaded_once() -> None:
     assert load_detector("default") is load_detector("default")
     assert load_detector("default") is not load_detector("default:precision=fp32")
+
+
+@packaged
+def test_it_was_trained_without_text_for_research() -> None:
+    files = (default.PACKAGED / DETECTOR, default.PACKAGED / default.ENCODER / DETECTOR)
+    trained, encoder = (json.loads(file.read_text("utf-8"))["training"] for file in files)
+    assert {*RESEARCH_TEXT} <= {*trained["without"]}
+    assert not {*RESEARCH_TEXT} & {*trained["sets"], *encoder["sets"]}
+
+
+def test_a_set_that_the_training_does_not_have(command: Command, shared_data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    arguments = ("train", "default", str(shared_data), "--model", "model", "--out", str(tmp_path), "--without", "wicce")
+    code, _, err = command(*arguments)
+    assert code == 2
+    assert "unknown set of the second part 'wicce' (did you mean wice?" in err
 
 
 @pytest.mark.parametrize("spec", ["default", "verify"])

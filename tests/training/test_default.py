@@ -13,7 +13,7 @@ from veridical.detectors.tokens.detector import Tokens
 
 torch = pytest.importorskip("torch")
 
-from veridical.training.default import average  # noqa: E402
+from veridical.training.default import DefaultTraining, average  # noqa: E402
 
 CASE = Case("1", "The bridge was opened in 1983.", (Source("s", "The bridge over the Elbe was opened in 1893."),))
 
@@ -34,3 +34,8 @@ def test_the_mean_of_two_classifiers(tmp_path: Path) -> None:
     ]
     assert scores[0] == pytest.approx(scores[1], abs=1e-6)
     assert scores[2] != pytest.approx(scores[1], abs=1e-6)
+
+
+def test_text_for_research_is_left_out_unless_asked_for() -> None:
+    assert DefaultTraining(without=("wice",)).left_out == ("bump", "wice", "xsum_token")
+    assert DefaultTraining(without=("wice",), research_text=True).left_out == ("wice",)

@@ -22,6 +22,9 @@ class DefaultTrainingOptions:
     without: Annotated[
         list[str] | None, Option(metavar="SET", help="Leave this data set out of the second part. Repeatable.")
     ] = None
+    research_text: Annotated[
+        bool, Option("--research-text", help="Train on xsum_token and bump, too: their articles are for research.")
+    ] = False
     max_tokens: Annotated[int, Option(help="Maximum tokens per window.", min=64)] = 256
     batch_tokens: Annotated[int, Option(help="Tokens per optimiser step.", min=256)] = 2048
     bf16: Annotated[
@@ -56,6 +59,7 @@ def default_command(
 
     how = DefaultTraining(
         without=tuple(options.without or ()),
+        research_text=options.research_text,
         max_tokens=options.max_tokens,
         batch_tokens=options.batch_tokens,
         bf16=options.bf16,

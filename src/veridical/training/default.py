@@ -44,7 +44,7 @@ from veridical.models.artifact import DETECTOR, FORMAT, versions
 from veridical.models.load import READERS, computes_bf16, load, unload
 from veridical.models.pair_network import PairHead
 from veridical.models.pairs import PairSettings
-from veridical.training.default_data import PAIRS, Examples, general_part, labelled_part, some_of_each
+from veridical.training.default_data import PAIRS, RESEARCH_TEXT, Examples, general_part, labelled_part, some_of_each
 from veridical.training.token_evaluation import response_target
 from veridical.training.tokens import TokenTraining, train_tokens
 
@@ -81,7 +81,8 @@ class DefaultTraining:
     """How the default detector is trained.
 
     Attributes:
-        without: Sets left out of the second part, and of the regressions.
+        without: Sets of the second part that are left out of it, and of the regressions.
+        research_text: Whether the sets whose articles are for research (`RESEARCH_TEXT`) are in it.
         max_tokens: The most tokens of a window.
         rates: The backbone's highest learning rate in the first and in the second part.
         batch_tokens: Tokens of a step.
@@ -94,6 +95,7 @@ class DefaultTraining:
     """
 
     without: tuple[str, ...] = ()
+    research_text: bool = False
     max_tokens: int = 256
     rates: tuple[float, float] = (1e-4, 7e-5)
     batch_tokens: int = 2048
@@ -103,6 +105,11 @@ class DefaultTraining:
     validation: int = 200
     bf16: bool | None = None
     seed: int = 0
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The sets that are left out of the second part, for either reason."""
+        return tuple(sorted({*self.without, *(() if self.research_text else RESEARCH_TEXT)}))
 
     def tokens(self, rate: float, device: torch.device) -> TokenTraining:
         """How the encoder is trained in one part."""
@@ -140,14 +147,14 @@ def train_default(
         progress: Called with a line of text now and then.
 
     Raises:
-        InputError: If a data set is missing.
+        InputError: If a data set is missing, or `options.without` names one that the second part does not have.
         MissingExtraError: Without torch, onnx or scikit-learn.
     """
     options = options or DefaultTraining()
     data, out = Path(data), Path(out)
+    labelled = labelled_part(data, without=options.left_out, seed=options.seed)
+    labelled_valid = labelled_part(data, without=options.left_out, seed=options.seed, part="valid")
     general = general_part(data, seed=options.seed, progress=progress)
-    labelled = labelled_part(data, without=options.without, seed=options.seed)
-    labelled_valid = labelled_part(data, without=options.without, seed=options.seed, part="valid")
     chosen_by = {name: found for name, found in labelled_valid.items() if not name.endswith(SWAPPED)}
     stages = out / _STAGES
     replayed = some_of_each(general, options.replay, options.seed)
@@ -203,7 +210,7 @@ def average(classifier: Path, earlier: Path, out: Path, share: float = FIRST_PAR
 def validation_part(data: Path, options: DefaultTraining) -> Examples:
     """What the regressions are fitted on: validation documents of all sets."""
     general = general_part(data, seed=options.seed, part="valid")
-    labelled = labelled_part(data, without=options.without, seed=options.seed, part="valid")
+    labelled = labelled_part(data, without=options.left_out, seed=options.seed, part="valid")
     return some_of_each({**general, **labelled}, options.validation, options.seed)
 
 
@@ -233,7 +240,7 @@ def assemble(
         "training": {
             "validation": content_hash(e for examples in validation.values() for e in examples),
             "sets": {name: len(examples) for name, examples in validation.items()},
-            "without": list(options.without),
+            "without": list(options.left_out),
             "versions": versions(),
         },
         "validation": figures,

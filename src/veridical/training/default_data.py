@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from veridical.core.errors import InputError
+from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.types import Case, Example, Judgement, Source
 from veridical.corrupt.attributes import Attributes
 from veridical.corrupt.error_types import Material
@@ -53,13 +53,12 @@ _PASSAGES: Mapping[str, int] = {
 _FROM_SNLI = ("cad_nli", "negation_nli", "breaking_nli")
 PAIRS = frozenset({*_PAIRS, "tabfact", "logicnlg", "infotabs"})
 """Sets of pairs of short texts, or of a table and a sentence."""
-RESEARCH_TEXT = ("xsum_token", "bump")
-"""Sets whose labels are free and whose articles are for research."""
-
 MEASURED: Mapping[str, int] = {
     "xsum_token": 1000, "bump": 900, "wice": 500, "summedits": 1200, "conv_fever": 1600, "begin": 300,
 }  # fmt: skip
 """Sets that the detector is measured on, and how many training examples of each are used at most."""
+RESEARCH_TEXT = ("xsum_token", "bump")
+"""Sets of these whose labels are free and whose articles are for research: left out unless asked for."""
 
 
 def training_documents(spec: str, most: int | None = None, *, part: str = "train", seed: int = 0) -> list[Example]:
@@ -146,8 +145,13 @@ def labelled_part(data: Path, *, without: Iterable[str] = (), seed: int = 0, par
         without: Sets that are left out.
         seed: The random seed.
         part: Which part of the split by document.
+
+    Raises:
+        UnknownNameError: If `without` names a set that this part does not have.
     """
-    left_out = set(without)
+    left_out, known = set(without), {*MEASURED, "e2e"}
+    for unknown in sorted(left_out - known):
+        raise UnknownNameError("set of the second part", unknown, known)
     found = {
         name: training_documents(f"{name}:{data / name}", most, part=part, seed=seed)
         for name, most in MEASURED.items()
