@@ -23,7 +23,7 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
 
 setup: $(VENV)/.dev  ## everything for development, in .venv
 
-demo: $(VENV)/.core  ## check a bundled real example and write a page to look at
+demo: $(VENV)/.core  ## check bundled real examples and write a page to look at
 	@mkdir -p out
 	@$(BIN)/veridical check examples/demo.jsonl --html out/demo.html; code=$$?; \
 	  [ $$code -eq 1 ] || { echo "the demo should flag something; it ended with $$code"; exit 1; }

@@ -96,8 +96,10 @@ def test_the_demo_and_its_page(command: Command, tmp_path: Path) -> None:
     code, out, _ = command("check", str(DEMO), "--html", str(tmp_path / "page.html"))
     assert code == 1
     page = (tmp_path / "page.html").read_text("utf-8")
-    assert page.count("<article") == 2
-    assert "customer rating 3 out of 5" in out.partition("Left out of the response")[2]
+    assert page.count("<article") == 3
+    flagged, _, left_out = out.partition("description of a restaurant")[2].partition("Left out of the response")
+    assert "provides [-French-] food" in flagged
+    assert "English food" in left_out
     assert "http" not in page.replace("http-equiv", "")
 
 
