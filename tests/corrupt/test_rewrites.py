@@ -77,6 +77,8 @@ def results(response: str, kind: str, source: str = SOURCE) -> set[str]:
         ("order", "The clinic was opened on 3 May 2019.", {"On 3 May 2019, the clinic was opened."}),
         ("order", "Berg had opened it in May 2019.", {"In May 2019, Berg had opened it."}),
         ("order", "In 2019, it was sold, which was wrong.", set()),
+        ("order", "It was finished in 1986 to replace the one of the county in 1930.", set()),
+        ("order", "It was near a bridge built in 1930.", set()),
         ("conjuncts", "It was near Lima and Oslo.", set()),
         ("split", "Ann Berg moved to Lima, and she opened it.", {"Ann Berg moved to Lima. She opened it."}),
         ("cut", "The clinic (a big one) was sold there.", {"The clinic was sold there."}),

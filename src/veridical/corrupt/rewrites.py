@@ -236,7 +236,8 @@ def orders(passage: Passage, draw: Random) -> Iterator[Edits]:
             yield (passage.edit(0, len(sentence), f"{rest} {when}{match[3]}", "order"),)
     elif match := re.fullmatch(rf"([A-Z][^,;:]+) ({_WHEN.replace('[IO]', '[io]')})([.!])", sentence):
         first = match[1] if opens_with_name(match[1]) else match[1][0].lower() + match[1][1:]
-        if re.search(r" (?:was|were|is|had|has|[a-z]+ed) ", match[1]) and not re.search(_WHEN, match[1]):
+        other = re.search(_WHEN.replace("[IO]", "[IOio]"), match[1]) or _PARTICIPLE.search(match[1])
+        if re.search(r" (?:was|were|is|had|has|[a-z]+ed) ", match[1]) and not other:
             yield (
                 passage.edit(
                     0, len(sentence), f"{match[2].capitalize()[:2]}{match[2][2:]}, {first}{match[3]}", "order"
@@ -246,6 +247,9 @@ def orders(passage: Passage, draw: Random) -> Iterator[Edits]:
 
 _WHEN = (
     rf"[IO]n (?:(?:early|late|mid-) ?)?(?:[0-9]{{1,2}} )?(?:(?:{'|'.join(m.capitalize() for m in MONTHS)}) )?[0-9]{{4}}"
+)
+_PARTICIPLE = re.compile(  # "a bridge built" (in 1930)
+    r"(?<!\bwas)(?<!\bwere)(?<!\bbeen)(?<!ly) (?:[a-z]+ed|built|held|made|born|written|given|known|led|sold|found|won)$"
 )
 _SUBORDINATE = re.compile(
     r"\b(?:who|which|that|when|where|while|because|although|but|and|or|until|since|if|as)\b|[\"“(—]"
