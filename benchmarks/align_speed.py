@@ -20,6 +20,9 @@ import tempfile
 import time
 from datetime import date
 
+import torch
+from commands import command
+
 from veridical.core.types import Case, Source
 from veridical.detectors.align.detector import Align
 from veridical.models.encode import encode
@@ -52,11 +55,14 @@ def main() -> None:
     text, responses = texts(vocabulary, arguments.words, arguments.responses)
     cases = [Case(str(i), response, (Source("a", text),)) for i, response in enumerate(responses)]
     common = {
+        "benchmark": "align speed",
+        "command": command(),
         "encoder": model.name.rsplit("/", 1)[-1],
         "dtype": model.dtype_name,
         "device": str(model.device),
         "words": arguments.words,
         "responses": len(cases),
+        "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "machine": platform.machine(),
         "date": date.today().isoformat(),
@@ -90,7 +96,7 @@ def main() -> None:
         taken += time.perf_counter() - start
     total = taken / arguments.measured * len(cases)
     row("cross-encoder", total, measured=arguments.measured, windows_each=windows // arguments.measured)
-    print(json.dumps({"way": "cross-encoder / align", "ratio": round(total / first, 1)}))
+    print(json.dumps({"way": "cross-encoder / align", "ratio": round(total / first, 1), **common}))
 
 
 if __name__ == "__main__":
