@@ -223,7 +223,8 @@ def default_training_sets() -> str:
     parts = {name: f"first, {most:,}" for name, most in first.items()}
     parts |= dict.fromkeys(("argkp", "perspectrum"), "first, source and response exchanged")
     for name, most in data.MEASURED.items():
-        parts[name] = f"none; second with `--research-text`, {most:,}" if name in data.RESEARCH_TEXT else f"second, {most:,}"
+        second = "none; second with `--research-text`" if name in data.RESEARCH_TEXT else "second"
+        parts[name] = f"{second}, {most:,}"
     parts["e2e"] = "second, attributes changed by rules"
     lines = ["| set | title | part, examples at most | licence |", "|---|---|---|---|"]
     for name, part in parts.items():
