@@ -25,6 +25,7 @@ from commands import command
 
 from veridical.core.types import Case, Source
 from veridical.detectors.align.detector import Align
+from veridical.models.artifact import identity
 from veridical.models.encode import encode
 from veridical.models.load import load
 from veridical.models.runner import RequestedOutputs, Runner
@@ -57,7 +58,7 @@ def main() -> None:
     common = {
         "benchmark": "align speed",
         "command": command(),
-        "encoder": model.name.rsplit("/", 1)[-1],
+        "encoder": identity(model),
         "dtype": model.dtype_name,
         "device": str(model.device),
         "words": arguments.words,

@@ -117,10 +117,10 @@ def test_it_was_trained_without_text_for_research() -> None:
     assert not {*RESEARCH_TEXT} & {*trained["sets"], *encoder["sets"]}
 
 
-def test_a_set_that_the_training_does_not_have(command: Command, shared_data: Path, tmp_path: Path) -> None:
+def test_a_set_that_the_training_does_not_have_is_said_before_any_is_read(command: Command, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    arguments = ("train", "default", str(shared_data), "--model", "model", "--out", str(tmp_path), "--without", "wicce")
-    code, _, err = command(*arguments)
+    place = str(tmp_path)
+    code, _, err = command("train", "default", place, "--model", "model", "--out", place, "--without", "wicce")
     assert code == 2
     assert "unknown set of the second part 'wicce' (did you mean wice?" in err
 

@@ -79,6 +79,7 @@ def results(response: str, kind: str, source: str = SOURCE) -> set[str]:
         ("order", "In 2019, it was sold, which was wrong.", set()),
         ("order", "It was finished in 1986 to replace the one of the county in 1930.", set()),
         ("order", "It was near a bridge built in 1930.", set()),
+        ("order", "It was near a bridge newly built in 1930.", set()),
         ("conjuncts", "It was near Lima and Oslo.", set()),
         ("split", "Ann Berg moved to Lima, and she opened it.", {"Ann Berg moved to Lima. She opened it."}),
         ("cut", "The clinic (a big one) was sold there.", {"The clinic was sold there."}),

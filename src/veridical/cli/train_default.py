@@ -47,7 +47,7 @@ def default_command(
 ) -> int:
     """Train the default detector: what `veridical check` uses where no detector is named.
 
-    FOLDER holds the public sets by name (xsum_token, wice …), with entailment/ and plain/ beside them. The encoder is
+    FOLDER holds the public sets by name (wice, summedits …), with entailment/ and plain/ beside them. The encoder is
     trained on pairs of texts and on text with errors made by rules, then on labelled responses; regressions on
     validation documents make probabilities of its scores. On two processor cores it takes one to two hours. An
     interrupted training continues when the same command is run again.

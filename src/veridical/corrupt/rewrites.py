@@ -249,7 +249,8 @@ _WHEN = (
     rf"[IO]n (?:(?:early|late|mid-) ?)?(?:[0-9]{{1,2}} )?(?:(?:{'|'.join(m.capitalize() for m in MONTHS)}) )?[0-9]{{4}}"
 )
 _PARTICIPLE = re.compile(  # "a bridge built" (in 1930)
-    r"(?<!\bwas)(?<!\bwere)(?<!\bbeen)(?<!ly) (?:[a-z]+ed|built|held|made|born|written|given|known|led|sold|found|won)$"
+    r"(?<!\bwas)(?<!\bwere)(?<!\bbeen)(?<!\bhad) "
+    r"(?:[a-z]+ed|built|held|made|born|written|given|known|led|sold|found|won)$"
 )
 _SUBORDINATE = re.compile(
     r"\b(?:who|which|that|when|where|while|because|although|but|and|or|until|since|if|as)\b|[\"“(—]"
