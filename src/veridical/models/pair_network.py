@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.models.load import OFFSET_POSITIONS, LocalModel
+from veridical.models.packed_encoder import PackedEncoder
 from veridical.models.pairs import Window
 
 if TYPE_CHECKING:
@@ -155,6 +156,7 @@ class PairRunner:
         self.attention = "prefix" if self.mode == "online" else attention
         self.max_batch_tokens = max_batch_tokens or _BATCH_TOKENS.get(model.device.type, 65536)
         self.shares_prompts = self.attention == "prefix" and model.model_type in _SHARE_PROMPTS
+        self._packed = PackedEncoder(model) if PackedEncoder.supports(model) else None
         self._takes_types = getattr(model.model.config, "type_vocab_size", 0) > 1
         tokenizer = model.tokenizer
         self.pad = next((int(i) for i in (tokenizer.pad_token_id, tokenizer.eos_token_id) if i is not None), 0)
@@ -201,27 +203,12 @@ class PairRunner:
         Args:
             rows: The windows of each row of the batch; all of a row have the same prompt.
         """
-        width = max(row_length(row) for row in rows)
-        ids = np.full((len(rows), width), self.pad, dtype=np.int64)
-        types, positions = np.zeros_like(ids), np.zeros_like(ids)
-        filled = np.zeros((len(rows), width), dtype=bool)
-        starts: list[list[int]] = []
-        for r, row in enumerate(rows):
-            at = row[0].start
-            ids[r, :at], types[r, :at], positions[r, :at] = row[0].ids[:at], row[0].types[:at], np.arange(at)
-            starts.append([])
-            for window in row:
-                own = slice(at, at + len(window.ids) - window.start)
-                ids[r, own], types[r, own] = window.ids[window.start :], window.types[window.start :]
-                positions[r, own] = np.arange(window.start, len(window.ids))
-                starts[-1].append(at)
-                at = own.stop
-            filled[r, :at] = True
-        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": filled.astype(np.int64)}
+        laid = _Laid.of(rows, self.pad)
+        inputs: dict[str, Any] = {"input_ids": laid.ids, "attention_mask": laid.filled.astype(np.int64)}
         if self._takes_types:
-            inputs["token_type_ids"] = types
+            inputs["token_type_ids"] = laid.types
         if self.takes_mask(rows):
-            allowed = self._prefix_mask(rows, starts, width)
+            allowed = self._prefix_mask(rows, laid.starts, laid.ids.shape[1])
             if self.model.model_type == "mpnet":  # which adds the mask to its scores
                 inputs["attention_mask"] = np.where(allowed, 0.0, -1e9).astype(np.float32)[:, None]
             else:
@@ -229,8 +216,8 @@ class PairRunner:
         if self.shares_prompts:
             # these count positions from behind the padding index
             shift = self.pad + 1 if self.model.model_type in OFFSET_POSITIONS else 0
-            inputs["position_ids"] = positions + shift
-        return inputs, starts
+            inputs["position_ids"] = laid.positions + shift
+        return inputs, laid.starts
 
     def takes_mask(self, rows: Sequence[Sequence[Window]]) -> bool:
         """Whether the mask says for each position which others it attends to; else it says only what is padding."""
@@ -279,12 +266,30 @@ class PairRunner:
         return start + window.count - (0 if behind else 1)
 
     def states(self, rows: Sequence[Sequence[Window]]) -> tuple[Floats, list[list[int]]]:
-        """As `forward`, without gradients, in fp32."""
+        """As `forward`, without gradients, in fp32; other states than those of responses may be zero."""
         import torch
 
-        with torch.inference_mode():
-            states, starts = self.forward(rows)
-            return states.float().cpu().numpy(), starts
+        if self._packed is None:
+            with torch.inference_mode():
+                states, in_row = self.forward(rows)
+                return states.float().cpu().numpy(), in_row
+        laid = _Laid.of(rows, self.pad)
+        lengths, width = laid.filled.sum(1).tolist(), laid.ids.shape[1]
+        wanted = [
+            np.concatenate(
+                [np.r_[self.whole_position(w, at), at : at + w.count] for w, at in zip(row, starts, strict=True)]
+            )
+            for row, starts in zip(rows, laid.starts, strict=True)
+        ]
+        masks = None
+        if self.takes_mask(rows):
+            allowed = self._prefix_mask(rows, laid.starts, width)
+            masks = [allowed[r, :length, :length] for r, length in enumerate(lengths)]
+        ids, types, positions = (array[laid.filled] for array in (laid.ids, laid.types, laid.positions))
+        found = self._packed.states(ids, types, positions, lengths, wanted, masks).float().numpy()
+        full = np.zeros((len(rows), width, found.shape[1]), dtype=np.float32)
+        full[np.repeat(np.arange(len(rows)), [len(at) for at in wanted]), np.concatenate(wanted)] = found
+        return full, laid.starts
 
     def each(self, batches: Iterable[Sequence[Sequence[Window]]]) -> Iterator[tuple[Floats, list[list[int]]]]:
         """What `states` gives for each batch, in their order."""
@@ -306,6 +311,38 @@ class PairRunner:
                     whole = array[r, self.whole_position(window, start)]
                     results[i] = States(array[r, start : start + window.count].copy(), whole.copy())
         return [results[i] for i in range(len(windows))]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Laid:
+    """Rows of a batch as arrays *(rows, width)*, and where each window's response starts in its row."""
+
+    ids: NDArray[np.int64]
+    types: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    filled: NDArray[np.bool_]
+    starts: list[list[int]]
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[Window]], pad: int) -> _Laid:
+        """The windows of each row, which have the same prompt, behind that; the rest is padding."""
+        width = max(row_length(row) for row in rows)
+        ids = np.full((len(rows), width), pad, dtype=np.int64)
+        types, positions = np.zeros_like(ids), np.zeros_like(ids)
+        filled = np.zeros((len(rows), width), dtype=bool)
+        starts: list[list[int]] = []
+        for r, row in enumerate(rows):
+            at = row[0].start
+            ids[r, :at], types[r, :at], positions[r, :at] = row[0].ids[:at], row[0].types[:at], np.arange(at)
+            starts.append([])
+            for window in row:
+                own = slice(at, at + len(window.ids) - window.start)
+                ids[r, own], types[r, own] = window.ids[window.start :], window.types[window.start :]
+                positions[r, own] = np.arange(window.start, len(window.ids))
+                starts[-1].append(at)
+                at = own.stop
+            filled[r, :at] = True
+        return cls(ids, types, positions, filled, starts)
 
 
 def outputs_of(model: LocalModel, inputs: dict[str, torch.Tensor]) -> torch.Tensor:

@@ -59,6 +59,7 @@ ARCHITECTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
         "DistilBertModel",
         {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": 256},
     ),
+    "electra": ("ElectraConfig", "ElectraModel", {**_SIZES, "embedding_size": 16}),
     "falcon": (
         "FalconConfig",
         "FalconForCausalLM",
@@ -108,7 +109,7 @@ ARCHITECTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
 }
 ENCODER_DECODERS = ("bart", "t5")
-ENCODERS = ("bert", "distilbert", "modernbert", "mpnet", "roberta")
+ENCODERS = ("bert", "distilbert", "electra", "modernbert", "mpnet", "roberta")
 
 
 def tiny(

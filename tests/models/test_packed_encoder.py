@@ -1,0 +1,123 @@
+"""Encoders computed by our own code for inference: the states of the models' own code, in fp32 and bf16."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from veridical.core.types import Case, Source
+from veridical.models.load import LocalModel, load
+from veridical.models.packed_encoder import PackedEncoder
+from veridical.models.pair_network import PairRunner
+from veridical.models.pairs import PairEncoder, PairEncoding, PairSettings, Window
+from veridical.models.testing import tiny
+
+SOURCE = "The committee met on Monday. The river should be cleaned before summer. Paris is the capital of France."
+CASES = [
+    Case(str(i), response, (Source("s", SOURCE),))
+    for i, response in enumerate(["The committee met.", "Paris is in France; the dog slept.", "Mud lies in the river."])
+]
+ARCHITECTURES = ("bert", "distilbert", "electra", "mpnet", "roberta")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import torch
+
+    torch.set_num_threads(1)
+    return tmp_path_factory.mktemp("models")
+
+
+def encoder(name: str, folders: Path, dtype: str = "fp32") -> LocalModel:
+    model = load(tiny(name, folders / name), dtype=dtype, kinds=("encoder",))  # type: ignore[arg-type]
+    assert PackedEncoder.supports(model)
+    if name == "mpnet":  # whose own code takes 1 for padding, whatever the tokenizer says
+        model.model.base_model.embeddings.padding_idx = model.tokenizer.pad_token_id
+    return model
+
+
+def windows_of(model: LocalModel) -> list[Window]:
+    encoded = PairEncoder(model, PairSettings()).encode(CASES)
+    return [window for each in encoded if isinstance(each, PairEncoding) for window in each.windows]
+
+
+@pytest.mark.parametrize("mode", ["offline", "online"])
+@pytest.mark.parametrize("attention", ["full", "prefix"])
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_states_are_those_of_the_model(name: str, attention: str, mode: str, folders: Path) -> None:
+    import torch
+
+    model = encoder(name, folders)
+    runner = PairRunner(model, mode, attention)
+    windows = windows_of(model)
+    rows = [[windows[i] for i in row] for row in runner.rows(windows)]
+    with torch.inference_mode():
+        own = runner.forward(rows)[0].numpy()
+    ours, starts = runner.states(rows)
+    for r, row in enumerate(rows):
+        for window, start in zip(row, starts[r], strict=True):
+            at = [runner.whole_position(window, start), *range(start, start + window.count)]
+            np.testing.assert_allclose(ours[r, at], own[r, at], atol=1e-5)
+    assert ours.any(2).sum() < sum(len(w.ids) for w in windows)  # the prompt's states are not computed
+
+
+def test_bf16_is_near_fp32(folders: Path) -> None:
+    wanted, found = (
+        np.concatenate([s.response for s in PairRunner(model).run(windows_of(model))])
+        for model in (encoder("bert", folders), encoder("bert", folders, "bf16"))
+    )
+    assert 0 < np.abs(found - wanted).max() < 0.1
+
+
+def test_changed_weights_are_packed_again(folders: Path) -> None:
+    import torch
+
+    model = encoder("bert", folders)
+    runner, windows = PairRunner(model), windows_of(model)
+    before = runner.run(windows)[0].response
+    with torch.no_grad():
+        weight = model.model.base_model.encoder.layer[0].output.dense.weight
+        weight *= 2.0
+    try:
+        after = runner.run(windows)[0].response
+        rows = [[window] for window in windows[:1]]
+        with torch.inference_mode():
+            own = runner.forward(rows)[0][0, windows[0].start : windows[0].start + windows[0].count].numpy()
+    finally:
+        with torch.no_grad():
+            weight *= 0.5
+    np.testing.assert_allclose(after, own, atol=1e-4)
+    assert not np.allclose(after, before, atol=1e-3)
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu_new"])
+def test_other_activations_and_no_onednn(activation: str, folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    model = load(tiny("bert", folders / activation, hidden_act=activation), dtype="fp32", kinds=("encoder",))
+    windows = windows_of(model)
+    packed = PairRunner(model).run(windows)[1].response
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    np.testing.assert_allclose(PairRunner(model).run(windows)[1].response, packed, atol=1e-5)
+    with torch.inference_mode():
+        own = PairRunner(model).forward([windows[1:2]])[0][0].numpy()
+    np.testing.assert_allclose(packed, own[windows[1].start :][: windows[1].count], atol=1e-5)
+
+
+def test_others_run_as_they_are(folders: Path) -> None:
+    import torch
+
+    assert not PackedEncoder.supports(load(tiny("modernbert", folders / "modernbert"), kinds=("encoder",)))
+    model = encoder("bert", folders)
+
+    class Adapted(torch.nn.Linear):
+        pass
+
+    layer = model.model.base_model.encoder.layer[0].output
+    plain, layer.dense = layer.dense, Adapted(48, 32)
+    try:
+        assert not PackedEncoder.supports(model)
+    finally:
+        layer.dense = plain
