@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +91,13 @@ def test_changed_weights_are_packed_again(folders: Path) -> None:
             weight *= 0.5
     np.testing.assert_allclose(after, own, atol=1e-4)
     assert not np.allclose(after, before, atol=1e-3)
+
+
+def test_types_that_the_model_does_not_have(folders: Path) -> None:
+    model = load(tiny("roberta", folders / "one_type", type_vocab_size=1), dtype="fp32", kinds=("encoder",))
+    (window, *_), runner = windows_of(model), PairRunner(model)
+    typed = replace(window, types=np.ones_like(window.types))
+    np.testing.assert_array_equal(runner.run([typed])[0].response, runner.run([window])[0].response)
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu_new"])

@@ -285,7 +285,8 @@ class PairRunner:
         if self.takes_mask(rows):
             allowed = self._prefix_mask(rows, laid.starts, width)
             masks = [allowed[r, :length, :length] for r, length in enumerate(lengths)]
-        ids, types, positions = (array[laid.filled] for array in (laid.ids, laid.types, laid.positions))
+        types = laid.types if self._takes_types else np.zeros_like(laid.types)
+        ids, types, positions = (array[laid.filled] for array in (laid.ids, types, laid.positions))
         found = self._packed.states(ids, types, positions, lengths, wanted, masks).float().numpy()
         full = np.zeros((len(rows), width, found.shape[1]), dtype=np.float32)
         full[np.repeat(np.arange(len(rows)), [len(at) for at in wanted]), np.concatenate(wanted)] = found
