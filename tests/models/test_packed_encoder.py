@@ -64,6 +64,22 @@ def test_states_are_those_of_the_model(name: str, attention: str, mode: str, fol
     assert ours.any(2).sum() < sum(len(w.ids) for w in windows)  # the prompt's states are not computed
 
 
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_logits_are_those_of_the_classifier(name: str, folders: Path) -> None:
+    import torch
+
+    folder = tiny(name, folders / f"{name}-classifier", head="SequenceClassification", id2label={0: "no", 1: "yes"})
+    model = load(folder, dtype="fp32", kinds=("classifier",))
+    assert PackedEncoder.supports(model)
+    if name == "mpnet":
+        model.model.base_model.embeddings.padding_idx = model.tokenizer.pad_token_id
+    runner, rows = PairRunner(model), [[window] for window in windows_of(model)]
+    with torch.inference_mode():
+        own = runner.forward(rows)[0].numpy()
+    assert np.ptp(own[:, 0, 0]) > 0.01  # the windows differ
+    np.testing.assert_allclose(runner.states(rows)[0], own, atol=1e-5)
+
+
 def test_bf16_is_near_fp32(folders: Path) -> None:
     wanted, found = (
         np.concatenate([s.response for s in PairRunner(model).run(windows_of(model))])

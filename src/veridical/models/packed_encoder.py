@@ -1,4 +1,4 @@
-"""Encoders of the BERT family as they are run on a processor: what `PairRunner` takes in place of the model's own code.
+"""Encoders and sequence classifiers of the BERT family on a processor: `PairRunner` takes this for the model's own code.
 
 The same numbers (1e-4 in fp32) in less time: rows are laid end to end, so that nothing is padded; matrices are kept in
 the order in which oneDNN reads them, with bias, GELU and residual computed in the same pass; and behind the last
@@ -48,13 +48,13 @@ _PARTS = {
 
 
 class PackedEncoder:
-    """The last hidden states of some tokens of rows, from an encoder on the CPU.
+    """The last hidden states of some tokens of rows, or the logits of rows, from an encoder on the CPU.
 
     The matrices are packed at the first call, and again once weights have changed; packed, they take as much memory
     again as the encoder's layers.
 
     Args:
-        model: The encoder; `supports` says which it can be.
+        model: The encoder or sequence classifier; `supports` says which it can be.
     """
 
     def __init__(self, model: LocalModel) -> None:
@@ -65,7 +65,7 @@ class PackedEncoder:
     @staticmethod
     def supports(model: LocalModel) -> bool:
         """Whether a model is on the CPU, of an architecture that is known here, and made of plain matrices."""
-        if model.kind != "encoder" or not model.has_weights or model.model_type not in _PARTS:
+        if model.kind not in ("encoder", "classifier") or not model.has_weights or model.model_type not in _PARTS:
             return False
         import torch
 
@@ -123,6 +123,20 @@ class PackedEncoder:
             of_wanted = _ranges([len(at) for at in wanted])
             assert last.query is not None
             return last.behind_attention(x, self._attended(last.query(x, None), key, value, of_wanted, rows, biases))
+
+    def logits(self, states: torch.Tensor) -> torch.Tensor:
+        """What a sequence classifier makes of the states of each row's first token: *(rows, width)* → *(rows, classes)*."""
+        import torch
+
+        head = self.model.model
+        with torch.inference_mode():
+            if self.model.model_type == "bert":
+                found: torch.Tensor = head.classifier(self.base.pooler(states[:, None]))
+            elif self.model.model_type == "distilbert":
+                found = head.classifier(head.pre_classifier(states).relu())
+            else:
+                found = head.classifier(states[:, None])
+        return found
 
     def _bias(self, positions: NDArray[np.int64], mask: NDArray[np.bool_] | None) -> torch.Tensor | None:
         """What is added to the attention of a row, *(1, 1 or heads, tokens, tokens)*: truth values, or numbers."""

@@ -281,13 +281,18 @@ class PairRunner:
             )
             for row, starts in zip(rows, laid.starts, strict=True)
         ]
+        if self.model.kind == "classifier":
+            wanted = [np.zeros(1, dtype=np.int64)] * len(rows)
         masks = None
         if self.takes_mask(rows):
             allowed = self._prefix_mask(rows, laid.starts, width)
             masks = [allowed[r, :length, :length] for r, length in enumerate(lengths)]
         types = laid.types if self._takes_types else np.zeros_like(laid.types)
         ids, types, positions = (array[laid.filled] for array in (laid.ids, types, laid.positions))
-        found = self._packed.states(ids, types, positions, lengths, wanted, masks).float().numpy()
+        found = self._packed.states(ids, types, positions, lengths, wanted, masks)
+        if self.model.kind == "classifier":
+            return self._packed.logits(found).float().numpy()[:, None], laid.starts
+        found = found.float().numpy()
         full = np.zeros((len(rows), width, found.shape[1]), dtype=np.float32)
         full[np.repeat(np.arange(len(rows)), [len(at) for at in wanted]), np.concatenate(wanted)] = found
         return full, laid.starts
