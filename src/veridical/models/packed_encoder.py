@@ -1,4 +1,4 @@
-"""Encoders and sequence classifiers of the BERT family on a processor: `PairRunner` takes this for the model's own code.
+"""Encoders and sequence classifiers of the BERT family on a processor, in place of the model's own code.
 
 The same numbers (1e-4 in fp32) in less time: rows are laid end to end, so that nothing is padded; matrices are kept in
 the order in which oneDNN reads them, with bias, GELU and residual computed in the same pass; and behind the last
@@ -125,7 +125,7 @@ class PackedEncoder:
             return last.behind_attention(x, self._attended(last.query(x, None), key, value, of_wanted, rows, biases))
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
-        """What a sequence classifier makes of the states of each row's first token: *(rows, width)* → *(rows, classes)*."""
+        """The logits of a sequence classifier, *(rows, classes)*, from the states *(rows, width)* of first tokens."""
         import torch
 
         head = self.model.model

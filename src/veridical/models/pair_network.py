@@ -289,10 +289,10 @@ class PairRunner:
             masks = [allowed[r, :length, :length] for r, length in enumerate(lengths)]
         types = laid.types if self._takes_types else np.zeros_like(laid.types)
         ids, types, positions = (array[laid.filled] for array in (laid.ids, types, laid.positions))
-        found = self._packed.states(ids, types, positions, lengths, wanted, masks)
+        of_wanted = self._packed.states(ids, types, positions, lengths, wanted, masks)
         if self.model.kind == "classifier":
-            return self._packed.logits(found).float().numpy()[:, None], laid.starts
-        found = found.float().numpy()
+            return self._packed.logits(of_wanted).float().numpy()[:, None], laid.starts
+        found = of_wanted.float().numpy()
         full = np.zeros((len(rows), width, found.shape[1]), dtype=np.float32)
         full[np.repeat(np.arange(len(rows)), [len(at) for at in wanted]), np.concatenate(wanted)] = found
         return full, laid.starts
