@@ -1,19 +1,28 @@
-"""The recipe of the default detector: the mean of two classifiers."""
+"""The recipe of the default detector: its parts, the mean of two classifiers, and what is learned from a teacher."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.detectors.feature_examples import examples
 from tests.detectors.token_examples import trained_tokens
-from veridical.core.types import Case, Source
+from veridical.core.types import Case, Judgement, Outcome, Source
 from veridical.detectors.tokens.artifact import load_tokens
 from veridical.detectors.tokens.detector import Tokens
 
 torch = pytest.importorskip("torch")
 
-from veridical.training.default import DefaultTraining, average  # noqa: E402
+from veridical.checking import check_cases  # noqa: E402
+from veridical.detectors.default.detector import Default  # noqa: E402
+from veridical.models.testing import tiny  # noqa: E402
+from veridical.training import default  # noqa: E402
+from veridical.training.checkpoint import TrainingStopped  # noqa: E402
+from veridical.training.default import DefaultTraining, average, train_default  # noqa: E402
 
 CASE = Case("1", "The bridge was opened in 1983.", (Source("s", "The bridge over the Elbe was opened in 1893."),))
 
@@ -39,3 +48,55 @@ def test_the_mean_of_two_classifiers(tmp_path: Path) -> None:
 def test_text_for_research_is_left_out_unless_asked_for() -> None:
     assert DefaultTraining(without=("wice",)).left_out == ("bump", "wice", "xsum_token")
     assert DefaultTraining(without=("wice",), research_text=True).left_out == ("wice",)
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both parts of the training data, made of a few examples."""
+
+    def part(name: str, size: int) -> Any:
+        def made(*_: object, part: str = "train", **__: object) -> dict[str, Any]:
+            found = examples(size if part == "train" else 24)
+            swapped = [replace(e, gold=Judgement(e.case.id, "human:a", float(bool(e.gold.verdicts)))) for e in found]
+            return {name: found, f"{name}_swapped": swapped}
+
+        return made
+
+    monkeypatch.setattr(default, "general_part", part("pairs", 48))
+    monkeypatch.setattr(default, "labelled_part", part("measured", 24))
+
+
+def test_a_teacher_is_learned_from(small_parts: None, tmp_path: Path) -> None:
+    torch.set_num_threads(1)
+    small, large = tiny("bert", tmp_path / "small"), tiny("mpnet", tmp_path / "large")
+    options = DefaultTraining(max_tokens=96, soft_labels=8, rates=(1e-3, 1e-3, 1e-3), teacher_rate=1e-3, bf16=False)
+    lines: list[str] = []
+
+    def stop() -> bool:  # when the first set has soft labels
+        return lines[-1] == "pairs: soft labels of 8 examples"
+
+    with pytest.raises(TrainingStopped):
+        train_default(small, tmp_path, tmp_path / "out", options, teacher=large, stop=stop, progress=lines.append)
+    began = len(lines)
+    out = train_default(small, tmp_path, tmp_path / "out", options, teacher=large, progress=lines.append)
+    assert not any(line.startswith(("general:", "labelled:", "teacher:", "pairs: soft")) for line in lines[began:])
+    assert "measured_swapped: soft labels of 24 examples" in lines[began:]
+    stages = out / "stages"
+    description = json.loads((out / "detector.json").read_text(encoding="utf-8"))
+    assert description["training"]["teacher"] == Tokens(stages / "teacher").fingerprint()["tokens"]
+    assert len(description["training"]["soft_labels"]) == 64
+    trained = json.loads((stages / "distilled" / "detector.json").read_text(encoding="utf-8"))["training"]
+    assert trained["options"]["soft_labels"] is True
+    assert trained["examples"]["train"] == 8 + 8 + 24 + 24
+    packed = json.loads((out / "encoder" / "detector.json").read_text(encoding="utf-8"))
+    assert packed["training"]["data"] == trained["data"]  # the encoder of the detector is the one that learned last
+    assert next(check_cases([CASE], Default(out))).outcome in (Outcome.CLEAR, Outcome.FLAGGED)
+
+
+def test_without_a_teacher_there_is_no_third_part(small_parts: None, tmp_path: Path) -> None:
+    torch.set_num_threads(1)
+    out = train_default(
+        tiny("bert", tmp_path / "small"), tmp_path, tmp_path / "out", DefaultTraining(max_tokens=96, bf16=False)
+    )
+    assert sorted(folder.name for folder in (out / "stages").iterdir()) == ["general", "labelled", "mean"]
+    assert "teacher" not in json.loads((out / "detector.json").read_text(encoding="utf-8"))["training"]

@@ -19,6 +19,10 @@ class DefaultTrainingOptions:
 
     PANEL: ClassVar[str] = "Training"
 
+    teacher: Annotated[
+        str | None,
+        Option(metavar="FOLDER", help="A larger pretrained encoder, such as MPNet-base, to learn from last."),
+    ] = None
     without: Annotated[
         list[str] | None, Option(metavar="SET", help="Leave this data set out of the second part. Repeatable.")
     ] = None
@@ -49,10 +53,12 @@ def default_command(
 
     FOLDER holds the public sets by name (wice, summedits …), with entailment/ and plain/ beside them. The encoder is
     trained on pairs of texts and on text with errors made by rules, then on labelled responses; regressions on
-    validation documents make probabilities of its scores. On two processor cores it takes one to two hours. An
-    interrupted training continues when the same command is run again.
+    validation documents make probabilities of its scores. On two processor cores it takes one to two hours; with
+    --teacher, an encoder that is trained on a share of this and whose scores the small one then learns, twice as long.
+    An interrupted training continues when the same command is run again.
 
     [bold]veridical train default data --model models/minilm --out detector[/bold]
+    [bold]veridical train default data --model models/minilm --teacher models/mpnet --out detector[/bold]
     [bold]veridical check answer.txt article.txt --detector default:detector[/bold]
     """
     from veridical.training.default import DefaultTraining, train_default
@@ -66,6 +72,6 @@ def default_command(
         seed=options.seed,
     )
     with stop_asked_for() as stop:
-        train_default(model, data, out, how, stop=stop, progress=write_line)
+        train_default(model, data, out, how, teacher=options.teacher, stop=stop, progress=write_line)
     write_line(f"wrote {out}; use it as default:{out}")
     return 0

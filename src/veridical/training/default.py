@@ -1,8 +1,9 @@
-"""The recipe of the default detector: an encoder trained in two parts, then a regression per level.
+"""The recipe of the default detector: an encoder trained in two parts, a third with a teacher, a regression per level.
 
 The parts are those of `training.default_data`. The encoder is a token classifier (`training.tokens`) that reads each
 sentence apart; its weights are a mean of those after the second part and of those after the first, which has forgotten
-nothing (Wortsman et al. 2022, WiSE-FT). The regressions are fitted on validation
+nothing (Wortsman et al. 2022, WiSE-FT). A larger encoder, the teacher, reads a share of the same examples; what it says
+of a share of them is what the small one learns last (`training.soft_labels`). The regressions are fitted on validation
 documents, which training did not see, each set with the same weight. Whatever was interrupted goes on where it was.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,7 @@ from veridical.models.load import READERS, computes_bf16, load, unload
 from veridical.models.pair_network import PairHead
 from veridical.models.pairs import PairSettings
 from veridical.training.default_data import PAIRS, RESEARCH_TEXT, Examples, general_part, labelled_part, some_of_each
+from veridical.training.soft_labels import mixed, soft_labels
 from veridical.training.token_evaluation import response_target
 from veridical.training.tokens import TokenTraining, train_tokens
 
@@ -84,7 +86,12 @@ class DefaultTraining:
         without: Sets of the second part that are left out of it, and of the regressions.
         research_text: Whether the sets whose articles are for research (`RESEARCH_TEXT`) are in it.
         max_tokens: The most tokens of a window.
-        rates: The backbone's highest learning rate in the first and in the second part.
+        rates: The backbone's highest learning rate in the first, the second and, with a teacher, the third part.
+        teacher_rate: The teacher's.
+        teacher_shares: Of the examples of each set, what the teacher reads of the first and of the second part; of a
+            set at least 20.
+        soft_labels: The most examples of each set of the first part that the teacher labels, next to the second part.
+        teacher_weight: The weight of the teacher's scores in the labels of the third part, next to the data's own.
         batch_tokens: Tokens of a step.
         replay: The most examples of each set of the first part that the second one repeats.
         label_smoothing: As in `TokenTraining`.
@@ -97,7 +104,11 @@ class DefaultTraining:
     without: tuple[str, ...] = ()
     research_text: bool = False
     max_tokens: int = 256
-    rates: tuple[float, float] = (1e-4, 7e-5)
+    rates: tuple[float, float, float] = (1e-4, 7e-5, 7e-5)
+    teacher_rate: float = 4e-5
+    teacher_shares: tuple[float, float] = (1 / 6, 1 / 3)
+    soft_labels: int = 300
+    teacher_weight: float = 0.7
     batch_tokens: int = 2048
     replay: int = 120
     label_smoothing: float = 0.05
@@ -133,6 +144,7 @@ def train_default(
     out: str | Path,
     options: DefaultTraining | None = None,
     *,
+    teacher: str | Path | None = None,
     stop: Callable[[], bool] = lambda: False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Path:
@@ -141,8 +153,9 @@ def train_default(
     Args:
         model: The pretrained encoder, a Hugging Face folder.
         data: The folder with the public data sets.
-        out: The folder to write; its `stages/` keeps what was reached, and both encoders.
+        out: The folder to write; its `stages/` keeps what was reached, and every encoder.
         options: How to train.
+        teacher: A larger pretrained encoder, to learn from in a third part; None: there is no third part.
         stop: Asked after every step whether to save and end (`training.tokens.TrainingStopped`).
         progress: Called with a line of text now and then.
 
@@ -155,37 +168,52 @@ def train_default(
     labelled = labelled_part(data, without=options.left_out, seed=options.seed)
     labelled_valid = labelled_part(data, without=options.left_out, seed=options.seed, part="valid")
     general = general_part(data, seed=options.seed, progress=progress)
-    chosen_by = {name: found for name, found in labelled_valid.items() if not name.endswith(SWAPPED)}
     stages = out / _STAGES
-    replayed = some_of_each(general, options.replay, options.seed)
-    previous: Path | str = model
-    for name, examples, rate in (
-        ("general", general, options.rates[0]),
-        ("labelled", {**labelled, **replayed}, options.rates[1]),
-    ):
+
+    chosen_by = {name: found for name, found in labelled_valid.items() if not name.endswith(SWAPPED)}
+
+    def train(name: str, start: Path | str, examples: Examples, rate: float, **changes: Any) -> Path:
+        """The classifier in the folder of the stage `name`, trained on from `start` unless it is there."""
         folder = stages / name
         if not (folder / DETECTOR).is_file():
-            trained = (Path(previous) / DETECTOR).is_file()
-            head = load_tokens(previous)[2] if trained else None
-            backbone = (
-                Tokens(previous, dtype="fp32").backbone() if trained else load(previous, dtype="fp32", kinds=READERS)
-            )
+            trained = (Path(start) / DETECTOR).is_file()
+            head = load_tokens(start)[2] if trained else None
+            backbone = Tokens(start, dtype="fp32").backbone() if trained else load(start, dtype="fp32", kinds=READERS)
             progress(f"{name}: {sum(map(len, examples.values()))} examples of {len(examples)} sets")
             train_tokens(
                 backbone,
                 examples,
-                options.tokens(rate, backbone.device),
+                replace(options.tokens(rate, backbone.device), **changes),
                 out=folder,
                 start_from=head,
                 validation=chosen_by,
                 stop=stop,
                 progress=progress,
             )
-        previous = folder
-    mean = stages / "mean"
-    if not (mean / DETECTOR).is_file():
-        average(stages / "labelled", stages / "general", mean)
-    return assemble(mean, validation_part(data, options), out, options, progress=progress)
+        return folder
+
+    first = train("general", model, general, options.rates[0])
+    replayed = some_of_each(general, options.replay, options.seed)
+    second = train("labelled", first, {**labelled, **replayed}, options.rates[1])
+    encoder = stages / "mean"
+    if not (encoder / DETECTOR).is_file():
+        average(second, first, encoder)
+    learned: dict[str, Any] = {}
+    if teacher is not None:
+        read: Examples = {}
+        for share, sets in zip(options.teacher_shares, (general, labelled), strict=True):
+            for name, examples in sets.items():
+                read |= some_of_each({name: examples}, max(20, round(len(examples) * share)), options.seed)
+        larger = Tokens(train("teacher", teacher, read, options.teacher_rate))
+        taught = {**some_of_each(general, options.soft_labels, options.seed), **labelled}
+        said, digest = soft_labels(larger, taught, stages / "soft-labels", stop=stop, progress=progress)
+        soft = {
+            name: [mixed(e, j, options.teacher_weight) for e, j in zip(examples, said[name], strict=True)]
+            for name, examples in taught.items()
+        }
+        encoder = train("distilled", encoder, soft, options.rates[2], soft_labels=True, label_smoothing=0.0)
+        learned = {"teacher": larger.fingerprint()["tokens"], "soft_labels": digest}
+    return assemble(encoder, validation_part(data, options), out, options, learned=learned, progress=progress)
 
 
 def average(classifier: Path, earlier: Path, out: Path, share: float = FIRST_PART_SHARE) -> Path:
@@ -220,9 +248,13 @@ def assemble(
     out: Path,
     options: DefaultTraining,
     *,
+    learned: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Path:
-    """Export the encoder in `classifier`, fit the regressions on `validation`, and write the detector to `out`."""
+    """Export the encoder in `classifier`, fit the regressions on `validation`, and write the detector to `out`.
+
+    `learned` is what its description says of a teacher.
+    """
     encoder = Tokens(classifier, dtype="fp32")
     exports = {precision: encoder.export(precision) for precision in ("fp32", "int8")}  # type: ignore[arg-type]
     progress(", ".join(f"{name}: {export.bytes / 1e6:.1f} MB" for name, export in exports.items()))
@@ -241,6 +273,7 @@ def assemble(
             "validation": content_hash(e for examples in validation.values() for e in examples),
             "sets": {name: len(examples) for name, examples in validation.items()},
             "without": list(options.left_out),
+            **(learned or {}),
             "versions": versions(),
         },
         "validation": figures,

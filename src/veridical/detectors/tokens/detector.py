@@ -208,7 +208,9 @@ class Tokens:
         windows = [window for each in encodings if isinstance(each, PairEncoding) for window in each.windows]
         return export_onnx(scorer.runner, windows, self.path / ONNX, precision)
 
-    def score_units(self, cases: Sequence[Case], units: Sequence[Sequence[Span]] | None = None) -> list[ScoredResponse]:
+    def score_units(
+        self, cases: Sequence[Case], units: Sequence[Sequence[Span] | None] | None = None
+    ) -> list[ScoredResponse]:
         """The logits of given spans of each response, pooled as one unit each; None: of its words or tokens.
 
         This is how a marked phrase is judged as a whole (Liu et al. 2022, §3.1).
