@@ -32,7 +32,8 @@ from veridical.detectors.default.detector import Default
 from veridical.detectors.tokens.detector import Tokens
 from veridical.metrics.registry import METRICS
 from veridical.training import default_data
-from veridical.training.default import SWAPPED, DefaultTraining, LevelRows, fit_level, level_rows, validation_part
+from veridical.training.default import DefaultTraining, validation_part
+from veridical.training.default_levels import SWAPPED, LevelRows, fit_level, level_rows
 
 ROWS = Path(__file__).parent / "rows" / "default-sets.jsonl"
 MOST = 300

@@ -20,7 +20,7 @@ from veridical.detectors.default.combining import COLUMNS, COPIED, response_row,
 from veridical.detectors.default.detector import NARROW, Default, score
 from veridical.metrics.ranking import roc_auc
 from veridical.models.artifact import DETECTOR
-from veridical.training.default import level_rows
+from veridical.training.default_levels import level_rows
 
 ARTICLE = Source("a", "The bridge over the Elbe was opened in 1893. It is 280 m long.", must_cover=True)
 

@@ -17,8 +17,8 @@ from veridical.detectors.tokens.detector import Tokens
 
 pytest.importorskip("torch")
 
-from veridical.training.checkpoint import TrainingStopped  # noqa: E402
-from veridical.training.soft_labels import mixed, soft_labels, teach  # noqa: E402
+from veridical.training.checkpoint import TrainingStopped
+from veridical.training.soft_labels import mixed, soft_labels, teach
 
 CASE = Case("1", "It is green.", (Source("s", "It is blue."),))
 SAID = Judgement(
