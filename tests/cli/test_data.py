@@ -73,6 +73,15 @@ def test_the_scores_of_a_detector_become_labels(data: str, tmp_path: Path, capsy
     assert labelled
     assert {each.gold.by for each in labelled} == {"overlap"}
     assert {each.case.id for each in labelled} <= {example(i).case.id for i in range(40)}
+    half = tmp_path / "half.jsonl"
+    assert main(["data", "label", data, "--detector", "overlap", "--weight", "0.5", "--out", str(half)]) == 0
+    for alone, mixed in zip(labelled, map(decode, half.read_text().splitlines()), strict=True):
+        wrong = int(alone.case.id) % 2
+        assert mixed.gold.hallucination == pytest.approx((alone.gold.hallucination + wrong) / 2)
+        for before, after in zip(alone.gold.verdicts, mixed.gold.verdicts, strict=True):
+            label = float(wrong and before.span == Span(13, 19))
+            assert after.score == pytest.approx((before.score + label) / 2)
+    assert main(["data", "label", data, "--detector", "overlap", "--weight", "2", "--out", str(out)]) == 2
     assert main(["data", "label", data, "--detector", "nothing", "--out", str(out)]) == 2
 
 

@@ -23,6 +23,7 @@ from veridical.models.testing import tiny  # noqa: E402
 from veridical.training import default  # noqa: E402
 from veridical.training.checkpoint import TrainingStopped  # noqa: E402
 from veridical.training.default import DefaultTraining, average, train_default  # noqa: E402
+from veridical.training.default_data import some_of_each  # noqa: E402
 
 CASE = Case("1", "The bridge was opened in 1983.", (Source("s", "The bridge over the Elbe was opened in 1893."),))
 
@@ -64,12 +65,16 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(default, "general_part", part("pairs", 48))
     monkeypatch.setattr(default, "labelled_part", part("measured", 24))
+    silent = [replace(e, gold=Judgement(e.case.id, "nobody", judged=())) for e in examples(4)]
+    monkeypatch.setattr(default, "unlabelled_part", lambda *_: {"leads": silent})
 
 
 def test_a_teacher_is_learned_from(small_parts: None, tmp_path: Path) -> None:
     torch.set_num_threads(1)
     small, large = tiny("bert", tmp_path / "small"), tiny("mpnet", tmp_path / "large")
-    options = DefaultTraining(max_tokens=96, soft_labels=8, rates=(1e-3, 1e-3, 1e-3), teacher_rate=1e-3, bf16=False)
+    options = DefaultTraining(
+        max_tokens=96, soft_labels=(8, 24), rates=(1e-3, 1e-3, 1e-3), teacher_rate=1e-3, bf16=False
+    )
     lines: list[str] = []
 
     def stop() -> bool:  # when the first set has soft labels
@@ -81,13 +86,14 @@ def test_a_teacher_is_learned_from(small_parts: None, tmp_path: Path) -> None:
     out = train_default(small, tmp_path, tmp_path / "out", options, teacher=large, progress=lines.append)
     assert not any(line.startswith(("general:", "labelled:", "teacher:", "pairs: soft")) for line in lines[began:])
     assert "measured_swapped: soft labels of 24 examples" in lines[began:]
+    assert "leads: 4 examples to train on (4 windows, 4 with labelled words), 0 to validate on" in lines[began:]
     stages = out / "stages"
     description = json.loads((out / "detector.json").read_text(encoding="utf-8"))
     assert description["training"]["teacher"] == Tokens(stages / "teacher").fingerprint()["tokens"]
     assert len(description["training"]["soft_labels"]) == 64
     trained = json.loads((stages / "distilled" / "detector.json").read_text(encoding="utf-8"))["training"]
     assert trained["options"]["soft_labels"] is True
-    assert trained["examples"]["train"] == 8 + 8 + 24 + 24
+    assert trained["examples"]["train"] == 8 + 8 + 24 + 24 + 4
     packed = json.loads((out / "encoder" / "detector.json").read_text(encoding="utf-8"))
     assert packed["training"]["data"] == trained["data"]  # the encoder of the detector is the one that learned last
     assert next(check_cases([CASE], Default(out))).outcome in (Outcome.CLEAR, Outcome.FLAGGED)
@@ -100,3 +106,11 @@ def test_without_a_teacher_there_is_no_third_part(small_parts: None, tmp_path: P
     )
     assert sorted(folder.name for folder in (out / "stages").iterdir()) == ["general", "labelled", "mean"]
     assert "teacher" not in json.loads((out / "detector.json").read_text(encoding="utf-8"))["training"]
+
+
+def test_a_set_is_cut_where_its_responses_have_too_many_words() -> None:
+    found = examples(40)
+    lengths = [len(e.case.response.split()) for e in found]
+    assert some_of_each({"a": found}, 10)["a"] == some_of_each({"a": found}, 10, most_words=10_000)["a"]
+    (cut,) = some_of_each({"a": found}, 40, most_words=sum(lengths[:7]) + 1).values()
+    assert cut == found[:7]

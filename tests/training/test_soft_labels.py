@@ -49,6 +49,9 @@ def test_where_the_data_say_nothing_the_teacher_counts_alone() -> None:
     whole = mixed(Example(CASE, Judgement("1", "human:a", 1.0)), SAID, 0.7)  # which words are wrong is not known
     assert scores(whole) == [0.1, 0.2, 0.9]
     assert whole.gold.hallucination == pytest.approx(0.86)
+    nothing = mixed(Example(CASE, Judgement("1", "nobody", judged=())), SAID, 0.7)
+    assert scores(nothing) == [0.1, 0.2, 0.9]
+    assert nothing.gold.hallucination == 0.8
     silent = mixed(Example(CASE, Judgement("1", "human:a", omission=0.5)), SAID, 0.7)
     assert silent.gold.hallucination == 0.8
     example = Example(CASE, Judgement("1", "human:a", 1.0))

@@ -169,20 +169,26 @@ def label_command(
     ],
     out: Annotated[Path, Option(metavar="FILE", help="The file to write (JSON Lines); read it as jsonl:FILE.")],
     options: DataOptions,
+    weight: Annotated[
+        float,
+        Option(min=0.0, max=1.0, help="Weight of the detector's scores; the data's own labels have the rest."),
+    ] = 1.0,
 ) -> None:
     """Write data with the scores of a detector as labels, to train another one on them (distillation).
 
     What the detector could not judge is left out. The scores are targets as they are with `train tokens --soft-labels`.
+    With --weight below 1 they are mixed with the labels that the data have; where these have none, of a word or of the
+    response, the detector's score counts alone.
 
-    [bold]veridical data label wice:data/wice --detector tokens:teacher --out soft.jsonl[/bold]
+    [bold]veridical data label wice:data/wice --detector tokens:teacher --weight 0.7 --out soft.jsonl[/bold]
     [bold]veridical train tokens jsonl:soft.jsonl --model models/minilm --soft-labels --out student[/bold]
     """
     import hashlib
-    from dataclasses import replace
 
     from veridical.cli.progress import progress_bar
     from veridical.core.judging import judge
     from veridical.detectors import load_detector
+    from veridical.training.soft_labels import mixed
 
     with options.read(data) as reading:
         examples = list(reading)
@@ -194,7 +200,7 @@ def label_command(
             batch = examples[at : at + 64]
             judgements = judge(loaded, [example.case for example in batch])
             labelled += [
-                replace(example, gold=judgement, annotations=())
+                mixed(example, judgement, weight)
                 for example, judgement in zip(batch, judgements, strict=True)
                 if judgement.judged != ()
             ]

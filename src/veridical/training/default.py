@@ -25,7 +25,14 @@ from veridical.models.artifact import DETECTOR, FORMAT, versions
 from veridical.models.load import READERS, computes_bf16, load, unload
 from veridical.models.pair_network import PairHead
 from veridical.models.pairs import PairSettings
-from veridical.training.default_data import RESEARCH_TEXT, Examples, general_part, labelled_part, some_of_each
+from veridical.training.default_data import (
+    RESEARCH_TEXT,
+    Examples,
+    general_part,
+    labelled_part,
+    some_of_each,
+    unlabelled_part,
+)
 from veridical.training.default_levels import SWAPPED, fit_levels, level_rows
 from veridical.training.soft_labels import mixed, soft_labels
 from veridical.training.tokens import TokenTraining, train_tokens
@@ -59,7 +66,9 @@ class DefaultTraining:
         teacher_rate: The teacher's.
         teacher_shares: Of the examples of each set, what the teacher reads of the first and of the second part; of a
             set at least 20.
-        soft_labels: The most examples of each set of the first part that the teacher labels, next to the second part.
+        soft_labels: The most examples of each set of the first and of the second part that the teacher labels, next
+            to text without labels.
+        soft_words: The most words of responses of each set of the first part among them.
         teacher_weight: The weight of the teacher's scores in the labels of the third part, next to the data's own.
         batch_tokens: Tokens of a step.
         replay: The most examples of each set of the first part that the second one repeats.
@@ -76,7 +85,8 @@ class DefaultTraining:
     rates: tuple[float, float, float] = (1e-4, 7e-5, 7e-5)
     teacher_rate: float = 4e-5
     teacher_shares: tuple[float, float] = (1 / 6, 1 / 3)
-    soft_labels: int = 300
+    soft_labels: tuple[int, int] = (300, 600)
+    soft_words: int = 8000
     teacher_weight: float = 0.7
     batch_tokens: int = 2048
     replay: int = 120
@@ -174,7 +184,11 @@ def train_default(
             for name, examples in sets.items():
                 read |= some_of_each({name: examples}, max(20, round(len(examples) * share)), options.seed)
         larger = Tokens(train("teacher", teacher, read, options.teacher_rate))
-        taught = {**some_of_each(general, options.soft_labels, options.seed), **labelled}
+        taught = {
+            **some_of_each(general, options.soft_labels[0], options.seed, most_words=options.soft_words),
+            **some_of_each(labelled, options.soft_labels[1], options.seed),
+            **unlabelled_part(data, options.seed),
+        }
         said, digest = soft_labels(larger, taught, stages / "soft-labels", stop=stop, progress=progress)
         soft = {
             name: [mixed(e, j, options.teacher_weight) for e, j in zip(examples, said[name], strict=True)]

@@ -1,7 +1,7 @@
 """What the default detector is trained on: public sets, and text with errors made by rules, in two parts.
 
 `general_part` holds nothing of the sets that the detector is measured on; `labelled_part` is their training documents.
-All sets are split by document before anything is made of them.
+All sets are split by document before anything is made of them. `unlabelled_part` is for a teacher to label.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 
 from veridical.core.errors import InputError, UnknownNameError
@@ -35,6 +35,7 @@ __all__ = [
     "some_of_each",
     "swapped",
     "training_documents",
+    "unlabelled_part",
 ]
 
 Examples = dict[str, list[Example]]
@@ -76,9 +77,15 @@ def _source(example: Example) -> str:
     return " ".join(example.case.sources[0].text.casefold().split())
 
 
-def some_of_each(sets: Mapping[str, list[Example]], most: int, seed: int = 0) -> Examples:
-    """Up to `most` examples of each set, drawn evenly."""
-    return {name: _some(examples, most, seed) for name, examples in sets.items()}
+def some_of_each(
+    sets: Mapping[str, list[Example]], most: int, seed: int = 0, *, most_words: int | None = None
+) -> Examples:
+    """Up to `most` examples of each set, drawn evenly, whose responses have up to `most_words` words together."""
+    drawn = {name: _some(examples, most, seed) for name, examples in sets.items()}
+    if most_words is None:
+        return drawn
+    ends = {name: accumulate(len(e.case.response.split()) for e in examples) for name, examples in drawn.items()}
+    return {name: [e for e, end in zip(drawn[name], ends[name], strict=True) if end <= most_words] for name in drawn}
 
 
 def general_part(
@@ -162,6 +169,18 @@ def labelled_part(data: Path, *, without: Iterable[str] = (), seed: int = 0, par
         found["e2e"] = _some(slot_errors(references, seed), 900, seed)
         found["e2e_swapped"] = _balanced((pair for e in references[:2000] for pair in swapped(e)), 500, seed)
     return found
+
+
+def unlabelled_part(data: Path, seed: int = 0) -> Examples:
+    """The first paragraph of Wikipedia articles as the response, the others as its source: what of it is supported
+    nobody has said. The articles are not those of `general_part`."""
+    made = []
+    for text in islice(wikipedia.read_texts(data / "wikipedia"), 900, 2400):
+        lead, _, body = text.partition("\n")
+        if 8 <= len(lead.split()) <= 80 <= len(body.split()):
+            id = f"wikipedia_leads/{len(made)}"
+            made.append(Example(Case(id, lead, (Source("article", body),)), Judgement(id, "nobody", judged=())))
+    return {"wikipedia_leads": _some(made, 300, seed)}
 
 
 def slot_errors(references: Iterable[Example], seed: int = 0) -> Iterator[Example]:

@@ -58,15 +58,15 @@ def _probabilities(logits: NDArray[np.float64]) -> list[float]:
 def mixed(example: Example, judgement: Judgement, weight: float) -> Example:
     """The example with soft labels: `weight` of the teacher's scores, the rest of its own labels.
 
-    Where the data say nothing of a word, or of the response, the teacher's score counts alone; where the teacher says
-    nothing of the response, the example stays as it is.
+    Where the data say nothing of a word, or of the response, the teacher's score counts alone; what it did not judge
+    has no label. An example of which it judged nothing stays as it is.
 
     Args:
         example: A labelled example.
-        judgement: What the teacher says of it (`teach`).
+        judgement: What the teacher, or any detector, says of it.
         weight: From 0 to 1.
     """
-    if judgement.hallucination is None:
+    if judgement.judged == ():
         return example
     labels, known = unit_labels(example, [verdict.span for verdict in judgement.verdicts])
     weights = np.where(known, weight, 1.0).tolist()
@@ -75,9 +75,9 @@ def mixed(example: Example, judgement: Judgement, weight: float) -> Example:
         for verdict, label, w in zip(judgement.verdicts, labels.tolist(), weights, strict=True)
     )
     whole, target = judgement.hallucination, response_target(example)
-    if np.isfinite(target):
+    if whole is not None and np.isfinite(target):
         whole = weight * whole + (1 - weight) * target
-    return replace(example, gold=replace(judgement, hallucination=whole, verdicts=verdicts))
+    return replace(example, gold=replace(judgement, hallucination=whole, verdicts=verdicts), annotations=())
 
 
 def soft_labels(
