@@ -174,7 +174,7 @@ def labelled_part(data: Path, *, without: Iterable[str] = (), seed: int = 0, par
 def unlabelled_part(data: Path, seed: int = 0) -> Examples:
     """The first paragraph of Wikipedia articles as the response, the others as its source: what of it is supported
     nobody has said. The articles are not those of `general_part`."""
-    made = []
+    made: list[Example] = []
     for text in islice(wikipedia.read_texts(data / "wikipedia"), 900, 2400):
         lead, _, body = text.partition("\n")
         if 8 <= len(lead.split()) <= 80 <= len(body.split()):
