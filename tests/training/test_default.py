@@ -73,7 +73,12 @@ def test_a_teacher_is_learned_from(small_parts: None, tmp_path: Path) -> None:
     torch.set_num_threads(1)
     small, large = tiny("bert", tmp_path / "small"), tiny("mpnet", tmp_path / "large")
     options = DefaultTraining(
-        max_tokens=96, soft_labels=(8, 24), rates=(1e-3, 1e-3, 1e-3), teacher_rate=1e-3, bf16=False
+        teacher=large,
+        max_tokens=96,
+        soft_labels=(8, 24),
+        rates=(1e-3, 1e-3, 1e-3),
+        teacher_rate=1e-3,
+        bf16=False,
     )
     lines: list[str] = []
 
@@ -81,9 +86,9 @@ def test_a_teacher_is_learned_from(small_parts: None, tmp_path: Path) -> None:
         return lines[-1] == "pairs: soft labels of 8 examples"
 
     with pytest.raises(TrainingStopped):
-        train_default(small, tmp_path, tmp_path / "out", options, teacher=large, stop=stop, progress=lines.append)
+        train_default(small, tmp_path, tmp_path / "out", options, stop=stop, progress=lines.append)
     began = len(lines)
-    out = train_default(small, tmp_path, tmp_path / "out", options, teacher=large, progress=lines.append)
+    out = train_default(small, tmp_path, tmp_path / "out", options, progress=lines.append)
     assert not any(line.startswith(("general:", "labelled:", "teacher:", "pairs: soft")) for line in lines[began:])
     assert "measured_swapped: soft labels of 24 examples" in lines[began:]
     assert "leads: 4 examples to train on (4 windows, 4 with labelled words), 0 to validate on" in lines[began:]

@@ -64,6 +64,7 @@ def default_command(
     from veridical.training.default import DefaultTraining, train_default
 
     how = DefaultTraining(
+        teacher=options.teacher,
         without=tuple(options.without or ()),
         research_text=options.research_text,
         max_tokens=options.max_tokens,
@@ -72,6 +73,6 @@ def default_command(
         seed=options.seed,
     )
     with stop_asked_for() as stop:
-        train_default(model, data, out, how, teacher=options.teacher, stop=stop, progress=write_line)
+        train_default(model, data, out, how, stop=stop, progress=write_line)
     write_line(f"wrote {out}; use it as default:{out}")
     return 0

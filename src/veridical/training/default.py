@@ -59,6 +59,7 @@ class DefaultTraining:
     """How the default detector is trained.
 
     Attributes:
+        teacher: A larger pretrained encoder, to learn from in a third part; None: there is no third part.
         without: Sets of the second part that are left out of it, and of the regressions.
         research_text: Whether the sets whose articles are for research (`RESEARCH_TEXT`) are in it.
         max_tokens: The most tokens of a window.
@@ -79,6 +80,7 @@ class DefaultTraining:
         seed: Of everything that is random.
     """
 
+    teacher: str | Path | None = None
     without: tuple[str, ...] = ()
     research_text: bool = False
     max_tokens: int = 256
@@ -123,7 +125,6 @@ def train_default(
     out: str | Path,
     options: DefaultTraining | None = None,
     *,
-    teacher: str | Path | None = None,
     stop: Callable[[], bool] = lambda: False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Path:
@@ -134,7 +135,6 @@ def train_default(
         data: The folder with the public data sets.
         out: The folder to write; its `stages/` keeps what was reached, and every encoder.
         options: How to train.
-        teacher: A larger pretrained encoder, to learn from in a third part; None: there is no third part.
         stop: Asked after every step whether to save and end (`training.tokens.TrainingStopped`).
         progress: Called with a line of text now and then.
 
@@ -178,12 +178,12 @@ def train_default(
     if not (encoder / DETECTOR).is_file():
         average(second, first, encoder)
     learned: dict[str, Any] = {}
-    if teacher is not None:
+    if options.teacher is not None:
         read: Examples = {}
         for share, sets in zip(options.teacher_shares, (general, labelled), strict=True):
             for name, examples in sets.items():
                 read |= some_of_each({name: examples}, max(20, round(len(examples) * share)), options.seed)
-        larger = Tokens(train("teacher", teacher, read, options.teacher_rate))
+        larger = Tokens(train("teacher", options.teacher, read, options.teacher_rate))
         taught = {
             **some_of_each(general, options.soft_labels[0], options.seed, most_words=options.soft_words),
             **some_of_each(labelled, options.soft_labels[1], options.seed),
