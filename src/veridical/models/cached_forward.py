@@ -16,10 +16,15 @@ from veridical.models.load import LocalModel
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["CachedForward", "read_prompts", "shared_beginnings"]
+__all__ = ["CachedForward", "cache_argument", "read_prompts", "shared_beginnings"]
 
 _ROOM = 64  # further tokens that there is memory for whenever more of it is taken
 _LEAST_SHARED = 0.5  # of a prompt's tokens, from which on its beginning is read together with that of others
+
+
+def cache_argument(model: Any) -> str:
+    """How a transformers model calls the keys and values of earlier tokens, which it is given and returns."""
+    return "cache" if "cache" in signature(model.forward).parameters else "past_key_values"  # "cache" since 5.24
 
 
 class CachedForward:
@@ -45,7 +50,8 @@ class CachedForward:
         self._takes_positions = "position_ids" in parameters
         layers = DynamicCache(config=model.model.config).layers
         plain = (DynamicLayer, DynamicSlidingWindowLayer)
-        self.shares = "past_key_values" in parameters and all(type(layer) in plain for layer in layers)
+        self._argument = cache_argument(model.model)
+        self.shares = self._argument in parameters and all(type(layer) in plain for layer in layers)
         # without a mask, PyTorch's kernel for grouped keys in bf16 is several times as slow on processors
         text = model.model.config.get_text_config()
         grouped = getattr(text, "num_key_value_heads", None) not in (None, getattr(text, "num_attention_heads", None))
@@ -74,7 +80,7 @@ class CachedForward:
         """
         import torch
 
-        inputs: dict[str, Any] = {"input_ids": ids, "past_key_values": self._cache, "use_cache": True}
+        inputs: dict[str, Any] = {"input_ids": ids, self._argument: self._cache, "use_cache": True}
         if mask is None and self._full_mask and self.length and ids.shape[1] == 1:
             inputs["attention_mask"] = torch.ones(len(ids), 1, 1, self.length + 1, dtype=torch.bool)
         elif mask is not None:
@@ -86,7 +92,7 @@ class CachedForward:
                 output = self.model.model(**inputs, **self._last_only)
             else:
                 output = self.model.model.base_model(**inputs)
-        self._cache = output.past_key_values
+        self._cache = getattr(output, self._argument)
         self.length += ids.shape[1]
         self.passes += 1
         if not head:

@@ -19,7 +19,7 @@ import numpy as np
 
 from veridical.core.errors import InputError
 from veridical.models.autograd_memory import out_of_memory, release_memory
-from veridical.models.cached_forward import CachedForward, shared_beginnings
+from veridical.models.cached_forward import CachedForward, cache_argument, shared_beginnings
 from veridical.models.encode import Encoded
 from veridical.models.load import FORCED, LocalModel
 from veridical.models.sublayers import capture_sublayers, check_layout, sublayer_count
@@ -261,7 +261,7 @@ class Runner:
         model = self.model.model
         options: dict[str, Any] = {} if self.model.kind == "encoder" else {"use_cache": False}
         if cache is not None:
-            options = {"use_cache": True, "past_key_values": cache}
+            options = {"use_cache": True, cache_argument(model): cache}
         if requested.layers:
             options["output_hidden_states"] = True
         if not self._split_head and (requested.head or self.model.kind == "seq2seq"):
