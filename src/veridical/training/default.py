@@ -3,7 +3,8 @@
 The parts are those of `training.default_data`. The encoder is a token classifier (`training.tokens`) that reads each
 sentence apart; its weights are a mean of those after the second part and of those after the first, which has forgotten
 nothing (Wortsman et al. 2022, WiSE-FT). A larger encoder, the teacher, reads a share of the same examples; what it says
-of a share of them is what the small one learns last (`training.soft_labels`). The regressions are fitted on validation
+of a share of them is what the small one learns last (`training.soft_labels`), and the weights are again a mean with
+those before. The regressions are fitted on validation
 documents, which training did not see, each set with the same weight. Whatever was interrupted goes on where it was.
 """
 
@@ -42,15 +43,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FIRST_PART_SHARE",
+    "UNTAUGHT_SHARE",
     "DefaultTraining",
     "assemble",
     "average",
+    "teacher_parts",
     "train_default",
     "validation_part",
 ]
 
 FIRST_PART_SHARE = 0.25
-"""Of the weights after the first part in the mean."""
+"""Of the weights after the first part in the mean of those of two parts."""
+UNTAUGHT_SHARE = 0.2
+"""Of that mean in the weights of an encoder that a teacher has taught."""
 _STAGES = "stages"
 
 
@@ -179,24 +184,35 @@ def train_default(
         average(second, first, encoder)
     learned: dict[str, Any] = {}
     if options.teacher is not None:
-        read: Examples = {}
-        for share, sets in zip(options.teacher_shares, (general, labelled), strict=True):
-            for name, examples in sets.items():
-                read |= some_of_each({name: examples}, max(20, round(len(examples) * share)), options.seed)
+        read, taught = teacher_parts(general, labelled, unlabelled_part(data, options.seed), options)
         larger = Tokens(train("teacher", options.teacher, read, options.teacher_rate))
-        taught = {
-            **some_of_each(general, options.soft_labels[0], options.seed, most_words=options.soft_words),
-            **some_of_each(labelled, options.soft_labels[1], options.seed),
-            **unlabelled_part(data, options.seed),
-        }
         said, digest = soft_labels(larger, taught, stages / "soft-labels", stop=stop, progress=progress)
         soft = {
             name: [mixed(e, j, options.teacher_weight) for e, j in zip(examples, said[name], strict=True)]
             for name, examples in taught.items()
         }
-        encoder = train("distilled", encoder, soft, options.rates[2], soft_labels=True, label_smoothing=0.0)
+        distilled = train("distilled", encoder, soft, options.rates[2], soft_labels=True, label_smoothing=0.0)
+        earlier, encoder = encoder, stages / "taught"
+        if not (encoder / DETECTOR).is_file():
+            average(distilled, earlier, encoder, UNTAUGHT_SHARE)
         learned = {"teacher": larger.fingerprint()["tokens"], "soft_labels": digest}
     return assemble(encoder, validation_part(data, options), out, options, learned=learned, progress=progress)
+
+
+def teacher_parts(
+    general: Examples, labelled: Examples, unlabelled: Examples, options: DefaultTraining
+) -> tuple[Examples, Examples]:
+    """What the teacher is trained on, a share of both parts, and what it labels: some of both, and what has no labels."""
+    read: Examples = {}
+    for share, sets in zip(options.teacher_shares, (general, labelled), strict=True):
+        for name, examples in sets.items():
+            read |= some_of_each({name: examples}, max(20, round(len(examples) * share)), options.seed)
+    taught = {
+        **some_of_each(general, options.soft_labels[0], options.seed, most_words=options.soft_words),
+        **some_of_each(labelled, options.soft_labels[1], options.seed),
+        **unlabelled,
+    }
+    return read, taught
 
 
 def average(classifier: Path, earlier: Path, out: Path, share: float = FIRST_PART_SHARE) -> Path:
