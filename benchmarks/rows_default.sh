@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Result rows of the default detector: `benchmarks/rows_default.sh FOLDER [FLOAT]`, with the public data sets in FOLDER. Test documents, which
+# Result rows of the default detector: `benchmarks/rows_default.sh FOLDER [FLOAT [TEACHER]]`, with the public data sets in FOLDER. Test documents, which
 # neither its training nor its regressions saw; next to word overlap and baselines. e2e: attributes changed in the records. FLOAT: the detector as
-# `veridical train default` wrote it with its encoder's model.onnx in encoder/onnx, for the rows of int8 against float. An interrupted run continues.
+# `veridical train default` wrote it with its encoder's model.onnx in encoder/onnx, for the rows of int8 against float; TEACHER: the teacher in its
+# stages/, for rows beside the detector that learned from it. An interrupted run continues.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 data=${1:?the folder with the data sets}
@@ -28,6 +29,12 @@ if [ $# -gt 1 ]; then # the same cases by both precisions
   for one in xsum_token wice bump conv_fever begin summedits entailment/quintd; do
     "$veridical" bench default "default:$2,precision=fp32" --data "${one##*/}:$data/$one" --metrics roc_auc,word_roc_auc,pair_accuracy --fit none \
       --sample 300 --out benchmarks/rows/default-float.jsonl >/dev/null
+  done
+fi
+if [ $# -gt 2 ]; then
+  for one in xsum_token wice bump conv_fever begin summedits; do
+    "$veridical" bench default "tokens:$3,dtype=bf16" --data "$one:$data/$one" --metrics roc_auc,word_roc_auc,pair_accuracy --fit none \
+      --sample 150 --out benchmarks/rows/default-teacher.jsonl >/dev/null
   done
 fi
 measure "xsum_token:$data/xsum_token" "$responses,word_roc_auc,token_f1"
