@@ -4,8 +4,8 @@ The parts are those of `training.default_data`. The encoder is a token classifie
 sentence apart; its weights are a mean of those after the second part and of those after the first, which has forgotten
 nothing (Wortsman et al. 2022, WiSE-FT). A larger encoder, the teacher, reads a share of the same examples; what it says
 of a share of them is what the small one learns last (`training.soft_labels`), and the weights are again a mean with
-those before. The regressions are fitted on validation
-documents, which training did not see, each set with the same weight. Whatever was interrupted goes on where it was.
+those before. The regressions (`training.default_levels`) are fitted on validation documents, which training did not
+see, each set with the same weight. Whatever was interrupted goes on where it was.
 """
 
 from __future__ import annotations
