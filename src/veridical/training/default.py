@@ -202,7 +202,7 @@ def train_default(
 def teacher_parts(
     general: Examples, labelled: Examples, unlabelled: Examples, options: DefaultTraining
 ) -> tuple[Examples, Examples]:
-    """What the teacher is trained on, a share of both parts. What it labels, of both and of text without labels."""
+    """The examples that the teacher is trained on, and those that it labels."""
     read: Examples = {}
     for share, sets in zip(options.teacher_shares, (general, labelled), strict=True):
         for name, examples in sets.items():
