@@ -97,7 +97,7 @@ def main() -> None:
                 rows = {level: LevelRows([t], [labels], sets.tolist()) for level, (t, labels, sets) in of.items()}
             else:
                 validation = validation or validation_part(arguments.data, DefaultTraining())
-                rows = level_rows(encoder, validation, progress=lambda line: print(line, flush=True))
+                rows, _ = level_rows(encoder, validation, progress=lambda line: print(line, flush=True))
                 parts = {level: dict(zip(_PARTS, each.arrays(), strict=True)) for level, each in rows.items()}
                 np.savez(kept, **{f"{level}.{name}": a for level, each in parts.items() for name, a in each.items()})
         for name in chosen:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from tests.detectors.feature_examples import examples
+from tests.detectors.feature_examples import contradicted
 from tests.detectors.token_examples import trained_tokens
 from veridical.core.types import Judgement
 from veridical.models.pairs import PairSettings
@@ -15,7 +15,15 @@ from veridical.training.default import DefaultTraining, assemble
 def tiny_default(folder: Path, epochs: int = 1) -> Path:
     """The detector in `folder`, its classifier in `folder`-classifier."""
     pairs = PairSettings(max_tokens=96, by_sentence=True)
-    classifier = trained_tokens(folder.with_name(f"{folder.name}-classifier"), hidden=0, pairs=pairs, epochs=epochs)
-    data = examples(60)
+    data = contradicted(80)
+    classifier = trained_tokens(
+        folder.with_name(f"{folder.name}-classifier"),
+        data,
+        hidden=0,
+        pairs=pairs,
+        epochs=epochs,
+        contradiction_weight=0.5,
+    )
+    data = data[:60]
     swapped = [replace(e, gold=Judgement(e.case.id, "human:a", float(bool(e.gold.verdicts)))) for e in data]
     return assemble(classifier, {"set": data, "set_swapped": swapped}, folder, DefaultTraining())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,16 @@ def examples(count: int = 48, *, sources: bool = True) -> list[Example]:
         gold = Judgement(case.id, "human:a", float(wrong), verdicts=tuple(Verdict(span, 1.0) for span in spans))
         made.append(Example(case, gold, document=f"d{i}"))
     return made
+
+
+def contradicted(count: int = 48) -> list[Example]:
+    """`examples`, of which the group "label" says whether what is wrong is contradicted: of two of the four facts."""
+    made = examples(count)
+    labels = ["contradiction" if i % len(_FACTS) < 2 else "neutral" for i in range(count)]
+    return [
+        replace(e, group=(("label", label if e.gold.verdicts else "entailment"),))
+        for e, label in zip(made, labels, strict=True)
+    ]
 
 
 def phrases(count: int = 120) -> list[Example]:

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from tests.detectors.default_artifact import tiny_default
-from tests.detectors.feature_examples import examples
+from tests.detectors.feature_examples import contradicted, examples
+from veridical.calibration.calibrators import calibrator
 from veridical.core.errors import DataError, InputError
 from veridical.core.segment import sentences
 from veridical.core.types import Case, Example, Judgement, Level, Source
 from veridical.detectors import load_detector
-from veridical.detectors.default.combining import COLUMNS, COPIED, response_row, word_table
+from veridical.detectors.default.combining import COLUMNS, COPIED, contradiction_logits, response_row, word_table
 from veridical.detectors.default.detector import NARROW, Default, score
 from veridical.metrics.ranking import roc_auc
 from veridical.models.artifact import DETECTOR
@@ -44,6 +45,24 @@ def test_it_tells_wrong_words_and_responses_from_right_ones(detector: Default) -
     worst = [max(judgement.verdicts, key=lambda v: v.score).span for _, judgement in wrong]
     hit = [any(span.overlaps(v.span) for v in e.gold.verdicts) for (e, _), span in zip(wrong, worst, strict=True)]
     assert sum(hit) / len(hit) > 0.8
+
+
+def test_it_tells_contradiction_from_absence(folder: Path, detector: Default) -> None:
+    data = [e for e in contradicted(160)[80:] if e.gold.verdicts]
+    wanted = [dict(e.group)["label"] == "contradiction" for e in data]
+    told = [contradiction_logits(one)[0] for one in score(detector.encoder, [e.case for e in data])]
+    assert roc_auc(wanted, told) > 0.9
+    curve = calibrator(json.loads((folder / DETECTOR).read_text())["contradiction"])
+    likely = dict(zip([e.case.id for e in data], curve.apply(told).tolist(), strict=True))
+    assert max(likely.values()) > 0.8
+    assert min(likely.values()) < 0.2
+    labels: dict[str, list[float]] = {}
+    for example, judgement in zip(data, detector.judge([e.case for e in data]), strict=True):
+        for verdict in judgement.verdicts:
+            if verdict.label is not None and "the source has" not in str(verdict.reason):  # which the rules say
+                labels.setdefault(verdict.label, []).append(likely[example.case.id])
+    assert min(labels["contradiction"]) > 0.8
+    assert labels["absence"]
 
 
 def test_each_sentence_of_a_source_to_cover_is_an_omission(detector: Default) -> None:
@@ -165,7 +184,10 @@ def test_that_the_sources_do_not_say_something_is_no_error_where_they_do_not(det
     assert one.parts.max() > COPIED, "the sources have all of it: the encoder decides"
 
 
-def test_a_sentence_is_read_again_with_the_closest_passages_alone(detector: Default) -> None:
+def test_a_sentence_is_read_again_with_the_closest_passages_alone(
+    detector: Default, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("veridical.detectors.default.detector.SUPPORTED", -np.inf)
     others = " ".join(f"Rain fell on the old market number {i} at noon." for i in range(NARROW))
     closest = (
         "The bridge over the Elbe was opened in 1893 by the mayor of the city and by a choir of two hundred children."
@@ -225,7 +247,7 @@ def test_what_is_the_same_in_both_views_is_read_once(detector: Default, monkeypa
 def test_its_regressions_are_fitted_on_what_judging_gives_them(detector: Default) -> None:
     source = "Rain fell on the old harbour. The market closed at noon."
     case = Case("a", "The market closed at noon.", (Source("s", source),))
-    rows = level_rows(detector.encoder, {"one": [Example(case, Judgement("a", "human:a", 0.0))]})
+    rows, _ = level_rows(detector.encoder, {"one": [Example(case, Judgement("a", "human:a", 0.0))]})
     encoder = COLUMNS[Level.RESPONSE].index("encoder")
     assert rows[Level.RESPONSE].rows[0][0, encoder] <= COPIED
 
@@ -247,6 +269,10 @@ def test_a_damaged_artifact_is_refused(folder: Path, tmp_path: Path) -> None:
     document["response"] = 3
     (copy / DETECTOR).write_text(json.dumps(document))
     with pytest.raises(DataError, match="'response' is missing or damaged"):
+        load_detector(f"default:{copy}")
+    document = json.loads((folder / DETECTOR).read_text()) | {"contradiction": {"kind": "platt", "slope": "x"}}
+    (copy / DETECTOR).write_text(json.dumps(document))
+    with pytest.raises(DataError, match="calibration of contradictions is damaged"):
         load_detector(f"default:{copy}")
     with pytest.raises(DataError, match=f"no {DETECTOR}"):
         load_detector(f"default:{tmp_path}")

@@ -238,6 +238,19 @@ def test_where_nothing_is_flagged_no_source_is_read() -> None:
     assert explained(case, judgement, source_threshold=0.1).omissions[0].reason
 
 
+def test_what_nothing_determines_is_labelled_as_the_detector_says_where_it_is_sure() -> None:
+    case = Case("1", "She slept. Anna Berg wrote red letters there.", (Source("a", BERG),))
+    at = case.response.index("red")
+    judgement = Judgement("1", "x", verdicts=(Verdict(Span(at, at + 3), 1.0),))
+    first, second = Span(0, 10), Span(11, len(case.response))
+    for probability, label in ((0.9, CONTRADICTION), (0.1, ABSENCE), (0.6, None)):
+        found = explained(case, judgement, contradicted=[(first, 1 - probability), (second, probability)])
+        assert found.verdicts[0].label == label
+    known = Case("1", "She wrote 3,000 letters.", (Source("a", BERG),))
+    judgement = Judgement("1", "x", verdicts=(Verdict(Span(10, 15), 1.0),))
+    assert explained(known, judgement, contradicted=[(Span(0, 24), 0.0)]).verdicts[0].label == CONTRADICTION
+
+
 def test_the_index_of_a_source_is_built_once() -> None:
     case = Case("1", "She wrote 3,000 letters.", (Source("a", BERG + " Once."),))
     judgement = Judgement("1", "x", verdicts=(Verdict(Span(10, 15), 1.0),))

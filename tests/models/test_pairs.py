@@ -262,14 +262,20 @@ def test_pooling() -> None:
 def test_the_head_in_numpy_is_the_one_in_torch(hidden: int) -> None:
     import torch
 
-    form = HeadSettings("token", "mean", hidden, features=2)
+    form = HeadSettings("token", "mean", hidden, features=2, contradiction=hidden > 0)
     module = torch_head(4, form, seed=3)
     head = PairHead(form, {name: t.detach().numpy() for name, t in module.state_dict().items()})
     rng = np.random.default_rng(0)
     states, features = rng.normal(size=(3, 4)).astype(np.float32), rng.normal(size=(3, 2)).astype(np.float32)
     rows = torch.from_numpy(np.concatenate([states, features], 1))
-    units, pair = module(rows, rows[:1])
+    units, pair, contradiction = module(rows, rows[:1])
     np.testing.assert_allclose(
         head.unit_logits(states, [(0, 1), (1, 2), (2, 3)], features), units.detach().numpy(), atol=1e-5
     )
     assert head.pair_logit(states[0], features[0]) == pytest.approx(float(pair[0].detach()), abs=1e-5)
+    kind = head.contradiction_logit(states[0], features[0])
+    if hidden:
+        assert kind == pytest.approx(float(contradiction[0].detach()), abs=1e-5)
+    else:
+        assert np.isnan(kind)
+        assert contradiction is None

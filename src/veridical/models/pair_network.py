@@ -1,7 +1,8 @@
 """A backbone with a head on the words of a response: what a token or span classifier computes, and its weights.
 
 Liu et al. 2022, §4.2: the states of a span are pooled (max or mean) and a two-layer perceptron with tanh scores them.
-One span may be a token, a word, or a marked phrase. A second head scores the response as a whole.
+One span may be a token, a word, or a marked phrase. A second head scores the response as a whole, a third says whether
+what is wrong in it contradicts the sources or is in none of them.
 """
 
 from __future__ import annotations
@@ -58,12 +59,14 @@ class HeadSettings:
         pooling: "max" or "mean" over the tokens of a unit.
         hidden: Hidden units of the perceptron; 0: the head is linear.
         features: How many numbers about each unit are appended to its pooled state.
+        contradiction: Whether there is a head that tells contradiction from absence.
     """
 
     unit: Literal["word", "token"] = "word"
     pooling: Literal["max", "mean"] = "mean"
     hidden: int = 0
     features: int = 0
+    contradiction: bool = False
 
     def __post_init__(self) -> None:
         if self.pooling not in POOLINGS:
@@ -93,11 +96,12 @@ def pool(states: Floats, units: Sequence[tuple[int, int]], pooling: str) -> Floa
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairHead:
-    """The weights of both heads, applied in numpy so that any runtime may compute the states.
+    """The weights of the heads, applied in numpy so that any runtime may compute the states.
 
     `tensors`: "hidden.weight" (hidden, width + features) and "hidden.bias" where the head has a hidden layer,
-    "units.weight" (1, …), "units.bias" (1,), "pair.weight" (1, width + features), "pair.bias" (1,). `transform` is
-    applied to the states of tokens before they are pooled, where a published checkpoint has layers of its own there.
+    "units.weight" (1, …), "units.bias" (1,), "pair.weight" (1, width + features), "pair.bias" (1,), and
+    "contradiction.weight" and "contradiction.bias" like those where there is that head. `transform` is applied to the
+    states of tokens before they are pooled, where a published checkpoint has layers of its own there.
     """
 
     settings: HeadSettings
@@ -116,8 +120,20 @@ class PairHead:
 
     def pair_logit(self, state: Floats, features: Floats | None) -> float:
         """The logit of the response being hallucinated, from the state (width,) and the mean features of its units."""
+        return self._of_whole("pair", state, features)
+
+    def contradiction_logit(self, state: Floats, features: Floats | None) -> float:
+        """The logit of the response, if it is hallucinated, being contradicted by the sources; NaN without that head.
+
+        Args:
+            state: As for `pair_logit`.
+            features: As for `pair_logit`.
+        """
+        return self._of_whole("contradiction", state, features) if self.settings.contradiction else np.nan
+
+    def _of_whole(self, head: str, state: Floats, features: Floats | None) -> float:
         x = state if not self.settings.features else np.concatenate([state, features])
-        return float(x @ self.tensors["pair.weight"][0] + self.tensors["pair.bias"][0])
+        return float(x @ self.tensors[f"{head}.weight"][0] + self.tensors[f"{head}.bias"][0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -387,7 +403,11 @@ def row_length(row: Sequence[Window]) -> int:
 
 
 def torch_head(width: int, settings: HeadSettings, seed: int) -> Any:
-    """A module with the parameters of a `PairHead`, initialised by `seed`: called with units and whole states."""
+    """A module with the parameters of a `PairHead`, initialised by `seed`.
+
+    Called with states of units and of whole responses it gives the logits of both, and those of contradiction (None
+    where the settings have no such head).
+    """
     import torch
 
     class Head(torch.nn.Module):
@@ -397,10 +417,14 @@ def torch_head(width: int, settings: HeadSettings, seed: int) -> Any:
             self.hidden = torch.nn.Linear(size, settings.hidden) if settings.hidden else None
             self.units = torch.nn.Linear(settings.hidden or size, 1)
             self.pair = torch.nn.Linear(size, 1)
+            self.contradiction = torch.nn.Linear(size, 1) if settings.contradiction else None
 
-        def forward(self, units: torch.Tensor, whole: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        def forward(
+            self, units: torch.Tensor, whole: torch.Tensor
+        ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
             hidden = units if self.hidden is None else torch.tanh(self.hidden(units))
-            return self.units(hidden)[:, 0], self.pair(whole)[:, 0]
+            kinds = None if self.contradiction is None else self.contradiction(whole)[:, 0]
+            return self.units(hidden)[:, 0], self.pair(whole)[:, 0], kinds
 
     with torch.random.fork_rng():
         torch.manual_seed(seed)

@@ -34,7 +34,7 @@ from veridical.training.default_data import (
     some_of_each,
     unlabelled_part,
 )
-from veridical.training.default_levels import SWAPPED, fit_levels, level_rows
+from veridical.training.default_levels import SWAPPED, fit_contradiction, fit_levels, level_rows
 from veridical.training.soft_labels import mixed, soft_labels
 from veridical.training.tokens import TokenTraining, train_tokens
 
@@ -78,6 +78,7 @@ class DefaultTraining:
         teacher_weight: The weight of the teacher's scores in the labels of the third part, next to the data's own.
         batch_tokens: Tokens of a step.
         replay: The most examples of each set of the first part that the second one repeats.
+        contradiction_weight: As in `TokenTraining`; the teacher does not learn it.
         label_smoothing: As in `TokenTraining`.
         response_weight: As in `TokenTraining`.
         validation: The most validation examples of each set that the regressions are fitted on.
@@ -97,6 +98,7 @@ class DefaultTraining:
     teacher_weight: float = 0.7
     batch_tokens: int = 2048
     replay: int = 120
+    contradiction_weight: float = 0.3
     label_smoothing: float = 0.05
     response_weight: float = 0.6
     validation: int = 200
@@ -118,6 +120,7 @@ class DefaultTraining:
             epochs=1,
             label_smoothing=self.label_smoothing,
             response_weight=self.response_weight,
+            contradiction_weight=self.contradiction_weight,
             validation_per_set=40,
             bf16=computes_bf16(device) if self.bf16 is None else self.bf16,
             seed=self.seed,
@@ -185,7 +188,7 @@ def train_default(
     learned: dict[str, Any] = {}
     if options.teacher is not None:
         read, taught = teacher_parts(general, labelled, unlabelled_part(data, options.seed), options)
-        larger = Tokens(train("teacher", options.teacher, read, options.teacher_rate))
+        larger = Tokens(train("teacher", options.teacher, read, options.teacher_rate, contradiction_weight=0.0))
         said, digest = soft_labels(larger, taught, stages / "soft-labels", stop=stop, progress=progress)
         soft = {
             name: [mixed(e, j, options.teacher_weight) for e, j in zip(examples, said[name], strict=True)]
@@ -257,8 +260,9 @@ def assemble(
     encoder = Tokens(classifier, dtype="fp32")
     exports = {precision: encoder.export(precision) for precision in ("fp32", "int8")}  # type: ignore[arg-type]
     progress(", ".join(f"{name}: {export.bytes / 1e6:.1f} MB" for name, export in exports.items()))
-    rows = level_rows(Tokens(classifier, onnx="int8"), validation, progress=progress)
+    rows, kinds = level_rows(Tokens(classifier, onnx="int8"), validation, progress=progress)
     models, figures = fit_levels(rows)
+    contradiction, figures["contradiction"] = fit_contradiction(kinds)
     place = out / ENCODER
     if place.exists():
         shutil.rmtree(place)
@@ -268,6 +272,7 @@ def assemble(
         "veridical": f"detector/{FORMAT}",
         "kind": KIND,
         **{level.value: model.to_json() for level, model in models.items()},
+        **({} if contradiction is None else {"contradiction": contradiction.parameters()}),
         "training": {
             "validation": content_hash(e for examples in validation.values() for e in examples),
             "sets": {name: len(examples) for name, examples in validation.items()},

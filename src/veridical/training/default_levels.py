@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridical.calibration.calibrators import Platt, fit_platt
 from veridical.calibration.thresholding import threshold_for_balanced_accuracy, threshold_for_f1
 from veridical.core.errors import InputError, MissingExtraError
 from veridical.core.segment import words
@@ -17,6 +18,7 @@ from veridical.detectors.default.combining import (
     COLUMNS,
     SIGNS,
     LevelModel,
+    contradiction_logits,
     response_row,
     source_rows,
     word_table,
@@ -29,9 +31,9 @@ from veridical.metrics import UndefinedMetricError
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.tokens import unit_labels
 from veridical.training.default_data import PAIRS
-from veridical.training.token_evaluation import response_target
+from veridical.training.token_evaluation import contradiction_target, response_target
 
-__all__ = ["PENALTIES", "SWAPPED", "LevelRows", "fit_level", "fit_levels", "level_rows"]
+__all__ = ["PENALTIES", "SWAPPED", "LevelRows", "fit_contradiction", "fit_level", "fit_levels", "level_rows"]
 
 Floats = NDArray[np.float64]
 SWAPPED = "_swapped"
@@ -62,16 +64,22 @@ class LevelRows:
 
 def level_rows(
     encoder: Tokens, data: Mapping[str, list[Example]], *, progress: Callable[[str], None] = lambda line: None
-) -> dict[Level, LevelRows]:
-    """What the regressions read, of labelled examples by set; sets called `…_swapped` are of sources to cover."""
-    found = {level: LevelRows() for level in COLUMNS}
+) -> tuple[dict[Level, LevelRows], LevelRows]:
+    """What the regressions read, of labelled examples by set; sets called `…_swapped` are of sources to cover.
+
+    Next to that, of wrong responses of which it is known whether sources contradict them, what the encoder says of it.
+    """
+    found, kinds = {level: LevelRows() for level in COLUMNS}, LevelRows()
     for name, examples in data.items():
         scored = score(encoder, [e.case for e in examples], narrow=not name.endswith(SWAPPED))
         for example, one in zip(examples, scored, strict=True):
             if not one.problem and np.isfinite(one.logits).any():
                 _add(found, name, example, one)
+                kind, told = contradiction_target(example), contradiction_logits(one)[np.argmax(one.parts)]
+                if response_target(example) >= GOLD_THRESHOLD and np.isfinite([kind, told]).all():
+                    kinds.add(name, np.array([[told]]), [kind == 1.0])
         progress(f"{name}: {len(examples)} examples scored")
-    return found
+    return found, kinds
 
 
 def _add(found: Mapping[Level, LevelRows], name: str, example: Example, scored: ScoredResponse) -> None:
@@ -110,6 +118,17 @@ def fit_levels(
             name: _auc(labels[sets == name], scores[sets == name]) for name in dict.fromkeys(sets.tolist())
         }
     return models, figures
+
+
+def fit_contradiction(rows: LevelRows) -> tuple[Platt | None, dict[str, float | None]]:
+    """The curve from the encoder's logit to the probability that what is wrong is contradicted, each set with the same
+    weight, and the ROC AUC of each set; no curve where the encoder says nothing of it."""
+    if not rows.rows:
+        return None, {}
+    table, labels, sets = rows.arrays()
+    names, of_set, counts = np.unique(sets, return_inverse=True, return_counts=True)
+    curve = fit_platt(labels, table[:, 0], len(labels) / len(names) / counts[of_set])
+    return curve, {name: _auc(labels[sets == name], table[sets == name, 0]) for name in names.tolist()}
 
 
 def fit_level(level: Level, table: Floats, labels: NDArray[np.bool_], sets: NDArray[np.str_]) -> LevelModel:

@@ -18,7 +18,14 @@ from veridical.metrics import UndefinedMetricError
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.tokens import unit_labels
 
-__all__ = ["fit_or_keep", "fit_scales", "labelled_logits", "response_target", "validation_figures"]
+__all__ = [
+    "contradiction_target",
+    "fit_or_keep",
+    "fit_scales",
+    "labelled_logits",
+    "response_target",
+    "validation_figures",
+]
 
 
 def response_target(example: Example) -> float:
@@ -31,6 +38,19 @@ def response_target(example: Example) -> float:
     if gold.omission is not None or gold.omissions or not judged_spans(example.case, gold):
         return np.nan
     return 0.0
+
+
+def contradiction_target(example: Example) -> float:
+    """1 where what is wrong in a response contradicts its sources, 0 where it is in none of them, NaN where unknown.
+
+    Told by the group "label" (contradiction or neutral) of pairs, and by the "kind" (intrinsic or extrinsic, Maynez et
+    al. 2020) of errors that rules made.
+    """
+    groups = dict(example.group)
+    said = groups.get("label"), groups.get("kind")
+    return (
+        1.0 if "contradiction" in said or "intrinsic" in said else 0.0 if {"neutral", "extrinsic"} & {*said} else np.nan
+    )
 
 
 def labelled_logits(judged: Sequence[tuple[Example, ScoredResponse]]) -> dict[str, NDArray[np.float64]]:

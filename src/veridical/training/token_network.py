@@ -28,11 +28,12 @@ _SHORT = 512  # tokens
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Item:
-    """A window with the targets of its units (NaN: unknown) and of its response (NaN: unknown)."""
+    """A window with the targets of its units, of its response, and of what is wrong there (NaN: unknown)."""
 
     labelled: LabelledWindow
     targets: NDArray[np.float32]
     response: float
+    contradiction: float = np.nan
 
 
 class TokenNetwork:
@@ -59,7 +60,13 @@ class TokenNetwork:
         width = int(model.model.config.get_text_config().hidden_size)
         hidden = width if options.hidden is None else options.hidden
         features = len(FEATURES) if options.reads_lexical else 0
-        self.head_settings = HeadSettings(options.unit, options.pooling, hidden, features)  # type: ignore[arg-type]
+        self.head_settings = HeadSettings(
+            options.unit,  # type: ignore[arg-type]
+            options.pooling,  # type: ignore[arg-type]
+            hidden,
+            features,
+            contradiction=options.contradiction_weight > 0,
+        )
         if not options.frozen:
             unload(model)  # nobody else who loads it is to get the changed weights
         model.model.requires_grad_(not options.frozen)
@@ -101,7 +108,8 @@ class TokenNetwork:
         return PairHead(self.head_settings, tensors)
 
     def loss(self, rows: Sequence[Sequence[Item]], class_weights: tuple[float, float]) -> torch.Tensor:
-        """The loss of a batch: cross-entropy of units, of responses, and of responses whose wrong words are unknown.
+        """The loss of a batch: cross-entropy of units, of responses, of responses whose wrong words are unknown, and of
+        contradiction against absence.
 
         Args:
             rows: The items of each row of the batch; all of a row have the same prompt.
@@ -120,7 +128,7 @@ class TokenNetwork:
             units = torch.cat([units, features], 1)
             sums = torch.zeros((len(items), features.shape[1]), device=device).index_add_(0, of_item, features)
             whole = torch.cat([whole, sums / counts.clamp(min=1)[:, None]], 1)
-        unit_logits, whole_logits = self.head(units, whole)
+        unit_logits, whole_logits, kind_logits = self.head(units, whole)
         targets = torch.from_numpy(np.concatenate([item.targets for item in items])).to(device)
         responses = torch.tensor([item.response for item in items], device=device, dtype=torch.float32)
         smooth = self.options.label_smoothing
@@ -144,6 +152,11 @@ class TokenNetwork:
                 worst = (torch.softmax(logits, 0) * logits).sum()
                 target = responses[row] * (1 - smooth) + smooth / 2
                 total = total + self.options.response_weight * cross_entropy(worst, target) / len(items)
+        kinds = torch.tensor([item.contradiction for item in items], device=device, dtype=torch.float32)
+        told = torch.isfinite(kinds)
+        if kind_logits is not None and told.any():
+            target = kinds[told] * (1 - smooth) + smooth / 2
+            total = total + self.options.contradiction_weight * cross_entropy(kind_logits[told], target)
         return total
 
     def _states(self, rows: Sequence[Sequence[Item]]) -> tuple[torch.Tensor, list[Item], list[int], list[int]]:

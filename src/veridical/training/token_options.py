@@ -37,6 +37,8 @@ class TokenTraining:
         class_weights: Whether both classes of units get the same total weight.
         label_smoothing: How far a label is moved to the middle; 0 to below 1.
         response_weight: Weight of the loss on labels of whole responses, beside 1 for units.
+        contradiction_weight: Weight of the loss on what tells contradiction from absence, where the data say which it
+            is; 0: there is no such head.
         soft_labels: Whether scores of gold verdicts are targets as they are (distillation), instead of 0 or 1.
         per_set: The most training examples of each data set; None: all.
         validation_per_set: The most validation examples of each data set.
@@ -66,6 +68,7 @@ class TokenTraining:
     class_weights: bool = False
     label_smoothing: float = 0.0
     response_weight: float = 0.3
+    contradiction_weight: float = 0.0
     soft_labels: bool = False
     per_set: int | None = None
     validation_per_set: int = 400
@@ -80,6 +83,8 @@ class TokenTraining:
             raise InputError("label_smoothing and warmup lie in [0, 1)")
         if min(self.learning_rate, self.head_learning_rate) <= 0:
             raise InputError("the learning rates are not positive")
+        if not self.contradiction_weight >= 0:
+            raise InputError(f"contradiction_weight is {self.contradiction_weight}", hint="0 or more")
         threshold_fitter(self.criterion)
 
     @property

@@ -28,7 +28,12 @@ from veridical.models.pair_network import PairHead, PairRunner, row_length
 from veridical.models.pairs import PairEncoder
 from veridical.models.token_words import units_of
 from veridical.training.checkpoint import CHECKPOINT, TrainingStopped
-from veridical.training.token_evaluation import fit_scales, response_target, validation_figures
+from veridical.training.token_evaluation import (
+    contradiction_target,
+    fit_scales,
+    response_target,
+    validation_figures,
+)
 from veridical.training.token_network import Item, TokenNetwork, eager_attention
 from veridical.training.token_options import TokenTraining
 from veridical.training.tuning import Schedule, Tuning
@@ -165,7 +170,7 @@ class _Training(Tuning):
             units = given_units(example) or units_of(example.case.response, encoding.spans, self.options.unit)
             targets, known = unit_labels(example, units, soft=self.options.soft_labels)
             targets = np.where(known, targets, np.nan)
-            response = response_target(example)
+            response, kind = response_target(example), contradiction_target(example)
             features = lexical_features(example.case, units) if self.options.reads_lexical else None
             for labelled in label_windows(encoding, units, features):
                 inside = targets[labelled.units].astype(np.float32)
@@ -174,7 +179,7 @@ class _Training(Tuning):
                 if len(encoding.windows) > 1 and response > 0:
                     whole = float(inside.max()) if len(inside) and np.isfinite(inside).all() else np.nan
                 if np.isfinite(inside).any() or np.isfinite(whole):
-                    yield Item(labelled, inside, whole)
+                    yield Item(labelled, inside, whole, kind if whole >= GOLD_THRESHOLD else np.nan)
 
     def _batches(self, epoch: int) -> list[list[list[int]]]:
         """The batches of an epoch, each of rows of items: of similar length, in random order."""

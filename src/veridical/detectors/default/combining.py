@@ -29,6 +29,7 @@ __all__ = [
     "SIGNS",
     "LevelModel",
     "WordTable",
+    "contradiction_logits",
     "level_models",
     "response_row",
     "source_rows",
@@ -178,6 +179,11 @@ def response_row(case: Case, scored: ScoredResponse, table: WordTable, source_wo
         ],
         dtype=np.float64,
     )
+
+
+def contradiction_logits(scored: ScoredResponse) -> Floats:
+    """The logit of each part, if it is wrong, being contradicted: the mean of both views. *Shape:* (parts,)"""
+    return (scored.contradictions + (scored.narrow or scored).contradictions) / 2
 
 
 def source_rows(scored: ScoredResponse, table: WordTable, response_words: int) -> Floats:

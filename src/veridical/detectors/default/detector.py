@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from veridical.calibration.calibrators import Isotonic, Platt, calibrator
 from veridical.core.detector import DetectorContext, DetectorInfo
 from veridical.core.errors import DataError, InputError
 from veridical.core.perspectives import by_perspective
@@ -26,6 +27,7 @@ from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level, Omission, Source, SourceSpan, Verdict
 from veridical.detectors.default.combining import (
     LevelModel,
+    contradiction_logits,
     level_models,
     response_row,
     source_rows,
@@ -109,6 +111,15 @@ class Default:
         return level_models(self._document, self.path / DETECTOR)
 
     @cached_property
+    def _contradiction(self) -> Platt | Isotonic | None:
+        parameters = self._document.get("contradiction")
+        try:
+            return None if parameters is None else calibrator(parameters)
+        except (InputError, TypeError, ValueError) as error:
+            message = "the calibration of contradictions is damaged"
+            raise DataError(message, path=self.path / DETECTOR, hint="copy or train it again") from error
+
+    @cached_property
     def encoder(self) -> Tokens:
         """The token classifier that scores words and sentences."""
         self._levels  # noqa: B018 - a folder that holds none is said first
@@ -119,6 +130,7 @@ class Default:
     def thresholds(self) -> dict[Level, float]:
         """As fitted on validation data."""
         levels = self._levels
+        self._contradiction  # noqa: B018 - a damaged one is said first
         found = {level: model.threshold for level, model in levels.items()}
         return {**found, Level.COVERAGE: found[Level.SOURCE]}
 
@@ -146,8 +158,21 @@ class Default:
                 self._judgement(case, of_response.get(i), omissions.get(i, [])),
                 span_threshold=thresholds[Level.SPAN],
                 source_threshold=thresholds[Level.SOURCE],
+                contradicted=self._contradicted(of_response.get(i)),
             )
             for i, case in enumerate(cases)
+        ]
+
+    def _contradicted(self, scored: ScoredResponse | None) -> list[tuple[Span, float]]:
+        """Each part of a response with the probability that its sources contradict it, if it is wrong."""
+        if self._contradiction is None or scored is None or scored.problem:
+            return []
+        logits = contradiction_logits(scored)
+        return [
+            (Span(scored.units[inside[0]].start, scored.units[inside[-1]].end), float(probability))
+            for inside, logit in zip(scored.units_of_parts(), logits, strict=True)
+            if len(inside) and np.isfinite(logit)
+            for probability in self._contradiction.apply([logit])
         ]
 
     def _judgement(

@@ -27,6 +27,8 @@ __all__ = ["ABSENCE", "CONTRADICTION", "explained"]
 CONTRADICTION, ABSENCE = "contradiction", "absence"
 """Labels: a source says something else; no source says anything near it."""
 
+_SURE = 0.8
+"""From this probability, or up to 1 minus it, what a detector says of a part labels what the sources leave open."""
 _PLAIN_REASONS = frozenset({"not in any source", "in no source", "not in the response"})  # ours say more
 _ABOUT_CITATIONS = frozenset({DANGLING, MISSING, WRONG})
 _CLOSEST = 3  # source sentences that are looked at for each place
@@ -44,6 +46,7 @@ def explained(
     *,
     span_threshold: float = DEFAULT_THRESHOLD,
     source_threshold: float = DEFAULT_THRESHOLD,
+    contradicted: Sequence[tuple[Span, float]] = (),
 ) -> Judgement:
     """The judgement with what the sources say of each flagged span, and the response of each omission.
 
@@ -58,6 +61,8 @@ def explained(
         judgement: What a detector found in it.
         span_threshold: The score in [0, 1] from which a span of the response counts as flagged.
         source_threshold: The same for omissions.
+        contradicted: Parts of the response with the probability in [0, 1] that the sources contradict what is wrong
+            there, and not merely lack it, where the detector says so: it gives the label that nothing here determines.
 
     >>> from veridical.core.types import Source
     >>> case = Case("1", "The tower was built in 1983.", (Source("a", "It rains. The tower was built in 1893."),))
@@ -77,7 +82,7 @@ def explained(
     sources, response = index_of(tuple(source.text for source in case.sources)), SentenceIndex([case.response])
     if not sources.sentences or not response.sentences:
         return judgement
-    explainer = _Explainer(case, sources)
+    explainer = _Explainer(case, sources, contradicted)
     found = explainer.explanations(response, [verdicts[i].span for i in flagged])
     for i, explanation in zip(flagged, found, strict=True):
         verdicts[i] = _with(verdicts[i], explanation)
@@ -129,9 +134,10 @@ def _joined(own: str | None, ours: str | None) -> str | None:
 class _Explainer:
     """Explains places of one response by its sources."""
 
-    def __init__(self, case: Case, sources: SentenceIndex) -> None:
+    def __init__(self, case: Case, sources: SentenceIndex, contradicted: Sequence[tuple[Span, float]]) -> None:
         self.case = case
         self.sources = sources
+        self.contradicted = contradicted
 
     def explanations(self, response: SentenceIndex, spans: Sequence[Span]) -> list[_Explanation]:
         """One explanation per span; adjacent spans of a sentence share it."""
@@ -169,7 +175,14 @@ class _Explainer:
             evidence = self._evidence([*contradiction.sentences, *closest], around)
             return _Explanation(evidence, CONTRADICTION, contradiction.reason, contradiction.correction)
         label, reason = self._missing(place, values, closest)
+        if label is None:
+            label = self._told(place.span)
         return _Explanation(self._evidence(closest, around), label, reason)
+
+    def _told(self, span: Span) -> str | None:
+        """What the detector says of the first part that has some of `span`, where it is sure."""
+        likely = next((probability for part, probability in self.contradicted if part.overlaps(span)), 0.5)
+        return CONTRADICTION if likely >= _SURE else ABSENCE if likely <= 1 - _SURE else None
 
     def _evidence(self, numbers: Sequence[int], words: Sequence[WeightedWord]) -> tuple[Evidence, ...]:
         """The closest sentences; a second one only if it has enough words that the first lacks."""

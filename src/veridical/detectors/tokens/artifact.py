@@ -255,7 +255,11 @@ def load_tokens(folder: str | Path) -> tuple[Artifact, TokenSettings, PairHead]:
         "units.bias": (1,),
         "pair.weight": (1, size),
         "pair.bias": (1,),
-    } | ({"hidden.weight": (hidden, size), "hidden.bias": (hidden,)} if hidden else {})
+    }
+    if hidden:
+        shapes |= {"hidden.weight": (hidden, size), "hidden.bias": (hidden,)}
+    if settings.head.contradiction:
+        shapes |= {"contradiction.weight": (1, size), "contradiction.bias": (1,)}
     found = {name: tuple(tensor.shape) for name, tensor in artifact.tensors.items()}
     if found != shapes:
         raise DataError(f"the head has {found}, not {shapes}", path=path, hint="copy or train it again")

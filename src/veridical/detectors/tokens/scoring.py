@@ -54,6 +54,8 @@ class ScoredResponse:
         parts: The logit of each part in which the response was read (a sentence, or as much as the model reads at
             once), in order. *Shape:* (parts,).
         part_of: The part that each unit belongs to; -1 where the tokenizer has no token for it. *Shape:* (units,).
+        contradictions: The logit of each part, if it is wrong, being contradicted by the sources; NaN where the head
+            does not say. *Shape:* (parts,).
         features: `lexical_features` of each unit; None where the head takes none. *Shape:* (units, features).
         notes: What to report.
         problem: None where there are logits.
@@ -65,6 +67,7 @@ class ScoredResponse:
     whole: float = 0.0
     parts: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     part_of: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    contradictions: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     features: NDArray[np.float32] | None = None
     notes: tuple[str, ...] = ()
     problem: str | None = None
@@ -226,10 +229,12 @@ def _scored(
     part_of = np.full(len(empty.units), -1, dtype=np.int64)
     numbers: dict[int, int] = {}  # first token of a part -> its number
     parts: list[float] = []
+    contradictions: list[float] = []
     for each, state in zip(windows, states, strict=True):
         part = numbers.setdefault(each.window.first, len(parts))
         if part == len(parts):
             parts.append(np.nan)
+            contradictions.append(np.nan)
         part_of[each.units] = part
         if state is None:
             continue
@@ -237,8 +242,16 @@ def _scored(
         mean = None
         if features is not None:
             mean = features.mean(0) if len(features) else np.zeros(head.settings.features, dtype=np.float32)
-        parts[part] = float(np.fmin(parts[part], head.pair_logit(state.whole, mean)))
+        logit = head.pair_logit(state.whole, mean)
+        if not parts[part] <= logit:  # the window that supports it best
+            parts[part], contradictions[part] = logit, head.contradiction_logit(state.whole, mean)
         if each.ranges:
             logits[each.units] = np.fmin(logits[each.units], head.unit_logits(state.response, each.ranges, features))
-    whole = float(np.nanmax(parts))
-    return replace(empty, logits=logits, whole=whole, parts=np.array(parts, dtype=np.float64), part_of=part_of)
+    return replace(
+        empty,
+        logits=logits,
+        whole=float(np.nanmax(parts)),
+        parts=np.array(parts, dtype=np.float64),
+        part_of=part_of,
+        contradictions=np.array(contradictions, dtype=np.float64),
+    )
