@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.detectors.feature_examples import examples, phrases
+from tests.detectors.feature_examples import contradicted, examples, phrases
 from tests.detectors.test_contract import CASES
 from tests.detectors.token_examples import trained_tokens
 from tests.processes import python, without_torch
@@ -54,6 +54,27 @@ def test_it_learns_which_words_are_wrong(folder: Path) -> None:
     judgement = detector.judge([data[0].case])[0]
     assert judgement.hallucination is not None
     assert {verdict.span.of(data[0].case.response) for verdict in judgement.verdicts} >= {"Marta", "Kowalska"}
+
+
+def test_it_labels_what_it_flags_as_contradiction_or_absence(tmp_path: Path) -> None:
+    data = contradicted(160)
+    folder = trained_tokens(tmp_path / "classifier", data[:80], epochs=8, contradiction_weight=0.5)
+    description = json.loads((folder / "detector.json").read_text(encoding="utf-8"))
+    assert description["validation"]["sets"]["set"]["contradiction_roc_auc"] > 0.9
+    detector = Tokens(folder, dtype="fp32")
+    wrong = [e for e in data[80:] if e.gold.verdicts]
+    right: list[bool] = []
+    for example, judgement in zip(wrong, detector.judge([e.case for e in wrong]), strict=True):
+        wanted = {"contradiction": "contradiction", "neutral": "absence"}[dict(example.group)["label"]]
+        assert all(v.label is None for v in judgement.verdicts if v.score < detector.thresholds[Level.SPAN])
+        right += [verdict.label == wanted for verdict in judgement.verdicts if verdict.label is not None]
+    assert len(right) > len(wrong)
+    assert sum(right) / len(right) > 0.9
+    one_kind = trained_tokens(
+        tmp_path / "one", [e for e in data[:80] if dict(e.group)["label"] != "neutral"], contradiction_weight=0.5
+    )
+    assert json.loads((one_kind / "detector.json").read_text(encoding="utf-8"))["settings"]["contradiction"] is None
+    assert all(v.label is None for j in Tokens(one_kind, dtype="fp32").judge([wrong[0].case]) for v in j.verdicts)
 
 
 def test_scores_are_the_same_one_by_one(folder: Path) -> None:

@@ -41,6 +41,14 @@ class TokenTrainingOptions(LocalModelOptions):
     label_smoothing: Annotated[float, Option(help="Move labels this far to the middle.", min=0, max=0.99)] = 0.0
     dropout: Annotated[float, Option(help="Dropout in training.", min=0, max=0.9)] = 0.0
     response_weight: Annotated[float, Option(help="Weight of the loss on whole responses.", min=0)] = 0.3
+    contradiction_weight: Annotated[
+        float,
+        Option(
+            help="Weight of the loss on what tells contradiction from absence, where the data say which it is (groups "
+            "label and kind); 0: nothing is learned of it.",
+            min=0,
+        ),
+    ] = 0.0
     soft_labels: Annotated[
         bool, Option("--soft-labels", help="Use the scores of gold verdicts as targets, as in distillation.")
     ] = False

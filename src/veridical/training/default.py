@@ -75,13 +75,14 @@ class DefaultTraining:
         soft_labels: The most examples of each set of the first and of the second part that the teacher labels, next
             to text without labels.
         soft_words: The most words of responses of each set of the first part among them.
+        soft_epochs: Passes over them.
         teacher_weight: The weight of the teacher's scores in the labels of the third part, next to the data's own.
         batch_tokens: Tokens of a step.
         replay: The most examples of each set of the first part that the second one repeats.
         contradiction_weight: As in `TokenTraining`; the teacher does not learn it.
         label_smoothing: As in `TokenTraining`.
         response_weight: As in `TokenTraining`.
-        validation: The most validation examples of each set that the regressions are fitted on.
+        validation: The most validation examples of each set: the encoder is judged by them, regressions are fitted.
         bf16: Whether matrix products are computed in bf16 in training; None: where the device computes in it.
         seed: Of everything that is random.
     """
@@ -93,8 +94,9 @@ class DefaultTraining:
     rates: tuple[float, float, float] = (1e-4, 7e-5, 7e-5)
     teacher_rate: float = 4e-5
     teacher_shares: tuple[float, float] = (1 / 6, 1 / 3)
-    soft_labels: tuple[int, int] = (300, 600)
-    soft_words: int = 8000
+    soft_labels: tuple[int, int] = (900, 1800)
+    soft_words: int = 16000
+    soft_epochs: int = 2
     teacher_weight: float = 0.7
     batch_tokens: int = 2048
     replay: int = 120
@@ -121,7 +123,7 @@ class DefaultTraining:
             label_smoothing=self.label_smoothing,
             response_weight=self.response_weight,
             contradiction_weight=self.contradiction_weight,
-            validation_per_set=40,
+            validation_per_set=self.validation,
             bf16=computes_bf16(device) if self.bf16 is None else self.bf16,
             seed=self.seed,
         )
@@ -194,7 +196,8 @@ def train_default(
             name: [mixed(e, j, options.teacher_weight) for e, j in zip(examples, said[name], strict=True)]
             for name, examples in taught.items()
         }
-        distilled = train("distilled", encoder, soft, options.rates[2], soft_labels=True, label_smoothing=0.0)
+        how: dict[str, Any] = {"soft_labels": True, "label_smoothing": 0.0, "epochs": options.soft_epochs}
+        distilled = train("distilled", encoder, soft, options.rates[2], **how)
         earlier, encoder = encoder, stages / "taught"
         if not (encoder / DETECTOR).is_file():
             average(distilled, earlier, encoder, UNTAUGHT_SHARE)

@@ -180,7 +180,7 @@ def unlabelled_part(data: Path, seed: int = 0) -> Examples:
         if 8 <= len(lead.split()) <= 80 <= len(body.split()):
             id = f"wikipedia_leads/{len(made)}"
             made.append(Example(Case(id, lead, (Source("article", body),)), Judgement(id, "nobody", judged=())))
-    return {"wikipedia_leads": _some(made, 300, seed)}
+    return {"wikipedia_leads": _some(made, 900, seed)}
 
 
 def slot_errors(references: Iterable[Example], seed: int = 0) -> Iterator[Example]:

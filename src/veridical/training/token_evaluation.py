@@ -54,11 +54,12 @@ def contradiction_target(example: Example) -> float:
 
 
 def labelled_logits(judged: Sequence[tuple[Example, ScoredResponse]]) -> dict[str, NDArray[np.float64]]:
-    """(label, logit) of every labelled unit ("span"), and of every labelled response by its own head ("whole") and by
-    its worst unit ("worst"), *shape* (n, 2) each."""
+    """(label, logit) of every labelled unit ("span"), of every labelled response by its own head ("whole") and by its
+    worst unit ("worst"), and of wrong ones whether they are contradicted ("contradiction"), *shape* (n, 2) each."""
     units: list[NDArray[np.float64]] = [np.zeros((0, 2))]
     whole: list[tuple[bool, float]] = []
     worst: list[tuple[bool, float]] = []
+    kinds: list[tuple[bool, float]] = []
     for example, scored in judged:
         if scored.problem:
             continue
@@ -69,8 +70,14 @@ def labelled_logits(judged: Sequence[tuple[Example, ScoredResponse]]) -> dict[st
         if np.isfinite(target) and finite.any():
             whole.append((target >= GOLD_THRESHOLD, scored.whole))
             worst.append((target >= GOLD_THRESHOLD, float(scored.logits[finite].max())))
-    tables = {"whole": np.array(whole, dtype=np.float64), "worst": np.array(worst, dtype=np.float64)}
-    return {"span": np.concatenate(units)} | {name: table.reshape(-1, 2) for name, table in tables.items()}
+        if target >= GOLD_THRESHOLD and scored.contradictions.size:
+            kind, told = contradiction_target(example), scored.contradictions[np.argmax(scored.parts)]
+            if np.isfinite([kind, told]).all():
+                kinds.append((kind == 1.0, float(told)))
+    tables = {"whole": whole, "worst": worst, "contradiction": kinds}
+    return {"span": np.concatenate(units)} | {
+        name: np.array(table, dtype=np.float64).reshape(-1, 2) for name, table in tables.items()
+    }
 
 
 def _auc(table: NDArray[np.float64]) -> float | None:
@@ -89,6 +96,7 @@ def validation_figures(judged: Sequence[tuple[Example, ScoredResponse]]) -> dict
         "unit_roc_auc": _auc(tables["span"]),
         "roc_auc": _auc(tables["whole"]),
         "worst_unit_roc_auc": _auc(tables["worst"]),
+        **({"contradiction_roc_auc": _auc(tables["contradiction"])} if len(tables["contradiction"]) else {}),
     }
 
 
@@ -103,17 +111,22 @@ def fit_scales(judged: Sequence[tuple[Example, ScoredResponse]], criterion: str)
         criterion: What the thresholds optimise, one of `calibration.thresholding.CRITERIA`.
 
     Returns:
-        "span" and "response": their scales; "response_by": which logit stands for a response: of its own head
-        ("whole") or of its worst unit ("worst"), by ROC AUC. And the notes.
+        "span" and "response": their scales, and "contradiction" where one can be fitted; "response_by": which logit
+        stands for a response: of its own head ("whole") or of its worst unit ("worst"), by ROC AUC. And the notes.
     """
     tables = labelled_logits(judged)
     by_whole, by_worst = _auc(tables["whole"]), _auc(tables["worst"])
     response_by = "worst" if by_worst is not None and by_whole is not None and by_worst > by_whole else "whole"
     scales, notes = {}, []
-    for level, table in (("span", tables["span"]), ("response", tables[response_by])):
+    levels = [("span", tables["span"]), ("response", tables[response_by])]
+    if len(tables["contradiction"]):
+        levels.append(("contradiction", tables["contradiction"]))
+    for level, table in levels:
         scale, note = fit_or_keep(table[:, 0] > 0, table[:, 1], criterion)
         if note is not None:
             notes.append(f"{level}: {note}")
+            if level == "contradiction":
+                continue  # no label rather than one that means nothing
         assert isinstance(scale.calibration, Platt)
         scales[level] = TokenScale(scale.threshold, scale.calibration.slope, scale.calibration.intercept)
     return {**scales, "response_by": response_by}, notes

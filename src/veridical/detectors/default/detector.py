@@ -163,8 +163,12 @@ class Default:
             for i, case in enumerate(cases)
         ]
 
+    def contradicted(self, cases: Sequence[Case]) -> list[list[tuple[Span, float]]]:
+        """Of each case, the sentences of its response with the probability that the sources contradict them, if they
+        are wrong; none where the detector was not trained to tell."""
+        return [self._contradicted(scored) for scored in score(self.encoder, cases)]
+
     def _contradicted(self, scored: ScoredResponse | None) -> list[tuple[Span, float]]:
-        """Each part of a response with the probability that its sources contradict it, if it is wrong."""
         if self._contradiction is None or scored is None or scored.problem:
             return []
         logits = contradiction_logits(scored)

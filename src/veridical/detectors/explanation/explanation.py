@@ -22,7 +22,7 @@ from veridical.detectors.explanation.counterpart import Comparison
 from veridical.detectors.explanation.sentence import Mention, Sentence
 from veridical.detectors.explanation.sentence_index import SentenceIndex, WeightedWord, index_of
 
-__all__ = ["ABSENCE", "CONTRADICTION", "explained"]
+__all__ = ["ABSENCE", "CONTRADICTION", "explained", "likely_label"]
 
 CONTRADICTION, ABSENCE = "contradiction", "absence"
 """Labels: a source says something else; no source says anything near it."""
@@ -38,6 +38,15 @@ _NOTHING_NEAR = 1 / 3  # of the weight of a place's own words
 _MOST, _FEW = 0.6, 4  # a flagged part of so much of a sentence, and of more words, is the sentence as such
 _LISTED = 4  # words that a reason lists at most
 _QUOTE = 60  # characters of what a reason quotes at most
+
+
+def likely_label(contradicted: float) -> str | None:
+    """`CONTRADICTION` or `ABSENCE` by the probability in [0, 1] that sources contradict what is wrong; None in between.
+
+    >>> [likely_label(probability) for probability in (0.95, 0.5, 0.1)]
+    ['contradiction', None, 'absence']
+    """
+    return CONTRADICTION if contradicted >= _SURE else ABSENCE if contradicted <= 1 - _SURE else None
 
 
 def explained(
@@ -181,8 +190,7 @@ class _Explainer:
 
     def _told(self, span: Span) -> str | None:
         """What the detector says of the first part that has some of `span`, where it is sure."""
-        likely = next((probability for part, probability in self.contradicted if part.overlaps(span)), 0.5)
-        return CONTRADICTION if likely >= _SURE else ABSENCE if likely <= 1 - _SURE else None
+        return next((likely_label(probability) for part, probability in self.contradicted if part.overlaps(span)), None)
 
     def _evidence(self, numbers: Sequence[int], words: Sequence[WeightedWord]) -> tuple[Evidence, ...]:
         """The closest sentences; a second one only if it has enough words that the first lacks."""

@@ -61,6 +61,7 @@ class TokenSettings:
         backbone: Whether the artifact has a backbone of its own.
         span: The scale of words or tokens.
         response: The scale of whole responses.
+        contradiction: The scale of what tells contradiction from absence; None: there is nothing that could tell.
         response_by: Which logit stands for a response: of its own head ("whole") or of its worst unit ("worst").
     """
 
@@ -72,6 +73,7 @@ class TokenSettings:
     span: TokenScale = field(default_factory=TokenScale)
     response: TokenScale = field(default_factory=TokenScale)
     response_by: Literal["whole", "worst"] = "whole"
+    contradiction: TokenScale | None = None
 
     @classmethod
     def from_json(cls, settings: Mapping[str, Any], path: Path) -> TokenSettings:
@@ -88,7 +90,7 @@ class TokenSettings:
             raise DataError(error.message, path=path, hint="copy or train it again") from None
         if loaded.pairs.template not in TEMPLATES or loaded.mode not in MODES:
             raise DataError(f"settings: template {loaded.pairs.template!r}, mode {loaded.mode!r}", path=path)
-        for scale in (loaded.span, loaded.response):
+        for scale in (loaded.span, loaded.response, loaded.contradiction or loaded.span):
             if not (0.0 <= scale.threshold <= 1.0 and scale.slope > 0.0 and np.isfinite(scale.intercept)):
                 raise DataError(f"settings: {scale}", path=path, hint="a threshold in [0, 1] and a slope above 0")
         return loaded

@@ -20,6 +20,7 @@ from veridical.core.errors import InputError
 from veridical.core.spans import Span, complement
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level, Source, Verdict
+from veridical.detectors.explanation import likely_label
 from veridical.detectors.local.forced_decoding import unjudged
 from veridical.detectors.tokens.artifact import (
     BACKBONE,
@@ -59,7 +60,7 @@ class Tokens:
 
     A word is scored by its pooled state, where the sources are long by the window that supports it best. The response
     is scored by a head of its own, or by its worst word, whichever ranked better on validation data. Scores are
-    calibrated probabilities.
+    calibrated probabilities. One that was trained to tell it labels what it flags as contradiction or absence.
 
     Args:
         path: The folder that `veridical train tokens` wrote, or a plain token-classification checkpoint of two labels.
@@ -239,6 +240,11 @@ class Tokens:
         probabilities = probabilities_of(self.settings.span, scored.logits[known])
         spans = [unit for unit, there in zip(scored.units, known, strict=True) if there]
         verdicts = tuple(Verdict(s, float(p)) for s, p in zip(spans, probabilities, strict=True))
+        if labels := self._labels(scored):
+            verdicts = tuple(
+                replace(verdict, label=labels[part]) if verdict.score >= self.settings.span.threshold else verdict
+                for verdict, part in zip(verdicts, scored.part_of[known].tolist(), strict=True)
+            )
         whole = scored.whole
         if self.settings.response_by == "worst" and known.any():
             whole = float(scored.logits[known].max())
@@ -249,6 +255,13 @@ class Tokens:
             judged = tuple(complement(missing, len(case.response)))
             notes = (*notes, "the tokenizer has no token for a part of the response: it was not judged")
         return Judgement(case.id, self.name, response, verdicts=verdicts, judged=judged, notes=notes)
+
+    def _labels(self, scored: ScoredResponse) -> list[str | None]:
+        """Of each part of a response, whether the sources contradict or lack what is wrong there; empty: not known."""
+        scale = self.settings.contradiction
+        if scale is None:
+            return []
+        return [likely_label(float(p)) for p in probabilities_of(scale, scored.contradictions)]
 
 
 def probabilities_of(scale: TokenScale, logits: np.ndarray) -> np.ndarray:
