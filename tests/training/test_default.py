@@ -96,9 +96,14 @@ def test_a_teacher_is_learned_from(small_parts: None, tmp_path: Path) -> None:
     description = json.loads((out / "detector.json").read_text(encoding="utf-8"))
     assert description["training"]["teacher"] == Tokens(stages / "teacher").fingerprint()["tokens"]
     assert len(description["training"]["soft_labels"]) == 64
-    trained = json.loads((stages / "distilled" / "detector.json").read_text(encoding="utf-8"))["training"]
+    trained = json.loads((stages / "distilled-2" / "detector.json").read_text(encoding="utf-8"))["training"]
     assert trained["options"]["soft_labels"] is True
     assert trained["examples"]["train"] == 8 + 8 + 24 + 24 + 4
+    weights = [load_tokens(stages / name)[2].tensors for name in ("taught", "distilled-1", "distilled-2", "mean")]
+    for name, tensor in weights[0].items():
+        expected = sum(share * each[name] for share, each in zip((0.4, 0.4, 0.2), weights[1:], strict=True))
+        assert tensor == pytest.approx(expected, abs=1e-6)
+    assert any(abs(weights[1][name] - weights[2][name]).max() > 0 for name in weights[0])
     packed = json.loads((out / "encoder" / "detector.json").read_text(encoding="utf-8"))
     assert packed["training"]["data"] == trained["data"]  # the encoder of the detector is the one that learned last
     assert next(check_cases([CASE], Default(out))).outcome in (Outcome.CLEAR, Outcome.FLAGGED)

@@ -53,8 +53,8 @@ def default_command(
 
     FOLDER holds the public sets by name (wice, summedits …), with entailment/ and plain/ beside them. The encoder is
     trained on pairs of texts and on text with errors made by rules, then on labelled responses; regressions on
-    validation documents make probabilities of its scores. On two processor cores it takes one to two hours; with
-    --teacher, an encoder that is trained on a share of this and whose scores the small one then learns, twice as long.
+    validation documents make probabilities of its scores. On two processor cores it takes one to two hours; about four
+    with --teacher, an encoder that is trained on a share of this and whose scores the small one then learns.
     An interrupted training continues when the same command is run again.
 
     [bold]veridical train default data --model models/minilm --out detector[/bold]

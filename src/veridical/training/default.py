@@ -3,9 +3,9 @@
 The parts are those of `training.default_data`. The encoder is a token classifier (`training.tokens`) that reads each
 sentence apart; its weights are a mean of those after the second part and of those after the first, which has forgotten
 nothing (Wortsman et al. 2022, WiSE-FT). A larger encoder, the teacher, reads a share of the same examples; what it says
-of a share of them is what the small one learns last (`training.soft_labels`), and the weights are again a mean with
-those before. The regressions (`training.default_levels`) are fitted on validation documents, which training did not
-see, each set with the same weight. Whatever was interrupted goes on where it was.
+of a share of them is what the small one learns last (`training.soft_labels`), in two runs, and the weights are again a
+mean, of both and of those before. The regressions (`training.default_levels`) are fitted on validation documents, which
+training did not see, each set with the same weight. Whatever was interrupted goes on where it was.
 """
 
 from __future__ import annotations
@@ -75,7 +75,6 @@ class DefaultTraining:
         soft_labels: The most examples of each set of the first and of the second part that the teacher labels, next
             to text without labels.
         soft_words: The most words of responses of each set of the first part among them.
-        soft_epochs: Passes over them.
         teacher_weight: The weight of the teacher's scores in the labels of the third part, next to the data's own.
         batch_tokens: Tokens of a step.
         replay: The most examples of each set of the first part that the second one repeats.
@@ -96,7 +95,6 @@ class DefaultTraining:
     teacher_shares: tuple[float, float] = (1 / 6, 1 / 3)
     soft_labels: tuple[int, int] = (900, 1800)
     soft_words: int = 16000
-    soft_epochs: int = 2
     teacher_weight: float = 0.7
     batch_tokens: int = 2048
     replay: int = 120
@@ -196,11 +194,11 @@ def train_default(
             name: [mixed(e, j, options.teacher_weight) for e, j in zip(examples, said[name], strict=True)]
             for name, examples in taught.items()
         }
-        how: dict[str, Any] = {"soft_labels": True, "label_smoothing": 0.0, "epochs": options.soft_epochs}
-        distilled = train("distilled", encoder, soft, options.rates[2], **how)
+        how: dict[str, Any] = {"soft_labels": True, "label_smoothing": 0.0}
+        runs = [train(f"distilled-{n}", encoder, soft, options.rates[2], seed=options.seed + n, **how) for n in (1, 2)]
         earlier, encoder = encoder, stages / "taught"
         if not (encoder / DETECTOR).is_file():
-            average(distilled, earlier, encoder, UNTAUGHT_SHARE)
+            average(average(*runs, stages / "distilled", 0.5), earlier, encoder, UNTAUGHT_SHARE)
         learned = {"teacher": larger.fingerprint()["tokens"], "soft_labels": digest}
     return assemble(encoder, validation_part(data, options), out, options, learned=learned, progress=progress)
 
