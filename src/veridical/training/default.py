@@ -195,10 +195,12 @@ def train_default(
             for name, examples in taught.items()
         }
         how: dict[str, Any] = {"soft_labels": True, "label_smoothing": 0.0}
-        runs = [train(f"distilled-{n}", encoder, soft, options.rates[2], seed=options.seed + n, **how) for n in (1, 2)]
+        one, other = (
+            train(f"distilled-{n}", encoder, soft, options.rates[2], seed=options.seed + n, **how) for n in (1, 2)
+        )
         earlier, encoder = encoder, stages / "taught"
         if not (encoder / DETECTOR).is_file():
-            average(average(*runs, stages / "distilled", 0.5), earlier, encoder, UNTAUGHT_SHARE)
+            average(average(one, other, stages / "distilled", 0.5), earlier, encoder, UNTAUGHT_SHARE)
         learned = {"teacher": larger.fingerprint()["tokens"], "soft_labels": digest}
     return assemble(encoder, validation_part(data, options), out, options, learned=learned, progress=progress)
 
