@@ -63,6 +63,9 @@ def test_it_tells_contradiction_from_absence(folder: Path, detector: Default) ->
                 labels.setdefault(verdict.label, []).append(likely[example.case.id])
     assert min(labels["contradiction"]) > 0.8
     assert labels["absence"]
+    unknown, known = detector.contradicted([replace(data[0].case, sources=()), data[0].case])
+    assert not unknown
+    assert [probability for _, probability in known] == pytest.approx([likely[data[0].case.id]])
 
 
 def test_each_sentence_of_a_source_to_cover_is_an_omission(detector: Default) -> None:

@@ -44,8 +44,8 @@ class TokenTrainingOptions(LocalModelOptions):
     contradiction_weight: Annotated[
         float,
         Option(
-            help="Weight of the loss on what tells contradiction from absence, where the data say which it is (groups "
-            "label and kind); 0: nothing is learned of it.",
+            help="Weight of the loss that separates contradiction (intrinsic errors) from absence (extrinsic errors), "
+            "where the data label them; 0: no such labels are learned.",
             min=0,
         ),
     ] = 0.0

@@ -31,7 +31,7 @@ from veridical.metrics import UndefinedMetricError
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.tokens import unit_labels
 from veridical.training.default_data import PAIRS
-from veridical.training.token_evaluation import contradiction_target, response_target
+from veridical.training.token_evaluation import response_target, told_contradiction
 
 __all__ = ["PENALTIES", "SWAPPED", "LevelRows", "fit_contradiction", "fit_level", "fit_levels", "level_rows"]
 
@@ -75,9 +75,8 @@ def level_rows(
         for example, one in zip(examples, scored, strict=True):
             if not one.problem and np.isfinite(one.logits).any():
                 _add(found, name, example, one)
-                kind, told = contradiction_target(example), contradiction_logits(one)[np.argmax(one.parts)]
-                if response_target(example) >= GOLD_THRESHOLD and np.isfinite([kind, told]).all():
-                    kinds.add(name, np.array([[told]]), [kind == 1.0])
+                if (told := told_contradiction(example, one, contradiction_logits(one))) is not None:
+                    kinds.add(name, np.array([[told[1]]]), [told[0]])
         progress(f"{name}: {len(examples)} examples scored")
     return found, kinds
 
@@ -122,8 +121,8 @@ def fit_levels(
 
 def fit_contradiction(rows: LevelRows) -> tuple[Platt | None, dict[str, float | None]]:
     """The curve from the encoder's logit to the probability that what is wrong is contradicted, each set with the same
-    weight, and the ROC AUC of each set; no curve where the encoder says nothing of it."""
-    if not rows.rows:
+    weight, and the ROC AUC of each set; no curve where the encoder says nothing of it, or all are of one kind."""
+    if not rows.rows or len(np.unique(rows.arrays()[1])) < 2:
         return None, {}
     table, labels, sets = rows.arrays()
     names, of_set, counts = np.unique(sets, return_inverse=True, return_counts=True)

@@ -24,6 +24,7 @@ __all__ = [
     "fit_scales",
     "labelled_logits",
     "response_target",
+    "told_contradiction",
     "validation_figures",
 ]
 
@@ -47,10 +48,26 @@ def contradiction_target(example: Example) -> float:
     al. 2020) of errors that rules made.
     """
     groups = dict(example.group)
-    said = groups.get("label"), groups.get("kind")
-    return (
-        1.0 if "contradiction" in said or "intrinsic" in said else 0.0 if {"neutral", "extrinsic"} & {*said} else np.nan
-    )
+    said = {groups.get("label"), groups.get("kind")}
+    if said & {"contradiction", "intrinsic"}:
+        return 1.0
+    return 0.0 if said & {"neutral", "extrinsic"} else np.nan
+
+
+def told_contradiction(
+    example: Example, scored: ScoredResponse, logits: NDArray[np.float64]
+) -> tuple[bool, float] | None:
+    """Whether a wrong response is contradicted, and the logit of that: of its worst part. None where one is unknown.
+
+    Args:
+        example: The example.
+        scored: Its logits.
+        logits: Of each part, if it is wrong, being contradicted. *Shape:* (parts,)
+    """
+    if not logits.size or not response_target(example) >= GOLD_THRESHOLD:
+        return None
+    kind, told = contradiction_target(example), float(logits[np.argmax(scored.parts)])
+    return (kind == 1.0, told) if np.isfinite([kind, told]).all() else None
 
 
 def labelled_logits(judged: Sequence[tuple[Example, ScoredResponse]]) -> dict[str, NDArray[np.float64]]:
@@ -70,10 +87,9 @@ def labelled_logits(judged: Sequence[tuple[Example, ScoredResponse]]) -> dict[st
         if np.isfinite(target) and finite.any():
             whole.append((target >= GOLD_THRESHOLD, scored.whole))
             worst.append((target >= GOLD_THRESHOLD, float(scored.logits[finite].max())))
-        if target >= GOLD_THRESHOLD and scored.contradictions.size:
-            kind, told = contradiction_target(example), scored.contradictions[np.argmax(scored.parts)]
-            if np.isfinite([kind, told]).all():
-                kinds.append((kind == 1.0, float(told)))
+        told = told_contradiction(example, scored, scored.contradictions)
+        if told is not None:
+            kinds.append(told)
     tables = {"whole": whole, "worst": worst, "contradiction": kinds}
     return {"span": np.concatenate(units)} | {
         name: np.array(table, dtype=np.float64).reshape(-1, 2) for name, table in tables.items()

@@ -143,9 +143,8 @@ class Default:
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """One judgement per case; the responses are read in common batches, and so are the sources to cover."""
         coverage = [(i, source) for i, case in enumerate(cases) for source in _to_cover(case)]
-        to_read = [i for i, case in enumerate(cases) if any(has_words(source.text) for source in case.sources)]
         readable = [coverage_case(cases[i], source) for i, source in coverage if has_words(cases[i].response)]
-        of_response = dict(zip(to_read, score(self.encoder, [cases[i] for i in to_read]), strict=True))
+        of_response = self._read(cases)
         covered = iter(score(self.encoder, readable, narrow=False))
         omissions: dict[int, list[tuple[Source, list[Omission]]]] = {}
         for i, source in coverage:
@@ -165,8 +164,14 @@ class Default:
 
     def contradicted(self, cases: Sequence[Case]) -> list[list[tuple[Span, float]]]:
         """Of each case, the sentences of its response with the probability that the sources contradict them, if they
-        are wrong; none where the detector was not trained to tell."""
-        return [self._contradicted(scored) for scored in score(self.encoder, cases)]
+        are wrong; none without sources, or where the detector was not trained to tell."""
+        read = self._read(cases)
+        return [self._contradicted(read.get(i)) for i in range(len(cases))]
+
+    def _read(self, cases: Sequence[Case]) -> dict[int, ScoredResponse]:
+        """The logits of the responses whose sources have words, by the number of the case."""
+        to_read = [i for i, case in enumerate(cases) if any(has_words(source.text) for source in case.sources)]
+        return dict(zip(to_read, score(self.encoder, [cases[i] for i in to_read]), strict=True))
 
     def _contradicted(self, scored: ScoredResponse | None) -> list[tuple[Span, float]]:
         if self._contradiction is None or scored is None or scored.problem:
