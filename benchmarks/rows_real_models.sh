@@ -4,7 +4,9 @@
 # (benchmarks/sample_cases.py), as one pass takes seconds on a processor. The parts:
 #   logprob  log-probability by decoders (DECODERS), thresholds fitted on validation documents
 #   verify   claims, and whole responses, judged by chat models (CHATS), beside detectors without one; nothing is fitted
-#   server   the same judges as a llama.cpp server has them (SERVED): their model.gguf, read by the interpreter LLAMA_PYTHON,
+#   judges   every way to ask a chat model (CHATS), and detectors without one beside them: few cases (40 of the test part of each
+#            set), thresholds fitted on 20 cases of validation documents; not unless it is named
+#   server   the judges of `verify` as a llama.cpp server has them (SERVED): their model.gguf, read by the interpreter LLAMA_PYTHON,
 #            which has llama-cpp-python[server]; not unless it is named
 #   speed    tokens per second of each method and of generation, by model (DECODERS and CHATS), with nothing beside it;
 #            LLAMA_PYTHON as above; not unless it is named
@@ -20,6 +22,7 @@ veridical=${VERIDICAL:-.venv/bin/veridical}
 python=${PYTHON:-.venv/bin/python}
 decoders=${DECODERS:-smollm2-135m-instruct gemma-3-270m}
 chats=${CHATS:-qwen2.5-coder-0.5b-instruct}
+judges="judge:yes_no judge:cot judge:list verify:yes_no verify:cot verify:yes_no,splitter=model selfcheck:yes_no"
 export HF_HUB_OFFLINE=1 OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 rows=benchmarks/rows
 
@@ -56,6 +59,21 @@ for part in "$@"; do
           "$veridical" bench "$detector" --model "$models/$chat" --cache "build/real/$chat.db" \
             --data "jsonl:build/real/$set-test.jsonl" --metrics roc_auc,balanced_accuracy,f1 \
             --out $rows/real-verify.jsonl >/dev/null
+        done
+      done
+    done
+    ;;
+  judges)
+    for set in ${SETS:-conv_fever summedits bump wice}; do
+      [ -e "build/real/$set-judges.jsonl" ] || "$python" benchmarks/sample_cases.py "$set:$data/$set" --test 40 --valid 20 \
+        --per-document 6 --question "Summarise the document in one or two sentences." --out "build/real/$set-judges.jsonl"
+      judged=(bench --data "jsonl:build/real/$set-judges.jsonl" --fit balanced_accuracy --metrics roc_auc,balanced_accuracy,f1
+        --out $rows/real-judges.jsonl)
+      "$veridical" "${judged[@]}" overlap default verify:default >/dev/null
+      for chat in $chats; do
+        for judge in ${JUDGES:-$judges}; do
+          [[ $judge = *yes_no* ]] && judge=$judge,min_probability_mass=0
+          "$veridical" "${judged[@]}" "$judge" --model "$models/$chat" --cache "build/real/$chat.db" >/dev/null
         done
       done
     done

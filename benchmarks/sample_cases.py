@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -51,10 +52,13 @@ def main() -> None:
     parser.add_argument("--test", type=int, default=150)
     parser.add_argument("--valid", type=int, default=60)
     parser.add_argument("--per-document", type=int, default=4)
+    parser.add_argument("--question", help="asked by each case that has none, for detectors that ask again (selfcheck)")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     parts = split_by_document(read(given.data))
     chosen = [e for part in ("valid", "test") for e in drawn(parts[part], getattr(given, part), given.per_document)]
+    if given.question:
+        chosen = [replace(e, case=replace(e.case, question=e.case.question or given.question)) for e in chosen]
     given.out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(given.out, "".join(encode(example) + "\n" for example in chosen))
 

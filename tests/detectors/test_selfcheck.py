@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import log
+
 import pytest
 
 from veridical.core.decide import Outcome, outcome
@@ -10,7 +12,7 @@ from veridical.core.types import Case, Judgement, Source, Span, Turn, Usage, che
 from veridical.detectors import load_detector
 from veridical.detectors.claims.selfcheck import SelfCheck
 from veridical.detectors.overlap.detector import Overlap
-from veridical.llm.protocol import ChatModel, Failure, Reply, Request
+from veridical.llm.protocol import ChatModel, Failure, Reply, Request, TokenLogprob
 from veridical.llm.scripted import Scripted
 
 CASE = Case("1", "Anna lived in Paris. She kept bees.", question="Who was Anna?")
@@ -47,6 +49,17 @@ def test_samples_are_drawn_apart() -> None:
     assert [r.seed for r in model.requests] == [10, 11, 12, 13], "the same request would come back from a cache"
     assert {r.temperature for r in model.requests} == {0.7}
     assert {r.messages[0].content for r in model.requests} == {"Who was Anna?"}
+
+
+def test_an_answer_with_little_probability_counts_only_if_asked_for() -> None:
+    token = TokenLogprob("Yes", log(0.03), (("Yes", log(0.03)), ("No", log(0.01))))
+    unsure = Reply("Yes", (token,), Usage(1, 1, 1, 0.0))
+    replies = [SAMPLES[0], unsure, unsure]
+    assert one(SelfCheck(Scripted(replies), "yes_no", samples=1)).judged == ()
+    judgement = one(SelfCheck(Scripted(replies), "yes_no", samples=1, min_probability_mass=0.0))
+    assert judgement.hallucination == pytest.approx(0.25)
+    with pytest.raises(InputError, match="min_probability_mass of selfcheck is '2'"):
+        load_detector("selfcheck:yes_no,model=m,min_probability_mass=2")
 
 
 def test_what_is_asked_again() -> None:

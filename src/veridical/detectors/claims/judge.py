@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from math import ceil, log2
 from typing import Any, Literal
 
 from veridical.core.detector import DetectorContext, DetectorInfo, digest_of
@@ -32,6 +33,15 @@ __all__ = ["METHODS", "Judge"]
 METHODS = ("yes_no", "cot", "list")
 _OPTIONS = ("few_shot", "min_probability_mass")
 _MASS = 0.5  # that Yes and No have together, at least, unless something else is asked for
+
+
+def _list_tokens(response: str) -> int:
+    """How long a list of the response's claims may get, 512 to 4096 tokens.
+
+    A small model may repeat itself to the limit. Powers of two, because a local model answers requests of one limit in
+    one batch.
+    """
+    return int(min(4096, 2 ** ceil(log2(max(512, 256 + 3 * len(response))))))
 
 
 class Judge:
@@ -128,7 +138,7 @@ class Judge:
         requests = [
             Request(
                 chat_messages(self.prompts, format_sources(case.sources), answered, response=case.response),
-                max_tokens={"yes_no": 16, "cot": 1024, "list": 4096}[self.method],
+                max_tokens={"yes_no": 16, "cot": 1024, "list": _list_tokens(case.response)}[self.method],
                 top_logprobs=10 if self.method == "yes_no" else None,
                 stage="judge",
                 prompt="+".join(p.hash for p in self.prompts),

@@ -28,7 +28,7 @@ from veridical.llm.reply_parser import strip_reasoning
 
 __all__ = ["SelfCheck"]
 
-_OPTIONS = ("samples", "temperature", "max_tokens", "seed")
+_OPTIONS = ("samples", "temperature", "max_tokens", "seed", "min_probability_mass")
 _CHECKERS = ("yes_no", "cot")
 
 
@@ -52,6 +52,7 @@ class SelfCheck:
         temperature: Of the sampling, above 0.
         max_tokens: The longest answer.
         seed: Of the first sample; each further one has the next.
+        min_probability_mass: The probability that Yes and No must have together, in [0, 1], where "yes_no" asks.
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_chat_model=True)
@@ -65,6 +66,7 @@ class SelfCheck:
         temperature: float = 1.0,
         max_tokens: int = 512,
         seed: int = 0,
+        min_probability_mass: float = 0.5,
     ) -> None:
         if samples < 1 or not temperature > 0:
             raise InputError(
@@ -72,7 +74,11 @@ class SelfCheck:
             )
         self.generator = generator
         if isinstance(checker, str):
-            self.checker: ClaimChecker = _SampleChecker(generator, method=checker)  # type: ignore[arg-type]
+            self.checker: ClaimChecker = _SampleChecker(
+                generator,
+                method=checker,  # type: ignore[arg-type]
+                min_probability_mass=min_probability_mass,
+            )
         else:
             checker = Overlap() if checker is None else checker
             self.checker = DetectorChecker(checker) if isinstance(checker, Detector) else checker
@@ -85,7 +91,10 @@ class SelfCheck:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> SelfCheck:
-        """`selfcheck[:CHECKER][,model=NAME,samples=N,temperature=T,max_tokens=N,seed=N,…]`, "…" as for `judge`."""
+        """`selfcheck[:CHECKER][,model=NAME,samples=N,temperature=T,max_tokens=N,seed=N,min_probability_mass=P,…]`.
+
+        "…" is how the model is reached.
+        """
         own, rest = spec.split(_OPTIONS)
         reached, rest = rest.split(OPTIONS)
         seed = own.options.get("seed", "0")
@@ -100,6 +109,7 @@ class SelfCheck:
             temperature=own.number("temperature", 1.0, 0.0, float("inf")),
             max_tokens=own.whole("max_tokens", 512) or 512,
             seed=int(seed),
+            min_probability_mass=own.number("min_probability_mass", 0.5),
         )
 
     def fingerprint(self) -> dict[str, Any]:
@@ -110,6 +120,7 @@ class SelfCheck:
             "checker": self.checker.name,
             "prompts": [each.hash for each in getattr(self.checker, "prompts", ())],
             "sampling": [self.samples, self.temperature, self.max_tokens, self.seed],
+            "min_probability_mass": getattr(self.checker, "min_probability_mass", None),
         }
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
