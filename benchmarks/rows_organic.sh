@@ -5,7 +5,7 @@
 # these descriptions, and on as many human ones with changed attributes (synthetic errors), and both are measured on the
 # test parts of both. What is there already is kept: a run that was stopped goes on. RESPONSES limits the descriptions of
 # each seed; PARTS (labels, generate, probes, layers, guard, replies) says what to do; layers is the paper's figures 2 to 4;
-# replies is the same transfer for replies of dialogue systems that people labelled (Conv-FEVER), against true replies with a
+# replies is the same transfer for replies of dialogue systems that people labelled (REPLIES, Conv-FEVER and the Q2 labels of Wizard of Wikipedia), against true replies with a
 # fact of their knowledge changed. Guarded generation describes the attributes of the test part with a probe trained on the
 # organic descriptions in the loop, and `slots` judges; its rows are appended.
 set -euo pipefail
@@ -57,13 +57,15 @@ for name in "$@"; do
     cp "$out/$name-layers/layers-word_roc_auc.svg" "docs/organic-layers-$name.svg"
   fi
   if [[ $parts = *replies* ]]; then
-    [ -e "$out/conv_fever-knowledge.jsonl" ] ||
-      "$veridical" data corrupt "conv_fever:$data/conv_fever" --method knowledge --seed 0 --share 0.5 \
-        --out "$out/conv_fever-knowledge.jsonl" >/dev/null
-    "$veridical" analyse transfer "organic=conv_fever:$data/conv_fever" "synthetic=jsonl:$out/conv_fever-knowledge.jsonl" \
-      --model "$model" --template knowledge --kind linear --objective response --memory 6 --store "$out/$name.store" \
-      --out "$out/$name-replies" >/dev/null
-    cp "$out/$name-replies/transfer.jsonl" "$rows/replies-transfer-$name.jsonl"
+    for path in ${REPLIES:-conv_fever entailment/wow_q2}; do
+      set=${path##*/}
+      [ -e "$out/$set-knowledge.jsonl" ] ||
+        "$veridical" data corrupt "$set:$data/$path" --method knowledge --seed 0 --share 0.5 --out "$out/$set-knowledge.jsonl" >/dev/null
+      "$veridical" analyse transfer "organic=$set:$data/$path" "synthetic=jsonl:$out/$set-knowledge.jsonl" \
+        --model "$model" --template knowledge --kind linear --objective response --memory 6 --store "$out/$name.store" \
+        --out "$out/$name-replies-$set" >/dev/null
+      cp "$out/$name-replies-$set/transfer.jsonl" "$rows/replies-transfer-$name-$set.jsonl"
+    done
   fi
   if [[ $parts = *guard* ]]; then
     organic=jsonl:$out/$name-organic.jsonl probe=$out/$name-probe

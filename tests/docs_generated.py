@@ -599,6 +599,23 @@ def replies() -> str:
     return "\n\n".join(f"**{file.stem.removeprefix('replies-transfer-')}**\n\n{transfer(file)}" for file in files)
 
 
+def contradictions(path: Path = ROWS / "explanations.jsonl") -> str:
+    """How surely contradictions are told from absences, by rules and with what a detector says of the flagged text."""
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    rows = [row for row in rows if row["measure"] == "label" and row.get("detector") == "default"]
+    lines = ["| data | n | ROC AUC | by | label | said | precision | recall |", "|---|---|---|---|---|---|---|---|"]
+    for row in rows:
+        told = row["told"]
+        first = f"{row['data']} | {row['n']} | {told['value']:.3f} [{told['low']:.3f}, {told['high']:.3f}]"
+        for label in ("contradiction", "absence"):
+            found = [row[f"{label}_{figure}"] for figure in ("precision", "recall")]
+            cells = ["–" if f is None else f"{f['value']:.2f} [{f['low']:.2f}, {f['high']:.2f}]" for f in found]
+            lines.append(f"| {first} | {row['by']} | `{label}` | {row[f'{label}_said']} | {' | '.join(cells)} |")
+            first = " | | "
+    dates = ", ".join(sorted({row["date"] for row in rows}))
+    return "\n".join([*lines, "", f"Test documents; 95% intervals by bootstrap over documents; {dates}."])
+
+
 def papers() -> str:
     """Hallucinations in summaries of papers before and after revision, by critic and judge."""
     from veridical.core.serialization import read_documents
@@ -775,6 +792,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "detectors": ("docs/detectors/README.md", detector_table),
     "results-default": ("docs/detectors/default.md", default_results),
     "papers": ("docs/papers.md", papers),
+    "contradictions": ("docs/explanations.md", contradictions),
     "answer-style": ("docs/detectors/default.md", answer_style),
     "calibrated-default": ("docs/detectors/default.md", default_calibrated),
     "float-default": ("docs/detectors/default.md", default_float),
