@@ -30,7 +30,7 @@ from veridical.detectors.claims.llm_checker import chat_messages
 from veridical.detectors.claims.source_chunks import format_sources
 from veridical.llm.local import LocalChat
 from veridical.llm.prompts import make, prompt
-from veridical.llm.protocol import Failure, Reply, Request
+from veridical.llm.protocol import Failure, Request
 from veridical.llm.reply_parser import yes_no_mass
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.significance import bootstrap
@@ -51,26 +51,27 @@ WORDINGS = {  # name: (the question, whether Yes means unsupported)
 OWN = {"response": ("judge_yes_no", "response"), "claims": ("verify_yes_no", "claim")}
 
 
-def probabilities(model: LocalChat, wording: str, of: str, texts: Sequence[tuple[Case, str]]) -> list[float | None]:
-    """P(unsupported) of each text, None where neither word is among the 20 likeliest."""
+def probabilities(model: LocalChat, of: str, texts: Sequence[tuple[Case, str]]) -> dict[str, list[float | None]]:
+    """P(unsupported) of each text by wording, None where neither word is among the 20 likeliest.
+
+    One call for all, so that each document is read once.
+    """
     shipped, placeholder = OWN[of]
-    text, yes_is_wrong = WORDINGS[wording]
-    question = make(wording, text.replace("{{text}}", "{{" + placeholder + "}}")) if text else prompt(shipped)
-    prompts = (prompt("verify_document"), question)
-    requests = [
-        Request(
-            chat_messages(prompts, format_sources(case.sources), **{placeholder: said}),
-            max_tokens=1,
-            top_logprobs=20,
-            stage="wording",
-        )
-        for case, said in texts
-    ]
-    found: list[float | None] = []
-    for reply in model.chat(requests):
-        masses = None if isinstance(reply, Failure) else yes_no_mass(Reply("Yes", reply.tokens))
-        yes, no = masses or (0.0, 0.0)
-        found.append((yes if yes_is_wrong else no) / (yes + no) if yes + no else None)
+    requests = []
+    for wording, (text, _) in WORDINGS.items():
+        question = make(wording, text.replace("{{text}}", "{{" + placeholder + "}}")) if text else prompt(shipped)
+        prompts = (prompt("verify_document"), question)
+        for case, said in texts:
+            messages = chat_messages(prompts, format_sources(case.sources), **{placeholder: said})
+            requests.append(Request(messages, max_tokens=1, top_logprobs=20, stage="wording"))
+    replies = iter(model.chat(requests))
+    found: dict[str, list[float | None]] = {}
+    for wording, (_, yes_is_wrong) in WORDINGS.items():
+        found[wording] = []
+        for _ in texts:
+            reply = next(replies)
+            yes, no = (None if isinstance(reply, Failure) else yes_no_mass(reply)) or (0.0, 0.0)
+            found[wording].append((yes if yes_is_wrong else no) / (yes + no) if yes + no else None)
     return found
 
 
@@ -78,13 +79,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", metavar="MODEL", nargs="+")
     parser.add_argument("--data", metavar="SET:PATH", action="append", required=True)
+    parser.add_argument("--of", choices=OWN, action="append", help="the whole response, its claims, or both (default)")
     parser.add_argument("--rows", type=Path)
     given = parser.parse_args()
     for folder in given.models:
         model = LocalChat(folder)
         for spec in given.data:
             examples = [e for e in read(spec) if e.gold.hallucination is not None]
-            for of in OWN:
+            for of in given.of or OWN:
                 report(model, spec, of, examples, given.rows)
 
 
@@ -97,7 +99,7 @@ def report(model: LocalChat, spec: str, of: str, examples: Sequence[Example], fi
             said = [claim.text for claim in sentence_claims(example.case.response).claims]
         texts += [(example.case, one) for one in said]
         place += [i] * len(said)
-    answers = {wording: probabilities(model, wording, of, texts) for wording in WORDINGS}
+    answers = probabilities(model, of, texts)
     pairs = zip(answers["shipped"], answers["error"], strict=True)
     answers["shipped and error"] = [None if a is None or b is None else (a + b) / 2 for a, b in pairs]
     labels = np.array([(e.gold.hallucination or 0.0) >= GOLD_THRESHOLD for e in examples])
