@@ -10,7 +10,7 @@ from veridical.core.decide import Outcome, outcome
 from veridical.core.errors import InputError
 from veridical.core.types import Case, Judgement, Source, Span, Turn, Usage, check_judgement
 from veridical.detectors import load_detector
-from veridical.detectors.claims.selfcheck import SelfCheck
+from veridical.detectors.claims.selfcheck import SampleChecker, SelfCheck
 from veridical.detectors.overlap.detector import Overlap
 from veridical.llm.protocol import ChatModel, Failure, Reply, Request, TokenLogprob
 from veridical.llm.scripted import Scripted
@@ -56,7 +56,8 @@ def test_an_answer_with_little_probability_counts_only_if_asked_for() -> None:
     unsure = Reply("Yes", (token,), Usage(1, 1, 1, 0.0))
     replies = [SAMPLES[0], unsure, unsure]
     assert one(SelfCheck(Scripted(replies), "yes_no", samples=1)).judged == ()
-    judgement = one(SelfCheck(Scripted(replies), "yes_no", samples=1, min_probability_mass=0.0))
+    model = Scripted(replies)
+    judgement = one(SelfCheck(model, SampleChecker(model, min_probability_mass=0.0), samples=1))
     assert judgement.hallucination == pytest.approx(0.25)
     with pytest.raises(InputError, match="min_probability_mass of selfcheck is '2'"):
         load_detector("selfcheck:yes_no,model=m,min_probability_mass=2")

@@ -26,13 +26,13 @@ from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request, model_fingerprint
 from veridical.llm.reply_parser import strip_reasoning
 
-__all__ = ["SelfCheck"]
+__all__ = ["SampleChecker", "SelfCheck"]
 
 _OPTIONS = ("samples", "temperature", "max_tokens", "seed", "min_probability_mass")
 _CHECKERS = ("yes_no", "cot")
 
 
-class _SampleChecker(LLMChecker):
+class SampleChecker(LLMChecker):
     """Asks whether a sentence agrees with another answer of the model."""
 
     document_prompt = "selfcheck_document"
@@ -52,7 +52,6 @@ class SelfCheck:
         temperature: Of the sampling, above 0.
         max_tokens: The longest answer.
         seed: Of the first sample; each further one has the next.
-        min_probability_mass: The probability that Yes and No must have together, in [0, 1], where "yes_no" asks.
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_chat_model=True)
@@ -66,7 +65,6 @@ class SelfCheck:
         temperature: float = 1.0,
         max_tokens: int = 512,
         seed: int = 0,
-        min_probability_mass: float = 0.5,
     ) -> None:
         if samples < 1 or not temperature > 0:
             raise InputError(
@@ -74,11 +72,7 @@ class SelfCheck:
             )
         self.generator = generator
         if isinstance(checker, str):
-            self.checker: ClaimChecker = _SampleChecker(
-                generator,
-                method=checker,  # type: ignore[arg-type]
-                min_probability_mass=min_probability_mass,
-            )
+            self.checker: ClaimChecker = SampleChecker(generator, method=checker)  # type: ignore[arg-type]
         else:
             checker = Overlap() if checker is None else checker
             self.checker = DetectorChecker(checker) if isinstance(checker, Detector) else checker
@@ -86,7 +80,7 @@ class SelfCheck:
         self.temperature = temperature
         self.max_tokens = max_tokens
         self.seed = seed
-        asks_generator = isinstance(checker, str)
+        asks_generator = isinstance(self.checker, SampleChecker) and self.checker.model is generator
         self.name = f"selfcheck:{self.checker.name}{'' if asks_generator else f':{generator.name}'}"
 
     @classmethod
@@ -101,15 +95,19 @@ class SelfCheck:
         if not seed.isascii() or not seed.isdecimal():
             raise InputError(f"seed of selfcheck is {seed!r}", hint="a whole number from 0")
         generator = (context.connection or Connection()).with_options(reached.options).chat()
-        checker = rest.value if rest.value in _CHECKERS else context.load(rest.nested("overlap"))
+        mass = own.number("min_probability_mass", 0.5)
+        checker: ClaimChecker | Detector = (
+            SampleChecker(generator, method=rest.value, min_probability_mass=mass)  # type: ignore[arg-type]
+            if rest.value in _CHECKERS
+            else context.load(rest.nested("overlap"))
+        )
         return cls(
             generator,
-            checker,  # type: ignore[arg-type]
+            checker,
             samples=own.whole("samples", 5) or 5,
             temperature=own.number("temperature", 1.0, 0.0, float("inf")),
             max_tokens=own.whole("max_tokens", 512) or 512,
             seed=int(seed),
-            min_probability_mass=own.number("min_probability_mass", 0.5),
         )
 
     def fingerprint(self) -> dict[str, Any]:
