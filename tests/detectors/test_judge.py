@@ -53,6 +53,13 @@ def test_reasoning_then_an_answer() -> None:
     assert judgement.reason == "Nothing says that it is red."
 
 
+@pytest.mark.parametrize(("reply", "score"), [("No", 1.0), ("**Yes.**", 0.0), ("Consistent: No", 1.0)])
+def test_a_bare_answer_counts_where_reasoning_was_asked_for(reply: str, score: float) -> None:
+    judgement = one(Scripted([reply]), "cot")
+    assert judgement.hallucination == score
+    assert not judgement.notes
+
+
 def test_a_list_gives_verdicts_with_evidence() -> None:
     reply = listing(
         {"claim": "It opened in 1889.", "reasoning": 'It says "was opened in 1889".', "supported": "Yes"},
@@ -95,7 +102,8 @@ def test_an_unclear_entry_leaves_its_claim_unjudged() -> None:
 BAD = {
     "yes_no": ["Maybe", "Ja", "", "Yes or no", "Consistent: Unclear", yes_no_reply(0.9, mass=0.1)],
     "cot": [
-        "Yes",
+        "Maybe",
+        "Yes or no",
         "Consistent: Yes, and then it goes on\nbut no",
         "Consistent: Yes\nConsistent: No",
         "",

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ torch = pytest.importorskip("torch")
 
 from veridical.models.cached_forward import CachedForward, read_prompts  # noqa: E402
 from veridical.models.generation import Generated, Generation, Prompt, generate  # noqa: E402
+from veridical.models.head import finished  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.sampling import Sampler  # noqa: E402
-from veridical.models.testing import tiny_tokenizer  # noqa: E402
+from veridical.models.testing import tiny, tiny_tokenizer  # noqa: E402
 
 PROMPTS = ["The river", "Paris is the capital of", "Question: who won the race in 1998? Answer:", "a"]
 
@@ -142,6 +144,26 @@ def test_log_probabilities_are_those_of_the_model(tiny_model: Callable[..., Loca
             assert [i for i, _ in top] == row.topk(3).indices.tolist()
             assert [p for _, p in top] == pytest.approx(row.topk(3).values.tolist(), abs=1e-5)
     assert not written(model, ids(model), list("abcd"))[0].logprobs
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gemma2", "gpt2"])
+def test_alternatives_in_bf16_are_not_rounded_to_steps(tmp_path: Path, architecture: str) -> None:
+    model = load(tiny(architecture, tmp_path), dtype="bf16")
+    for prompt in ids(model):
+        (text,) = written(model, [prompt], ["a"], max_tokens=1, alternatives=10)
+        with torch.inference_mode():
+            states = model.model.base_model(input_ids=torch.tensor([prompt])).last_hidden_state[0, -1]
+            head = model.model.get_output_embeddings()
+            exact = finished(model.model.config, head.weight.double() @ states.double()).log_softmax(-1)
+        (top,) = text.alternatives or [[]]
+        if not top:  # it ended at once
+            continue
+        best = [logprob for _, logprob in top]
+        assert best == sorted(best, reverse=True)
+        gaps = [first - second for (_, first), (_, second) in pairwise(top)]
+        right = [float(exact[first] - exact[second]) for (first, _), (second, _) in pairwise(top)]
+        assert gaps == pytest.approx(right, abs=1e-5)
+        assert text.logprobs == pytest.approx([float(exact[text.ids[0]])], abs=0.005)
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------

@@ -12,9 +12,10 @@ from veridical.core.errors import InputError
 from veridical.core.types import Case, Source
 from veridical.models import runner as module
 from veridical.models.encode import Encoded, encode
+from veridical.models.head import finished
 from veridical.models.load import LocalModel, load
 from veridical.models.runner import RequestedOutputs, Result, Runner
-from veridical.models.testing import ARCHITECTURES, ENCODER_DECODERS, ENCODERS
+from veridical.models.testing import ARCHITECTURES, ENCODER_DECODERS, ENCODERS, tiny
 
 Get = Callable[..., LocalModel]
 ALL = RequestedOutputs(entropy=True, rank=True, sublayers="all")
@@ -164,11 +165,29 @@ def test_a_head_that_cannot_be_run_apart(tiny_model: Get, monkeypatch: pytest.Mo
     model = tiny_model("gemma2")
     made = sequences(model)
     whole = list(Runner(model).run(made, ALL))
-    monkeypatch.setattr(module, "_finished", lambda config, logits: logits)  # the cap is not known
+    monkeypatch.setattr(module, "finished", lambda config, logits: logits)  # the cap is not known
     runner = Runner(model)
     for one, other in zip(whole, runner.run(made, ALL), strict=True):
         assert_same(one, other)
     assert runner._split_head is False
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gpt2"])
+def test_log_probabilities_in_bf16_are_not_rounded_to_steps(tmp_path: Path, architecture: str) -> None:
+    model = load(tiny(architecture, tmp_path), dtype="bf16")
+    encoded = sequences(model)[0]
+    (result,) = Runner(model).run([encoded], RequestedOutputs())
+    with torch.inference_mode():
+        states = model.model.base_model(input_ids=torch.tensor([encoded.ids])).last_hidden_state[0]
+        head = model.model.get_output_embeddings()
+        exact = finished(model.model.config, states.double() @ head.weight.double().T).log_softmax(-1)
+        rounded = finished(model.model.config, head(states)).float().log_softmax(-1)
+    at = range(encoded.response_start, encoded.response_end)
+    right = np.array([float(exact[i - 1, encoded.ids[i]]) for i in at])
+    steps = np.array([float(rounded[i - 1, encoded.ids[i]]) for i in at])
+    error = np.abs(result.logprob - right).mean()
+    assert error < 0.005
+    assert error < np.abs(steps - right).mean()
 
 
 def test_hidden_states_are_those_at_the_tokens_themselves(tiny_model: Get) -> None:

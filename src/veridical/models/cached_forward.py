@@ -5,7 +5,8 @@ Rows may be removed when their text has ended, and prompts that begin alike shar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ class CachedForward:
     Attributes:
         length: Tokens per row in the cache, padding included.
         passes: Forward passes so far.
+        states: What the head read for the last logits, *shape* (rows, width); None where the model runs in fp32.
         shares: Whether what was read of one row can be copied to others; not where a layer keeps a state in place of
             keys and values.
     """
@@ -45,6 +47,7 @@ class CachedForward:
         self.model = model
         self.length = 0
         self.passes = 0
+        self.states: torch.Tensor | None = None
         parameters = signature(model.model.forward).parameters
         self._last_only = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
         self._takes_positions = "position_ids" in parameters
@@ -89,7 +92,8 @@ class CachedForward:
                 inputs["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0)[:, self.length :]
         with torch.inference_mode():
             if head:
-                output = self.model.model(**inputs, **self._last_only)
+                with self._states_kept():
+                    output = self.model.model(**inputs, **self._last_only)
             else:
                 output = self.model.model.base_model(**inputs)
         self._cache = getattr(output, self._argument)
@@ -101,6 +105,26 @@ class CachedForward:
         if not torch.isfinite(logits.amax(-1)).all():  # the maximum is NaN where any logit is
             raise CannotJudgeError("the model's numbers are not finite", hint="run it in fp32 or bf16")
         return logits
+
+    @contextmanager
+    def _states_kept(self) -> Iterator[None]:
+        """Keep in `states` what the head reads at the last position of each row."""
+        import torch
+
+        layer = self.model.model.get_output_embeddings()
+        self.states = None
+        if layer is None or self.model.dtype == torch.float32:
+            yield
+            return
+
+        def keep(_: Any, inputs: tuple[torch.Tensor, ...]) -> None:
+            self.states = inputs[0][:, -1]
+
+        handle = layer.register_forward_pre_hook(keep)
+        try:
+            yield
+        finally:
+            handle.remove()
 
     def copies(self, rows: int) -> Any:
         """The keys and values of the one row that was read, for a pass over so many texts that continue it."""

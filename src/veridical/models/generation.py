@@ -17,6 +17,7 @@ from veridical.core.spans import Span
 from veridical.core.types import Case
 from veridical.models.cached_forward import CachedForward, read_prompts
 from veridical.models.encode import encode
+from veridical.models.head import unrounded
 from veridical.models.load import LocalModel
 from veridical.models.sampling import Sampler
 
@@ -310,7 +311,7 @@ def generate(
         tokens = sampler.sample(logits, rows=active)
         rows = [texts[i] for i in active]
         if alternatives is not None:
-            _report(rows, tokens, logits, alternatives)
+            _report(rows, tokens, forward, logits, alternatives)
         for row, token in zip(rows, tokens, strict=True):
             if token in end_ids:
                 row.finish = "stop"
@@ -335,13 +336,21 @@ def generate(
     return texts
 
 
-def _report(rows: Sequence[Generated], tokens: Sequence[int], logits: torch.Tensor, alternatives: int) -> None:
+def _report(
+    rows: Sequence[Generated], tokens: Sequence[int], forward: CachedForward, logits: torch.Tensor, alternatives: int
+) -> None:
     """Note the log-probability of each row's new token, and of the most probable ones."""
     import torch
 
+    sampled = torch.tensor(tokens, device=logits.device)[:, None]
+    count = min(alternatives, logits.shape[-1])
+    if forward.states is not None:  # some more than asked for, whose order may change
+        near = logits.topk(min(2 * count, logits.shape[-1])).indices
+        near = torch.cat([sampled, near], -1)
+        logits = logits.scatter(1, near, unrounded(forward.model, forward.states, logits, near))
     logprobs = logits.log_softmax(-1)
-    sampled = logprobs.gather(1, torch.tensor(tokens, device=logprobs.device)[:, None])[:, 0].tolist()
-    values, indices = (part.tolist() for part in logprobs.topk(min(alternatives, logprobs.shape[-1])))
-    for row, logprob, best_ids, best_logprobs in zip(rows, sampled, indices, values, strict=True):
+    of_sampled = logprobs.gather(1, sampled)[:, 0].tolist()
+    values, indices = (part.tolist() for part in logprobs.topk(count))
+    for row, logprob, best_ids, best_logprobs in zip(rows, of_sampled, indices, values, strict=True):
         row.logprobs.append(logprob)
         row.alternatives.append(list(zip(best_ids, best_logprobs, strict=True)))

@@ -21,6 +21,7 @@ from veridical.core.errors import InputError
 from veridical.models.autograd_memory import out_of_memory, release_memory
 from veridical.models.cached_forward import CachedForward, cache_argument, shared_beginnings
 from veridical.models.encode import Encoded
+from veridical.models.head import finished, unrounded
 from veridical.models.load import FORCED, LocalModel
 from veridical.models.sublayers import capture_sublayers, check_layout, sublayer_count
 
@@ -309,14 +310,16 @@ class Runner:
         step = max(1, _HEAD_BYTES // (4 * head.weight.shape[0]))
         parts: dict[str, list[torch.Tensor]] = {"logprob": [], "entropy": [], "rank": []}
         for at in range(0, len(rows), step):
-            logits = flat.index_select(0, (rows[at : at + step] - 1).clamp(min=0))
-            if self._split_head:
-                logits = _finished(self.model.model.config, head(logits))
-            logits = logits.float()
+            read = flat.index_select(0, (rows[at : at + step] - 1).clamp(min=0))
+            logits = (finished(self.model.model.config, head(read)) if self._split_head else read).float()
             total = torch.logsumexp(logits, -1)
-            chosen = logits.gather(1, targets[at : at + step, None])[:, 0]
+            target = targets[at : at + step, None]
+            chosen = logits.gather(1, target)[:, 0]
             if requested.logprobs:
-                parts["logprob"].append(chosen - total)
+                exact = unrounded(self.model, read, logits, target)[:, 0] if self._split_head else chosen
+                # in place of `chosen` in the sum, too
+                others = (exact - total).exp() - (chosen - total).exp()
+                parts["logprob"].append(exact - total - others.log1p())
             if requested.rank:
                 parts["rank"].append((logits > chosen[:, None]).sum(-1) + 1)
             if requested.entropy:  # entr is 0 where p is, also for a token whose logit is minus infinity
@@ -357,7 +360,7 @@ def _rectangle(
 
 
 def _head_runs_apart(model: LocalModel) -> bool:
-    """Whether trunk, head and `_finished` together give the model's own logits."""
+    """Whether trunk, head and `finished` together give the model's own logits."""
     import torch
 
     config = model.model.config
@@ -373,18 +376,5 @@ def _head_runs_apart(model: LocalModel) -> bool:
     head = model.model.get_output_embeddings()
     if head is None or states.shape[-1] != head.weight.shape[1]:
         return False
-    error = (own - _finished(config, head(states))).abs().max()
+    error = (own - finished(config, head(states))).abs().max()
     return bool(error <= 16 * torch.finfo(model.dtype).eps * own.abs().max().clamp(min=1.0))
-
-
-def _finished(config: Any, logits: torch.Tensor) -> torch.Tensor:
-    """The logits as the model gives them: some architectures scale or cap what comes out of the head."""
-    import torch
-
-    text = config.get_text_config()
-    if getattr(text, "logit_scale", None):
-        logits = logits * text.logit_scale
-    if getattr(text, "logits_scaling", None):
-        logits = logits / text.logits_scaling
-    cap = getattr(text, "final_logit_softcapping", None)
-    return torch.tanh(logits / cap) * cap if cap else logits
