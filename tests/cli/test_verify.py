@@ -166,4 +166,4 @@ def test_the_same_as_check_with_a_spec(command: Command, options: list[str], spe
     verified = command("verify", "answer.txt", "source.txt", "--json", *options)
     model = options[options.index("-m") : options.index("-m") + 2] if "-m" in options else []
     assert verified == command("check", "answer.txt", "source.txt", "--json", "-d", spec, *model)
-    assert verified[0] == (2 if "rouge" in spec else 3 if "cot" in spec else 1)
+    assert verified[0] == (2 if "rouge" in spec else 1)
