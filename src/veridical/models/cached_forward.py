@@ -5,13 +5,13 @@ Rows may be removed when their text has ended, and prompts that begin alike shar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from veridical.core.errors import CannotJudgeError
+from veridical.models.head import head_states
 from veridical.models.load import LocalModel
 
 if TYPE_CHECKING:
@@ -92,8 +92,9 @@ class CachedForward:
                 inputs["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0)[:, self.length :]
         with torch.inference_mode():
             if head:
-                with self._states_kept():
+                with head_states(self.model.model) as read:
                     output = self.model.model(**inputs, **self._last_only)
+                self.states = read[-1][:, -1] if read and self.model.dtype != torch.float32 else None
             else:
                 output = self.model.model.base_model(**inputs)
         self._cache = getattr(output, self._argument)
@@ -105,26 +106,6 @@ class CachedForward:
         if not torch.isfinite(logits.amax(-1)).all():  # the maximum is NaN where any logit is
             raise CannotJudgeError("the model's numbers are not finite", hint="run it in fp32 or bf16")
         return logits
-
-    @contextmanager
-    def _states_kept(self) -> Iterator[None]:
-        """Keep in `states` what the head reads at the last position of each row."""
-        import torch
-
-        layer = self.model.model.get_output_embeddings()
-        self.states = None
-        if layer is None or self.model.dtype == torch.float32:
-            yield
-            return
-
-        def keep(_: Any, inputs: tuple[torch.Tensor, ...]) -> None:
-            self.states = inputs[0][:, -1]
-
-        handle = layer.register_forward_pre_hook(keep)
-        try:
-            yield
-        finally:
-            handle.remove()
 
     def copies(self, rows: int) -> Any:
         """The keys and values of the one row that was read, for a pass over so many texts that continue it."""

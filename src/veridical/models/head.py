@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -9,7 +11,7 @@ if TYPE_CHECKING:
 
     from veridical.models.load import LocalModel
 
-__all__ = ["finished", "unrounded"]
+__all__ = ["finished", "head_states", "unrounded"]
 
 
 def finished(config: Any, logits: torch.Tensor) -> torch.Tensor:
@@ -23,6 +25,30 @@ def finished(config: Any, logits: torch.Tensor) -> torch.Tensor:
         logits = logits / text.logits_scaling
     cap = getattr(text, "final_logit_softcapping", None)
     return torch.tanh(logits / cap) * cap if cap else logits
+
+
+@contextmanager
+def head_states(model: Any) -> Iterator[list[torch.Tensor]]:
+    """Collect what the head of a transformers model reads while the context lasts, and make it contiguous.
+
+    For the last tokens alone of several rows, which are a slice, PyTorch would copy the weights of the head once per
+    row: gigabytes with a large vocabulary, and many times the work of the product.
+    """
+    read: list[torch.Tensor] = []
+    layer = model.get_output_embeddings()
+    if layer is None:
+        yield read
+        return
+
+    def contiguous(_: Any, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        read.append(inputs[0].contiguous())
+        return (read[-1], *inputs[1:])
+
+    handle = layer.register_forward_pre_hook(contiguous)
+    try:
+        yield read
+    finally:
+        handle.remove()
 
 
 def unrounded(model: LocalModel, states: torch.Tensor, logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from veridical.core.errors import MissingExtraError
+from veridical.models.head import head_states
 from veridical.models.load import LocalModel
 
 if TYPE_CHECKING:
@@ -171,5 +172,6 @@ def last_logits(model: LocalModel, rows: Sequence[Sequence[int]], count: int) ->
         options["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0)
     if "logits_to_keep" in parameters:  # the head is a good part of a small model
         options["logits_to_keep"] = count
-    logits: torch.Tensor = model.model(input_ids=ids, **options).logits[:, -count:].float()
+    with head_states(model.model):
+        logits: torch.Tensor = model.model(input_ids=ids, **options).logits[:, -count:].float()
     return logits
