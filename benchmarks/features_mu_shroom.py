@@ -1,7 +1,7 @@
 """Word features on Mu-SHROOM's English validation answers, cross-fitted by document, as the task scores them.
 
-`python benchmarks/features_mu_shroom.py FOLDER COUNTS [MODEL]`: the public data sets, word counts (`veridical data
-statistics`), and a small language model, without which its features are left out. Each document is judged by a
+`python benchmarks/features_mu_shroom.py FOLDER COUNTS [MODEL…]`: the public data sets, word counts (`veridical data
+statistics`), and small language models, whose features are added one model at a time. Each document is judged by a
 classifier that was trained on three other folds of five and on the answers in all other languages, and chosen on the
 fourth; its threshold is that with the highest IoU on the English documents of the four. Rows go to
 benchmarks/rows/features-mu_shroom.jsonl.
@@ -34,7 +34,7 @@ from veridical.detectors import load_detector
 from veridical.detectors.features.extraction import FeatureSettings
 from veridical.detectors.features.statistics import WordStatistics
 from veridical.metrics.registry import METRICS
-from veridical.models.load import load
+from veridical.models.load import load, unload
 from veridical.training.features import (
     FeatureOptions,
     FeatureTable,
@@ -48,7 +48,6 @@ from veridical.training.features import (
 OUT = Path("benchmarks/rows/features-mu_shroom.jsonl")
 FOLDS = 5
 METRIC_NAMES = ("mushroom_iou", "mushroom_cor", "char_f1", "word_roc_auc")
-OF_MODEL = ("probability", "log_probability", "lowest_log", "entropy", "highest_entropy", "log_rank")
 CrossFitted = Callable[[Sequence[int], Sequence[int], Sequence[int]], list[Judgement]]
 
 
@@ -112,38 +111,32 @@ def of_detector(spec: str, examples: Sequence[Example]) -> CrossFitted:
     return lambda train, validation, test: [judged[i] for i in test]
 
 
-def main(data: Path, counts: Path, model_folder: str | None = None) -> None:
+def main(data: Path, counts: Path, *models: str) -> None:
     """Write the rows of all variants."""
     path = data / "mu_shroom"
     english = list(mu_shroom.read(path, "en"))
     soft = {judgement.case_id: judgement for judgement in mu_shroom.read_soft(path, "en")}
     gold = [replace(e, gold=replace(soft[e.case.id], hallucination=e.gold.hallucination)) for e in english]
     everything = [*english, *(e for e in mu_shroom.read(path) if dict(e.group)["language"] != "en")]
-    model_used = None if model_folder is None else load(model_folder)
-    inputs = Inputs(model_used, WordStatistics.load(counts), dict(mu_shroom.read_token_scores(path)))
-    options = FeatureOptions(features=FeatureSettings(sources=False))
-    table = feature_table(make_extractor(everything, options, inputs), everything)
-    print(f"{len(table.labels)} words of {len(everything)} answers", flush=True)
-    name = Path(model_folder or "").name
     others = range(len(english), len(everything))
+    options = FeatureOptions(features=FeatureSettings(sources=False))
     methods: dict[str, CrossFitted] = {}
-    for classifier in ("lr", "svm"):
-        for label, model, own in (
-            ("", False, False),
-            (", logits", False, True),
-            (f", {name}", True, False),
-            (f", {name}, logits", True, True),
-        ):
-            if model and model_folder is None:
-                continue
-            columns = [
-                i
-                for i, feature in enumerate(table.names)
-                if (model or not feature.startswith(OF_MODEL)) and (own or "token_score" not in feature)
-            ]
-            methods[f"features:{classifier}{label}"] = of_features(table, columns, classifier, everything, others)
-    for spec in ([] if model_folder is None else [f"logprob:{model_folder}"]) + ["coin"]:
-        methods[spec] = of_detector(spec, everything[: len(english)])
+    for model in (None, *models):
+        used = None if model is None else load(model)
+        inputs = Inputs(used, WordStatistics.load(counts), dict(mu_shroom.read_token_scores(path)))
+        table = feature_table(make_extractor(everything, options, inputs), everything)
+        print(f"{model}: {len(table.labels)} words of {len(everything)} answers", flush=True)
+        if used is not None:
+            unload(used)
+        label = "" if model is None else f", {Path(model).name}"
+        for classifier in ("lr", "svm"):
+            for own in (False, True):
+                columns = [i for i, feature in enumerate(table.names) if own or "token_score" not in feature]
+                methods[f"features:{classifier}{label}{', logits' if own else ''}"] = of_features(
+                    table, columns, classifier, everything, others
+                )
+    for spec in [*(f"logprob:{model}" for model in models), "coin"]:
+        methods[spec] = of_detector(spec, english)
     folds = folds_of(english)
     rows: list[ResultRow] = []
     for method, cross_fitted in methods.items():
@@ -165,7 +158,7 @@ def main(data: Path, counts: Path, model_folder: str | None = None) -> None:
         evaluation = Evaluation(method, (Level.SPAN,), loaded, judgements, levels, where, seconds)
         settings = Settings(detectors=[method], data=["mu_shroom"], command=shlex.join(["python", *sys.argv]))
         metrics = {metric: METRICS[metric] for metric in METRIC_NAMES}
-        run_id = digest_of([method, table.names, loaded.hash, content_hash(everything), FOLDS])
+        run_id = digest_of([method, list(models), loaded.hash, content_hash(everything), FOLDS])
         rows += result_rows(run_id, evaluation, settings, metrics)
         print(method, {k: round(v.value or 0.0, 3) for k, v in rows[-1].metrics.items()}, flush=True)
     write_whole(OUT, "".join(encode(row) + "\n" for row in rows))

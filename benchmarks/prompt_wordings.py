@@ -3,11 +3,13 @@
     python benchmarks/prompt_wordings.py MODEL… --data jsonl:FILE … --rows rows.jsonl
 
 To choose a wording by, so give it validation documents only: `benchmarks/sample_cases.py … --test 0`. Each wording is
-asked about the whole response and about each of its sentences (the worst counts). "shipped" is the wording in the
-package; in the others the answer to an unsupported text is Yes where the name says so. One JSON row per model, data
-set, wording and way of asking: ROC AUC of responses with its interval by document, the answers in which neither word is
-likely, and the share of wrong and of right responses that the likelier word calls wrong. Two wordings of opposite sense
-are averaged as well ("shipped and error"), for two calls.
+asked about the whole response and about each of its sentences (the worst counts). "true" is the wording of `judge` in
+the package, "supported" that of `verify`; with "error" the answer to an unsupported text is Yes. One JSON row per
+model, data set, wording and way of asking: ROC AUC of responses with its interval by document, the answers in which
+neither word is likely, and the share of wrong and of right responses that the likelier word calls wrong. Two wordings
+of opposite sense are averaged as well ("consistent and error"), for two calls. With --prior each wording is also asked
+with the document "N/A", and the log odds of that answer are taken from those with the document ("true less prior":
+contextual calibration, Zhao et al. 2021, here by text).
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from pathlib import Path
 
 import numpy as np
 from commands import command, without_folders
+from scipy.special import expit, logit
 
-from veridical.core.types import GOLD_THRESHOLD, Case, Example
+from veridical.core.types import GOLD_THRESHOLD, Example
 from veridical.datasets import read
 from veridical.datasets.split import content_hash, document_of
 from veridical.detectors.claims.claims import sentence_claims
@@ -36,7 +39,17 @@ from veridical.metrics.ranking import roc_auc
 from veridical.metrics.significance import bootstrap
 
 WORDINGS = {  # name: (the question, whether Yes means unsupported)
-    "shipped": ("", False),
+    "consistent": (
+        "The response to judge is:\n\n{{text}}\n\nIs the response consistent with the document above? It is consistent "
+        "if all that it says is backed by the document.\n\nAnswer with one word, Yes or No.\nConsistent:",
+        False,
+    ),
+    "supported": (
+        "The claim to check is:\n\n{{text}}\n\nIs every part of this claim backed by the document above? What is true "
+        "but not said in the document is not backed. Errors\ncan be small: a changed number, name, date, cause, "
+        "degree or certainty.\n\nAnswer with one word, Yes or No.\nSupported:",
+        False,
+    ),
     "short": ("{{text}}\n\nDoes the document above say this? Answer Yes or No.", False),
     "true": (
         "Statement:\n\n{{text}}\n\nAccording to the document above, is the statement true? Answer Yes or No.\nAnswer:",
@@ -48,25 +61,25 @@ WORDINGS = {  # name: (the question, whether Yes means unsupported)
         True,
     ),
 }
-OWN = {"response": ("judge_yes_no", "response"), "claims": ("verify_yes_no", "claim")}
 
 
-def probabilities(model: LocalChat, of: str, texts: Sequence[tuple[Case, str]]) -> dict[str, list[float | None]]:
-    """P(unsupported) of each text by wording, None where neither word is among the 20 likeliest.
+def probabilities(
+    model: LocalChat, texts: Sequence[tuple[str, str]], wordings: Sequence[str]
+) -> dict[str, list[float | None]]:
+    """P(unsupported) of each (document, text) by wording, None where neither word is among the 20 likeliest.
 
     One call for all, so that each document is read once.
     """
-    shipped, placeholder = OWN[of]
     requests = []
-    for wording, (text, _) in WORDINGS.items():
-        question = make(wording, text.replace("{{text}}", "{{" + placeholder + "}}")) if text else prompt(shipped)
-        prompts = (prompt("verify_document"), question)
-        for case, said in texts:
-            messages = chat_messages(prompts, format_sources(case.sources), **{placeholder: said})
+    for wording in wordings:
+        prompts = (prompt("verify_document"), make(wording, WORDINGS[wording][0]))
+        for document, said in texts:
+            messages = chat_messages(prompts, document, text=said)
             requests.append(Request(messages, max_tokens=1, top_logprobs=20, stage="wording"))
     replies = iter(model.chat(requests))
     found: dict[str, list[float | None]] = {}
-    for wording, (_, yes_is_wrong) in WORDINGS.items():
+    for wording in wordings:
+        _, yes_is_wrong = WORDINGS[wording]
         found[wording] = []
         for _ in texts:
             reply = next(replies)
@@ -79,29 +92,44 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", metavar="MODEL", nargs="+")
     parser.add_argument("--data", metavar="SET:PATH", action="append", required=True)
-    parser.add_argument("--of", choices=OWN, action="append", help="the whole response, its claims, or both (default)")
+    parser.add_argument(
+        "--of",
+        choices=("response", "claims"),
+        action="append",
+        help="the whole response, its claims, or both (default)",
+    )
+    parser.add_argument("--wording", choices=WORDINGS, action="append", help="only these (default: all)")
+    parser.add_argument("--prior", action="store_true", help='ask with the document "N/A" as well')
     parser.add_argument("--rows", type=Path)
     given = parser.parse_args()
     for folder in given.models:
         model = LocalChat(folder)
         for spec in given.data:
             examples = [e for e in read(spec) if e.gold.hallucination is not None]
-            for of in given.of or OWN:
-                report(model, spec, of, examples, given.rows)
+            for of in given.of or ("response", "claims"):
+                report(model, spec, of, examples, given)
 
 
-def report(model: LocalChat, spec: str, of: str, examples: Sequence[Example], file: Path | None) -> None:
-    """A row for each wording, printed and appended to `file`."""
+def report(model: LocalChat, spec: str, of: str, examples: Sequence[Example], given: argparse.Namespace) -> None:
+    """A row for each wording, printed and appended to the file of rows."""
     texts, place = [], []
     for i, example in enumerate(examples):
         said = [example.case.response]
         if of == "claims":
             said = [claim.text for claim in sentence_claims(example.case.response).claims]
-        texts += [(example.case, one) for one in said]
+        texts += [(format_sources(example.case.sources), one) for one in said]
         place += [i] * len(said)
-    answers = probabilities(model, of, texts)
-    pairs = zip(answers["shipped"], answers["error"], strict=True)
-    answers["shipped and error"] = [None if a is None or b is None else (a + b) / 2 for a, b in pairs]
+    wordings = given.wording or list(WORDINGS)
+    answers = probabilities(model, texts, wordings)
+    if {"consistent", "error"} <= answers.keys():
+        pairs = zip(answers["consistent"], answers["error"], strict=True)
+        answers["consistent and error"] = [None if a is None or b is None else (a + b) / 2 for a, b in pairs]
+    prior = probabilities(model, [("N/A", said) for _, said in texts], wordings) if given.prior else {}
+    for wording in prior:
+        answers[f"{wording} less prior"] = [
+            None if a is None or b is None else float(expit(np.diff(logit(np.clip([b, a], 1e-6, 1 - 1e-6))).item()))
+            for a, b in zip(answers[wording], prior[wording], strict=True)
+        ]
     labels = np.array([(e.gold.hallucination or 0.0) >= GOLD_THRESHOLD for e in examples])
     documents = [document_of(e) for e in examples]
     for wording, scores in answers.items():
@@ -128,8 +156,8 @@ def report(model: LocalChat, spec: str, of: str, examples: Sequence[Example], fi
         }
         line = json.dumps(row)
         print(line, flush=True)
-        if file:
-            with file.open("a") as rows:
+        if given.rows:
+            with given.rows.open("a") as rows:
                 rows.write(line + "\n")
 
 

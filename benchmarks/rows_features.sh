@@ -2,7 +2,7 @@
 # Result rows of classifiers of word features: `benchmarks/rows_features.sh FOLDER READER HIDDEN [PIPELINE]`, with the public data
 # sets in FOLDER, a small language model that reads sources in READER, another for responses without sources in HIDDEN, and a spaCy
 # pipeline in PIPELINE. Detectors are trained on 70 % of the documents, all thresholds are fitted on the same 10 %, and everything
-# is measured on the same 20 %; mu_shroom is cross-fitted. Detectors and counts go to build/features.
+# is measured on the same 20 %; mu_shroom is cross-fitted, with HIDDEN or the models of MODELS. Detectors and counts go to build/features.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 data=${1:?the folder with the data sets}
@@ -37,4 +37,4 @@ detectors="$detectors features:$out/hidden-model-lr features:$out/hidden-model-s
 # shellcheck disable=SC2086
 "$veridical" bench $detectors overlap overlap:values length coin --data "xsum_token:$data/xsum_token" --fit f1 \
   --metrics f1,roc_auc,token_f1,word_roc_auc,f1_sp --out benchmarks/rows/features.jsonl >/dev/null
-"$python" benchmarks/features_mu_shroom.py "$data" "$out/words.npz" "$hidden"
+"$python" benchmarks/features_mu_shroom.py "$data" "$out/words.npz" ${MODELS:-"$hidden"}

@@ -47,10 +47,22 @@ def test_yes_no_without_log_probabilities_says_so() -> None:
     assert any("no log-probabilities" in note for note in judgement.notes)
 
 
-def test_reasoning_then_an_answer() -> None:
-    judgement = one(Scripted(["Nothing says that it is red.\nConsistent: No"]), "cot")
+def test_an_answer_that_repeats_the_last_line_of_the_prompt_is_read() -> None:
+    assert prompt("judge_yes_no").text.endswith("\nAnswer:")
+    assert one(Scripted(["Answer: No"]), "yes_no").hallucination == 1.0
+
+
+@pytest.mark.parametrize("label", ["", "Reasoning: "])
+def test_reasoning_then_an_answer(label: str) -> None:
+    judgement = one(Scripted([f"{label}Nothing says that it is red.\nConsistent: No"]), "cot")
     assert judgement.hallucination == 1.0
     assert judgement.reason == "Nothing says that it is red."
+
+
+def test_an_answer_at_the_end_of_the_line_of_reasoning_counts() -> None:
+    judgement = one(Scripted(['It says "the tower was opened in 1889". **Consistent:** Yes.']), "cot")
+    assert judgement.hallucination == 0.0
+    assert judgement.reason == 'It says "the tower was opened in 1889".'
 
 
 @pytest.mark.parametrize(("reply", "score"), [("No", 1.0), ("**Yes.**", 0.0), ("Consistent: No", 1.0)])
@@ -100,12 +112,17 @@ def test_an_unclear_entry_leaves_its_claim_unjudged() -> None:
 
 
 BAD = {
-    "yes_no": ["Maybe", "Ja", "", "Yes or no", "Consistent: Unclear", yes_no_reply(0.9, mass=0.1)],
+    "yes_no": ["Maybe", "Ja", "", "Yes or no", "Answer: Unclear", yes_no_reply(0.9, mass=0.1)],
     "cot": [
         "Maybe",
         "Yes or no",
         "Consistent: Yes, and then it goes on\nbut no",
         "Consistent: Yes\nConsistent: No",
+        'The document says "It is red. Consistent: Yes"',
+        'The document says "It is red. Consistent: Yes',
+        "The document says “It is red. Consistent: Yes",
+        "Consistent: No\nIt is red. Consistent: Yes",
+        "So it is Consistent: Yes",
         "",
         Reply("So.\nConsistent: Yes", finish="length"),
     ],
@@ -180,7 +197,7 @@ def test_few_shot_examples_are_shown_first() -> None:
     assert judge.name == "judge:yes_no+1:scripted"
     assert [m.content for r in model.requests for m in r.messages if m.role == "assistant"] == [
         "No",
-        "It rains.\nConsistent: No",
+        "Reasoning: It rains.\nConsistent: No",
     ]
 
 

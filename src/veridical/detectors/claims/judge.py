@@ -132,7 +132,7 @@ class Judge:
         answered = []
         for example in self.few_shot:
             word = "Yes" if example.supported else "No"
-            answer = f"{example.reasoning}\nConsistent: {word}" if self.method == "cot" else word
+            answer = f"Reasoning: {example.reasoning}\nConsistent: {word}" if self.method == "cot" else word
             answered.append((example.document, example.claim, answer))
         problems = [nothing_to_check(case) for case in cases]
         requests = [
@@ -166,7 +166,7 @@ class Judge:
         elif self.method == "cot":
             result = read_cot(reply, "Consistent", case.response, case.sources)
         else:
-            result = read_yes_no(reply, "Consistent", self.min_probability_mass)
+            result = read_yes_no(reply, "Answer", self.min_probability_mass)
         if result.score is None:
             return Judgement(case.id, self.name, judged=(), notes=(f"not judged: {result.reason}",))
         notes = ("a bare yes or no: the model gave no log-probabilities",) if result.no_logprobs else ()

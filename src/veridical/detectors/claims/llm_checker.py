@@ -297,8 +297,9 @@ def _excerpt(text: str) -> str:
 def read_cot(reply: Reply, label: str, claim: str, sources: Sequence[Source]) -> ClaimResult:
     """0 or 1 from the answer on the reply's last line, with the quotes before it as evidence (A.1.3).
 
-    A quote of three words or more that is neither in a source nor in the claim is named in `reason` and counted. A
-    reply that is nothing but "Yes" or "No", as small models give it, counts as well.
+    A quote of three words or more that is neither in a source nor in the claim is named in `reason` and counted. Read
+    as well, as small models give them: a reply that is nothing but "Yes" or "No", and an answer that ends the last line
+    after a finished sentence ("It says so. Supported: Yes"), outside of quotes.
 
     Args:
         reply: The reply.
@@ -311,7 +312,10 @@ def read_cot(reply: Reply, label: str, claim: str, sources: Sequence[Source]) ->
     lines = [line for line in strip_reasoning(reply.text).splitlines() if line.strip()]
     if len(lines) == 1 and len(lines[0].split()) == 1 and yes_no(lines[0]) is not None:
         return replace(_plain_answer(reply, lines[0]), reason="the reply has no reasoning", no_logprobs=False)
-    answer = labelled(reply.text, label)
+    inline = re.fullmatch(rf"(.*[.!?])\s+([*_]*{label}[*_]*:[*_]* *[*_]*(?:Yes|No)[.*_]*)", lines[-1] if lines else "")
+    if inline and inline[1].count('"') % 2 == 0 and inline[1].count("“") == inline[1].count("”"):
+        lines[-1:] = inline.groups()
+    answer = labelled("\n".join(lines), label)
     if answer is None or labelled(lines[-1], label) is None:
         reason = f"no plain line “{label}: Yes or No” ends the reply: {_excerpt(lines[-1] if lines else '')}"
         return ClaimResult(None, reason, usage=reply.usage)
