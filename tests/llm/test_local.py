@@ -132,9 +132,10 @@ def test_requests_of_equal_settings_are_written_together(folder: Path, monkeypat
         return generate(model, prompts, *arguments, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(module, "generate", counted)
-    requests = [ask("x", max_tokens=2, temperature=t) for t in (0.0, 1.0, 0.0)]
-    assert all(isinstance(outcome, Reply) for outcome in local(folder).chat(requests))
-    assert sorted(sizes) == [1, 2]
+    requests = [ask("x", max_tokens=n, temperature=t) for n, t in [(2, 0.0), (2, 1.0), (5, 0.0)]]
+    replies = [reply(outcome) for outcome in local(folder).chat(requests)]
+    assert sorted(sizes) == [1, 2], "the temperature parts them, how long an answer may get does not"
+    assert [r.usage.completion_tokens for r in replies if r.usage] == [2, 2, 5]
     monkeypatch.setattr(module, "_BATCH_TOKENS", {"cpu": 1})
     sizes.clear()
     local(folder).chat(requests)

@@ -120,6 +120,8 @@ def test_refusals(tiny_model: Callable[..., LocalModel]) -> None:
         written(model, [[5] * 250], ["a"], max_tokens=7)
     with pytest.raises(InputError, match="at least one new token"):
         written(model, ids(model), list("abcd"), max_tokens=0)
+    with pytest.raises(InputError, match=r"250 tokens and 7 new ones"):
+        written(model, [[5] * 3, [5] * 250], ["a", "b"], max_tokens=[253, 7])
     for options in ({"top_k": -1}, {"temperature": -1.0}, {"temperature": float("nan")}, {"top_p": 0.0}):
         with pytest.raises(InputError, match="top-k from 0"):
             Sampler("abcd", **options)

@@ -89,10 +89,11 @@ class LocalChat:
                 )
                 yield i, Failure(reason, "context", False)
                 continue
-            settings = (request.temperature, request.max_tokens, request.top_logprobs, request.stop)
+            settings = (request.temperature, request.top_logprobs, request.stop)
             groups.setdefault(settings, []).append((i, prompt))
-        for (_, max_tokens, _, _), group in groups.items():
-            for members in _batches([prompt for _, prompt in group], max_tokens, model.device.type):
+        for group in groups.values():
+            limits = [requests[i].max_tokens for i, _ in group]
+            for members in _batches([prompt for _, prompt in group], limits, model.device.type):
                 batch = [group[member] for member in members]
                 with self._lock:
                     outcomes = self._answer(model, requests, batch)
@@ -128,7 +129,7 @@ class LocalChat:
                     model,
                     [prompt for _, prompt in batch],
                     Sampler(seeds, temperature=request.temperature, device=model.device),
-                    max_tokens=request.max_tokens,
+                    max_tokens=[requests[i].max_tokens for i, _ in batch],
                     is_complete=(lambda text: any(s in text for s in request.stop)) if request.stop else None,
                     alternatives=request.top_logprobs,
                 )
@@ -145,14 +146,17 @@ class LocalChat:
         return [*self._answer(model, requests, batch[:middle]), *self._answer(model, requests, batch[middle:])]
 
 
-def _batches(prompts: Sequence[Sequence[int]], max_tokens: int, device: str) -> Iterator[list[int]]:
-    """The indices of prompts to answer together, the longest first, those with a common beginning side by side."""
+def _batches(prompts: Sequence[Sequence[int]], limits: Sequence[int], device: str) -> Iterator[list[int]]:
+    """The indices of prompts to answer together, the longest first, those with a common beginning side by side.
+
+    `limits` are the most tokens of each answer.
+    """
     most_read = _BATCH_TOKENS.get(device, _GPU_TOKENS)
     most_kept = _CACHE_TOKENS.get(device, _GPU_TOKENS)
     groups = shared_beginnings(prompts)
     groups.sort(key=lambda group: -max(len(prompts[i]) for i in group[0]))
     batch: list[int] = []
-    longest = rest = 0
+    longest = rest = most = 0
     for members, common in groups:
         shared = common if len(members) > 1 else 0
         own = max(len(prompts[i]) for i in members) - shared
@@ -160,13 +164,14 @@ def _batches(prompts: Sequence[Sequence[int]], max_tokens: int, device: str) -> 
         apart = len(batch) * rest + len(members) * own + shared
         if batch and (len(batch) + len(members)) * max(rest, own) > _MOST_PADDING * apart:
             yield batch
-            batch, longest, rest = [], 0, 0
+            batch, longest, rest, most = [], 0, 0, 0
         for i in members:
             longest, rest = max(longest, len(prompts[i])), max(rest, len(prompts[i]) - shared)
+            most = max(most, limits[i])
             size = len(batch) + 1
-            if batch and (size * rest > most_read or size * (longest + max_tokens) > most_kept):
+            if batch and (size * rest > most_read or size * (longest + most) > most_kept):
                 yield batch
-                batch, longest, rest = [], len(prompts[i]), len(prompts[i]) - shared
+                batch, longest, rest, most = [], len(prompts[i]), len(prompts[i]) - shared, limits[i]
             batch.append(i)
     if batch:
         yield batch

@@ -271,7 +271,7 @@ def generate(
     prompts: Sequence[Sequence[int]],
     sampler: Sampler,
     *,
-    max_tokens: int = 64,
+    max_tokens: int | Sequence[int] = 64,
     is_complete: Callable[[str], bool] | None = None,
     alternatives: int | None = None,
 ) -> list[Generated]:
@@ -283,7 +283,7 @@ def generate(
         model: A causal language model.
         prompts: Token ids, none empty.
         sampler: Has a row for each prompt.
-        max_tokens: The most tokens of a text, from 1.
+        max_tokens: The most tokens of a text, from 1; of each text, where it is a sequence.
         is_complete: Whether a text so far needs no more; asked after each token.
         alternatives: How many of the most probable tokens to report at each place; with 0 only log-probabilities of
             the tokens themselves, with None nothing.
@@ -294,12 +294,13 @@ def generate(
     """
     import torch
 
-    longest = max(map(len, prompts), default=0)
-    if max_tokens < 1 or longest + max_tokens > model.max_positions:
-        raise InputError(
-            f"a prompt of {longest} tokens and {max_tokens} new ones; {model.name} reads {model.max_positions}",
-            hint="at least one new token, and no more than there is room for",
-        )
+    limits = [max_tokens] * len(prompts) if isinstance(max_tokens, int) else max_tokens
+    for prompt, limit in zip(prompts, limits, strict=True):
+        if limit < 1 or len(prompt) + limit > model.max_positions:
+            raise InputError(
+                f"a prompt of {len(prompt)} tokens and {limit} new ones; {model.name} reads {model.max_positions}",
+                hint="at least one new token, and no more than there is room for",
+            )
     if not prompts:
         return []
     end_ids, decode = end_token_ids(model), model.tokenizer.decode
@@ -312,14 +313,14 @@ def generate(
         rows = [texts[i] for i in active]
         if alternatives is not None:
             _report(rows, tokens, forward, logits, alternatives)
-        for row, token in zip(rows, tokens, strict=True):
+        for i, row, token in zip(active, rows, tokens, strict=True):
             if token in end_ids:
                 row.finish = "stop"
                 continue
             row.ids.append(token)
             if is_complete and is_complete(decode(row.ids, skip_special_tokens=True)):
                 row.finish = "stop"
-            elif len(row.ids) == max_tokens:
+            elif len(row.ids) == limits[i]:
                 row.finish = "length"
         kept = [n for n, row in enumerate(rows) if not row.finish]
         if not kept:
