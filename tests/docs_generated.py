@@ -528,6 +528,67 @@ def real_models() -> str:
     return "\n".join([*lines, "", f"{foot}{', '.join(sorted({row.date for row in rows}))}."])
 
 
+def judges(path: Path = ROWS / "real-judges.jsonl") -> str:
+    """Every way to ask a chat model, by set: ROC AUC, balanced accuracy at a fitted threshold, and what was asked."""
+    from veridical.bench.results import read_rows
+    from veridical.report.result_tables import cell
+
+    rows = read_rows([path])
+    sets = list(dict.fromkeys(row.data for row in rows))
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        found.setdefault(row.detector.replace(",min_probability_mass=0", ""), {})[row.data] = row
+
+    def table(title: str, of: Callable[[Any], str]) -> str:
+        names = [name.removeprefix("jsonl:").removesuffix("-judges.jsonl") for name in sets]
+        lines = [f"| {title} | " + " | ".join(names) + " |", "|---|" + "---|" * len(sets)]
+        for detector, by_set in found.items():
+            cells = [of(by_set[name]) if name in by_set else "–" for name in sets]
+            if any(cells):
+                lines.append(f"| `{detector}` | {' | '.join(cells)} |")
+        return "\n".join(lines)
+
+    def asked(row: Any) -> str:
+        if row.usage is None:
+            return ""
+        per_response = (row.usage.calls, row.usage.prompt_tokens, row.usage.completion_tokens, row.seconds)
+        figures = ", ".join(_figure(value / row.n) for value in per_response)
+        return f"{figures}; {row.not_judged} of {row.n} not judged" if row.not_judged else figures
+
+    parts = [
+        table("ROC AUC", lambda row: cell(row.metrics.get("roc_auc"))),
+        table("balanced accuracy", lambda row: cell(row.metrics.get("balanced_accuracy"))),
+        table("calls, prompt tokens, reply tokens and seconds per response", asked),
+    ]
+    counts = ", ".join(f"{row.n} of {row.documents} documents" for row in (next(iter(found.values()))[s] for s in sets))
+    foot = f"Responses, in this order: {counts}; 95% intervals by bootstrap over documents; "
+    return "\n\n".join([*parts, f"{foot}{', '.join(sorted({row.date for row in rows}))}."])
+
+
+def wordings(path: Path = ROWS / "prompt-wordings.jsonl") -> str:
+    """ROC AUC of each wording of the question that is answered by Yes or No, by model and set."""
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    of = {"response": "the response", "claims": "its sentences"}
+    columns = list(dict.fromkeys((row["model"], row["data"].partition(",")[0], row["of"]) for row in rows))
+    heads = [
+        f"{model}, {data.removeprefix('jsonl:').removesuffix('-valid.jsonl')}, {of[asked]}"
+        for model, data, asked in columns
+    ]
+    lines = ["| wording | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
+    for wording in dict.fromkeys(row["wording"] for row in rows):
+        cells = dict.fromkeys(columns, "–")
+        for row in rows:
+            if row["wording"] == wording:
+                low, high = row["interval"]
+                key = (row["model"], row["data"].partition(",")[0], row["of"])
+                cells[key] = f"{row['roc_auc']:.3f} [{low:.3f}, {high:.3f}]"
+        lines.append(f"| {wording} | {' | '.join(cells.values())} |")
+    dates = ", ".join(sorted({row["date"] for row in rows}))
+    sizes = sorted({f"{row['n']} responses of {row['documents']} documents" for row in rows})
+    foot = f"Validation documents, {' or '.join(sizes)}; 95% intervals by bootstrap over documents; {dates}."
+    return "\n".join([*lines, "", foot])
+
+
 def method_throughput(path: Path = ROWS / "method-throughput.jsonl") -> str:
     """What each method takes next to a bare pass of the model, and generation next to transformers' and llama.cpp's."""
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
@@ -783,6 +844,8 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
         results("slots.jsonl", "precision recall f1 omission_recall omission_f1"),
     ),
     "real-models": ("docs/models.md", real_models),
+    "judges": ("docs/models.md", judges),
+    "wordings": ("docs/models.md", wordings),
     "method-throughput": ("docs/models.md", method_throughput),
     "organic": ("docs/analyses.md", organic),
     "replies": ("docs/analyses.md", replies),
