@@ -3,8 +3,8 @@
     python benchmarks/prompt_wordings.py MODEL… --data jsonl:FILE … --rows rows.jsonl
 
 To choose a wording by, so give it validation documents only: `benchmarks/sample_cases.py … --test 0`. Each wording is
-asked about the whole response and about each of its sentences (the worst counts). "true" is the wording of `judge` in
-the package, "supported" that of `verify`; with "error" the answer to an unsupported text is Yes. One JSON row per
+asked about the whole response and about each of its sentences (the worst counts). "true" became the wording of `judge`
+by this, "supported" stayed that of `verify`; with "error" the answer to an unsupported text is Yes. One JSON row per
 model, data set, wording and way of asking: ROC AUC of responses with its interval by document, the answers in which
 neither word is likely, and the share of wrong and of right responses that the likelier word calls wrong. Two wordings
 of opposite sense are averaged as well ("consistent and error"), for two calls. With --prior each wording is also asked

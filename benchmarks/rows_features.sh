@@ -37,4 +37,5 @@ detectors="$detectors features:$out/hidden-model-lr features:$out/hidden-model-s
 # shellcheck disable=SC2086
 "$veridical" bench $detectors overlap overlap:values length coin --data "xsum_token:$data/xsum_token" --fit f1 \
   --metrics f1,roc_auc,token_f1,word_roc_auc,f1_sp --out benchmarks/rows/features.jsonl >/dev/null
+# shellcheck disable=SC2086
 "$python" benchmarks/features_mu_shroom.py "$data" "$out/words.npz" ${MODELS:-"$hidden"}

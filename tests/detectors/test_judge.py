@@ -47,9 +47,9 @@ def test_yes_no_without_log_probabilities_says_so() -> None:
     assert any("no log-probabilities" in note for note in judgement.notes)
 
 
-def test_an_answer_that_repeats_the_last_line_of_the_prompt_is_read() -> None:
-    assert prompt("judge_yes_no").text.endswith("\nAnswer:")
-    assert one(Scripted(["Answer: No"]), "yes_no").hallucination == 1.0
+def test_the_label_that_ends_the_prompt_marks_the_answer() -> None:
+    label = prompt("judge_yes_no").text.splitlines()[-1]
+    assert one(Scripted([f"The tower is not red.\n{label} No"]), "yes_no").hallucination == 1.0
 
 
 @pytest.mark.parametrize("label", ["", "Reasoning: "])

@@ -312,12 +312,13 @@ def read_cot(reply: Reply, label: str, claim: str, sources: Sequence[Source]) ->
     lines = [line for line in strip_reasoning(reply.text).splitlines() if line.strip()]
     if len(lines) == 1 and len(lines[0].split()) == 1 and yes_no(lines[0]) is not None:
         return replace(_plain_answer(reply, lines[0]), reason="the reply has no reasoning", no_logprobs=False)
-    inline = re.fullmatch(rf"(.*[.!?])\s+([*_]*{label}[*_]*:[*_]* *[*_]*(?:Yes|No)[.*_]*)", lines[-1] if lines else "")
+    last = lines[-1] if lines else ""
+    inline = re.fullmatch(rf"(.*[.!?]) +([*_]*{label}[*_]*:[*_ ]*(?:Yes|No)[.*_]*)", last, re.IGNORECASE)
     if inline and inline[1].count('"') % 2 == 0 and inline[1].count("“") == inline[1].count("”"):
         lines[-1:] = inline.groups()
     answer = labelled("\n".join(lines), label)
     if answer is None or labelled(lines[-1], label) is None:
-        reason = f"no plain line “{label}: Yes or No” ends the reply: {_excerpt(lines[-1] if lines else '')}"
+        reason = f"no plain line “{label}: Yes or No” ends the reply: {_excerpt(last)}"
         return ClaimResult(None, reason, usage=reply.usage)
     result = _plain_answer(reply, answer)
     if result.score is None:
