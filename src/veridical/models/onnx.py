@@ -11,10 +11,10 @@ import hashlib
 import json
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from veridical.models.fast_tokenizer import TOKENIZER, FastTokenizer
 from veridical.models.load import LocalModel, quiet
 from veridical.models.onnx_graph import attention_table, join_attention, keep_tokens, quantise
 from veridical.models.onnx_runtime import FILES, PRECISIONS, OnnxExport, OnnxRunner, description_file, open_session
-from veridical.models.pair_network import PairRunner, outputs_of
+from veridical.models.pair_network import PairRunner, outputs_of, relative_positions
 from veridical.models.pairs import Window
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def export_onnx(
     with replacing(path) as part:
         graph = _exported(runner, windows)
         join_attention(graph)
-        if runner.model.kind != "classifier":  # which has no states of tokens
+        # a classifier has no states of tokens; of a prompt with several responses `OnnxRunner` takes all
+        if runner.model.kind != "classifier" and runner.attention == "full":
             keep_tokens(graph)
         if precision == "int8":
             quantise(graph)
@@ -129,12 +130,15 @@ def _exported(runner: PairRunner, windows: Sequence[Window]) -> onnx.ModelProto:
             self.model = model.model
 
         def forward(self, *tensors: torch.Tensor) -> torch.Tensor:
-            return outputs_of(model, dict(zip(names, tensors, strict=True)))
+            given = dict(zip(names, tensors, strict=True))
+            with relative_positions(model, given.get("position_ids")):
+                return outputs_of(model, given)
 
     tensors = tuple(torch.from_numpy(inputs[name]) for name in names)
     batch, width = torch.export.Dim("batch", min=1, max=4096), torch.export.Dim("width", min=2, max=1 << 16)
     shapes = tuple({0: batch, 1: width} if t.ndim == 2 else {0: batch, 2: width, 3: width} for t in tensors)
-    with torch.no_grad(), quiet(), _no_empty_masks(), warnings.catch_warnings():
+    attention = _one_attention(masked=runner.takes_mask(rows)) if model.model_type == "mpnet" else nullcontext()
+    with torch.no_grad(), quiet(), _no_empty_masks(), attention, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the exporter's own inside
         program = torch.onnx.export(
             Trunk().train(False),
@@ -170,3 +174,27 @@ def _no_empty_masks() -> Iterator[None]:
         yield
     finally:
         setattr(masking_utils, name, original)
+
+
+@contextmanager
+def _one_attention(*, masked: bool) -> Iterator[None]:
+    """While this lasts, MPNet's attention is one operator, as in other models; without `masked` it adds no mask."""
+    import torch
+    from transformers.models.mpnet import modeling_mpnet
+
+    def forward(
+        self: Any, hidden_states: torch.Tensor, attention_mask: Any = None, position_bias: Any = None, **_: Any
+    ) -> tuple[torch.Tensor]:
+        shape = (*hidden_states.shape[:-1], self.num_attention_heads, self.attention_head_size)
+        query, key, value = (part(hidden_states).view(shape).transpose(1, 2) for part in (self.q, self.k, self.v))
+        bias = position_bias + attention_mask if masked else position_bias
+        states = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)
+        return (self.o(states.transpose(1, 2).reshape(hidden_states.shape)),)
+
+    attention: Any = modeling_mpnet.MPNetSelfAttention
+    original = attention.forward
+    attention.forward = forward
+    try:
+        yield
+    finally:
+        attention.forward = original

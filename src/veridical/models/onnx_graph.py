@@ -22,6 +22,7 @@ _LARGEST_WEIGHT = 64  # see `quantise`
 _LARGEST = 127
 _ZERO_POINT = 128
 _LEAST_SCALE = 1e-12
+_ADDED = 5  # which input of `MultiHeadAttention` is added to its scores, (rows or 1, heads or 1, queries, keys)
 _OF_ONE_SIZE = ("LayerNormalization", "MultiHeadAttention")  # what returns tokens of about one size
 _LEAST_NUMBERS = 1 << 16  # a smaller table is left as it is
 _LOWEST_GELU = 0.17  # the lowest value of that function is -0.16997
@@ -129,8 +130,8 @@ def keep_tokens(model: onnx.ModelProto) -> bool:
     """Let a graph return the states of the tokens `KEPT` alone, in place; False where it cannot.
 
     From the queries of the last attention on, nothing is computed for other tokens. So that their places can be
-    picked there, the last attention must have no mask, queries that are a product of states with a matrix, and behind
-    it only what computes each token by itself.
+    picked there, the last attention must have no mask but one that is added to its scores, queries that are a product
+    of states with a matrix, and behind it only what computes each token by itself.
     """
     from onnx import TensorProto, helper
 
@@ -139,7 +140,7 @@ def keep_tokens(model: onnx.ModelProto) -> bool:
     constants |= {name for node in graph.node if node.op_type == "Constant" for name in node.output}
     made_by = {name: node for node in graph.node for name in node.output}
     last = next((node for node in reversed(graph.node) if node.op_type == "MultiHeadAttention"), None)
-    if last is None or any(last.input[3:]) or _attributes(last).get("unidirectional", 0):
+    if last is None or any(last.input[3:_ADDED]) or _attributes(last).get("unidirectional", 0):
         return False
     product = made_by.get(last.input[0])
     if product is not None and product.op_type == "Add":
@@ -148,6 +149,7 @@ def keep_tokens(model: onnx.ModelProto) -> bool:
         return False
     behind, picked = set(last.output), {product.input[0]}
     takers: list[tuple[onnx.NodeProto, int]] = [(product, 0)]
+    added = last.input[_ADDED] if len(last.input) > _ADDED else ""
     for node in graph.node:
         if not behind & set(node.input):
             continue
@@ -161,12 +163,17 @@ def keep_tokens(model: onnx.ModelProto) -> bool:
                 takers.append((node, i))
     if not {output.name for output in graph.output} <= behind or not picked <= made_by.keys():
         return False
+    if added and added not in made_by:
+        return False
     for node, i in takers:
         node.input[i] = f"{node.input[i]}/{KEPT}"
+    if added:
+        last.input[_ADDED] = f"{added}/{KEPT}"
     nodes = []
     for node in graph.node:
         nodes.append(node)
         nodes += [_node("Gather", [name, KEPT], f"{name}/{KEPT}", axis=1) for name in node.output if name in picked]
+        nodes += [_node("Gather", [name, KEPT], f"{name}/{KEPT}", axis=2) for name in node.output if name == added]
     del graph.node[:]
     graph.node.extend(nodes)
     graph.input.append(helper.make_tensor_value_info(KEPT, TensorProto.INT64, ["tokens"]))
