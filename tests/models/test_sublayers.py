@@ -2,14 +2,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
 from veridical.core.errors import InputError
-from veridical.models.load import LocalModel
-from veridical.models.sublayers import LAYOUTS, Layout, capture_sublayers, check_layout, sublayer_count
-from veridical.models.testing import ARCHITECTURES, ENCODER_DECODERS
+from veridical.models.load import READERS, LocalModel, load
+from veridical.models.sublayers import LAYOUTS, Layout, capture_sublayers, check_layout, first_layers, sublayer_count
+from veridical.models.testing import ARCHITECTURES, ENCODER_DECODERS, ENCODERS, tiny
 
 Get = Callable[..., LocalModel]
 
@@ -70,3 +71,26 @@ def test_hooks_are_taken_away(tiny_model: Get) -> None:
     assert seen == [0, 3]
     with pytest.raises(InputError, match="no sublayer 4"), capture_sublayers(model, [4], lambda i, t: None):
         pass
+
+
+@pytest.mark.parametrize("architecture", ENCODERS)
+def test_the_first_layers_are_those_of_the_whole(architecture: str, tmp_path: Path) -> None:
+    folder = tiny(architecture, tmp_path / "whole")
+    whole = load(folder, dtype="fp32", kinds=READERS)
+    one = load(first_layers(folder, 1, tmp_path / "one"), dtype="fp32", kinds=READERS)
+    assert (sublayer_count(whole), sublayer_count(one)) == (4, 2)
+    states: dict[str, list[torch.Tensor]] = {"whole": [], "one": []}
+    ids = torch.tensor([[5, 6, 7, 8]])
+    for name, model in (("whole", whole), ("one", one)):
+        with torch.inference_mode(), capture_sublayers(model, [0, 1], lambda _, x, n=name: states[n].append(x.clone())):
+            model.model.base_model(input_ids=ids, attention_mask=torch.ones_like(ids))
+    for expected, found in zip(states["whole"], states["one"], strict=True):
+        torch.testing.assert_close(found, expected)
+    assert one.tokenizer.get_vocab() == whole.tokenizer.get_vocab()
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_no_more_layers_than_there_are(count: int, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"has 2 layers, not {count}"):
+        first_layers(tiny("bert", tmp_path / "whole"), count, tmp_path / "cut")
+    assert not (tmp_path / "cut").exists()

@@ -112,9 +112,13 @@ def test_a_teacher_is_learned_from(small_parts: None, tmp_path: Path) -> None:
 def test_without_a_teacher_there_is_no_third_part(small_parts: None, tmp_path: Path) -> None:
     torch.set_num_threads(1)
     out = train_default(
-        tiny("bert", tmp_path / "small"), tmp_path, tmp_path / "out", DefaultTraining(max_tokens=96, bf16=False)
+        tiny("bert", tmp_path / "small"),
+        tmp_path,
+        tmp_path / "out",
+        DefaultTraining(layers=1, max_tokens=96, bf16=False),
     )
-    assert sorted(folder.name for folder in (out / "stages").iterdir()) == ["general", "labelled", "mean"]
+    assert sorted(folder.name for folder in (out / "stages").iterdir()) == ["general", "labelled", "mean", "pretrained"]
+    assert json.loads((out / "encoder" / "backbone" / "config.json").read_text())["num_hidden_layers"] == 1
     assert "teacher" not in json.loads((out / "detector.json").read_text(encoding="utf-8"))["training"]
 
 

@@ -19,6 +19,10 @@ class DefaultTrainingOptions:
 
     PANEL: ClassVar[str] = "Training"
 
+    layers: Annotated[
+        int | None,
+        Option(metavar="N", help="Train the encoder's first N layers alone: 6 of MPNet-base's 12, say.", min=1),
+    ] = None
     teacher: Annotated[
         str | None,
         Option(metavar="FOLDER", help="A larger pretrained encoder, such as MPNet-base, to learn from last."),
@@ -59,11 +63,13 @@ def default_command(
 
     [bold]veridical train default data --model models/minilm --out detector[/bold]
     [bold]veridical train default data --model models/minilm --teacher models/mpnet --out detector[/bold]
+    [bold]veridical train default data --model models/mpnet --layers 6 --out larger[/bold]
     [bold]veridical check answer.txt article.txt --detector default:detector[/bold]
     """
     from veridical.training.default import DefaultTraining, train_default
 
     how = DefaultTraining(
+        layers=options.layers,
         teacher=options.teacher,
         without=tuple(options.without or ()),
         research_text=options.research_text,

@@ -6,19 +6,21 @@ something else than its module gives back (Gemma 2 norms it first), the table na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from veridical.core.errors import InputError
-from veridical.models.load import LocalModel
+from veridical.models.load import READERS, LocalModel, load
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["LAYOUTS", "Layout", "capture_sublayers", "check_layout", "layout_of", "sublayer_count"]
+__all__ = ["LAYOUTS", "Layout", "capture_sublayers", "check_layout", "first_layers", "layout_of", "sublayer_count"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +82,34 @@ def layout_of(model: LocalModel) -> Layout:
     )
 
 
-def _blocks(model: LocalModel, layout: Layout) -> Sequence[Any]:
+def _blocks(model: LocalModel, layout: Layout) -> MutableSequence[Any]:
     base = model.model.base_model
     base = getattr(base, "language_model", base)  # of an image-text model
-    blocks: Sequence[Any] = attrgetter(layout.blocks)(base)
+    blocks: MutableSequence[Any] = attrgetter(layout.blocks)(base)
     return blocks
+
+
+def first_layers(folder: str | Path, count: int, out: Path) -> Path:
+    """Write the encoder in `folder` with its first `count` layers alone to the folder `out`: to train a smaller one.
+
+    Of a pretrained encoder these are a better start than as many of its upper ones (Sajjad et al. 2023).
+
+    Raises:
+        InputError: If it has fewer layers, or its architecture has no `Layout`.
+    """
+    loaded = load(folder, dtype="fp32", kinds=READERS)
+    model = replace(loaded, model=deepcopy(loaded.model))  # what is loaded is kept for others
+    blocks = _blocks(model, layout_of(model))
+    if not 0 < count <= len(blocks):
+        raise InputError(f"{str(folder)!r} has {len(blocks)} layers, not {count}", hint="as many as it has, or fewer")
+    del blocks[count:]
+    config = model.model.config
+    if getattr(config, "layer_types", None):
+        config.layer_types = config.layer_types[:count]
+    config.num_hidden_layers = count
+    model.model.save_pretrained(out)
+    model.tokenizer.save_pretrained(out)
+    return out
 
 
 def sublayer_count(model: LocalModel) -> int:

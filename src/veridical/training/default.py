@@ -26,6 +26,7 @@ from veridical.models.artifact import DETECTOR, FORMAT, versions
 from veridical.models.load import READERS, computes_bf16, load, unload
 from veridical.models.pair_network import PairHead
 from veridical.models.pairs import PairSettings
+from veridical.models.sublayers import first_layers
 from veridical.training.default_data import (
     RESEARCH_TEXT,
     Examples,
@@ -64,6 +65,7 @@ class DefaultTraining:
     """How the default detector is trained.
 
     Attributes:
+        layers: How many of the pretrained encoder's first layers there are to be; None: all of them.
         teacher: A larger pretrained encoder, to learn from in a third part; None: there is no third part.
         without: Sets of the second part that are left out of it, and of the regressions.
         research_text: Whether the sets whose articles are for research (`RESEARCH_TEXT`) are in it.
@@ -86,6 +88,7 @@ class DefaultTraining:
         seed: Of everything that is random.
     """
 
+    layers: int | None = None
     teacher: str | Path | None = None
     without: tuple[str, ...] = ()
     research_text: bool = False
@@ -147,11 +150,14 @@ def train_default(
         progress: Called with a line of text now and then.
 
     Raises:
-        InputError: If a data set is missing, or `options.without` names one that the second part does not have.
+        InputError: If a data set is missing, `options.without` names one that the second part does not have, or the
+            encoder has fewer layers than `options.layers`.
         MissingExtraError: Without torch, onnx or scikit-learn.
     """
     options = options or DefaultTraining()
     data, out = Path(data), Path(out)
+    if options.layers is not None:
+        model = first_layers(model, options.layers, out / _STAGES / "pretrained")
     labelled = labelled_part(data, without=options.left_out, seed=options.seed)
     labelled_valid = labelled_part(data, without=options.left_out, seed=options.seed, part="valid")
     general = general_part(data, seed=options.seed, progress=progress)
