@@ -14,7 +14,9 @@ from veridical.llm.cache import Cached
 from veridical.llm.connection import Connection
 from veridical.llm.local import LocalChat
 from veridical.llm.protocol import Failure, Message, Reply, Request
+from veridical.models.cached_forward import bytes_per_token
 from veridical.models.generation import generate
+from veridical.models.load import load
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -158,7 +160,8 @@ def test_questions_about_one_document_read_it_once(folder: Path, monkeypatch: py
     monkeypatch.setattr(module, "generate", counted)
     assert model.chat(requests) == alone
     assert sizes == [6], "only what is not shared counts"
-    monkeypatch.setattr(module, "_CACHE_TOKENS", {"cpu": 3 * max(r.usage.prompt_tokens + 3 for r in alone)})
+    tokens = 3 * max(r.usage.prompt_tokens + 3 for r in alone)
+    monkeypatch.setattr(module, "_CACHE_BYTES", {"cpu": tokens * bytes_per_token(load(folder, dtype="fp32"))})
     assert model.chat(requests) == alone
     assert sizes[1:] == [3, 3]
 

@@ -12,12 +12,18 @@ from veridical.core.errors import CannotJudgeError, InputError
 
 torch = pytest.importorskip("torch")
 
-from veridical.models.cached_forward import CachedForward, read_prompts  # noqa: E402
+from veridical.models.cached_forward import CachedForward, bytes_per_token, cache_argument, read_prompts  # noqa: E402
 from veridical.models.generation import Generated, Generation, Prompt, generate  # noqa: E402
 from veridical.models.head import finished  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.sampling import Sampler  # noqa: E402
-from veridical.models.testing import tiny, tiny_tokenizer  # noqa: E402
+from veridical.models.testing import (  # noqa: E402
+    ARCHITECTURES,
+    ENCODER_DECODERS,
+    ENCODERS,
+    tiny,
+    tiny_tokenizer,
+)
 
 PROMPTS = ["The river", "Paris is the capital of", "Question: who won the race in 1998? Answer:", "a"]
 
@@ -377,3 +383,15 @@ def test_the_temperature_may_change_from_token_to_token() -> None:
     sampler = Sampler([0], temperature=0.0)
     assert {sampler.sample(LOGITS[None], 9.0)[0] for _ in range(100)} == {0, 1, 2, 3, 4}
     assert sampler.sample(LOGITS[None]) == [1]
+
+
+@pytest.mark.parametrize("architecture", [*sorted({*ARCHITECTURES} - {*ENCODERS, *ENCODER_DECODERS}), "llama in bf16"])
+def test_the_memory_of_a_token_is_that_of_its_keys_and_values(architecture: str, tmp_path: Path) -> None:
+    name, _, dtype = architecture.partition(" in ")
+    model = load(tiny(name, tmp_path), dtype=dtype or "fp32")  # type: ignore[arg-type]
+    ids = torch.tensor([[3, 4, 5]])
+    with torch.inference_mode():
+        output = model.model(input_ids=ids, use_cache=True)
+    cache = getattr(output, cache_argument(model.model))
+    held = sum(t.nbytes for layer in cache.layers for t in (layer.keys, layer.values))
+    assert bytes_per_token(model) * ids.shape[1] == held

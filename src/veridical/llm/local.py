@@ -13,7 +13,7 @@ from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.types import Usage
 from veridical.llm.protocol import Failure, Reply, Request, TokenLogprob
 from veridical.models.autograd_memory import out_of_memory
-from veridical.models.cached_forward import shared_beginnings
+from veridical.models.cached_forward import bytes_per_token, shared_beginnings
 from veridical.models.encode import tokenize
 from veridical.models.generation import Generated, generate
 from veridical.models.load import LocalModel, is_gguf, load
@@ -23,8 +23,9 @@ from veridical.models.template import render_chat
 __all__ = ["LocalChat"]
 
 _BATCH_TOKENS = {"cpu": 4096}  # of all prompts of a batch, without what they share, read at once
-_CACHE_TOKENS = {"cpu": 16_384}  # prompts, answers and padding of a batch
-_GPU_TOKENS = 32_768  # the same two on a GPU
+_GPU_TOKENS = 32_768  # the same on a GPU
+_CACHE_BYTES = {"cpu": 1 << 30}  # keys and values of a batch: of prompts, answers and padding
+_GPU_BYTES = 8 << 30  # the same on a GPU
 _MOST_PADDING = 2  # times the tokens that prompts take apart are read together at most
 
 
@@ -93,7 +94,7 @@ class LocalChat:
             groups.setdefault(settings, []).append((i, prompt))
         for group in groups.values():
             limits = [requests[i].max_tokens for i, _ in group]
-            for members in _batches([prompt for _, prompt in group], limits, model.device.type):
+            for members in _batches([prompt for _, prompt in group], limits, model):
                 batch = [group[member] for member in members]
                 with self._lock:
                     outcomes = self._answer(model, requests, batch)
@@ -146,13 +147,13 @@ class LocalChat:
         return [*self._answer(model, requests, batch[:middle]), *self._answer(model, requests, batch[middle:])]
 
 
-def _batches(prompts: Sequence[Sequence[int]], limits: Sequence[int], device: str) -> Iterator[list[int]]:
+def _batches(prompts: Sequence[Sequence[int]], limits: Sequence[int], model: LocalModel) -> Iterator[list[int]]:
     """The indices of prompts to answer together, the longest first, those with a common beginning side by side.
 
     `limits` are the most tokens of each answer.
     """
-    most_read = _BATCH_TOKENS.get(device, _GPU_TOKENS)
-    most_kept = _CACHE_TOKENS.get(device, _GPU_TOKENS)
+    most_read = _BATCH_TOKENS.get(model.device.type, _GPU_TOKENS)
+    most_kept = _CACHE_BYTES.get(model.device.type, _GPU_BYTES) // bytes_per_token(model)
     groups = shared_beginnings(prompts)
     groups.sort(key=lambda group: -max(len(prompts[i]) for i in group[0]))
     batch: list[int] = []

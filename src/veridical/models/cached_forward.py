@@ -17,7 +17,7 @@ from veridical.models.load import LocalModel
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["CachedForward", "cache_argument", "read_prompts", "shared_beginnings"]
+__all__ = ["CachedForward", "bytes_per_token", "cache_argument", "read_prompts", "shared_beginnings"]
 
 _ROOM = 64  # further tokens that there is memory for whenever more of it is taken
 _LEAST_SHARED = 0.5  # of a prompt's tokens, from which on its beginning is read together with that of others
@@ -26,6 +26,16 @@ _LEAST_SHARED = 0.5  # of a prompt's tokens, from which on its beginning is read
 def cache_argument(model: Any) -> str:
     """How a transformers model calls the keys and values of earlier tokens, which it is given and returns."""
     return "cache" if "cache" in signature(model.forward).parameters else "past_key_values"  # "cache" since 5.24
+
+
+def bytes_per_token(model: LocalModel) -> int:
+    """How much memory the keys and values of one token take, by the model's configuration."""
+    config = model.model.config.get_text_config()
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    if getattr(config, "multi_query", False) and not getattr(config, "new_decoder_architecture", False):  # Falcon
+        heads = 1
+    return int(2 * config.num_hidden_layers * heads * size * model.dtype.itemsize)
 
 
 class CachedForward:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from math import ceil, log2
 from typing import Any, Literal
 
 from veridical.core.detector import DetectorContext, DetectorInfo, digest_of
@@ -38,10 +37,9 @@ _MASS = 0.5  # that Yes and No have together, at least, unless something else is
 def _list_tokens(response: str) -> int:
     """How long a list of the response's claims may get, 512 to 4096 tokens.
 
-    A small model may repeat itself to the limit. Powers of two, because a local model answers requests of one limit in
-    one batch.
+    A small model may repeat itself to the limit.
     """
-    return int(min(4096, 2 ** ceil(log2(max(512, 256 + 3 * len(response))))))
+    return min(4096, max(512, 256 + 3 * len(response)))
 
 
 class Judge:
