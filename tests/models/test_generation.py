@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -395,3 +396,11 @@ def test_the_memory_of_a_token_is_that_of_its_keys_and_values(architecture: str,
     cache = getattr(output, cache_argument(model.model))
     held = sum(t.nbytes for layer in cache.layers for t in (layer.keys, layer.values))
     assert bytes_per_token(model) * ids.shape[1] == held
+
+
+def test_a_model_without_heads_has_a_size_for_a_token_too() -> None:
+    from transformers import MambaConfig
+
+    config = MambaConfig(hidden_size=8, num_hidden_layers=3)
+    model: Any = SimpleNamespace(model=SimpleNamespace(config=config), dtype=torch.float32)
+    assert bytes_per_token(model) == 2 * 3 * 8 * 4

@@ -29,10 +29,14 @@ def cache_argument(model: Any) -> str:
 
 
 def bytes_per_token(model: LocalModel) -> int:
-    """How much memory the keys and values of one token take, by the model's configuration."""
+    """How much memory the keys and values of one token take, by the model's configuration.
+
+    Without heads of attention a model keeps one state in their place, and this is only a size for it.
+    """
     config = model.model.config.get_text_config()
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    heads = getattr(config, "num_attention_heads", None) or 1
+    size = getattr(config, "head_dim", None) or config.hidden_size // heads
+    heads = getattr(config, "num_key_value_heads", None) or heads
     if getattr(config, "multi_query", False) and not getattr(config, "new_decoder_architecture", False):  # Falcon
         heads = 1
     return int(2 * config.num_hidden_layers * heads * size * model.dtype.itemsize)
