@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -182,17 +183,19 @@ def _one_attention(*, masked: bool) -> Iterator[None]:
     import torch
     from transformers.models.mpnet import modeling_mpnet
 
-    def forward(
-        self: Any, hidden_states: torch.Tensor, attention_mask: Any = None, position_bias: Any = None, **_: Any
-    ) -> tuple[torch.Tensor]:
-        shape = (*hidden_states.shape[:-1], self.num_attention_heads, self.attention_head_size)
-        query, key, value = (part(hidden_states).view(shape).transpose(1, 2) for part in (self.q, self.k, self.v))
-        bias = position_bias + attention_mask if masked else position_bias
-        states = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)
-        return (self.o(states.transpose(1, 2).reshape(hidden_states.shape)),)
-
     attention: Any = modeling_mpnet.MPNetSelfAttention
     original = attention.forward
+    parameters = signature(original)  # which arguments there are, and in what order, differs between versions
+
+    def forward(self: Any, *arguments: Any, **options: Any) -> tuple[torch.Tensor]:
+        given = parameters.bind(self, *arguments, **options).arguments
+        x, bias = given["hidden_states"], given["position_bias"]
+        shape = (*x.shape[:-1], self.num_attention_heads, self.attention_head_size)
+        query, key, value = (part(x).view(shape).transpose(1, 2) for part in (self.q, self.k, self.v))
+        bias = bias + given["attention_mask"] if masked else bias
+        states = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)
+        return (self.o(states.transpose(1, 2).reshape(x.shape)),)
+
     attention.forward = forward
     try:
         yield
