@@ -44,7 +44,7 @@ def ours(model: LocalModel, settings: ClassifierSettings, items: list[tuple[Enco
     began = time.process_time()
     for at in range(0, len(items), BATCH):
         batch = items[at : at + BATCH]
-        margins = network.margins([(encoded,) for encoded, _ in batch])
+        margins = network.margins([encoded for encoded, _ in batch])
         targets = torch.tensor([float(error) for _, error in batch], device=margins.device)
         torch.nn.functional.binary_cross_entropy_with_logits(margins, targets).backward()
         optimiser.step()

@@ -23,20 +23,21 @@ train() { # name, options
 
 bf16=() dtype=fp32
 ! grep -qsm1 -e avx512_bf16 -e amx_bf16 /proc/cpuinfo || bf16=(--bf16) dtype=bf16 # other processors compute it slower than fp32
-full=(--method full --unit pair --model "$minilm" "${bf16[@]}" --per-topic 1 --learning-rate 1e-4 --steps 120 --warmup 12
-  --evaluate-every 30 --validation-examples 100)
+full=(--method full --unit pair "${bf16[@]}" --per-topic 1 --validation-examples 200 --evaluate-every 50)
 head=(--method head --unit pair --dtype fp32 --per-topic 1 --batch 32 --steps 600 --warmup 30 --evaluate-every 50
   --validation-examples 200)
-small=(--unit pair --model "$decoder" --dtype "$dtype" --labels yes,no --per-topic 1 --batch 8 --steps 40 --warmup 4
-  --evaluate-every 20 --validation-examples 40)
+small=(--unit pair --model "$decoder" --dtype "$dtype" --labels yes,no --per-topic 1 --batch 8 --evaluate-every 100
+  --validation-examples 100)
 for task in ${TASKS:-coverage hallucination}; do
-  for kind in ${KINDS:-head mpnet full prompt lora synth para}; do
+  for kind in ${KINDS:-head mpnet full mpnet-full prompt lora synth para}; do
     case $kind in
       head) train "minilm-head-$task" --model "$minilm" --task "$task" --training dev "${head[@]}" ;;
       mpnet) train "mpnet-head-$task" --model "$mpnet" --task "$task" --training dev "${head[@]}" ;;
-      full) train "minilm-$task" --task "$task" --training dev "${full[@]}" ;;
+      full) train "minilm-$task" --model "$minilm" --task "$task" --training dev "${full[@]}" --learning-rate 1e-4 --steps 300 --warmup 30 ;;
+      mpnet-full) train "mpnet-$task" --model "$mpnet" --task "$task" --training dev "${full[@]}" --learning-rate 5e-5 --steps 150 --warmup 15 ;;
       synth | para) train "minilm-head-$kind-$task" --model "$minilm" --task "$task" --training "$kind" "${head[@]}" ;;
-      prompt | lora) train "decoder-$kind-$task" --task "$task" --training dev --method "$kind" "${small[@]}" ;;
+      prompt) train "decoder-prompt-$task" --task "$task" --training dev --method prompt "${small[@]}" --steps 400 --warmup 40 ;;
+      lora) train "decoder-lora-$task" --task "$task" --training dev --method lora "${small[@]}" --learning-rate 5e-4 --steps 500 --warmup 50 ;;
     esac
   done
 done

@@ -17,7 +17,9 @@ pytest.importorskip("peft")
 from tests.detectors.classifier_examples import examples  # noqa: E402
 from tests.detectors.classifier_examples import trained_classifier as trained  # noqa: E402
 from veridical.core.errors import DataError, InputError, MissingExtraError  # noqa: E402
-from veridical.core.types import Case, Example, Level, Source  # noqa: E402
+from veridical.core.segment import sentences  # noqa: E402
+from veridical.core.spans import Span  # noqa: E402
+from veridical.core.types import Case, Evidence, Example, Level, Source, Verdict  # noqa: E402
 from veridical.detectors import load_detector  # noqa: E402
 from veridical.detectors.classifier.artifact import METHODS, ClassifierSettings  # noqa: E402
 from veridical.detectors.classifier.network import ClassifierNetwork, label_tokens  # noqa: E402
@@ -48,7 +50,7 @@ def encoded(network: ClassifierNetwork, of: Sequence[Example]) -> list[tuple[Enc
 
 def test_gradients_reach_the_soft_prompt_alone(decoder: LocalModel) -> None:
     network = ClassifierNetwork(decoder, ClassifierSettings())
-    network.margins(encoded(network, examples(4))).sum().backward()
+    network.margins([each for (each,) in encoded(network, examples(4))]).sum().backward()
     (prompt,) = network.parameters
     assert prompt.shape == (5, decoder.model.config.hidden_size)
     assert bool((prompt.grad.abs().sum(1) > 0).all())
@@ -84,7 +86,7 @@ def test_a_soft_prompt_is_what_peft_makes_of_it(decoder: LocalModel) -> None:
             logits = network._tuned(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[0].log_softmax(-1)
         at = [5 + len(part.ids) - 1 + i for i in range(len(label))]
         margins.append(sum(float(logits[i, token]) for i, token in zip(at, label, strict=True)))
-    assert network.margins([(part,)]).item() == pytest.approx(margins[1] - margins[0], abs=1e-4)
+    assert network.margins([part]).item() == pytest.approx(margins[1] - margins[0], abs=1e-4)
 
 
 @pytest.mark.parametrize("labels", [("YES", "NO"), ("a", "b"), ("a", "ab")])
@@ -97,7 +99,10 @@ def test_batch_is_one_by_one_is_training(decoder: LocalModel, method: str, unit:
     batch = network.scores(parts)
     assert np.ptp(batch) > 1e-3
     np.testing.assert_allclose(batch, [network.scores([part])[0] for part in parts], atol=1e-4)
-    np.testing.assert_allclose(batch, network.margins(parts).detach().numpy(), atol=1e-4)
+    differentiable = [network.margins(part).min().item() for part in parts]
+    np.testing.assert_allclose(batch, differentiable, atol=1e-4)
+    lowest = [[part[at]] for part, at in zip(parts, network.lowest(parts), strict=True)]
+    np.testing.assert_allclose(batch, network.scores(lowest), atol=1e-4)
 
 
 @pytest.mark.parametrize("method", ["head", "full"])
@@ -135,6 +140,41 @@ def test_the_best_pair_counts_for_a_part(encoder: LocalModel, task: str) -> None
     np.testing.assert_allclose(
         network.scores([t for t in tokens if not isinstance(t, str)]), np.reshape(each, (2, 2)).min(1), atol=1e-4
     )
+
+
+def with_evidence(example: Example) -> Example:
+    """The example with a verdict for each sentence that a source supports, which names that source."""
+    case = example.case
+    said = {span.of(case.response): span for span in sentences(case.response)}
+    named = [Verdict(said[s.text], 0.0, evidence=(Evidence(s.id, Span(0, 3)),)) for s in case.sources if s.text in said]
+    wrong = [verdict for verdict in example.gold.verdicts if verdict.score]
+    return replace(example, gold=replace(example.gold, verdicts=(*named, *wrong)))
+
+
+@pytest.mark.parametrize("task", ["hallucination", "coverage"])
+def test_pairs_that_the_gold_names_as_support_are_learned_from(
+    decoder: LocalModel, tmp_path: Path, task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what is supported the pair with its evidence; of an error the pair with the lowest score."""
+    learned: list[list[Encoded]] = []
+    margins = ClassifierNetwork.margins
+
+    def recorded(self: ClassifierNetwork, batch: Sequence[Encoded]) -> Any:
+        learned.append(list(batch))
+        return margins(self, batch)
+
+    monkeypatch.setattr(ClassifierNetwork, "margins", recorded)
+    monkeypatch.setattr(ClassifierNetwork, "lowest", lambda self, parts: [len(part) - 1 for part in parts])
+    settings = ClassifierSettings(method="prompt", task=task, unit="pair")
+    options = ClassifierTraining(settings, steps=1, batch=16, evaluate_every=1)
+    train_classifier(decoder, [with_evidence(each) for each in examples()], examples(10), options, out=tmp_path / "out")
+    monkeypatch.undo()
+    texts = [decoder.tokenizer.decode(reading.ids) for reading in learned[0]]
+    pairs = [[text.count(said) for said in ("The cat sat.", "Dogs run.", "ZZZZ.")] for text in texts]
+    assert all(sorted(counts) == [0, 0, 2] for counts in pairs[:8])  # a sentence with itself
+    assert all(2 not in counts for counts in pairs[8:])
+    network = ClassifierNetwork(decoder, settings)
+    assert set(learned[0][8:]) <= {part[-1] for part in encoded(network, examples())}
 
 
 @pytest.mark.parametrize("unit", ["part", "pair"])

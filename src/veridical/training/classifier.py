@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from veridical.calibration.thresholding import threshold_fitter
 from veridical.core.detector import digest_of
 from veridical.core.errors import InputError
+from veridical.core.spans import Span
 from veridical.core.types import GOLD_THRESHOLD, Example
 from veridical.datasets.split import content_hash
 from veridical.detectors.classifier.artifact import ClassifierSettings, save_classifier
@@ -118,11 +119,15 @@ def train_classifier(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Item:
-    """A part with the label of its own (1: an error; NaN: unknown), and the number of its example."""
+    """A part with the label of its own (1: an error; NaN: unknown), and the number of its example.
+
+    `learned` are the readings that it is learned from: those that the gold names as its support, else all of them.
+    """
 
     encoded: tuple[Encoded, ...]
     target: float
     example: int
+    learned: tuple[Encoded, ...]
 
     @property
     def tokens(self) -> int:
@@ -196,7 +201,9 @@ class _Training(Tuning):
                 if isinstance(encoded, str):
                     too_long += 1
                 else:
-                    items.append(_Item(encoded, _target(example, part, settings.task), number))
+                    target = _target(example, part, settings.task)
+                    support = _support(example, part) if target < GOLD_THRESHOLD else ()
+                    items.append(_Item(encoded, target, number, tuple(encoded[i] for i in support) or encoded))
         if too_long:
             self.progress(f"{too_long} parts are longer than {self.network.max_tokens} tokens and left out")
         return items
@@ -221,7 +228,11 @@ class _Training(Tuning):
         model = self.network.model
         enabled = self.options.bf16 and model.dtype == torch.float32
         with torch.autocast(model.device.type, dtype=torch.bfloat16) if enabled else nullcontext():  # type: ignore[attr-defined]
-            margins = self.network.margins([item.encoded for item in items])
+            lowest = [item.learned[0] for item in items]
+            several = [i for i, item in enumerate(items) if len(item.learned) > 1]
+            for i, at in zip(several, self.network.lowest([items[i].learned for i in several]), strict=True):
+                lowest[i] = items[i].learned[at]  # the only one that has a gradient
+            margins = self.network.margins(lowest)
         targets = torch.tensor([item.target for item in items], device=margins.device)
         loss = torch.nn.functional.binary_cross_entropy_with_logits(margins.float(), targets)
         return loss, sum(item.tokens for item in items)
@@ -283,6 +294,20 @@ def _whole_target(example: Example, task: str) -> float:
     if gold.omission is None and not gold.omissions:
         return np.nan
     return gold.omission if gold.omission is not None else max(o.score for o in gold.omissions)
+
+
+def _support(example: Example, part: Part) -> list[int]:
+    """Which readings of a part in pairs the gold names as its support, from the evidence of its verdicts."""
+    named: set[int] = set()
+    for verdict in example.gold.verdicts:
+        if verdict.score >= GOLD_THRESHOLD:
+            continue
+        ids = {evidence.source_id for evidence in verdict.evidence}
+        for i, other in enumerate(part.others):
+            source, span = (part.source.id, other) if part.source is not None else (other, part.span)
+            if source in ids and isinstance(span, Span) and verdict.span.overlaps(span):
+                named.add(i)
+    return sorted(named)
 
 
 def _target(example: Example, part: Part, task: str) -> float:

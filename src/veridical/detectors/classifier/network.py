@@ -139,14 +139,7 @@ class ClassifierNetwork:
             return f"it takes {longest} tokens, and {self.max_tokens} can be read"
         return encoded
 
-    def margins(self, parts: Sequence[Sequence[Encoded]]) -> torch.Tensor:
-        """The margin of each part, the lowest of its readings, differentiable. *Shape:* (parts,)"""
-        import torch
-
-        margins = self._margins([reading for part in parts for reading in part])
-        return torch.stack([each.min() for each in margins.split([len(part) for part in parts])])
-
-    def _margins(self, batch: Sequence[Encoded]) -> torch.Tensor:
+    def margins(self, batch: Sequence[Encoded]) -> torch.Tensor:
         """The margin of each reading, differentiable. *Shape:* (readings,)"""
         if not self.settings.answers:
             pooled: torch.Tensor = self._head(self._pooled(batch))[:, 0]
@@ -167,9 +160,16 @@ class ClassifierNetwork:
 
     def scores(self, parts: Sequence[Sequence[Encoded]]) -> NDArray[np.float64]:
         """The margin of each part, the lowest of its readings; what occurs in several parts is read once."""
+        return np.array([min(known) for known in self._scores_of_readings(parts)])
+
+    def lowest(self, parts: Sequence[Sequence[Encoded]]) -> list[int]:
+        """Which reading of each part has the lowest margin."""
+        return [int(np.argmin(known)) for known in self._scores_of_readings(parts)]
+
+    def _scores_of_readings(self, parts: Sequence[Sequence[Encoded]]) -> list[list[float]]:
         readings = list(dict.fromkeys(reading for part in parts for reading in part))
         known = dict(zip(readings, self._scores(readings).tolist(), strict=True))
-        return np.array([min(known[reading] for reading in part) for part in parts])
+        return [[known[reading] for reading in part] for part in parts]
 
     def _scores(self, readings: Sequence[Encoded]) -> NDArray[np.float64]:
         """The margin of each reading, computed in batches; what readings begin with in common is read once."""
@@ -181,7 +181,7 @@ class ClassifierNetwork:
             with self._remembering(), torch.no_grad():  # not inference: what is kept may be trained on
                 for chosen in self._batches([len(readings[i].ids) for i in order]):
                     indices = [order[i] for i in chosen]
-                    margins[indices] = self._margins([readings[i] for i in indices]).double().cpu().numpy()
+                    margins[indices] = self.margins([readings[i] for i in indices]).double().cpu().numpy()
             return margins
         rows = [(each.ids, i, context) for i, each in enumerate(readings) for context in self._contexts]
         rows.sort(key=lambda row: row[0] + row[2])  # those that begin alike are neighbours
