@@ -154,9 +154,10 @@ def test_a_server_that_takes_fewer_alternatives() -> None:
     assert all(isinstance(r, Reply) and r.tokens == (TokenLogprob(" Yes", -0.1, ((" No", -3.0),)),) for r in replies)
 
 
-def test_the_chat_interface_says_that_it_cannot_score() -> None:
+@pytest.mark.parametrize("given", [{"continuation": " Yes"}, {"prefill": "Yes"}])
+def test_the_chat_interface_says_that_it_cannot_score_or_go_on(given: dict[str, str]) -> None:
     with serving(lambda body: completion("Yes")) as server:
-        [outcome] = OpenAIChat("m", base_url=server.url).chat([ask("x", continuation=" Yes")])
+        [outcome] = OpenAIChat("m", base_url=server.url).chat([ask("x", **given)])
     assert isinstance(outcome, Failure)
     assert outcome.kind == "unsupported"
     assert not server.asked

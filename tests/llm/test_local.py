@@ -220,6 +220,30 @@ def test_special_tokens_in_a_message_are_text(folder: Path, tmp_path: Path, monk
         assert tokenizer.decode(prompt).count(EVIL) == 2
 
 
+def test_an_answer_goes_on_from_a_given_text(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is given is text after the prompt, also where it names a special token; the reply is what comes after it."""
+    prompts: list[list[int]] = []
+
+    def spy(model: object, given: list[list[int]], *arguments: object, **options: object) -> object:
+        prompts.extend(given)
+        return generate(model, given, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "generate", spy)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    transformers.AutoModelForCausalLM.from_pretrained(folder).save_pretrained(tmp_path)
+    tokenizer.chat_template = CHAT
+    tokenizer.save_pretrained(tmp_path)
+    for place in (tmp_path, folder):
+        prompts.clear()
+        model = local(place)
+        whole, going_on = model.chat([ask("x", max_tokens=12), ask("x", max_tokens=4, prefill=f'{EVIL} {{"a": "')])
+        assert reply(whole).text != reply(going_on).text
+        plain, given = sorted(prompts, key=len)
+        assert given[: len(plain) - 1] == plain[: len(plain) - 1]
+        assert tokenizer.decode(given[len(plain) - 1 :]).endswith(f'{EVIL} {{"a": "')
+        assert (given.count(1), given.count(2)) == (plain.count(1), plain.count(2))
+
+
 def test_a_connection_says_where_and_in_what_precision_it_runs(folder: Path) -> None:
     connection = Connection(model=str(folder)).with_options({"device": "cpu", "dtype": "fp32"})
     model = connection.chat()

@@ -9,10 +9,10 @@ import pytest
 
 from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.types import Case, Source
-from veridical.llm.protocol import Failure, Reply
+from veridical.llm.protocol import Failure, Reply, Request
 from veridical.llm.scripted import Scripted
 from veridical.tasks.perspectives.answering import answer_cases, answer_request, guarded_passages
-from veridical.tasks.perspectives.task_format import Passages, read_target, task_input, task_target
+from veridical.tasks.perspectives.task_format import VALUE_ENDS, Passages, read_target, task_input, task_target
 
 SOURCES = (
     Source("pro-1", 'Cars "stink".', "pro", must_cover=True),
@@ -80,6 +80,46 @@ def test_no_answer_is_a_value() -> None:
         "the answer cannot be read: not one JSON object",
         "read",
     ]
+
+
+def test_what_cannot_be_read_is_written_again_passage_by_passage() -> None:
+    """The keys are given, and the model writes the values; what it has written is part of what it goes on from."""
+    values = {"introduction": "Views differ.", "pro": 'Cars \\"stink\\".', "con": "Shops lose customers."}
+
+    def script(request: Request) -> str | Reply:
+        if not request.prefill:
+            return Reply("no", finish="length")
+        name = next(name for name in reversed(values) if request.prefill.endswith(f'"{name}": "'))
+        return values[name]
+
+    model = Scripted(script)
+    ((passages, case),) = answer_cases(model, [CASE])  # type: ignore[misc]
+    assert passages == Passages("Views differ.", {"pro": 'Cars "stink".', "con": "Shops lose customers."})
+    assert case.response == passages.response
+    assert [request.prefill for request in model.requests] == [
+        "",
+        '{"introduction": "',
+        '{"introduction": "Views differ.", "pro": "',
+        '{"introduction": "Views differ.", "pro": "Cars \\"stink\\".", "con": "',
+    ]
+    assert all(request.stop == VALUE_ENDS for request in model.requests[1:])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Failure("slow", "timeout", True),
+        Reply("It is fa", finish="length"),
+        " ",
+        task_target(WRITTEN),  # a model that does not go on from the text, but begins again
+    ],
+)
+def test_a_passage_that_cannot_be_read_is_no_answer(value: Reply | Failure | str) -> None:
+    model = Scripted(lambda request: value if request.prefill.endswith('"pro": "') else "Views differ.")
+    one, two = answer_cases(model, [CASE, CASE])
+    assert isinstance(one, Failure)
+    assert one.reason == "the answer cannot be read: not one JSON object"
+    assert one == two
 
 
 def test_cases_without_perspectives_are_refused() -> None:

@@ -77,6 +77,18 @@ def test_it_writes_what_peft_writes(model: LocalModel, generator: tuple[Path, li
     assert TunedChat(generator[0]).chat([Request((Message("user", "{}"),), max_tokens=6, top_logprobs=0)]) == [reply]
 
 
+def test_it_goes_on_from_a_given_text(model: LocalModel, generator: tuple[Path, list[str]]) -> None:
+    virtual = range(1000, 1005)
+    prefill = '{"introduction": "'
+    with_text = task_tokens(model, "{}", virtual, prefill)
+    alone = task_tokens(model, "{}", virtual)
+    assert with_text[: len(alone)] == alone
+    assert model.tokenizer.decode(with_text[len(alone) :]) == prefill
+    request = Request((Message("user", "{}"),), max_tokens=6, prefill=prefill)
+    (reply,) = TunedChat(generator[0]).chat([request])
+    assert reply.usage.prompt_tokens == len(with_text)
+
+
 def test_answers_get_the_bare_task(generator: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     chat = Connection(model=str(generator[0])).chat()
     assert reads_bare_tasks(chat)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from veridical.core.errors import CannotJudgeError, InputError
+from veridical.core.spans import Span
 from veridical.core.types import Usage
 from veridical.llm.protocol import Failure, Reply, Request, TokenLogprob
 from veridical.models.autograd_memory import out_of_memory
@@ -182,8 +183,9 @@ def _prompt(tokenizer: Any, request: Request) -> list[int]:
     """The tokens of the messages, up to where the answer begins."""
     if tokenizer.chat_template:
         text, places = render_chat(tokenizer, [(m.role, m.content) for m in request.messages])
-        return tokenize(tokenizer, text, markup=True, literal=[span for _, span, _ in places]).ids
-    text = "".join(f"{m.role}: {m.content}\n" for m in request.messages) + "assistant:"
+        literal = [span for _, span, _ in places] + [Span(len(text), len(text) + len(request.prefill))]
+        return tokenize(tokenizer, text + request.prefill, markup=True, literal=literal).ids
+    text = "".join(f"{m.role}: {m.content}\n" for m in request.messages) + "assistant:" + request.prefill
     ids = list(tokenizer(text, split_special_tokens=True)["input_ids"])
     while ids and ids[-1] == tokenizer.eos_token_id:  # some tokenizers end every text
         ids.pop()

@@ -198,6 +198,8 @@ class OpenAIChat:
             return Failure(
                 "the chat interface cannot score a given text: use the API completions", "unsupported", False
             )
+        if request.prefill:
+            return Failure("the interface does not go on from a given text", "unsupported", False)
         failures = 0
         while True:
             reserved = self.budget.reserve(request)

@@ -56,6 +56,8 @@ class Request:
         continuation: An answer that is given: nothing is generated, and the reply holds this text and the
             log-probabilities of its tokens. For models that can score a given text (`OpenAIChat` with
             `api="completions"`).
+        prefill: What the answer begins with; the reply holds what comes after it. For models that can go on from a
+            given text (`LocalChat`).
 
     Raises:
         InputError: No messages, or a number out of its range.
@@ -70,6 +72,7 @@ class Request:
     stage: str = ""
     prompt: str = ""
     continuation: str | None = None
+    prefill: str = ""
 
     def __post_init__(self) -> None:
         if not self.messages:
@@ -124,7 +127,8 @@ class Failure:
         kind: A word to count by: "budget" (not sent, the budget is spent), "timeout", "connection", "rate_limit",
             "server", "rejected" (the server says the request is wrong), "malformed" (an answer that is not what the
             protocol says), "refusal", "empty", "auth" (the key was refused), "context" (longer than the model's
-            context), "unsupported" (the model cannot score a given text), "script" (a double has no answer).
+            context), "unsupported" (the model cannot score a given text, or go on from one), "script" (a
+            double has no answer).
         retryable: Whether the same call may succeed later.
         usage: What it cost anyway.
     """

@@ -23,7 +23,7 @@ class Scripted:
     """Replies from a script; keeps every request in `requests`.
 
     A text becomes a `Reply` with counted words as its usage and no log-probabilities. Where the script has no answer
-    the outcome is a `Failure` of the kind "script".
+    the outcome is a `Failure` of the kind "script". Only a function goes on from a given text (`Request.prefill`).
 
     Args:
         script: A sequence (used up in order), a mapping (the first key that the last message contains answers), or a
@@ -50,6 +50,8 @@ class Scripted:
             answer: Answer | None
             if callable(self._script):
                 answer = self._script(request)
+            elif request.prefill:
+                answer = Failure("a script does not go on from a given text", "unsupported", False)
             elif isinstance(self._script, Mapping):
                 question = request.messages[-1].content
                 answer = next((reply for key, reply in self._script.items() if key in question), None)

@@ -23,9 +23,9 @@ GENERATOR = "generator"
 PROMPT = "prompt"  # the name of the vectors among the tensors
 
 
-def task_tokens(model: LocalModel, task: str, virtual: range) -> list[int]:
-    """The tokens of a task: the soft prompt's, those that begin a text, and the task's own on a line."""
-    ids = model.tokenizer(f"{task}\n", add_special_tokens=False, split_special_tokens=True)["input_ids"]
+def task_tokens(model: LocalModel, task: str, virtual: range, prefill: str = "") -> list[int]:
+    """The tokens of a task: the soft prompt's, those that begin a text, the task's own on a line, and `prefill`'s."""
+    ids = model.tokenizer(f"{task}\n{prefill}", add_special_tokens=False, split_special_tokens=True)["input_ids"]
     return [*virtual, *special_tokens(model).before, *ids]
 
 
@@ -69,7 +69,7 @@ class TunedChat(LocalChat):
 
     def _prompt(self, model: LocalModel, request: Request) -> list[int]:
         size = int(model.model.get_input_embeddings().num_embeddings)
-        return task_tokens(model, request.messages[-1].content, range(size, size + len(self._vectors)))
+        return task_tokens(model, request.messages[-1].content, range(size, size + len(self._vectors)), request.prefill)
 
     def _generating(self, model: LocalModel) -> AbstractContextManager[Any]:
         import torch

@@ -16,13 +16,23 @@ from veridical.llm.tuned import reads_bare_tasks
 from veridical.models.template import render_chat
 from veridical.revise import Revised, Reviser, revise
 from veridical.revise.omissions import put_in
-from veridical.tasks.perspectives.task_format import Passages, perspectives_of, read_target, task_input
+from veridical.tasks.perspectives.task_format import (
+    INTRODUCTION,
+    VALUE_ENDS,
+    Passages,
+    perspectives_of,
+    read_target,
+    read_value,
+    target_so_far,
+    task_input,
+)
 
 if TYPE_CHECKING:
     from veridical.guard import Guard
 
 __all__ = ["Answer", "answer_cases", "answer_request", "guarded_passages", "revise_answer"]
 
+_UNREAD = ("malformed", "empty")  # kinds of failures after which a model may be asked passage by passage
 SIDES = {"pro": "in favour", "support": "in favour", "con": "against", "undermine": "against"}
 
 
@@ -77,12 +87,16 @@ def answer_cases(
 ) -> list[tuple[Passages, Case] | Failure]:
     """For each case what `model` writes, and the case with its passages as the response; or why there is none.
 
+    Where an answer cannot be read, a model that goes on from a given text (`Request.prefill`) is asked again, passage
+    by passage: the keys of the JSON object are given, and it writes the values.
+
     Args:
         model: The chat model.
         cases: Cases whose sources have perspectives, as `retrieve` makes them.
         temperature: 0 = greedy; Chang et al. 2024, §4.1, also sample at 0.7.
         seed: For sampling.
-        max_tokens: The most tokens of an answer; one that is cut counts as none.
+        max_tokens: The most tokens of an answer, and of each passage where these are written apart; one that is cut
+            counts as none.
     """
     requests = [answer_request(case, temperature=temperature, seed=seed, max_tokens=max_tokens) for case in cases]
     if reads_bare_tasks(model):
@@ -99,9 +113,42 @@ def answer_cases(
         if isinstance(passages, str):
             results.append(Failure(f"the answer cannot be read: {passages}", "malformed", False, outcome.usage))
         else:
-            written = replace(case, response=passages.response, prompt=request.messages[-1].content)
-            results.append((passages, written))
+            results.append((passages, _written(case, passages, request)))
+    unread = [i for i, result in enumerate(results) if isinstance(result, Failure) and result.kind in _UNREAD]
+    again = _by_passages(model, [cases[i] for i in unread], [requests[i] for i in unread])
+    for i, written in zip(unread, again, strict=True):
+        if written is not None:
+            results[i] = (written, _written(cases[i], written, requests[i]))
     return results
+
+
+def _written(case: Case, passages: Passages, request: Request) -> Case:
+    return replace(case, response=passages.response, prompt=request.messages[-1].content)
+
+
+def _by_passages(model: ChatModel, cases: Sequence[Case], requests: Sequence[Request]) -> list[Passages | None]:
+    """The answers whose keys are given, one after the other; None where a value cannot be read."""
+    names = [(INTRODUCTION, *perspectives_of(case)) for case in cases]
+    fields: list[dict[str, str]] = [{} for _ in cases]
+    going_on = list(range(len(cases)))
+    while going_on:
+        following = [names[i][len(fields[i])] for i in going_on]
+        asked = [
+            replace(requests[i], prefill=target_so_far(fields[i], name), stop=VALUE_ENDS)
+            for i, name in zip(going_on, following, strict=True)
+        ]
+        for i, name, outcome in zip(going_on, following, model.chat(asked), strict=True):
+            value = None if isinstance(outcome, Failure) or outcome.finish == "length" else read_value(outcome.text)
+            if value is not None:
+                fields[i][name] = value
+        # those with a value more that still lack one
+        going_on = [
+            i for i, name in zip(going_on, following, strict=True) if name in fields[i] and name != names[i][-1]
+        ]
+    return [
+        Passages(of_case.pop(INTRODUCTION), of_case) if len(of_case) == len(wanted) else None
+        for of_case, wanted in zip(fields, names, strict=True)
+    ]
 
 
 def revise_answer(

@@ -16,9 +16,21 @@ from veridical.core.segment import has_words
 from veridical.core.types import Case
 from veridical.llm.reply_parser import json_object
 
-__all__ = ["Passages", "perspectives_of", "read_target", "task_input", "task_target"]
+__all__ = [
+    "INTRODUCTION",
+    "VALUE_ENDS",
+    "Passages",
+    "perspectives_of",
+    "read_target",
+    "read_value",
+    "target_so_far",
+    "task_input",
+    "task_target",
+]
 
 INTRODUCTION = "introduction"
+VALUE_ENDS = ('",', '"}', '" }', '"\n', '" \n', '"]')
+"""Where the value of a key ends: no quote within a text that is written as JSON is followed by these, but `\\",`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +87,32 @@ def task_target(passages: Passages) -> str:
     '{"introduction": "Views differ.", "pro": "It is fast.", "con": "It is loud."}'
     """
     return json.dumps({INTRODUCTION: passages.introduction, **passages.passages}, ensure_ascii=False)
+
+
+def target_so_far(fields: Mapping[str, str], name: str) -> str:
+    """How what a model is to write begins, up to the value of `name`, which comes after `fields`.
+
+    >>> print(target_so_far({"introduction": "Views differ."}, "pro"))
+    {"introduction": "Views differ.", "pro": "
+    """
+    return json.dumps({**fields, name: ""}, ensure_ascii=False)[:-2]
+
+
+def read_value(text: str) -> str | None:
+    r"""The value that a model wrote after `target_so_far`, up to one of `VALUE_ENDS`; None if it cannot be read.
+
+    >>> read_value(r'They say \"no\".'), read_value('No."'), read_value('{"pro": "No.'), read_value(" ")
+    ('They say "no".', 'No.', None, None)
+    """
+    text = text.rstrip()
+    if text.endswith('"') and not text.endswith('\\"'):
+        text = text[:-1]
+    try:
+        value = json.loads(f'"{text}"', strict=False)
+    except ValueError:
+        return None
+    value = "\n".join(line.strip() for line in value.strip().splitlines() if line.strip())
+    return value if has_words(value) else None
 
 
 def read_target(text: str, perspectives: Sequence[str]) -> Passages | str:
