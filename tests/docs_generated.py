@@ -794,7 +794,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
             "docs/perspectives.md",
             partial(perspective_results, ROWS / f"perspectives-{name}.jsonl"),
         )
-        for name in ("training", "salience", "aggregates", "decoders", "argkp")
+        for name in ("training", "salience", "aggregates", "argkp")
     },
     "published-tokens": ("docs/detectors/features.md", published_figures("liu2022")),
     "comparisons": ("docs/bench.md", comparisons),

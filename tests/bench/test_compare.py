@@ -15,6 +15,7 @@ from veridical.core.types import Case, Example, Judgement, Omission, Source, Sou
 from veridical.metrics.spans import f1_sp
 from veridical.metrics.tokens import white_space_tokens
 
+SETTINGS = Settings([], [])
 TEXT = "alpha beta gamma delta"
 WORDS = [Span(*unit) for unit in white_space_tokens(TEXT).tolist()]
 SOURCE = Source("s", TEXT, must_cover=True)
@@ -55,21 +56,26 @@ def cases(n: int, seed: int = 0) -> tuple[list[Example], dict[str, list[Judgemen
 def test_every_default_metric_has_a_test(name: str) -> None:
     examples, judgements = cases(120)
     good, poor = (evaluation(by, examples, judgements[by]) for by in ("good", "poor"))
-    found = compare_pair(good, poor, name)
+    found = compare_pair(good, poor, name, SETTINGS)
     assert found.note is None
     assert found.value_a is not None
     assert found.value_b is not None
     assert found.value_a > found.value_b
     assert found.p is not None
     assert 0 < found.p < 0.05
-    assert compare_pair(good, good, name).p == 1.0
+    assert found.difference == found.value_b - found.value_a
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= found.difference <= found.high < 0
+    same = compare_pair(good, good, name, SETTINGS)
+    assert (same.p, same.difference, same.low, same.high) == (1.0, 0.0, 0.0, 0.0)
     expected = "Hanley-McNeil" if "auc" in name else "paired permutation, 9,999 draws" if name == "f1_sp" else "exact"
     assert expected in found.test
 
 
 def test_the_permutation_test_of_span_f1_is_exact_for_few_cases() -> None:
     examples, judgements = cases(8)
-    found = compare_pair(*(evaluation(by, examples, judgements[by]) for by in ("good", "poor")), "f1_sp_char")
+    found = compare_pair(*(evaluation(by, examples, judgements[by]) for by in ("good", "poor")), "f1_sp_char", SETTINGS)
     assert found.test == "exact paired permutation"
 
     def value(chosen: Sequence[Judgement]) -> float:
@@ -97,7 +103,7 @@ def test_any_metric_of_sums_can_be_tested_and_no_other() -> None:
     examples, judgements = cases(60)
     good, poor = (evaluation(by, examples, judgements[by]) for by in ("good", "poor"))
     for name in ("brier", "char_f1", "omission_f1", "balanced_accuracy", "negative_f1"):
-        assert compare_pair(good, poor, name).p is not None
+        assert compare_pair(good, poor, name, SETTINGS).p is not None
     with pytest.raises(UnknownNameError, match="metric with a test"):
         list(compare(Settings(["overlap", "coin"], ["jsonl:x"], ["pr_auc"])))
 
@@ -111,15 +117,17 @@ def test_words_are_compared_that_both_judged() -> None:
         [Judgement(e.case.id, "x", 0.9, None, verdicts(*scores), judged=judged) for e in examples]
         for judged in (first, last)
     ]
-    found = compare_pair(evaluation("a", examples, both[0]), evaluation("b", examples, both[1]), "word_roc_auc")
+    found = compare_pair(
+        evaluation("a", examples, both[0]), evaluation("b", examples, both[1]), "word_roc_auc", SETTINGS
+    )
     assert (found.value_a, found.value_b, found.p, found.n) == (1.0, 1.0, 1.0, 4)
     # another number of words judged by each: no case is dropped
     fewer = [Judgement(e.case.id, "x", 0.9, None, verdicts(*scores), judged=(WORDS[1], WORDS[2])) for e in examples]
-    found = compare_pair(evaluation("a", examples, fewer), evaluation("b", examples, both[1]), "word_roc_auc")
+    found = compare_pair(evaluation("a", examples, fewer), evaluation("b", examples, both[1]), "word_roc_auc", SETTINGS)
     assert (found.value_a, found.value_b, found.n) == (1.0, 1.0, 4)
     # what only one of them judged counts for neither
     none = [Judgement(e.case.id, "x", 0.9, None, verdicts(*scores), judged=(WORDS[0],)) for e in examples]
-    found = compare_pair(evaluation("a", examples, none), evaluation("b", examples, both[0]), "word_roc_auc")
+    found = compare_pair(evaluation("a", examples, none), evaluation("b", examples, both[0]), "word_roc_auc", SETTINGS)
     assert (found.n, found.p) == (0, None)
 
 
@@ -132,7 +140,7 @@ def test_source_words_are_compared_that_both_judged() -> None:
         for judged in (Span(WORDS[1].start, len(TEXT)), Span(0, WORDS[2].end))
     ]
     a, b = (evaluation(name, [example], [side]) for name, side in zip("ab", sides, strict=True))
-    found = compare_pair(a, b, "source_word_roc_auc")
+    found = compare_pair(a, b, "source_word_roc_auc", SETTINGS)
     assert (found.value_a, found.value_b, found.n) == (1.0, 1.0, 1)
 
 

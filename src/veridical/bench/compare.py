@@ -22,7 +22,7 @@ from veridical.core.spans import intersection
 from veridical.core.types import Case, Judgement, SourceSpan, judged_source_spans, judged_spans
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
-from veridical.metrics.measure import FunctionOfSums
+from veridical.metrics.measure import FunctionOfSums, difference_interval
 from veridical.metrics.pairs import pair_outcomes
 from veridical.metrics.permutation import (
     permutation_accuracy,
@@ -59,7 +59,10 @@ DEFAULT_METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two detectors under one metric on the `n` cases that count for both; `p` None where the test is undefined."""
+    """Two detectors under one metric on the `n` cases that count for both; `p` None where the test is undefined.
+
+    `difference` is the value of `b` less that of `a`, with its paired bootstrap interval from `low` to `high`.
+    """
 
     a: str
     b: str
@@ -75,6 +78,9 @@ class Comparison:
     data_hash: str
     command: str
     note: str | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
 
 
 # the rows of each case under one system and under the other -> the name of the test, and its p-value
@@ -152,7 +158,7 @@ def compare(settings: Settings) -> Iterator[list[Comparison]]:
         comparisons = []
         for name in names:
             fitting = [e for e in evaluations if METRICS[name].fits(e.levels, e.data.levels)]
-            comparisons += [compare_pair(a, b, name, settings.command) for a, b in combinations(fitting, 2)]
+            comparisons += [compare_pair(a, b, name, settings) for a, b in combinations(fitting, 2)]
         yield correct(comparisons)
 
 
@@ -170,19 +176,20 @@ def correct(comparisons: Sequence[Comparison]) -> list[Comparison]:
     ]
 
 
-def compare_pair(a: Evaluation, b: Evaluation, name: str, command: str = "") -> Comparison:
+def compare_pair(a: Evaluation, b: Evaluation, name: str, settings: Settings) -> Comparison:
     """Test two evaluations on the same cases for a difference; not corrected for the number of pairs.
 
     Args:
         a: One detector's evaluation.
         b: The other's, on the same examples in the same order.
         name: The name of a metric.
-        command: The command that is recorded.
+        settings: The bootstrap of the difference, and the command that is recorded.
     """
     metric = METRICS[name]
     thresholds = a.threshold_for(metric), b.threshold_for(metric)
     rows_a: list[Floats] = []
     rows_b: list[Floats] = []
+    documents: list[str | None] = []
     for example, *both in zip(a.data.examples, a.judgements, b.judgements, strict=True):
         if any(metric.rows(example, j, t) is None for j, t in zip(both, thresholds, strict=True)):
             continue
@@ -191,13 +198,23 @@ def compare_pair(a: Evaluation, b: Evaluation, name: str, command: str = "") -> 
         if one is not None and two is not None:
             rows_a.append(one)
             rows_b.append(two)
+            documents.append(example.document)
     values: list[float | None] = [None, None]
-    p, note = None, None
+    p, difference, low, high, note = None, None, None, None, None
     test = _AREAS if _TESTS.get(name) is _areas else "paired permutation"
     try:
         if rows_a:
-            values = [metric.value(np.concatenate(rows)) for rows in (rows_a, rows_b)]
+            value_a, value_b = (metric.value(np.concatenate(rows)) for rows in (rows_a, rows_b))
+            values, difference = [value_a, value_b], value_b - value_a
             test, p = (_TESTS[name] if name in _TESTS else _sums(name))(rows_a, rows_b)
+            low, high = difference_interval(
+                metric,
+                (rows_a, rows_b),
+                documents,
+                resamples=settings.resamples,
+                seed=settings.seed,
+                level=settings.level,
+            )
     except (UndefinedMetricError, InputError) as error:
         note = error.message
     return Comparison(
@@ -213,8 +230,11 @@ def compare_pair(a: Evaluation, b: Evaluation, name: str, command: str = "") -> 
         data=a.data.name,
         split=a.data.split,
         data_hash=a.data.hash,
-        command=command,
+        command=settings.command,
         note=note,
+        difference=difference,
+        low=low,
+        high=high,
     )
 
 
@@ -238,5 +258,7 @@ def read_comparisons(path: Path) -> list[Comparison]:
 
 def without_repeats(comparisons: Iterable[Comparison]) -> list[Comparison]:
     """The comparisons; one that was made again, by the same command on the same data, replaces the earlier one."""
-    figures: dict[str, Any] = dict.fromkeys(("value_a", "value_b", "p", "p_bonferroni", "note"))
+    figures: dict[str, Any] = dict.fromkeys(
+        ("value_a", "value_b", "p", "p_bonferroni", "note", "difference", "low", "high")
+    )
     return list({replace(each, n=0, **figures): each for each in comparisons}.values())

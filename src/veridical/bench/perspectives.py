@@ -176,7 +176,7 @@ def measured(
             parts = (identity(detector), data.hash, sorted(metrics), settings.resamples, settings.level, settings.seed)
             rows += result_rows(digest_of(parts), evaluation, settings, fitting)
         of_set = [
-            compare_pair(a, b, name, settings.command)
+            compare_pair(a, b, name, settings)
             for name, metric in metrics.items()
             for a, b in combinations(evaluations, 2)
             if all(metric.fits(e.levels, data.levels) for e in (a, b))

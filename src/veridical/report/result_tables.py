@@ -151,13 +151,18 @@ def cell(measured: Measured | None) -> str:
 
 def comparison_table(comparisons: Sequence[Comparison]) -> Table:
     """The comparisons on one data set as a table."""
+    intervals = any(c.difference is not None for c in comparisons)  # files of before have none
     lines = [
-        [c.metric, c.a, _value(c.value_a), c.b, _value(c.value_b), _p(c.p), _p(c.p_bonferroni), str(c.n)]
+        [
+            *(c.metric, c.a, _value(c.value_a), c.b, _value(c.value_b)),
+            *([cell(Measured(c.difference, c.low, c.high))] if intervals else ()),
+            *(_p(c.p), _p(c.p_bonferroni), str(c.n)),
+        ]
         for c in comparisons
     ]
     first = comparisons[0]
     tests = "; ".join(dict.fromkeys(f"{c.metric}: {c.test}" for c in comparisons))
-    head = ["metric", "a", "value", "b", "value", "p", "p (Bonferroni)", "n"]
+    head = ["metric", "a", "value", "b", "value", *(["b - a"] if intervals else ()), "p", "p (Bonferroni)", "n"]
     return Table(_title(first.data, first.split), head, lines, f"{tests}; data {first.data_hash[:12]}")
 
 

@@ -164,7 +164,7 @@ class Recorder:
 
 def compare(evaluations: Sequence[Evaluation], metric: str, config: AnalysisConfig) -> list[Comparison]:
     """The exact tests of every two evaluations, with Bonferroni's correction for their number."""
-    return correct([compare_pair(a, b, metric, config.command) for a, b in combinations(evaluations, 2)])
+    return correct([compare_pair(a, b, metric, config.settings) for a, b in combinations(evaluations, 2)])
 
 
 def encode_records(analysis: Analysis) -> str:
