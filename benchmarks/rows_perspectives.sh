@@ -23,18 +23,18 @@ train() { # name, options
 
 bf16=() dtype=fp32
 ! grep -qsm1 -e avx512_bf16 -e amx_bf16 /proc/cpuinfo || bf16=(--bf16) dtype=bf16 # other processors compute it slower than fp32
-full=(--method full --unit pair "${bf16[@]}" --per-topic 1 --validation-examples 200 --evaluate-every 50)
+full=(--method full --unit pair --model "$minilm" "${bf16[@]}" --per-topic 1 --learning-rate 1e-4 --steps 300 --warmup 30
+  --evaluate-every 50 --validation-examples 200)
 head=(--method head --unit pair --dtype fp32 --per-topic 1 --batch 32 --steps 600 --warmup 30 --evaluate-every 50
   --validation-examples 200)
 small=(--unit pair --model "$decoder" --dtype "$dtype" --labels yes,no --per-topic 1 --batch 8 --evaluate-every 100
   --validation-examples 100)
 for task in ${TASKS:-coverage hallucination}; do
-  for kind in ${KINDS:-head mpnet full mpnet-full prompt lora synth para}; do
+  for kind in ${KINDS:-head mpnet full prompt lora synth para}; do
     case $kind in
       head) train "minilm-head-$task" --model "$minilm" --task "$task" --training dev "${head[@]}" ;;
       mpnet) train "mpnet-head-$task" --model "$mpnet" --task "$task" --training dev "${head[@]}" ;;
-      full) train "minilm-$task" --model "$minilm" --task "$task" --training dev "${full[@]}" --learning-rate 1e-4 --steps 300 --warmup 30 ;;
-      mpnet-full) train "mpnet-$task" --model "$mpnet" --task "$task" --training dev "${full[@]}" --learning-rate 5e-5 --steps 150 --warmup 15 ;;
+      full) train "minilm-$task" --task "$task" --training dev "${full[@]}" ;;
       synth | para) train "minilm-head-$kind-$task" --model "$minilm" --task "$task" --training "$kind" "${head[@]}" ;;
       prompt) train "decoder-prompt-$task" --task "$task" --training dev --method prompt "${small[@]}" --steps 400 --warmup 40 ;;
       lora) train "decoder-lora-$task" --task "$task" --training dev --method lora "${small[@]}" --learning-rate 5e-4 --steps 500 --warmup 50 ;;
@@ -48,7 +48,7 @@ measure() { # file, sample, detectors and options; what was judged before is not
   "$veridical" bench perspectives "${@:3}" --data "$topics" --sample "$2" --out "benchmarks/rows/$1.jsonl" \
     --comparisons "benchmarks/rows/$1-compare.jsonl" >/dev/null
 }
-measure perspectives 40 overlap default "align:$minilm" "$(both minilm-head-)" "$(both mpnet-head-)" "$(both minilm-)" "$(both mpnet-)" \
+measure perspectives 40 overlap default "align:$minilm" "$(both minilm-head-)" "$(both mpnet-head-)" "$(both minilm-)" \
   "$(both decoder-prompt-)" "$(both decoder-lora-)" --table 1 --table 3
 measure perspectives-training 40 "$(both minilm-head-synth-)" "$(both minilm-head-para-)" "$(both minilm-head-)" --table 2
 "$veridical" bench overlap "classifier:$out/minilm-coverage" "classifier:$out/mpnet-head-coverage" --data "argkp:$data/argkp" \
@@ -56,7 +56,7 @@ measure perspectives-training 40 "$(both minilm-head-synth-)" "$(both minilm-hea
 measure perspectives-salience 20 overlap "salience:$reader" --table 1 --table 3
 measure perspectives-aggregates 20 "salience:$reader" --table 6
 [ -e "$out/generator/detector.json" ] ||
-  "$veridical" train generator "$topics" --model "$decoder" --dtype "$dtype" --per-topic 1 --batch 8 --steps 60 --warmup 6 --evaluate-every 20 \
+  "$veridical" train generator "$topics" --model "$decoder" --dtype "$dtype" --per-topic 1 --batch 8 --steps 200 --warmup 20 --evaluate-every 50 \
     --validation-examples 24 --checkpoint-minutes 2 --out "$out/generator"
 for model in "$chat" "$out/generator"; do
   .venv/bin/python benchmarks/answers.py "$model" "$data/perspectrum" --dtype "$dtype" --count 100 --rows benchmarks/rows/answers.jsonl \

@@ -15,7 +15,8 @@ __all__ = ["DryRun"]
 class DryRun:
     """A stand-in for the model `name`: keeps every request in `requests`, and answers so that the most calls follow.
 
-    Every sentence is a claim, every claim is wrong, every revision changes something.
+    Every sentence is a claim, every claim is wrong, every revision changes something. It goes on from no given text
+    (`Request.prefill`), and does not count such requests: they only follow where an answer cannot be read.
 
     >>> from veridical.llm.protocol import Message
     >>> model = DryRun("m")
@@ -29,9 +30,12 @@ class DryRun:
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
         """One answer for each request; the same request always gets the same answer."""
-        self.requests += requests
+        self.requests += [request for request in requests if not request.prefill]
         replies: list[Reply | Failure] = []
         for request in requests:
+            if request.prefill:
+                replies.append(Failure("a dry run goes on from no given text", "unsupported", False))
+                continue
             question = request.messages[-1].content
             match = _RESPONSE.search(question)
             last_answer = next((m.content for m in reversed(request.messages) if m.role == "assistant"), "")
