@@ -6,7 +6,8 @@ MODEL is a local chat model, or a folder of `veridical train generator`. The arg
 part (which a generator trained with the same seed has not seen), one draw per topic. Each detector says which share of
 the answers has something unsupported (from its threshold on), which share of the arguments is stated, and its mean
 scores; the answers are then revised with `--checker`, and all detectors judge the new texts. Intervals are by bootstrap
-over topics, of the paired difference. An answer that cannot be read counts as none.
+over topics, of the paired difference. An answer that cannot be read, and not written passage by passage either, counts
+as none.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from veridical.datasets.split import content_hash, split_by_document
 from veridical.datasets.topics import read_topics
 from veridical.detectors import load_detector
 from veridical.llm.local import LocalChat
-from veridical.llm.protocol import Failure
+from veridical.llm.protocol import Failure, Request
 from veridical.llm.tuned import TunedChat
 from veridical.metrics.significance import bootstrap
 from veridical.models.artifact import DETECTOR
@@ -41,6 +42,7 @@ from veridical.revise import Delete
 from veridical.revise.acceptance import left_out
 from veridical.revise.llm_revisers import Factored
 from veridical.tasks.perspectives.answering import answer_cases, revise_answer
+from veridical.tasks.perspectives.task_format import INTRODUCTION, target_so_far
 
 
 def asked_of(data: Path, count: int, seed: int) -> list[Example]:
@@ -92,6 +94,9 @@ def main() -> None:
     given = parser.parse_args()
     tuned = (given.model / DETECTOR).is_file()
     model = (TunedChat if tuned else LocalChat)(given.model, dtype=given.dtype)
+    sent: list[Request] = []
+    chat = model.chat
+    model.chat = lambda requests: sent.extend(requests) or chat(requests)  # type: ignore[method-assign, func-returns-value]
     asked = asked_of(given.data, given.count, given.seed)
     began = time.monotonic()
     answers = answer_cases(
@@ -104,6 +109,7 @@ def main() -> None:
     seconds = time.monotonic() - began
     written = [answer[1] for answer in answers if not isinstance(answer, Failure)]
     failures = Counter(answer.reason for answer in answers if isinstance(answer, Failure))
+    again = sum(request.prefill == target_so_far({}, INTRODUCTION) for request in sent)
     checker = load_detector(given.checker)
     reviser = Delete() if tuned else Factored(model)
     revisions = [revise_answer(case, checker, reviser) for case in written]
@@ -118,6 +124,7 @@ def main() -> None:
         "data": f"perspectrum, test part, {content_hash(asked)[:16]}",
         "asked": len(asked),
         "answered": len(written),
+        "by_passages": again - sum(isinstance(a, Failure) and a.kind in ("malformed", "empty") for a in answers),
         "not_read": dict(failures.most_common(5)),
         "words": round(float(np.mean([len(case.response.split()) for case in written])), 1) if written else None,
         "seconds": round(seconds, 1),

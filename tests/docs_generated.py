@@ -317,7 +317,10 @@ def answers(path: Path = ROWS / "answers.jsonl") -> str:
     ]
     for row in rows:
         figures = " | ".join(change(row[name]) for name in ("hallucinated", "stated"))
-        lines.append(f"| {row['model']} | {row['answered']} of {row['asked']} | {row['detector']} | {figures} |")
+        answered = f"{row['answered']} of {row['asked']}"
+        if row.get("by_passages"):
+            answered += f", {row['by_passages']} of them passage by passage"
+        lines.append(f"| {row['model']} | {answered} | {row['detector']} | {figures} |")
     first = rows[0]
     of = f"{first['data']}; 95% intervals by bootstrap; {first['date']}"
     said = f"Before and after `--revise` with {first['checker']}; {of}."
