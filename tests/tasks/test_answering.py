@@ -105,6 +105,16 @@ def test_what_cannot_be_read_is_written_again_passage_by_passage() -> None:
     assert all(request.stop == VALUE_ENDS for request in model.requests[1:])
 
 
+def test_the_first_sentence_of_an_endless_introduction_counts() -> None:
+    endless = Reply("Views differ. " * 50, finish="length")
+    model = Scripted(lambda r: "Cars." if "differ." in r.prefill else endless if r.prefill else "no")
+    ((passages, _),) = answer_cases(model, [CASE])  # type: ignore[misc]
+    assert passages == Passages("Views differ.", {"pro": "Cars.", "con": "Cars."})
+    cut = Reply("Views on this question", finish="length")
+    (failed,) = answer_cases(Scripted(lambda request: cut if request.prefill else "no"), [CASE])
+    assert isinstance(failed, Failure)
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from veridical.core.detector import Detector
 from veridical.core.errors import CannotJudgeError
-from veridical.core.segment import has_words
+from veridical.core.segment import has_words, sentences
 from veridical.core.types import Case, Checked, Outcome
 from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Request
@@ -127,7 +127,10 @@ def _written(case: Case, passages: Passages, request: Request) -> Case:
 
 
 def _by_passages(model: ChatModel, cases: Sequence[Case], requests: Sequence[Request]) -> list[Passages | None]:
-    """The answers whose keys are given, one after the other; None where a value cannot be read."""
+    """The answers whose keys are given, one after the other; None where a value cannot be read.
+
+    Of the introduction the first sentence counts; it is not checked.
+    """
     names = [(INTRODUCTION, *perspectives_of(case)) for case in cases]
     fields: list[dict[str, str]] = [{} for _ in cases]
     going_on = list(range(len(cases)))
@@ -138,7 +141,13 @@ def _by_passages(model: ChatModel, cases: Sequence[Case], requests: Sequence[Req
             for i, name in zip(going_on, following, strict=True)
         ]
         for i, name, outcome in zip(going_on, following, model.chat(asked), strict=True):
-            value = None if isinstance(outcome, Failure) or outcome.finish == "length" else read_value(outcome.text)
+            if isinstance(outcome, Failure):
+                continue
+            said = sentences(outcome.text)
+            if name == INTRODUCTION and len(said) > 1:
+                value = read_value(said[0].of(outcome.text))  # one sentence is asked for; small models go on and on
+            else:
+                value = None if outcome.finish == "length" else read_value(outcome.text)
             if value is not None:
                 fields[i][name] = value
         # those with a value more that still lack one
