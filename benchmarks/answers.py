@@ -41,7 +41,7 @@ from veridical.models.artifact import DETECTOR
 from veridical.revise import Delete
 from veridical.revise.acceptance import left_out
 from veridical.revise.llm_revisers import Factored
-from veridical.tasks.perspectives.answering import answer_cases, revise_answer
+from veridical.tasks.perspectives.answering import UNREAD, answer_cases, revise_answer
 from veridical.tasks.perspectives.task_format import INTRODUCTION, target_so_far
 
 
@@ -124,7 +124,7 @@ def main() -> None:
         "data": f"perspectrum, test part, {content_hash(asked)[:16]}",
         "asked": len(asked),
         "answered": len(written),
-        "by_passages": again - sum(isinstance(a, Failure) and a.kind in ("malformed", "empty") for a in answers),
+        "by_passages": again - sum(isinstance(a, Failure) and a.kind in UNREAD for a in answers),
         "not_read": dict(failures.most_common(5)),
         "words": round(float(np.mean([len(case.response.split()) for case in written])), 1) if written else None,
         "seconds": round(seconds, 1),

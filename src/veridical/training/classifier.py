@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from veridical.calibration.thresholding import threshold_fitter
 from veridical.core.detector import digest_of
 from veridical.core.errors import InputError
-from veridical.core.spans import Span
 from veridical.core.types import GOLD_THRESHOLD, Example
 from veridical.datasets.split import content_hash
 from veridical.detectors.classifier.artifact import ClassifierSettings, save_classifier
@@ -235,7 +234,7 @@ class _Training(Tuning):
             margins = self.network.margins(lowest)
         targets = torch.tensor([item.target for item in items], device=margins.device)
         loss = torch.nn.functional.binary_cross_entropy_with_logits(margins.float(), targets)
-        return loss, sum(item.tokens for item in items)
+        return loss, sum(len(reading.ids) for item in items for reading in item.learned)
 
     def judged(self) -> dict[str, NDArray[np.float64]]:
         """(label, margin) of the validation part, of examples ("whole") and of their parts; unknown labels left out."""
@@ -298,16 +297,12 @@ def _whole_target(example: Example, task: str) -> float:
 
 def _support(example: Example, part: Part) -> list[int]:
     """Which readings of a part in pairs the gold names as its support, from the evidence of its verdicts."""
-    named: set[int] = set()
-    for verdict in example.gold.verdicts:
-        if verdict.score >= GOLD_THRESHOLD:
-            continue
-        ids = {evidence.source_id for evidence in verdict.evidence}
-        for i, other in enumerate(part.others):
-            source, span = (part.source.id, other) if part.source is not None else (other, part.span)
-            if source in ids and isinstance(span, Span) and verdict.span.overlaps(span):
-                named.add(i)
-    return sorted(named)
+    support = [verdict for verdict in example.gold.verdicts if verdict.score < GOLD_THRESHOLD]
+    return [
+        i
+        for i, (source_id, span) in enumerate(part.pairs)
+        if any(v.span.overlaps(span) and any(e.source_id == source_id for e in v.evidence) for v in support)
+    ]
 
 
 def _target(example: Example, part: Part, task: str) -> float:

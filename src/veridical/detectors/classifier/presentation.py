@@ -33,14 +33,14 @@ whole response; or a sentence and a source."""
 class Part:
     """What is judged at once; `span` of the response or `source` where it is a part of the case.
 
-    `readings` are the texts to read, as fields; the lowest score of them counts. In pairs, `others` are what it is
-    paired with in each of them: a source's id, or a sentence of the response.
+    `readings` are the texts to read, as fields; the lowest score of them counts. In pairs, `pairs` has the id of the
+    source and the sentence of the response that each of them is made of.
     """
 
     readings: tuple[Mapping[str, Any], ...]
     span: Span | None = None
     source: Source | None = None
-    others: tuple[str | Span, ...] = ()
+    pairs: tuple[tuple[str, Span], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,23 +73,23 @@ def parts_of(case: Case, task: str, unit: str) -> list[Part]:
         read = _by_perspective(to_cover if task == "coverage" else given)
         return [Part(({**asked, "response": case.response, "arguments": read},))]
     said = [span for span in sentences(case.response) if has_words(span.of(case.response))]
-    pairs = unit == "pair"
+    in_pairs = unit == "pair"
     if task == "coverage":
-        responses = [span.of(case.response) for span in said] if pairs else [case.response]
+        responses = [span.of(case.response) for span in said] if in_pairs else [case.response]
         return [
             Part(
                 tuple({**asked, "response": text, "argument": source.text} for text in responses),
                 source=source,
-                others=tuple(said) if pairs else (),
+                pairs=tuple((source.id, span) for span in said) if in_pairs else (),
             )
             for source in to_cover
         ]
-    arguments = [_by_perspective(each) for each in ([[source] for source in given] if pairs else [given])]
+    arguments = [_by_perspective(each) for each in ([[source] for source in given] if in_pairs else [given])]
     return [
         Part(
             tuple({**asked, "arguments": each, "response": span.of(case.response)} for each in arguments),
             span=span,
-            others=tuple(source.id for source in given) if pairs else (),
+            pairs=tuple((source.id, span) for source in given) if in_pairs else (),
         )
         for span in said
     ]

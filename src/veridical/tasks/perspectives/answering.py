@@ -30,9 +30,11 @@ from veridical.tasks.perspectives.task_format import (
 if TYPE_CHECKING:
     from veridical.guard import Guard
 
-__all__ = ["Answer", "answer_cases", "answer_request", "guarded_passages", "revise_answer"]
+__all__ = ["UNREAD", "Answer", "answer_cases", "answer_request", "guarded_passages", "revise_answer"]
 
-_UNREAD = ("malformed", "empty")  # kinds of failures after which a model may be asked passage by passage
+UNREAD = ("malformed", "empty")
+"""The kinds of failures after which a model may be asked passage by passage."""
+
 SIDES = {"pro": "in favour", "support": "in favour", "con": "against", "undermine": "against"}
 
 
@@ -114,7 +116,7 @@ def answer_cases(
             results.append(Failure(f"the answer cannot be read: {passages}", "malformed", False, outcome.usage))
         else:
             results.append((passages, _written(case, passages, request)))
-    unread = [i for i, result in enumerate(results) if isinstance(result, Failure) and result.kind in _UNREAD]
+    unread = [i for i, result in enumerate(results) if isinstance(result, Failure) and result.kind in UNREAD]
     again = _by_passages(model, [cases[i] for i in unread], [requests[i] for i in unread])
     for i, written in zip(unread, again, strict=True):
         if written is not None:
