@@ -5,7 +5,8 @@
 # these descriptions, and on as many human ones with changed attributes (synthetic errors), and both are measured on the
 # test parts of both. What is there already is kept: a run that was stopped goes on. RESPONSES limits the descriptions of
 # each seed; PARTS (labels, generate, probes, layers, guard, replies) says what to do; layers is the paper's figures 2 to 4;
-# replies is the same transfer for replies of dialogue systems that people labelled (REPLIES, Conv-FEVER and the Q2 labels of Wizard of Wikipedia), against true replies with a
+# replies is the same transfer for replies of dialogue systems that people labelled (REPLIES, Conv-FEVER and the Q2 labels of
+# Wizard of Wikipedia), against true replies with a
 # fact of their knowledge changed. Guarded generation describes the attributes of the test part with a probe trained on the
 # organic descriptions in the loop, and `slots` judges; its rows are appended.
 set -euo pipefail
