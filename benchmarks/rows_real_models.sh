@@ -11,7 +11,7 @@
 #   speed    tokens per second of each method and of generation, by model (DECODERS and CHATS), with nothing beside it;
 #            LLAMA_PYTHON as above; not unless it is named
 # Rows that are there already are kept, and replies of chat models are kept in build/real: a run that was stopped goes on.
-# CASES limits the test cases of each set.
+# CASES limits the test cases of each set (60, 60 and 40 of summedits, bump and wice in real-verify.jsonl; 100 in real-served.jsonl).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 data=${1:?the folder with the data sets}
