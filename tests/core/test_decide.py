@@ -48,7 +48,7 @@ TABLE: list[tuple[str, Case, dict[str, Any], Outcome]] = [
     ("high span", PLAIN, {"verdicts": verdict(0.5)}, FLAGGED),
     ("low span, high response score", PLAIN, {"verdicts": verdict(0.4), "hallucination": 0.9}, FLAGGED),
     ("low omitted span, high omission", COVER, {"omissions": omission(0.1), "omission": 0.9}, FLAGGED),
-    ("high span, low response score", PLAIN, {"verdicts": verdict(0.9), "hallucination": 0.0}, FLAGGED),
+    ("high span, low response score", PLAIN, {"verdicts": verdict(0.9), "hallucination": 0.0}, CLEAR),
     ("said to be judged, no verdict", PLAIN, {"judged": ALL}, CLEAR),
     ("nothing judged", PLAIN, {"judged": (), "hallucination": 0.0}, UNJUDGED),
     ("nothing judged, but flagged", PLAIN, {"judged": (), "hallucination": 0.9}, FLAGGED),
@@ -100,6 +100,50 @@ def test_outcome_with_flag_over(case: Case, said: dict[str, Any], wanted: Outcom
     assert over(case, Judgement("1", "x", **said), 0.3) is wanted
 
 
+LONG = Case("1", "It is so. It was not. It will be.", (Source("a", "It is."),))
+SENTENCES = (Span(0, 9), Span(10, 21), Span(22, 33))
+
+
+def sentence_judgement(*scores: float, words: dict[int, float]) -> Judgement:
+    """Three sentences with scores, and words by where they start."""
+    return Judgement(
+        "1",
+        "x",
+        max(scores),
+        verdicts=tuple(Verdict(Span(start, start + 2), score) for start, score in words.items()),
+        sentences=tuple(map(Verdict, SENTENCES, scores)),
+    )
+
+
+@pytest.mark.parametrize(
+    "scores, words, marked",
+    [
+        ((0.9, 0.1, 0.2), {0: 0.8, 6: 0.2, 10: 0.9, 22: 0.9}, [0]),  # only inside the flagged sentence
+        ((0.9, 0.9, 0.2), {0: 0.8, 6: 0.6, 10: 0.9, 22: 0.9}, [0, 1, 2]),
+        ((0.1, 0.1, 0.9), {0: 0.8, 22: 0.1, 25: 0.3}, [2]),  # none above the threshold: the highest
+        ((0.1, 0.9, 0.2), {0: 0.8}, []),
+        ((0.1, 0.1, 0.2), {0: 0.8, 10: 0.9, 22: 0.9}, []),
+    ],
+)
+def test_words_are_marked_inside_flagged_sentences(
+    scores: tuple[float, ...], words: dict[int, float], marked: list[int]
+) -> None:
+    judgement = sentence_judgement(*scores, words=words)
+    decision = decide(LONG, judgement)
+    assert list(decision.verdicts) == marked
+    assert decision.hallucination is (max(scores) >= 0.5)
+    assert decision.outcome is (FLAGGED if max(scores) >= 0.5 else CLEAR)
+
+
+@given(st.lists(st.floats(0, 1), min_size=3, max_size=3), st.lists(st.floats(0, 1), min_size=3, max_size=3))
+def test_a_response_is_flagged_exactly_if_a_sentence_is(scores: list[float], words: list[float]) -> None:
+    judgement = sentence_judgement(*scores, words=dict(zip((0, 10, 22), words, strict=True)))
+    decision = decide(LONG, judgement)
+    flagged_sentences = [sentence for sentence, score in zip(SENTENCES, scores, strict=True) if score >= 0.5]
+    assert (decision.outcome is FLAGGED) is bool(flagged_sentences)
+    assert [judgement.verdicts[i].span.start for i in decision.verdicts] == [each.start for each in flagged_sentences]
+
+
 def test_the_threshold_is_inclusive() -> None:
     judgement = Judgement("1", "x", verdicts=verdict(0.7))
     assert [outcome(PLAIN, judgement, Thresholds(span=t)) for t in (0.69, 0.7, 0.71, 1.0)] == [
@@ -148,7 +192,7 @@ def test_clear_is_never_said_of_what_was_not_heard_whole(flag_over: float | None
             assert hallucination is not None or judgement.verdicts or judged == ALL
             assert case is PLAIN or missing is not None or judgement.omissions
             assert flag_over is None or 0.9 not in (hallucination, missing)
-            spans = (span_score, *(o.score for o in judgement.omissions))
+            spans = (None if hallucination is not None else span_score, *(o.score for o in judgement.omissions))
             assert flag_over is not None or 0.9 not in (hallucination, missing, *spans)
 
 
@@ -187,12 +231,13 @@ def test_each_score_is_compared_with_the_threshold_of_its_own_level() -> None:
     limits = Thresholds(response=0.7, span=0.7, coverage=0.7, source=0.7)
     assert decide(COVER, judgement, limits).outcome is CLEAR
     for level, flags in {
-        "response": (True, False, (), ()),
-        "span": (False, False, (0,), ()),
+        "response": (True, False, (), ()),  # the word is below its own threshold
+        "span": (None, False, (0,), ()),  # words decide only where the response has no score
         "coverage": (False, True, (), ()),
         "source": (False, False, (), (0,)),
     }.items():
-        found = decide(COVER, judgement, replace(limits, **{level: 0.6}))
+        judged = replace(judgement, hallucination=None) if level == "span" else judgement
+        found = decide(COVER, judged, replace(limits, **{level: 0.6}))
         assert found.outcome is FLAGGED
         assert (found.hallucination, found.omission, found.verdicts, found.omissions) == flags
 

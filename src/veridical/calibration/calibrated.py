@@ -184,6 +184,7 @@ class Calibrated:
             hallucination=response.apply([hallucination])[0] if response and hallucination is not None else None,
             omission=coverage.apply([omission])[0] if coverage and omission is not None else None,
             verdicts=span.calibrate(raw.verdicts) if span else (),
+            sentences=response.calibrate(raw.sentences) if response else (),
             omissions=omissions,
             judged=judged,
             notes=(*raw.notes, *notes),

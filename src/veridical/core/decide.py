@@ -27,6 +27,10 @@ __all__ = ["decide", "flagged", "merge", "omitted", "outcome", "overall", "unjud
 def decide(case: Case, judgement: Judgement, thresholds: Thresholds | None = None) -> Decision:
     """Compare each score of `judgement` with the threshold of its own level (default: 0.5 for all).
 
+    A response is flagged if one of its sentences is, and a sentence from the threshold of the response on. Words and
+    other spans are marked inside flagged sentences alone: those from their own threshold on, else the one with the
+    highest score. Without scores of sentences the response counts as one; without its score, spans decide alone.
+
     >>> from veridical.core.types import Verdict
     >>> case = Case("1", "The tower is tall.")
     >>> judged = Judgement("1", "x", hallucination=0.97, verdicts=(Verdict(Span(4, 9), 0.45),))
@@ -34,15 +38,30 @@ def decide(case: Case, judgement: Judgement, thresholds: Thresholds | None = Non
     ('flagged', 'clear')
     """
     t = thresholds or Thresholds()
+    response = None if judgement.hallucination is None else judgement.hallucination >= t.response
+    if response is None or (response and not judgement.sentences):
+        marked = [i for i, verdict in enumerate(judgement.verdicts) if verdict.score >= t.span]
+    else:
+        marked = _inside(judgement, [each.span for each in judgement.sentences if each.score >= t.response], t.span)
     decision = Decision(
         t,
         Outcome.FLAGGED,
-        None if judgement.hallucination is None else judgement.hallucination >= t.response,
+        response,
         None if judgement.omission is None else judgement.omission >= t.coverage,
-        tuple(i for i, verdict in enumerate(judgement.verdicts) if verdict.score >= t.span),
+        tuple(marked),
         tuple(i for i, omission in enumerate(judgement.omissions) if omission.score >= t.source),
     )
     return replace(decision, outcome=overall(case, [judgement], [decision]))
+
+
+def _inside(judgement: Judgement, sentences: Sequence[Span], threshold: float) -> list[int]:
+    """The verdicts that begin in one of `sentences`: from `threshold` on, else the one with the highest score."""
+    marked: set[int] = set()
+    for sentence in sentences:
+        inside = [i for i, each in enumerate(judgement.verdicts) if sentence.start <= each.span.start < sentence.end]
+        above = [i for i in inside if judgement.verdicts[i].score >= threshold]
+        marked.update(above or sorted(inside, key=lambda i: -judgement.verdicts[i].score)[:1])
+    return sorted(marked)
 
 
 def flagged(judgement: Judgement, decision: Decision) -> list[Verdict]:

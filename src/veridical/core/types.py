@@ -201,6 +201,8 @@ class Judgement:
     """What one detector or one person (`by`) says of a case. Human gold is a `Judgement` too (`by="human:…"`).
 
     `hallucination` and `omission` are the response-level scores in [0, 1], None where the judge does not say.
+    `sentences` are verdicts on the sentences of the response, from judges that score these apart; `hallucination` is
+    then the highest of their scores, and the threshold of the response is that of each sentence.
     `judged` holds the spans of the response that were really judged, None = all of it, () = nothing; inside
     them a character with no verdict has score 0. `judged_sources` does the same for omissions: the spans of the sources
     with `must_cover` whose coverage was judged, None = all of them. What could not be judged also leaves a line in
@@ -220,6 +222,7 @@ class Judgement:
     reason: str | None = None
     provenance: tuple[tuple[str, str], ...] = ()
     judged_sources: tuple[SourceSpan, ...] | None = None
+    sentences: tuple[Verdict, ...] = ()
 
     def __post_init__(self) -> None:
         _check_score(self.hallucination, "the hallucination score")
@@ -384,10 +387,11 @@ def check_judgement(case: Case, judgement: Judgement) -> None:
     where = f"case {case.id!r}, judged by {judgement.by!r}"
     size = len(case.response)
     claimed = (span for v in judgement.verdicts if v.claim for span in v.claim.spans)
-    for span in (*(v.span for v in judgement.verdicts), *claimed, *(judgement.judged or ())):
+    verdicts = (*judgement.verdicts, *judgement.sentences)
+    for span in (*(v.span for v in verdicts), *claimed, *(judgement.judged or ())):
         if span.end > size:
             raise SpanError(f"{where}: span [{span.start}, {span.end}) runs past the response of {size} characters")
-    for verdict in judgement.verdicts:
+    for verdict in verdicts:
         for evidence in verdict.evidence:
             _check_source_span(where, sizes, evidence.source_id, evidence.span)
     for omission in judgement.omissions:

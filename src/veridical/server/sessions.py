@@ -103,6 +103,7 @@ class _BySentence:
                 omissions=(),
                 judged_sources=None,
                 verdicts=verdicts,
+                sentences=tuple(each for each in judgement.sentences if each.span.end > start),
                 judged=tuple(intersection(judged_spans(case, judgement), [Span(start, end)])),
             ),
             flagged,

@@ -64,6 +64,7 @@ function readJudgement(given, inResponse, inSource) {
     hallucination: given.hallucination ?? null,
     omission: given.omission ?? null,
     verdicts: (given.verdicts ?? []).map((verdict) => readVerdict(verdict, inResponse, inSource)),
+    sentences: (given.sentences ?? []).map((sentence) => readVerdict(sentence, inResponse, inSource)),
     omissions: (given.omissions ?? []).map((omission) => ({
       ...inSource(omission.source_id, omission.span),
       score: omission.score,

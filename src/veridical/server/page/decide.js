@@ -9,11 +9,14 @@ const SEPARATORS = /[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029.!?;:…。！？；：
 
 /** What one judgement results in at `thresholds`: indices of what is flagged, and its own outcome. */
 export function decide(content, judgement, thresholds) {
+  const response = judgement.hallucination === null ? null : judgement.hallucination >= thresholds.response;
+  const byThemselves = response === null || (response && judgement.sentences.length === 0);
+  const sentences = judgement.sentences.filter((sentence) => sentence.score >= thresholds.response);
   const decision = {
     thresholds,
-    hallucination: judgement.hallucination === null ? null : judgement.hallucination >= thresholds.response,
+    hallucination: response,
     omission: judgement.omission === null ? null : judgement.omission >= thresholds.coverage,
-    verdicts: indices(judgement.verdicts, thresholds.span),
+    verdicts: byThemselves ? indices(judgement.verdicts, thresholds.span) : inside(judgement, sentences, thresholds.span),
     omissions: indices(judgement.omissions, thresholds.source),
   };
   decision.outcome = overall(content, [judgement], [decision]);
@@ -22,6 +25,20 @@ export function decide(content, judgement, thresholds) {
 
 function indices(scored, threshold) {
   return scored.flatMap((item, i) => (item.score >= threshold ? [i] : []));
+}
+
+/** The verdicts that begin in one of `sentences`: from `threshold` on, else the one with the highest score. */
+function inside(judgement, sentences, threshold) {
+  const marked = new Set();
+  for (const sentence of sentences) {
+    const there = [...judgement.verdicts.keys()].filter(
+      (i) => sentence.start <= judgement.verdicts[i].start && judgement.verdicts[i].start < sentence.end,
+    );
+    const above = there.filter((i) => judgement.verdicts[i].score >= threshold);
+    const highest = there.sort((a, b) => judgement.verdicts[b].score - judgement.verdicts[a].score).slice(0, 1);
+    for (const i of above.length ? above : highest) marked.add(i);
+  }
+  return [...marked].sort((a, b) => a - b);
 }
 
 /** The outcome of all judgements together: flagged if any is; clear only what was judged whole on every side. */
