@@ -67,8 +67,7 @@ def export_onnx(
     with replacing(path) as part:
         graph = _exported(runner, windows)
         join_attention(graph)
-        # a classifier has no states of tokens; of a prompt with several responses `OnnxRunner` takes all
-        if runner.model.kind != "classifier" and runner.attention == "full":
+        if runner.model.kind != "classifier":  # which has no states of tokens
             keep_tokens(graph)
         if precision == "int8":
             quantise(graph)

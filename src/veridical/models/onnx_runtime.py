@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from veridical.core.errors import DataError, InputError, UnknownNameError, WireError
 from veridical.core.files import read_text
@@ -38,6 +39,8 @@ __all__ = [
     "description_file",
     "load_onnx",
     "open_session",
+    "parts_of",
+    "split",
     "threads",
 ]
 
@@ -85,9 +88,9 @@ def description_file(folder: Path, precision: str) -> Path:
 class OnnxRunner(PairRunner):
     """A `PairRunner` whose states an ONNX session computes; `model` gives tokenizer and configuration only.
 
-    Every row is run by itself, side by side on as many threads as `threads` says: nothing is padded, and in int8, where
-    a difference of rounding between two batches can put a number into the next of its 255 steps, a score does not
-    depend on its neighbours.
+    Every row is run by itself, side by side on as many threads as `threads` says, and holds windows of one case alone:
+    nothing is padded, and in int8, where a difference of rounding between two batches can put a number into the next
+    of its 255 steps, the scores of a case do not depend on its neighbours.
     """
 
     def __init__(
@@ -107,6 +110,7 @@ class OnnxRunner(PairRunner):
         self._takes_mask = ranks.get("attention_mask") == 4
         self._keeps = KEPT in ranks
         self._threads = threads()
+        self.by_case = self.shares_prompts
 
     def batches(self, windows: Sequence[Window]) -> list[list[list[int]]]:
         """Every row by itself, longest first."""
@@ -143,11 +147,20 @@ class OnnxRunner(PairRunner):
                 hint="export it again: veridical export FOLDER",
             )
         if self._keeps:
-            ((window,),), ((start,),) = rows, starts
-            inputs[KEPT] = np.r_[self.whole_position(window, start), start : start + window.count]
-            starts = [[1]]
+            places = [self.kept(window, start) for window, start in zip(rows[0], starts[0], strict=True)]
+            inputs[KEPT] = np.concatenate(places)
+            ends = np.cumsum([len(each) for each in places]).tolist()
+            if self.attention == "full":
+                starts = [[1]]
+            else:
+                starts = [[end - len(each) for end, each in zip(ends, places, strict=True)]]
         (states,) = self.session.run(None, inputs)
         return states, starts
+
+    def kept(self, window: Window, start: int) -> NDArray[np.int64]:
+        """The places of the states of a window that starts at `start`: of its tokens and of it as a whole, in order."""
+        tokens = np.arange(start, start + window.count)
+        return np.unique(np.append(tokens, self.whole_position(window, start)))
 
 
 def open_session(data: bytes) -> Any:
@@ -170,12 +183,31 @@ def threads() -> int:
     return os.cpu_count() or 1
 
 
+def parts_of(folder: str | Path, precision: str) -> list[Path]:
+    """The ONNX file in `folder`, or the parts that `split` made of it, in order; empty where there is none."""
+    path = Path(folder) / FILES[precision]
+    if path.is_file():
+        return [path]
+    parts = [part for part in path.parent.glob(f"{path.name}.*") if part.suffix[1:].isdecimal()]
+    return sorted(parts, key=lambda part: int(part.suffix[1:]))
+
+
+def split(folder: str | Path, precision: str, most: int = 45_000_000) -> list[Path]:
+    """Put the ONNX file in `folder` in parts of at most `most` bytes; `load_onnx` reads either."""
+    path = Path(folder) / FILES[precision]
+    data = path.read_bytes()
+    for number, start in enumerate(range(0, len(data), most), 1):
+        path.with_name(f"{path.name}.{number}").write_bytes(data[start : start + most])
+    path.unlink()
+    return parts_of(folder, precision)
+
+
 def described(folder: str | Path, precision: str) -> OnnxExport:
     """What is known of the ONNX file in `folder`; `DataError` if it or its description is missing or damaged."""
     if precision not in PRECISIONS:
         raise UnknownNameError("precision", precision, PRECISIONS)
     path, about = Path(folder) / FILES[precision], description_file(Path(folder), precision)
-    if not path.is_file() or not about.is_file():
+    if not parts_of(folder, precision) or not about.is_file():
         raise DataError(f"no {precision} export", path=path, hint="veridical export FOLDER writes it")
     known = {field.name for field in fields(OnnxExport)}
     try:
@@ -203,7 +235,7 @@ def load_onnx(folder: str | Path, backbone: str | Path, weights: str | None, pre
     """
     about = described(folder, precision)
     path = Path(folder) / FILES[precision]
-    data = path.read_bytes()
+    data = b"".join(part.read_bytes() for part in parts_of(folder, precision))
     if hashlib.sha256(data).hexdigest() != about.sha256:
         raise DataError("not the file that its description names (damaged or of another export)", path=path)
     if weights is not None and about.weights != weights:

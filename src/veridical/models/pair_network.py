@@ -159,7 +159,12 @@ class PairRunner:
         mode: "offline" or "online".
         attention: "full" or "prefix".
         max_batch_tokens: The most tokens that are run at once, padding included; None: by device.
+
+    Attributes:
+        by_case: Whether only windows of one case share a row, so that no case has an effect on another.
     """
+
+    by_case = False
 
     def __init__(
         self, model: LocalModel, mode: str = "offline", attention: str = "full", *, max_batch_tokens: int | None = None
@@ -187,9 +192,9 @@ class PairRunner:
         if not self.shares_prompts:
             return [[i] for i in range(len(windows))]
         rows: list[list[int]] = []
-        open_rows: dict[bytes, tuple[int, int]] = {}  # a prompt -> its row that has room, and the row's tokens
+        open_rows: dict[tuple[bytes, int], tuple[int, int]] = {}  # a prompt -> its row with room, and the row's tokens
         for i, window in enumerate(windows):
-            prompt = window.ids[: window.start].tobytes()
+            prompt = window.ids[: window.start].tobytes(), window.case if self.by_case else 0
             own = len(window.ids) - window.start
             row, size = open_rows.get(prompt, (-1, 0))
             if row < 0 or size + own > max(_ROW_TOKENS, 2 * window.start):

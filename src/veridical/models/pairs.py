@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -75,7 +74,8 @@ class PairSettings:
 class Window:
     """One sequence for the model.
 
-    `ids[start : start + count]` are the response's tokens `first` to `first + count`; `types` are the segment ids.
+    `ids[start : start + count]` are the response's tokens `first` to `first + count`; `types` are the segment ids;
+    `case` is the number of the case among those that were encoded together.
     """
 
     ids: Ids
@@ -83,6 +83,7 @@ class Window:
     start: int
     first: int
     count: int
+    case: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +114,13 @@ class PairForm:
         """How many tokens they are."""
         return len(self.before) + len(self.between) + len(self.after)
 
-    def window(self, first: Ids, second: Ids, offset: int = 0) -> Window:
+    def window(self, first: Ids, second: Ids, offset: int = 0, case: int = 0) -> Window:
         """The window with the two texts' tokens; those of the second are the response's from `offset` on."""
         start = len(self.before) + len(first) + len(self.between)
         ids = np.concatenate([self.before, first, self.between, second, self.after]).astype(np.int32)
         types = np.zeros(len(ids), dtype=np.int32)
         types[start:] = self.second_type
-        return Window(ids, types, start, offset, len(second))
+        return Window(ids, types, start, offset, len(second), case)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +171,6 @@ class PairEncoder:
             raise InputError(f"{model.name!r} has room for {self._room} tokens", hint="a model with a longer context")
         self._prompts: Recent[tuple[str, bool], _Prompt] = Recent(_KEPT)
 
-    def narrowed(self, evidence_tokens: int) -> PairEncoder:
-        """The same with another `PairSettings.evidence_tokens`; what was tokenised lately is shared."""
-        other = copy(self)
-        other.settings = replace(self.settings, evidence_tokens=evidence_tokens)
-        return other
-
     def encode(self, cases: Sequence[Case], *, group: int = 1) -> list[PairEncoding | CannotJudgeError]:
         """The windows of each case, or why it has none; texts are tokenised side by side.
 
@@ -217,7 +212,7 @@ class PairEncoder:
                 for part in members:
                     encoding = results[part.case]
                     if isinstance(encoding, PairEncoding):
-                        encoding.windows.append(self.form.window(prompt.ids[at], part.ids, part.first))
+                        encoding.windows.append(self.form.window(prompt.ids[at], part.ids, part.first, part.case))
         return [result for result in results if result is not None]
 
     def _prompt(self, case: Case) -> _Prompt:

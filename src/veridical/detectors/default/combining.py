@@ -29,9 +29,8 @@ __all__ = [
     "SIGNS",
     "LevelModel",
     "WordTable",
-    "contradiction_logits",
     "level_models",
-    "response_row",
+    "sentence_rows",
     "source_rows",
     "with_absences",
     "with_copies",
@@ -44,24 +43,26 @@ COPIED = -6.0
 _MISSING, _VALUE, _NAME, _RUN, _CONTENT = (
     FEATURES.index(name) for name in ("missing", "value_missing", "name_missing", "run", "content")
 )
-_WORDS = ("word", "word_narrow", "sentence", "worst_sentence", *FEATURES, "missing_of_sentence")
-_RESPONSE = (
-    "encoder",  # what its logits say of the response, see `response_row`
+_WORDS = ("word", "sentence", *FEATURES, "missing_of_sentence")
+_SENTENCE = (
+    "sentence",  # the logit of the sentence
+    "upper_words",  # the mean of the upper tenth of the logits of its words
+    "mean_word",  # the log of their mean odds
     "missing",  # share of content words that no source has
     "values_missing",
     "names_missing",
     "run",
-    "sentences",  # that no source has word for word
-    "response_words",
+    "words",
+    "sentences",  # of the response that no source has word for word
     "source_words",
 )
 _SOURCE = ("sentence", "upper_words", "mean_word", "missing", "run", "source_words", "response_words")
-COLUMNS: Mapping[Level, tuple[str, ...]] = {Level.SPAN: _WORDS, Level.RESPONSE: _RESPONSE, Level.SOURCE: _SOURCE}
-"""The inputs of each level's regression; coverage is combined from the spans of the sources. What is called narrow is
-of the encoder that sees only the closest source sentences."""
+COLUMNS: Mapping[Level, tuple[str, ...]] = {Level.SPAN: _WORDS, Level.RESPONSE: _SENTENCE, Level.SOURCE: _SOURCE}
+"""The inputs of each level's regression. Those of a response are of each of its sentences, and the worst one counts;
+coverage is combined from the spans of the sources."""
 
 SIGNS: Mapping[str, int] = {
-    **dict.fromkeys(("encoder", "word", "word_narrow", "sentence", "worst_sentence", "upper_words", "mean_word"), 1),
+    **dict.fromkeys(("word", "sentence", "upper_words", "mean_word"), 1),
     **dict.fromkeys(("missing", "values_missing", "names_missing", "value_missing", "name_missing"), 1),
     **dict.fromkeys(("missing_of_response", "missing_of_sentence"), 1),
     **dict.fromkeys(("run", "in_source", "exact", "pair_before", "pair_after"), -1),
@@ -87,15 +88,13 @@ class WordTable:
 
 
 def word_table(case: Case, scored: ScoredResponse) -> WordTable:
-    """The rows of `scored`'s units; `case` is what was scored. Without a narrow view the wide one stands for it."""
+    """The rows of `scored`'s units; `case` is what was scored."""
     features = lexical_features(case, scored.units) if scored.features is None else scored.features
     parts = len(scored.parts)
     content = np.bincount(scored.part_of.clip(0), features[:, _CONTENT], parts)
     missing = np.bincount(scored.part_of.clip(0), features[:, _MISSING], parts) / np.maximum(content, 1)
     of_part = np.column_stack([scored.parts, missing])[scored.part_of.clip(0)]
-    worst = np.full(len(scored.units), scored.parts.max())
-    narrow = scored.narrow or scored
-    rows = np.column_stack([scored.logits, narrow.logits, of_part[:, 0], worst, features, of_part[:, 1]])
+    rows = np.column_stack([scored.logits, of_part[:, 0], features, of_part[:, 1]])
     return WordTable(scored.logits, features, rows, missing)
 
 
@@ -143,8 +142,7 @@ def _lowered(scored: ScoredResponse, copied: Sequence[tuple[int, NDArray[np.int6
     for part, inside in copied:
         parts[part] = min(parts[part], COPIED)
         logits[inside] = np.minimum(logits[inside], COPIED)
-    narrow = scored.narrow and _lowered(scored.narrow, copied)
-    return replace(scored, logits=logits, parts=parts, whole=float(parts.max()), narrow=narrow)
+    return replace(scored, logits=logits, parts=parts, whole=float(parts.max()))
 
 
 @lru_cache(maxsize=16)
@@ -152,38 +150,29 @@ def _words_of(text: str) -> str:
     return f" {' '.join(word_forms(text)).lower()} "
 
 
-def response_row(case: Case, scored: ScoredResponse, table: WordTable, source_words: int) -> Floats:
-    """`COLUMNS[Level.RESPONSE]` of a response whose sources have `source_words` words. *Shape:* (columns,)
-
-    "encoder" is the mean of two summaries of its logits: a mean of the highest (of a sentence and of a word in each
-    view, of the upper tenth of the words), and the log of the mean odds of all words. Fixed, because weights fitted for
-    each of these did worse on sets that they were not fitted on.
-    """
-    narrow = scored.narrow or scored
-    known = np.isfinite(table.logits) & np.isfinite(narrow.logits)
-    logits, of_narrow = table.logits[known], narrow.logits[known]
-    upper = np.sort(logits)[-max(1, len(logits) // 10) :]
-    highest = (scored.parts.max(), logits.max(), upper.mean(), narrow.parts.max(), of_narrow.max())
-    odds = np.logaddexp.reduce((logits + of_narrow) / 2) - np.log(len(logits))
-    content = max(float(table.features[:, _CONTENT].sum()), 1.0)
-    return np.array(
-        [
-            (float(np.mean(highest)) + float(odds)) / 2,
-            float(table.features[:, _MISSING].sum()) / content,
-            np.log1p(table.features[:, _VALUE].sum()),
-            np.log1p(table.features[:, _NAME].sum()),
-            float(table.features[:, _RUN].mean()),
-            np.log(max(1, int((scored.parts > COPIED).sum()))),
-            np.log1p(len(scored.units)),
-            np.log1p(source_words),
-        ],
-        dtype=np.float64,
-    )
+def sentence_rows(scored: ScoredResponse, table: WordTable, source_words: int) -> Floats:
+    """`COLUMNS[Level.RESPONSE]` of each sentence, whose sources have `source_words` words. *Shape:* (parts, columns)"""
+    rows = np.zeros((len(scored.parts), len(_SENTENCE)))
+    sentences = np.log(max(1, int((scored.parts > COPIED).sum())))
+    for part, units in enumerate(scored.units_of_parts()):
+        upper, mean = _of_words(scored, table, part, units)
+        features = table.features[units]
+        rows[part] = (
+            *(scored.parts[part], upper, mean, table.missing[part]),
+            *(np.log1p(features[:, _VALUE].sum()), np.log1p(features[:, _NAME].sum())),
+            features[:, _RUN].mean() if len(units) else 0.0,
+            *(np.log1p(len(units)), sentences, np.log1p(source_words)),
+        )
+    return rows
 
 
-def contradiction_logits(scored: ScoredResponse) -> Floats:
-    """The logit of each part, if it is wrong, being contradicted: the mean of both views. *Shape:* (parts,)"""
-    return (scored.contradictions + (scored.narrow or scored).contradictions) / 2
+def _of_words(scored: ScoredResponse, table: WordTable, part: int, units: NDArray[np.int64]) -> tuple[float, float]:
+    """The mean of the upper tenth of the logits of a part's words, and the log of their mean odds."""
+    logits = np.sort(table.logits[units][np.isfinite(table.logits[units])])
+    if not len(logits):
+        logits = scored.parts[part : part + 1]
+    upper = logits[-max(1, len(logits) // 10) :].mean()
+    return float(upper), float(np.logaddexp.reduce(logits) - np.log(len(logits)))
 
 
 def source_rows(scored: ScoredResponse, table: WordTable, response_words: int) -> Floats:
@@ -199,15 +188,10 @@ def source_rows(scored: ScoredResponse, table: WordTable, response_words: int) -
     """
     rows = np.zeros((len(scored.parts), len(_SOURCE)))
     for part, units in enumerate(scored.units_of_parts()):
-        inside = units[np.isfinite(table.logits[units])]
-        logits = np.sort(table.logits[inside])
-        if not len(logits):
-            logits = scored.parts[part : part + 1]
-        run = table.features[inside, _RUN].mean() if len(inside) else 0.0
-        upper = logits[-max(1, len(logits) // 10) :].mean()
+        run = table.features[units, _RUN].mean() if len(units) else 0.0
         rows[part] = (
-            *(scored.parts[part], upper, logits.mean(), table.missing[part], run),
-            *(np.log1p(len(inside)), np.log1p(response_words)),
+            *(scored.parts[part], *_of_words(scored, table, part, units), table.missing[part], run),
+            *(np.log1p(len(units)), np.log1p(response_words)),
         )
     return rows
 

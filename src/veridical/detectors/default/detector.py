@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from veridical.calibration.calibrators import Isotonic, Platt, calibrator
 from veridical.core.detector import DetectorContext, DetectorInfo
@@ -27,9 +28,8 @@ from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level, Omission, Source, SourceSpan, Verdict
 from veridical.detectors.default.combining import (
     LevelModel,
-    contradiction_logits,
     level_models,
-    response_row,
+    sentence_rows,
     source_rows,
     with_absences,
     with_copies,
@@ -44,15 +44,11 @@ from veridical.detectors.tokens.lexical import word_count
 from veridical.detectors.tokens.scoring import ScoredResponse
 from veridical.models.artifact import DETECTOR, description
 
-__all__ = ["ENCODER", "KIND", "NARROW", "PACKAGED", "Default", "coverage_case", "score"]
+__all__ = ["ENCODER", "KIND", "PACKAGED", "Default", "coverage_case", "score"]
 
 KIND = "default"
 PACKAGED = Path(__file__).parent / "model"
 ENCODER = "encoder"
-NARROW = 32
-"""Tokens of source sentences from which the encoder sees no further one when it reads a sentence for the first time."""
-SUPPORTED = 0.0
-"""A sentence whose logit is below this then, and those of its words, is not read with more (by validation data)."""
 MOST = 256
 """Sentences of a source to cover that the encoder reads with the response: those that share the most words with it."""
 UNREAD = 3.5
@@ -145,7 +141,7 @@ class Default:
         coverage = [(i, source) for i, case in enumerate(cases) for source in _to_cover(case)]
         readable = [coverage_case(cases[i], source) for i, source in coverage if has_words(cases[i].response)]
         of_response = self._read(cases)
-        covered = iter(score(self.encoder, readable, narrow=False))
+        covered = iter(score(self.encoder, readable, of_sources=True))
         omissions: dict[int, list[tuple[Source, list[Omission]]]] = {}
         for i, source in coverage:
             known = next(covered) if has_words(cases[i].response) else None
@@ -176,10 +172,9 @@ class Default:
     def _contradicted(self, scored: ScoredResponse | None) -> list[tuple[Span, float]]:
         if self._contradiction is None or scored is None or scored.problem:
             return []
-        logits = contradiction_logits(scored)
         return [
-            (Span(scored.units[inside[0]].start, scored.units[inside[-1]].end), float(probability))
-            for inside, logit in zip(scored.units_of_parts(), logits, strict=True)
+            (_span_of(scored, inside), float(probability))
+            for inside, logit in zip(scored.units_of_parts(), scored.contradictions, strict=True)
             if len(inside) and np.isfinite(logit)
             for probability in self._contradiction.apply([logit])
         ]
@@ -190,6 +185,7 @@ class Default:
         notes: list[str] = []
         hallucination: float | None = None
         verdicts: tuple[Verdict, ...] = ()
+        sentences: tuple[Verdict, ...] = ()
         judged: tuple[Span, ...] | None = None
         if scored is None:
             notes.append("no sources to compare with" if not case.sources else "the sources have no words")
@@ -203,8 +199,14 @@ class Default:
             probabilities = self._levels[Level.SPAN].probabilities(table.rows[known])
             units = [unit for unit, there in zip(scored.units, known, strict=True) if there]
             verdicts = tuple(Verdict(unit, float(p)) for unit, p in zip(units, probabilities, strict=True))
-            row = response_row(case, scored, table, word_count(source.text for source in case.sources))
-            hallucination = float(self._levels[Level.RESPONSE].probabilities(row[None])[0])
+            rows = sentence_rows(scored, table, word_count(source.text for source in case.sources))
+            of_sentences = self._levels[Level.RESPONSE].probabilities(rows).tolist()
+            sentences = tuple(
+                Verdict(_span_of(scored, inside), probability)
+                for inside, probability in zip(scored.units_of_parts(), of_sentences, strict=True)
+                if len(inside)
+            )
+            hallucination = max(sentence.score for sentence in sentences)
             notes += scored.notes
             if not known.all():
                 missing = [unit for unit, there in zip(scored.units, known, strict=True) if not there]
@@ -223,6 +225,7 @@ class Default:
                 response, span, coverage, source = (_halfway(self.thresholds[level]) for level in Level)
                 hallucination, omission = response(hallucination), coverage(omission)
                 verdicts = tuple(replace(verdict, score=span(verdict.score)) for verdict in verdicts)
+                sentences = tuple(replace(sentence, score=response(sentence.score)) for sentence in sentences)
                 omissions = tuple(replace(each, score=source(each.score)) for each in omissions)
         return Judgement(
             case.id,
@@ -234,6 +237,7 @@ class Default:
             () if hallucination is None else judged,
             tuple(notes),
             judged_sources=tuple(SourceSpan(s.id, Span(0, len(s.text))) for s, _ in covered) if skipped else None,
+            sentences=sentences,
         )
 
     def _omissions(self, case: Case, source: Source, scored: ScoredResponse | None) -> list[Omission]:
@@ -246,30 +250,35 @@ class Default:
         probabilities = self._levels[Level.SOURCE].probabilities(rows).tolist()
         for units, probability in zip(scored.units_of_parts(), probabilities, strict=True):
             if len(units):
-                span = Span(scored.units[units[0]].start, scored.units[units[-1]].end)
-                found.append(Omission(source.id, span, probability))
+                found.append(Omission(source.id, _span_of(scored, units), probability))
         return found
 
 
-def score(encoder: Tokens, cases: Sequence[Case], *, narrow: bool = True) -> list[ScoredResponse]:
-    """The logits of each case's response before anything is combined: the encoder's, low for what is copied.
+def _span_of(scored: ScoredResponse, units: NDArray[np.int64]) -> Span:
+    """From the first to the last of `units`."""
+    return Span(scored.units[units[0]].start, scored.units[units[-1]].end)
 
-    Each sentence is read with as much of the sources as fits. With `narrow` it is first read with the closest of their
-    sentences alone: among much else a small encoder overlooks a single changed word. What these support is not read
-    again. What makes no claim (`unclaimed`) is left out. Without, as for coverage, of more than `MOST` sentences those
-    are read that share the most words with the sources, which are responses then. What sources have in another form is
-    read in that of the response (`other_forms`).
+
+def score(encoder: Tokens, cases: Sequence[Case], *, of_sources: bool = False) -> list[ScoredResponse]:
+    """Return the logits of each case's response before anything is combined: the encoder's, low for what is copied.
+
+    Each sentence is read with as much of the sources as fits. What makes no claim (`unclaimed`) is left out. What
+    sources have in another form is read in that of the response (`other_forms`).
+
+    Args:
+        encoder: What reads the cases.
+        cases: The cases.
+        of_sources: Whether the responses are sources to cover. They are read whole, but of more than `MOST` sentences
+            those alone that share the most words with the response.
     """
-    if narrow:
+    if not of_sources:
         cases = [replace(case, response=without_unclaimed(case.response, case.sources)) for case in cases]
     cases = [in_forms_of_response(case) for case in cases]
-    if narrow:
-        closest = encoder.scorer.encoder.narrowed(NARROW)
-        scored = encoder.scorer.score(cases, narrow=closest, supported=SUPPORTED)
-    else:
-        scored = [_filled(one) for one in encoder.scorer.score(cases, most=MOST)]
+    scored = encoder.scorer.score(cases, most=MOST if of_sources else None)
+    if of_sources:
+        scored = [_filled(one) for one in scored]
     scored = [with_copies(case, one) for case, one in zip(cases, scored, strict=True)]
-    return [with_absences(case, one) for case, one in zip(cases, scored, strict=True)] if narrow else scored
+    return scored if of_sources else [with_absences(case, one) for case, one in zip(cases, scored, strict=True)]
 
 
 def _filled(scored: ScoredResponse) -> ScoredResponse:

@@ -34,7 +34,7 @@ from veridical.detectors.tokens.streaming import TokenSession
 from veridical.models.artifact import DETECTOR, Artifact, base_of, load_base
 from veridical.models.load import READERS, LocalModel, load
 from veridical.models.onnx import export_onnx
-from veridical.models.onnx_runtime import FILES, OnnxExport, OnnxRunner, described, load_onnx
+from veridical.models.onnx_runtime import PRECISIONS, OnnxExport, OnnxRunner, described, load_onnx, parts_of
 from veridical.models.pair_network import PairHead, PairRunner
 from veridical.models.pairs import PairEncoder, PairEncoding
 from veridical.models.template import get_template
@@ -152,7 +152,7 @@ class Tokens:
             if self.model is not None:
                 raise InputError(f"{self.path} has a backbone of its own", hint="leave out model=")
             place = self.path / BACKBONE
-            exports = [name for name, file in FILES.items() if (self.path / ONNX / file).is_file()]
+            exports = [name for name in PRECISIONS if parts_of(self.path / ONNX, name)]
             if exports and not any((self.path / BACKBONE).glob("*.safetensors")):
                 raise InputError(
                     f"{self.path} has no weights for torch, only an ONNX file ({', '.join(exports)})",

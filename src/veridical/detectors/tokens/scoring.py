@@ -59,7 +59,6 @@ class ScoredResponse:
         features: `lexical_features` of each unit; None where the head takes none. *Shape:* (units, features).
         notes: What to report.
         problem: None where there are logits.
-        narrow: The same units and parts as read with less evidence (`PairScorer.score`); None where nothing was.
     """
 
     units: Sequence[Span] = ()
@@ -71,7 +70,6 @@ class ScoredResponse:
     features: NDArray[np.float32] | None = None
     notes: tuple[str, ...] = ()
     problem: str | None = None
-    narrow: ScoredResponse | None = None
 
     def units_of_parts(self) -> list[NDArray[np.int64]]:
         """The indices of the units of each part, in order."""
@@ -120,8 +118,6 @@ class PairScorer:
         cases: Sequence[Case],
         units: Sequence[Sequence[Span] | None] | None = None,
         *,
-        narrow: PairEncoder | None = None,
-        supported: float = -np.inf,
         most: int | None = None,
     ) -> list[ScoredResponse]:
         """The logits of each case's response; all windows of many cases are batched together.
@@ -133,24 +129,19 @@ class PairScorer:
             cases: The cases.
             units: The characters to score in each response; None: the words or tokens, as the head says, of one or of
                 all.
-            narrow: Encodes the cases with less evidence (`PairEncoder.narrowed`), for `ScoredResponse.narrow`.
-            supported: A part whose logit is below this with less evidence, and those of its units, is not read with
-                more.
             most: How many parts of a response are read at most, those that share the most words with the sources; the
-                logits of the others, and of their units, are NaN. None: all. It has no effect with `narrow`.
+                logits of the others, and of their units, are NaN. None: all.
         """
         results: list[ScoredResponse] = []
         for at in range(0, len(cases), _SHARD):
             of_shard = None if units is None else units[at : at + _SHARD]
-            results += self._score_shard(cases[at : at + _SHARD], of_shard, narrow, supported, most)
+            results += self._score_shard(cases[at : at + _SHARD], of_shard, most)
         return results
 
     def _score_shard(
         self,
         cases: Sequence[Case],
         units: Sequence[Sequence[Span] | None] | None,
-        narrow: PairEncoder | None,
-        supported: float,
         most: int | None,
     ) -> list[ScoredResponse]:
         encodings = self.encoder.encode(cases)
@@ -164,47 +155,23 @@ class PairScorer:
             lexical = lexical_features(case, wanted) if self.head.settings.features else None
             empty.append(ScoredResponse(wanted, features=lexical, notes=encoding.notes))
 
-        def windows_of(encodings: Sequence[PairEncoding | CannotJudgeError]) -> list[list[LabelledWindow]]:
-            return [
-                [] if isinstance(encoding, CannotJudgeError) else label_windows(encoding, one.units, one.features)
-                for encoding, one in zip(encodings, empty, strict=True)
-            ]
+        windows = [
+            [] if isinstance(encoding, CannotJudgeError) else label_windows(encoding, one.units, one.features)
+            for encoding, one in zip(encodings, empty, strict=True)
+        ]
+        read = windows
+        if most is not None:
+            read = [_closest(*of_case, most) for of_case in zip(cases, empty, windows, strict=True)]
 
-        known: dict[tuple[int, bytes], States] = {}
+        def key(each: LabelledWindow) -> tuple[int, tuple[int, bytes]]:
+            return each.window.case if self.runner.by_case else 0, each.key
 
-        def scored(
-            windows: Sequence[Sequence[LabelledWindow]], read: Sequence[Sequence[LabelledWindow]] | None = None
-        ) -> list[ScoredResponse]:
-            wanted = [each for of_case in (windows if read is None else read) for each in of_case]
-            new = {each.key: each.window for each in wanted if each.key not in known}
-            if new:
-                known.update(zip(new, self.runner.run(list(new.values())), strict=True))
-            return [
-                _scored(self.head, one, of_case, [known.get(each.key) for each in of_case])
-                if one.problem is None
-                else one
-                for one, of_case in zip(empty, windows, strict=True)
-            ]
-
-        wide = windows_of(encodings)
-        if narrow is None:
-            if most is None:
-                return scored(wide)
-            return scored(wide, [_closest(*of_case, most) for of_case in zip(cases, empty, wide, strict=True)])
-        near = windows_of(narrow.encode(cases))
-        first = scored(near)
-        chosen: list[list[LabelledWindow]] = []
-        for of_near, of_wide, one in zip(near, wide, first, strict=True):
-            begins = list(dict.fromkeys(each.window.first for each in of_near))  # of the parts
-            clear = {
-                begin
-                for begin, units_of_part, logit in zip(begins, one.units_of_parts(), one.parts, strict=True)
-                if max([logit, *one.logits[units_of_part]]) < supported
-            }
-            kept = [each for each in of_wide if each.window.first not in clear]
-            kept += [each for each in of_near if each.window.first in clear]
-            chosen.append(sorted(kept, key=lambda each: each.window.first))
-        return [replace(one, narrow=narrower) for one, narrower in zip(scored(chosen), first, strict=True)]
+        distinct = {key(each): each.window for of_case in read for each in of_case}
+        states = dict(zip(distinct, self.runner.run(list(distinct.values())), strict=True))
+        return [
+            one if one.problem is not None else _scored(self.head, one, of_case, [states.get(key(e)) for e in of_case])
+            for one, of_case in zip(empty, windows, strict=True)
+        ]
 
 
 def _closest(case: Case, one: ScoredResponse, windows: Sequence[LabelledWindow], most: int) -> list[LabelledWindow]:
