@@ -241,3 +241,46 @@ def jsonl(folder: Path) -> Path:
     case = {**case, "id": "2"}
     put(folder / "test.jsonl", [{"veridical": "example/1", "case": case, "gold": {"case_id": "2", "by": "human:me"}}])
     return folder
+
+
+def _written(path: Path, statements: list[dict], answers: list[dict]) -> Path:
+    """One passage in the format of the written sets, with one in another file of the folder that has no title."""
+    first = {
+        "id": "x1", "kind": "auth", "title": "Boat times", "sources": ["The boat leaves at 9.", "It is full."],
+        "question": "When does it leave?", "statements": statements, "answers": answers,
+    }  # fmt: skip
+    put(path.with_name(path.name.replace("dev", "train")), [{**first, "id": "x2", "title": None, "question": None}])
+    return put(path, [first]).parent
+
+
+def _said(text: str, *marks: tuple[str, str | None], **more: object) -> dict:
+    spans = [{"start": text.index(m), "end": text.index(m) + len(m), "correction": c} for m, c in marks]
+    return {"text": text, "spans": spans, **more}
+
+
+def written(folder: Path) -> Path:
+    statements = [
+        _said("Nine is when the boat 🚢 goes.", label="S", tag="voice"),
+        _said(" The boat 🚢 leaves at 10,\nempty.", ("10", "9"), ("empty", "full"), label="C", tag="number"),
+        _said("The boat leaves at 9 because of the tide.", ("because of the tide", None), label="N", tag="cause"),
+    ]
+    return _written(folder / "dev.jsonl", statements, [])
+
+
+def written_pairs(folder: Path) -> Path:
+    statements = [
+        _said("It is full.", label="S", tag="negation", pair=0),
+        _said("It is not full.", ("is not", "is"), label="C", tag="negation", pair=0),
+        _said("The boat leaves.", label="S", tag="status", pair=1),
+        _said("The boat has left.", ("has left", "leaves"), label="C", tag="status", pair=1),
+    ]
+    return _written(folder / "pairs_dev.jsonl", statements, [])
+
+
+def written_answers(folder: Path) -> Path:
+    return _written(folder / "dev.jsonl", [], [_said("At 10, from pier 2.", ("10", "9"), ("2", None), right=False)])
+
+
+def written_rag(folder: Path) -> Path:
+    answers = [_said("At 9.", right=True)] * 3 + [_said("At 10.", ("10", "9"), right=False)] * 2
+    return _written(folder / "rag_dev.jsonl", [], [*answers, _said("At 9, daily.", ("daily", None), right=False)])

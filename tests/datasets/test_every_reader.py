@@ -96,6 +96,10 @@ def test_a_label_that_is_none_is_refused(name: str, tmp_path: Path) -> None:
         "procon": ('["Trees grow."]', '["Trees shrink."]'),
         "ragtruth": ('"text": "in 1901"', '"text": "in 1902"'),
         "tofueval": (",no,", ",nay,"),
+        "written": ('"label": "N"', '"label": "M"'),
+        "written_answers": ('"right": false', '"right": "no"'),
+        "written_pairs": ('"label": "C"', '"label": "M"'),
+        "written_rag": ('"right": false', '"right": "no"'),
     }
     old, new = labels[name]
     changed = 0

@@ -1,0 +1,51 @@
+"""Passages of other documents put around a case's own: what a retriever that finds too much hands to a detector."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+from veridical.core.errors import InputError
+from veridical.core.types import Example, Source
+from veridical.datasets.split import document_of
+
+__all__ = ["among_foreign"]
+
+
+def among_foreign(examples: Sequence[Example], count: int, *, seed: int = 0) -> list[Example]:
+    """Put the sources of each case, in their order, among those of `count` other documents of the same data.
+
+    The place and the other documents are random, by the seed; all cases of one document have the same, so that the
+    two members of a pair still differ in their responses alone. Ids of foreign sources begin with "foreign N/", and
+    none of them has to be covered. A case without sources stays as it is.
+
+    Raises:
+        InputError: Fewer than `count` other documents have sources.
+
+    >>> from veridical.core.types import Case, Judgement
+    >>> cases = [Case(text, "It is.", (Source("1", text),)) for text in ("Tea.", "Rain.")]
+    >>> first, _ = among_foreign([Example(case, Judgement(case.id, "human:a", 0.0)) for case in cases], 1)
+    >>> sorted((source.id, source.text) for source in first.case.sources)
+    [('1', 'Tea.'), ('foreign 1/1', 'Rain.')]
+    """
+    passages: dict[str, tuple[Source, ...]] = {}
+    for example in sorted(examples, key=lambda example: example.case.id):
+        if example.case.sources:
+            passages.setdefault(document_of(example), example.case.sources)
+    if len(passages) <= count:
+        raise InputError(f"{len(passages)} documents have sources", hint=f"{count} foreign ones take {count + 1}")
+    names = sorted(passages)
+    made = []
+    for example in examples:
+        own = document_of(example)
+        draw = random.Random(f"{seed}\0{own}")
+        others = [name for name in draw.sample(names, count + 1) if name != own][:count]
+        blocks = [
+            tuple(replace(source, id=f"foreign {i}/{source.id}", must_cover=False) for source in passages[name])
+            for i, name in enumerate(others, 1)
+        ]
+        blocks.insert(draw.randrange(count + 1), example.case.sources)
+        sources = tuple(source for block in blocks for source in block)
+        made.append(replace(example, case=replace(example.case, sources=sources)) if example.case.sources else example)
+    return made
