@@ -1,7 +1,6 @@
-"""What the default detector is trained on: public sets, and text with errors made by rules, in two parts.
+"""What the default detector is trained on: labelled public sets, written statements, and errors made by rules.
 
-`general_part` holds nothing of the sets that the detector is measured on; `labelled_part` is their training documents.
-All sets are split by document before anything is made of them. `unlabelled_part` is for a teacher to label.
+All sets are split by document before anything is made of them. Text whose articles are for research alone is left out.
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import accumulate, islice
+from itertools import islice
 from pathlib import Path
 
-from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.errors import InputError
 from veridical.core.types import Case, Example, Judgement, Source
 from veridical.corrupt.attributes import Attributes
 from veridical.corrupt.error_types import Material
@@ -24,163 +23,112 @@ from veridical.datasets import read, wikipedia
 from veridical.datasets.plain import read_texts
 from veridical.datasets.reading import jsonl_rows
 from veridical.datasets.split import split_by_document
+from veridical.training.contrasts import contrasts
 
 __all__ = [
-    "MEASURED",
-    "PAIRS",
-    "RESEARCH_TEXT",
-    "general_part",
-    "labelled_part",
+    "ENTAILMENT",
+    "LABELLED",
+    "WRITTEN",
+    "Examples",
+    "part_of",
     "slot_errors",
+    "some",
     "some_of_each",
     "swapped",
-    "training_documents",
-    "unlabelled_part",
 ]
 
 Examples = dict[str, list[Example]]
 
-_PAIRS: Mapping[str, int] = {
-    "mnli_dev": 7000, "mnli_olora": 2000, "taxinli": 4338, "cad_nli": 4500, "snli": 3500, "conjnli": 600,
-    "negation_nli": 1600, "med": 500, "help": 250, "breaking_nli": 300, "hans_eval": 500, "pawsx_en": 1400,
-    "fever_symmetric": 900, "vitaminc_sample": 399,
+ENTAILMENT: Mapping[str, int] = {
+    "snli": 4200, "infotabs": 5000, "cad_nli": 3200, "mnli_dev": 7000, "boolq": 900, "hans_eval": 750, "taxinli": 1300,
+    "med": 1150, "conjnli": 1000, "breaking_nli": 750, "negation_nli": 620, "mnli_olora": 620, "pawsx_en": 1400,
+    "help": 450, "condaqa": 1400, "quintd": 400, "fever_symmetric": 580, "vitaminc_sample": 274, "faithdial_audit": 680,
+    "wow_q2": 650, "bamboo_hallu": 310, "tabfact": 600, "logicnlg": 1300,
 }  # fmt: skip
-_DATA_TO_TEXT: Mapping[str, int] = {
-    "tabfact": 800, "logicnlg": 1200, "infotabs": 3000, "quintd": 400, "rotowire_errors": 60,
-}  # fmt: skip
-_PASSAGES: Mapping[str, int] = {
-    "faithdial_audit": 900, "wow_q2": 700, "boolq": 1400, "condaqa": 500, "bamboo_hallu": 300,
-}  # fmt: skip
+"""The sets of `entailment/`, and how many examples of each are trained on at most."""
+LABELLED: Mapping[str, int] = {"wice": 1120, "summedits": 2340, "conv_fever": 1350, "begin": 280}
+"""The labelled sets that the detector is also measured on; their training documents alone."""
+WRITTEN = ("written", "written_answers", "written_rag", "written_pairs")
+"""Statements and answers written for this purpose. They come with their contrasts (`training.contrasts`)."""
 _FROM_SNLI = ("cad_nli", "negation_nli", "breaking_nli")
-PAIRS = frozenset({*_PAIRS, "tabfact", "logicnlg", "infotabs"})
-"""Sets of pairs of short texts, or of a table and a sentence."""
-MEASURED: Mapping[str, int] = {
-    "xsum_token": 1000, "bump": 900, "wice": 500, "summedits": 1200, "conv_fever": 1600, "begin": 300,
-}  # fmt: skip
-"""Sets that the detector is measured on, and how many training examples of each are used at most."""
-RESEARCH_TEXT = ("xsum_token", "bump")
-"""Sets of these whose labels are free and whose articles are for research: left out unless asked for."""
 
 
-def training_documents(spec: str, most: int | None = None, *, part: str = "train", seed: int = 0) -> list[Example]:
-    """Up to `most` examples of a set ("NAME:PATH"), drawn evenly from one part of its split by document."""
-    return _some(split_by_document(read(spec))[part], most, seed)
-
-
-def _some(examples: Iterable[Example], most: int | None, seed: int) -> list[Example]:
-    found = list(examples)
-    chosen = random.Random(f"{seed}\0default").sample(range(len(found)), min(len(found), most or len(found)))
-    return [found[i] for i in sorted(chosen)]
-
-
-def _source(example: Example) -> str:
-    return " ".join(example.case.sources[0].text.casefold().split())
-
-
-def some_of_each(
-    sets: Mapping[str, list[Example]], most: int, seed: int = 0, *, most_words: int | None = None
+def part_of(
+    data: Path, part: str = "train", *, seed: int = 0, progress: Callable[[str], None] = lambda line: None
 ) -> Examples:
-    """Up to `most` examples of each set, drawn evenly, whose responses have up to `most_words` words together."""
-    drawn = {name: _some(examples, most, seed) for name, examples in sets.items()}
-    if most_words is None:
-        return drawn
-    ends = {name: accumulate(len(e.case.response.split()) for e in examples) for name, examples in drawn.items()}
-    return {name: [e for e, end in zip(drawn[name], ends[name], strict=True) if end <= most_words] for name in drawn}
+    """The examples of each set in one part, "train" or "valid", of their split by document.
 
-
-def general_part(
-    data: Path, *, seed: int = 0, part: str = "train", progress: Callable[[str], None] = lambda line: None
-) -> Examples:
-    """The first part: sentence pairs, tables, replies, passages, key points, and text with errors made by rules.
-
-    Two fifths of the short premises are among foreign sentences, so that a premise is as long as a real source. What
-    was made from SNLI's captions is in the part that they are in.
+    A fifth of the sources have foreign sentences around them, so that a short premise is as long as a real source.
+    What was made from SNLI's captions is in the part that they are in.
 
     Args:
-        data: The folder with the public sets; `entailment/` and `plain/` are in it.
+        data: The folder with the public sets; `entailment/`, `plain/`, `wikipedia/` and `written/` are in it.
+        part: Which part.
         seed: The random seed.
-        part: Which part of the split by document.
         progress: Called with a line of text per group of sets.
 
     Raises:
         InputError: If `data` is no such folder.
     """
-    for folder in ("entailment", "plain", "wikipedia"):
+    for folder in ("entailment", "plain", "wikipedia", "written"):
         if not (data / folder).is_dir():
             raise InputError(f"there is no {folder!r} in {data}", hint="the folder with the public data sets")
     texts = list(islice(wikipedia.read_texts(data / "wikipedia"), 900))
-    pool = Material.of(texts[:200]).sentences
     found: Examples = {}
+    for name in WRITTEN:
+        examples = list(read(f"{name}:{data / 'written'}", "train" if part == "train" else "dev"))
+        found[name] = examples
+        if part == "train":
+            found |= contrasts(name, examples, seed)
+    progress(f"{_count(found)} written examples")
     captions = split_by_document(read(f"snli:{data / 'entailment' / 'snli'}"))
     foreign = {_source(e) for other, examples in captions.items() if other != part for e in examples}
-    for name, most in {**_PAIRS, **_DATA_TO_TEXT, **_PASSAGES}.items():
-        read_from = f"{name}:{data / 'entailment' / name}"
+    for name, most in ENTAILMENT.items():
+        examples = split_by_document(read(f"{name}:{data / 'entailment' / name}"))[part]
         if name in _FROM_SNLI:
-            own = (e for e in split_by_document(read(read_from))[part] if _source(e) not in foreign)
-            examples = _some(own, most, seed)
-        else:
-            examples = training_documents(read_from, most, part=part, seed=seed)
-        if name in _PAIRS:
-            examples = list(cluttered(examples, pool, share=0.4, words_around=70, seed=seed))
-        found[name] = examples
-    progress(f"{sum(map(len, found.values()))} labelled examples")
-    recipe = Recipe(faithful=0.4, rewrite=0.6, clutter=0.3)
+            examples = [e for e in examples if _source(e) not in foreign]
+        found[name] = some(examples, most, seed)
+    for name, most in LABELLED.items():
+        found[name] = some(split_by_document(read(f"{name}:{data / name}"))[part], most, seed)
+    references = split_by_document(read(f"e2e:{data / 'e2e'}"))[part]
+    found["e2e"] = some(slot_errors(references, seed), 375, seed)
+    for name, most in (("e2e", 100), ("argkp", 500), ("perspectrum", 600)):
+        examples = split_by_document(read(f"{name}:{data / name}"))[part]
+        found[f"{name}_swapped"] = _balanced((pair for e in examples[:2000] for pair in swapped(e)), most, seed)
+    progress(f"{_count(found)} with labelled sets")
     for name, documents, most in (
-        ("wikipedia", texts, 2400),
-        ("qa_passages", read_texts(data / "plain" / "qa_passages"), 1500),
-        ("gum", read_texts(data / "plain" / "gum"), 500),
-        ("plain_text", islice(read_texts(data / "plain" / "plain_text"), 150), 400),
+        ("wikipedia", texts, 1100),
+        ("qa_passages", read_texts(data / "plain" / "qa_passages"), 500),
+        ("gum", read_texts(data / "plain" / "gum"), 150),
+        ("plain_text", islice(read_texts(data / "plain" / "plain_text"), 150), 150),
     ):
-        made = split_by_document(training_examples(documents, recipe, name=name, seed=seed))[part]
-        found[f"{name}_rules"] = _some(made, most, seed)
-        progress(f"{len(found[f'{name}_rules'])} of {name} with and without errors")
-    found["wiki_split"] = _corrupted(_wiki_split(data, 1200, part, seed), 0.5, seed)
-    found["wiki_split"] = list(cluttered(found["wiki_split"], pool, share=0.6, words_around=120, seed=seed))
-    found["gum_summaries"] = _corrupted(_gum_summaries(data, part, seed), 0.5, seed)
-    for name, most in (("argkp", 1500), ("perspectrum", 2000)):
-        examples = training_documents(f"{name}:{data / name}", part=part, seed=seed)
-        found[f"{name}_swapped"] = _balanced((pair for e in examples for pair in swapped(e)), most, seed)
-    progress(f"{sum(map(len, found.values()))} examples in the first part")
-    return found
+        made = training_examples(documents, Recipe(faithful=0.4, rewrite=0.6), name=name, seed=seed)
+        found[f"{name}_rules"] = some(split_by_document(made)[part], most, seed)
+    found["wiki_split"] = _corrupted(_wiki_split(data, 600, part, seed), seed)
+    found["gum_summaries"] = _corrupted(_gum_summaries(data, part, seed), seed)
+    progress(f"{_count(found)} with errors made by rules")
+    pool = Material.of(texts[:200]).sentences
+    return {n: list(cluttered(e, pool, share=0.2, words_around=70, seed=seed)) for n, e in found.items()}
 
 
-def labelled_part(data: Path, *, without: Iterable[str] = (), seed: int = 0, part: str = "train") -> Examples:
-    """The second part: training documents of the sets in `MEASURED`, and of E2E with attributes changed.
-
-    Args:
-        data: The folder with the public sets.
-        without: Sets that are left out.
-        seed: The random seed.
-        part: Which part of the split by document.
-
-    Raises:
-        UnknownNameError: If `without` names a set that this part does not have.
-    """
-    left_out, known = set(without), {*MEASURED, "e2e"}
-    for unknown in sorted(left_out - known):
-        raise UnknownNameError("set of the second part", unknown, known)
-    found = {
-        name: training_documents(f"{name}:{data / name}", most, part=part, seed=seed)
-        for name, most in MEASURED.items()
-        if name not in left_out
-    }
-    if "e2e" not in left_out:
-        references = training_documents(f"e2e:{data / 'e2e'}", part=part, seed=seed)
-        found["e2e"] = _some(slot_errors(references, seed), 900, seed)
-        found["e2e_swapped"] = _balanced((pair for e in references[:2000] for pair in swapped(e)), 500, seed)
-    return found
+def some(examples: Iterable[Example], most: int | None, seed: int) -> list[Example]:
+    """Up to `most` examples, drawn evenly, in their order."""
+    found = list(examples)
+    chosen = random.Random(f"{seed}\0default").sample(range(len(found)), min(len(found), most or len(found)))
+    return [found[i] for i in sorted(chosen)]
 
 
-def unlabelled_part(data: Path, seed: int = 0) -> Examples:
-    """The first paragraph of Wikipedia articles as the response, the others as its source: what of it is supported
-    nobody has said. The articles are not those of `general_part`."""
-    made: list[Example] = []
-    for text in islice(wikipedia.read_texts(data / "wikipedia"), 900, 2400):
-        lead, _, body = text.partition("\n")
-        if 8 <= len(lead.split()) <= 80 <= len(body.split()):
-            id = f"wikipedia_leads/{len(made)}"
-            made.append(Example(Case(id, lead, (Source("article", body),)), Judgement(id, "nobody", judged=())))
-    return {"wikipedia_leads": _some(made, 900, seed)}
+def some_of_each(sets: Mapping[str, list[Example]], most: int, seed: int = 0) -> Examples:
+    """Up to `most` examples of each set, drawn evenly."""
+    return {name: some(examples, most, seed) for name, examples in sets.items()}
+
+
+def _count(sets: Examples) -> int:
+    return sum(map(len, sets.values()))
+
+
+def _source(example: Example) -> str:
+    return " ".join(example.case.sources[0].text.casefold().split())
 
 
 def slot_errors(references: Iterable[Example], seed: int = 0) -> Iterator[Example]:
@@ -209,14 +157,13 @@ def _balanced(examples: Iterable[Example], most: int, seed: int) -> list[Example
     for example in examples:
         sides[int((example.gold.hallucination or 0.0) >= 0.5)].append(example)
     count = min(most // 2, *map(len, sides))
-    return [e for side in sides for e in _some(side, count, seed)] if count else []
+    return [e for side in sides for e in some(side, count, seed)] if count else []
 
 
-def _corrupted(examples: Iterable[Example], share: float, seed: int) -> list[Example]:
-    """The examples, about `share` of them with errors made by rules; a text that offers none stays faithful."""
-    found = list(examples)
+def _corrupted(found: list[Example], seed: int) -> list[Example]:
+    """The examples, about half of them with errors made by rules; a text that offers none stays faithful."""
     rules, draw = Rules(found, errors=(0.7, 0.3)), random.Random(f"{seed}\0corrupted")
-    made = (rules.change(e, draw) if draw.random() < share else e for e in found)
+    made = (rules.change(e, draw) if draw.random() < 0.5 else e for e in found)
     return [old if isinstance(new, str) else new for old, new in zip(found, made, strict=True)]
 
 
@@ -235,7 +182,7 @@ def _wiki_split(data: Path, most: int, part: str, seed: int) -> list[Example]:
                 source, response = (whole, parts) if i % 2 else (parts, whole)
                 id = f"{file.name.partition('.')[0]}/{i}"
                 made.append(_supported(id, response, source, id))
-    return _some(split_by_document(made)[part], most, seed)
+    return some(split_by_document(made)[part], most, seed)
 
 
 def _detokenised(text: str) -> str:

@@ -1,0 +1,179 @@
+"""Contrasts: labelled statements changed so that the statement alone no longer tells whether it is supported.
+
+Whoever reads nothing but written statements learns that a negation is mostly right and a "because" mostly wrong (a bag
+of words reaches .72 ROC AUC). So each is also shown with its corrections, with a source that agrees with the error, with
+a source that lacks or now has what it says, and beside the other statements of its passage.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from veridical.core.segment import sentences
+from veridical.core.spans import Span
+from veridical.core.types import Case, Example, Judgement, Source, Verdict
+from veridical.detectors.default.unclaimed import matter_of_absence
+from veridical.detectors.overlap.matching import WORDS, Profile
+
+__all__ = ["contrasts", "corrected", "exchanged", "inserted", "joined", "moved", "without_evidence"]
+
+
+def contrasts(name: str, examples: Sequence[Example], seed: int = 0) -> dict[str, list[Example]]:
+    """The contrasts of a set's examples by kind, such as "written_corrected"; kinds that come to nothing are left out.
+
+    A quarter of the supported statements are moved to another passage, and of what no passage has a third is inserted
+    into its own.
+    """
+    draw = random.Random(f"{seed}\0contrasts\0{name}")
+    made: dict[str, list[Example]] = {}
+
+    def add(kind: str, *found: Example | None) -> None:
+        made.setdefault(f"{name}_{kind}", []).extend(example for example in found if example is not None)
+
+    passages = [list(group) for _, group in groupby(examples, lambda example: example.document)]
+    for passage in passages:
+        other = draw.choice(passages)[0].case
+        for example in passage:
+            if example.gold.verdicts:
+                add("corrected", corrected(example))
+                add("exchanged", *exchanged(example))
+                if draw.random() < 1 / 3:
+                    add("inserted", inserted(example, draw))
+            elif not _names_an_absence(example.case.response):
+                add("without_evidence", without_evidence(example))
+                if draw.random() < 1 / 4 and other.sources != example.case.sources:
+                    add("moved", moved(example, other))
+        for _ in range(2):
+            if len(passage) >= 3:
+                add("joined", joined(draw.sample(passage, draw.choice((2, 2, 3)))))
+    return {kind: found for kind, found in made.items() if found}
+
+
+def corrected(example: Example) -> Example | None:
+    """The response with its corrections put in: supported. None where an error has no correction."""
+    return _example(example, "corrected", _replaced(example)[0], (), ()) if _all_corrected(example) else None
+
+
+def exchanged(example: Example) -> Iterator[Example]:
+    """The sources changed to say what the response says: the response is supported, its correction is not.
+
+    Nothing where a correction stands in the sources more or less than once, or the error stands there, too.
+    """
+    if not _all_corrected(example):
+        return
+    sources = {source.id: source.text for source in example.case.sources}
+    for verdict in example.gold.verdicts:
+        wrong, right = verdict.span.of(example.case.response), str(verdict.correction)
+        places = [id for id, text in sources.items() if right in text]
+        if len(right) < 2 or not wrong or len(places) != 1 or sources[places[0]].count(right) != 1:
+            return
+        if any(wrong in text for text in sources.values()):
+            return
+        sources[places[0]] = sources[places[0]].replace(right, wrong)
+    changed = tuple(replace(source, text=sources[source.id]) for source in example.case.sources)
+    yield _example(example, "exchanged/right", example.case.response, changed, ())
+    text, spans = _replaced(example)
+    errors = [verdict.span.of(example.case.response) for verdict in example.gold.verdicts]
+    marks = tuple(Verdict(span, 1.0, correction=error) for span, error in zip(spans, errors, strict=True))
+    yield _example(example, "exchanged/wrong", text, changed, marks)
+
+
+def inserted(example: Example, draw: random.Random) -> Example | None:
+    """A statement that the sources lack, put into one of them as a sentence: supported. None for a contradiction."""
+    if _label(example) != "neutral":
+        return None
+    at = draw.randrange(len(example.case.sources))
+    source = example.case.sources[at]
+    ends = [0, *(span.end for span in sentences(source.text))]
+    place = draw.choice(ends)
+    text = f"{source.text[:place]} {example.case.response} {source.text[place:]}".strip()
+    sources = (*example.case.sources[:at], replace(source, text=text), *example.case.sources[at + 1 :])
+    return _example(example, "inserted", example.case.response, sources, ())
+
+
+def without_evidence(example: Example) -> Example | None:
+    """A supported response without the two source sentences that share most with it: unsupported.
+
+    None where the sources have less than four sentences, or no sentence shares half of its content words: then what
+    it rests on may be another one.
+    """
+    wanted = _content(example.case.response)
+    places = [(source.id, span) for source in example.case.sources for span in sentences(source.text)]
+    if len(places) < 4 or not wanted:
+        return None
+    texts = {source.id: source.text for source in example.case.sources}
+    shared = [len(wanted & _content(span.of(texts[id]))) for id, span in places]
+    order = sorted(range(len(places)), key=lambda i: -shared[i])
+    if shared[order[0]] < len(wanted) / 2:
+        return None
+    for id, span in sorted((places[i] for i in order[:2]), key=lambda place: -place[1].start):
+        texts[id] = texts[id][: span.start] + texts[id][span.end :]
+    sources = tuple(replace(s, text=texts[s.id]) for s in example.case.sources if texts[s.id].strip())
+    return _example(example, "without evidence", example.case.response, sources, None)
+
+
+def moved(example: Example, other: Case) -> Example:
+    """A supported response with the sources of another passage: unsupported."""
+    return _example(example, "moved", example.case.response, other.sources, None)
+
+
+def joined(examples: Sequence[Example]) -> Example:
+    """Several statements about the same sources as one response, with their marks."""
+    text, marks = "", []
+    for example in examples:
+        marks += [replace(v, span=v.span.shift(len(text))) for v in example.gold.verdicts]
+        text += example.case.response + " "
+    ids = "+".join(example.case.id for example in examples)
+    return _example(examples[0], f"joined/{ids}", text.strip(), (), tuple(marks), label=False)
+
+
+def _names_an_absence(text: str) -> bool:
+    """Whether a sentence says what the sources do not say, which is true of foreign sources, too."""
+    return any(matter_of_absence(span.of(text)) for span in sentences(text))
+
+
+def _content(text: str) -> set[str]:
+    """The stems of the content words of a text."""
+    return {key for form in Profile(text, WORDS["content"]).types for key in WORDS["content"].keys(form)}
+
+
+def _label(example: Example) -> str | None:
+    return dict(example.group).get("label")
+
+
+def _all_corrected(example: Example) -> bool:
+    verdicts = example.gold.verdicts
+    return bool(verdicts) and all(verdict.correction for verdict in verdicts)
+
+
+def _replaced(example: Example) -> tuple[str, list[Span]]:
+    """The response with its corrections, and where they are."""
+    text, spans, end = "", [], 0
+    for verdict in example.gold.verdicts:
+        text += example.case.response[end : verdict.span.start]
+        spans.append(Span(len(text), len(text) + len(str(verdict.correction))))
+        text += str(verdict.correction)
+        end = verdict.span.end
+    return text + example.case.response[end:], spans
+
+
+def _example(
+    example: Example,
+    kind: str,
+    response: str,
+    sources: tuple[Source, ...],
+    verdicts: tuple[Verdict, ...] | None,
+    *,
+    label: bool = True,
+) -> Example:
+    """A contrast of `example`; without `sources` with its own, and unsupported as a whole where `verdicts` is None."""
+    id, own = f"{example.case.id}/{kind}", sources or example.case.sources
+    case = replace(example.case, id=id, response=response, sources=own)
+    gold = Judgement(case.id, "contrast", 1.0 if verdicts is None or verdicts else 0.0, verdicts=verdicts or ())
+    group = {key: value for key, value in example.group if key != "label"}
+    if label:
+        group["label"] = "neutral" if verdicts is None else "contradiction" if verdicts else "entailment"
+    return Example(case, gold, example.document, tuple(sorted(group.items())))
