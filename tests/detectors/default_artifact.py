@@ -20,6 +20,7 @@ def tiny_default(folder: Path, epochs: int = 1) -> Path:
         folder.with_name(f"{folder.name}-classifier"),
         data,
         hidden=0,
+        attention="prefix",
         pairs=pairs,
         epochs=epochs,
         contradiction_weight=0.5,

@@ -17,8 +17,8 @@ from veridical.core.errors import DataError, InputError
 from veridical.core.segment import sentences
 from veridical.core.types import Case, Example, Judgement, Level, Source
 from veridical.detectors import load_detector
-from veridical.detectors.default.combining import COLUMNS, COPIED, contradiction_logits, response_row, word_table
-from veridical.detectors.default.detector import NARROW, Default, score
+from veridical.detectors.default.combining import COLUMNS, COPIED, sentence_rows, word_table
+from veridical.detectors.default.detector import Default, score
 from veridical.metrics.ranking import roc_auc
 from veridical.models.artifact import DETECTOR
 from veridical.training.default_levels import level_rows
@@ -50,7 +50,7 @@ def test_it_tells_wrong_words_and_responses_from_right_ones(detector: Default) -
 def test_it_tells_contradiction_from_absence(folder: Path, detector: Default) -> None:
     data = [e for e in contradicted(160)[80:] if e.gold.verdicts]
     wanted = [dict(e.group)["label"] == "contradiction" for e in data]
-    told = [contradiction_logits(one)[0] for one in score(detector.encoder, [e.case for e in data])]
+    told = [one.contradictions[0] for one in score(detector.encoder, [e.case for e in data])]
     assert roc_auc(wanted, told) > 0.9
     curve = calibrator(json.loads((folder / DETECTOR).read_text())["contradiction"])
     likely = dict(zip([e.case.id for e in data], curve.apply(told).tolist(), strict=True))
@@ -187,72 +187,43 @@ def test_that_the_sources_do_not_say_something_is_no_error_where_they_do_not(det
     assert one.parts.max() > COPIED, "the sources have all of it: the encoder decides"
 
 
-def test_a_sentence_is_read_again_with_the_closest_passages_alone(
-    detector: Default, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("veridical.detectors.default.detector.SUPPORTED", -np.inf)
-    others = " ".join(f"Rain fell on the old market number {i} at noon." for i in range(NARROW))
-    closest = (
-        "The bridge over the Elbe was opened in 1893 by the mayor of the city and by a choir of two hundred children."
-    )
-    said = "The bridge was opened in 1983 by the king."
-    case = Case("1", said, (Source("s", f"{others} {closest} {others}"),))
-    (both,) = score(detector.encoder, [case])
-    assert both.narrow is not None
-    assert score(detector.encoder, [case], narrow=False)[0].narrow is None
-    assert not np.allclose(both.logits, both.narrow.logits)
-    column = COLUMNS[Level.SPAN].index("word_narrow")
-    assert word_table(case, both).rows[:, column].tolist() == both.narrow.logits.tolist()
-    row = response_row(case, both, word_table(case, both), 9)
-    tenth = both.logits.max()  # of eight words: one
-    highest = (both.parts.max(), both.logits.max(), tenth, both.narrow.parts.max(), both.narrow.logits.max())
-    odds = np.log(np.mean(np.exp((both.logits + both.narrow.logits) / 2)))
-    assert row[COLUMNS[Level.RESPONSE].index("encoder")] == pytest.approx((np.mean(highest) + odds) / 2)
+def test_each_sentence_has_a_probability_and_the_worst_one_counts(detector: Default) -> None:
+    said = "It is 280 m long. The bridge over the Elbe was opened in 1983 by the king. It is old."
+    case = Case("1", said, (ARTICLE,))
+    (judgement,), (own,) = detector.judge([case]), score(detector.encoder, [case])
+    assert [sentence.span.of(said) for sentence in judgement.sentences] == [
+        "It is 280 m long",
+        "The bridge over the Elbe was opened in 1983 by the king",
+        "It is old",
+    ]
+    scores = [sentence.score for sentence in judgement.sentences]
+    assert judgement.hallucination == max(scores)
+    rows = sentence_rows(own, word_table(case, own), 16)
+    assert scores == pytest.approx(detector._levels[Level.RESPONSE].probabilities(rows).tolist(), abs=1e-6)
+    columns = COLUMNS[Level.RESPONSE]
+    inside = own.units_of_parts()[1]
+    assert rows[1, columns.index("sentence")] == own.parts[1]
+    assert rows[1, columns.index("upper_words")] == pytest.approx(own.logits[inside].max())  # of eleven words: one
+    assert rows[1, columns.index("mean_word")] == pytest.approx(np.log(np.exp(own.logits[inside]).mean()))
+    assert rows[:, columns.index("sentences")].tolist() == [np.log((own.parts > COPIED).sum())] * 3
 
 
-def test_a_sentence_that_the_closest_passages_support_is_not_read_with_more(
-    detector: Default, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    others = " ".join(f"Rain fell on the old market number {i} at noon." for i in range(NARROW))
-    said = 'The bridge was opened in 1983. It is 280 m wide. "'  # the last part has no word
-    case = Case("1", said, (Source("s", f"{others} {ARTICLE.text}"),))
-    runner = detector.encoder.scorer.runner
-    read: list[int] = []
-    monkeypatch.setattr(runner, "run", lambda windows, run=runner.run: read.append(len(windows)) or run(windows))
-    (both,) = score(detector.encoder, [case])
-    narrow = both.narrow
-    assert narrow is not None
-    worst = [max([narrow.parts[part], *narrow.logits[units]]) for part, units in enumerate(narrow.units_of_parts())]
-    assert len(worst) == 3
-    for supported, again in ((-np.inf, 3), (sorted(worst)[1], 2), (np.inf, 0)):
-        monkeypatch.setattr("veridical.detectors.default.detector.SUPPORTED", supported)
-        read.clear()
-        (one,) = score(detector.encoder, [case])
-        assert sum(read) == 3 + again
-        assert one.narrow is not None
-        for part, units in enumerate(one.units_of_parts()):
-            same = one.logits[units].tolist() == narrow.logits[units].tolist() and one.parts[part] == narrow.parts[part]
-            assert same == (worst[part] < supported)
-
-
-def test_what_is_the_same_in_both_views_is_read_once(detector: Default, monkeypatch: pytest.MonkeyPatch) -> None:
-    runner = detector.encoder.scorer.runner
-    read: list[int] = []
-    monkeypatch.setattr(runner, "run", lambda windows, run=runner.run: read.append(len(windows)) or run(windows))
+def test_sentences_are_read_in_one_pass_over_their_source(detector: Default, monkeypatch: pytest.MonkeyPatch) -> None:
     cases = [Case(str(i), "It is 280 m wide. It is red.", (Source("a", "It is 280 m long."),)) for i in range(3)]
-    scored = score(detector.encoder, cases)
-    assert read == [2]
-    for each in scored:
-        assert each.narrow is not None
-        assert each.logits.tolist() == each.narrow.logits.tolist() == scored[0].logits.tolist()
+    runner = detector.encoder.scorer.runner
+    rows: list[int] = []
+    monkeypatch.setattr(runner, "rows", lambda w, made=runner.rows: rows.extend(map(len, made(w))) or made(w))
+    together = detector.judge(cases)
+    assert rows == [2, 2, 2], "a row holds one case, so that no case has an effect on another"
+    assert together[0].sentences == detector.judge(cases[:1])[0].sentences
 
 
 def test_its_regressions_are_fitted_on_what_judging_gives_them(detector: Default) -> None:
     source = "Rain fell on the old harbour. The market closed at noon."
     case = Case("a", "The market closed at noon.", (Source("s", source),))
     rows, _ = level_rows(detector.encoder, {"one": [Example(case, Judgement("a", "human:a", 0.0))]})
-    encoder = COLUMNS[Level.RESPONSE].index("encoder")
-    assert rows[Level.RESPONSE].rows[0][0, encoder] <= COPIED
+    sentence = COLUMNS[Level.RESPONSE].index("sentence")
+    assert rows[Level.RESPONSE].rows[0][0, sentence] <= COPIED
 
 
 def test_its_thresholds_are_the_fitted_ones(folder: Path, detector: Default) -> None:
@@ -281,7 +252,7 @@ def test_a_damaged_artifact_is_refused(folder: Path, tmp_path: Path) -> None:
         load_detector(f"default:{tmp_path}")
     with pytest.raises(InputError, match="precision is 'fp64'"):
         load_detector(f"default:{folder},precision=fp64")
-    broken = copy / "encoder" / "onnx" / "model.int8.onnx"
+    broken = copy / "encoder" / "onnx" / "model.int8.onnx.1"
     broken.write_bytes(broken.read_bytes()[:-1])
     shutil.copy(folder / DETECTOR, copy / DETECTOR)
     with pytest.raises(DataError, match="damaged"):

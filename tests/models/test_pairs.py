@@ -113,7 +113,7 @@ def test_narrow_evidence_is_the_closest_sentence_in_whole(bert: LocalModel) -> N
     closest = "Marta Kowalska slept in Paris."
     case = Case("1", "Marta Kowalska slept.", (Source("s", f"{LONG} {closest} {LONG}"),))
     encoder = PairEncoder(bert, PairSettings(max_tokens=96))
-    narrow = encoder.narrowed(3)
+    narrow = PairEncoder(bert, PairSettings(max_tokens=96, evidence_tokens=3))
 
     def shown(by: PairEncoder, case: Case) -> str:
         (encoding,) = by.encode([case])
@@ -126,7 +126,8 @@ def test_narrow_evidence_is_the_closest_sentence_in_whole(bert: LocalModel) -> N
     assert len(shown(encoder, case)) > 2 * len(shown(narrow, case))
     assert shown(narrow, alone) == shown(encoder, alone)
     two = Case("1", case.response, (Source("s", f"{closest} The dogs slept."),))
-    assert shown(encoder.narrowed(100), two) == shown(encoder, two) != shown(narrow, two)
+    wide = PairEncoder(bert, PairSettings(max_tokens=96, evidence_tokens=100))
+    assert shown(wide, two) == shown(encoder, two) != shown(narrow, two)
 
 
 @pytest.mark.parametrize("architecture", ["bert", "llama"])
@@ -219,7 +220,7 @@ def test_bad_settings_are_refused(bert: LocalModel) -> None:
     with pytest.raises(InputError, match="max_tokens is 4"):
         PairSettings(max_tokens=4)
     with pytest.raises(InputError, match="evidence_tokens is 0"):
-        PairEncoder(bert).narrowed(0)
+        PairSettings(evidence_tokens=0)
     with pytest.raises(UnknownNameError):
         PairRunner(bert, "sometimes")
     with pytest.raises(UnknownNameError):
