@@ -115,7 +115,7 @@ def mean_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None)
                 each for each in measured if each.keys() == with_it and all(m.value is not None for m in each.values())
             ]
             if usable:
-                head = name if len(usable) == len(sets) else f"{name} ({len(usable)} sets)"
+                head = name if len(usable) == len(sets) else f"{name} ({len(usable)} of {len(sets)})"
                 columns.append(
                     (head, {detector: cell(_mean([each[detector] for each in usable])) for detector in with_it})
                 )
