@@ -9,6 +9,7 @@ data=${1:?the folder with the data sets}
 shift
 veridical=${VERIDICAL:-.venv/bin/veridical}
 [ $# -gt 0 ] || set -- default overlap
+sample="" # SAMPLE=54: so many of the 202 documents of `written`
 metrics=roc_auc,pair_accuracy,false_alarms,recall,balanced_accuracy,ece
 mkdir -p build
 [ -e build/e2e-slots.jsonl ] ||
@@ -16,14 +17,17 @@ mkdir -p build
 
 written() { # set, groups
   for foreign in 0 2; do
+    # shellcheck disable=SC2086
     "$veridical" bench "${@:3}" response_words --data "$1:$data/written" --split dev --group-by "$2" --foreign "$foreign" --metrics "$metrics" \
-      --out benchmarks/rows/yardsticks-written.jsonl >/dev/null
+      $sample --out benchmarks/rows/yardsticks-written.jsonl >/dev/null
   done
 }
 written written_pairs tag "$@"
 written written_rag answer,form "$@"
 written written_answers answer,kind "$@"
+sample=${SAMPLE:+--sample $SAMPLE}
 written written label,tag,kind "$@"
+sample=""
 for one in xsum_token bump wice conv_fever begin; do
   "$veridical" bench "$@" response_words --data "$one:$data/$one" --fit none --metrics "$metrics" --out benchmarks/rows/yardsticks.jsonl >/dev/null
 done

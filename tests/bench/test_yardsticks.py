@@ -22,7 +22,9 @@ from veridical.report.result_tables import mean_tables, result_tables
 
 def example(document: int, wrong: bool, response: str, **groups: str) -> Example:
     case = Case(
-        f"{document}/{'wrong' if wrong else 'right'}", response, (Source("1", f"Text {document}: the door is red."),)
+        f"{document}/{'wrong' if wrong else 'right'}",
+        response,
+        (Source("1", f"Text {document}: the old heavy oak door is red."),),
     )
     return Example(case, Judgement(case.id, "human:a", float(wrong)), str(document), tuple(sorted(groups.items())))
 
@@ -34,11 +36,11 @@ def saved(path: Path, examples: list[Example]) -> str:
 
 @pytest.fixture
 def doors(tmp_path: Path) -> str:
-    """Pairs in which every wrong response has one new word of five, and says that it is a guess every other time."""
+    """Pairs in which every wrong response has one new word, and is a word longer every other time."""
     examples = []
     for i in range(30):
-        examples.append(example(i, False, "The door is red.", tag="copied"))
-        wrong = "Perhaps the door is blue." if i % 2 else "The door is not green."
+        examples.append(example(i, False, "The old heavy oak door is red.", tag="copied"))
+        wrong = "Perhaps the old heavy oak door is red." if i % 2 else "The old heavy oak door is green."
         examples.append(example(i, True, wrong, tag="guess" if i % 2 else "other"))
     return saved(tmp_path / "doors.jsonl", examples)
 
@@ -61,7 +63,7 @@ def test_a_group_of_one_class_is_ranked_against_the_other_class_of_the_set(doors
     settings = Settings(["length"], [doors], ["roc_auc", "recall"], group_by=["tag"], resamples=20)
     ((whole, copied, guess, other),) = run(settings)
     assert [r.group for r in (copied, guess, other)] == ["tag=copied", "tag=guess", "tag=other"]
-    assert guess.metrics["roc_auc"].value == 1.0  # five words against four
+    assert guess.metrics["roc_auc"].value == 1.0  # eight words against seven
     assert (guess.n, guess.metrics["roc_auc"].n, guess.metrics["recall"].n) == (15, 45, 15)
     assert copied.metrics["roc_auc"].value == whole.metrics["roc_auc"].value
     assert copied.metrics["recall"].value is None
