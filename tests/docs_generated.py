@@ -94,6 +94,25 @@ def results(name: str, metrics: str) -> Callable[[], str]:
     return made
 
 
+def yardsticks() -> str:
+    """The written sets by detector, alone and among foreign passages, and the means over the labelled test sets."""
+    from veridical.bench.results import read_rows
+    from veridical.report.result_tables import mean_tables, result_tables
+    from veridical.report.tables import markdown
+
+    written, labelled = ([ROWS / f"yardsticks{name}.jsonl"] for name in ("-written", ""))
+    if not written[0].exists():
+        return "Nothing is measured yet."
+    rows = read_rows(written)
+    tables = result_tables([row for row in rows if row.group in (None, "label=contradiction")])
+    pairs = [row for row in rows if row.data == "written_pairs" and (row.group or "").startswith("tag=")]
+    tables += result_tables(pairs, ["pair_accuracy", "false_alarms", "recall"])
+    if labelled[0].exists():
+        rows = read_rows(labelled)
+        tables += [*result_tables(rows), *mean_tables(rows)]
+    return markdown(tables)
+
+
 def default_results(path: Path = ROOT / "benchmarks" / "rows" / "default.jsonl") -> str:
     """The default detector beside word overlap, a table for each metric."""
     from veridical.bench.results import read_rows
@@ -802,6 +821,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "published-tokens": ("docs/detectors/features.md", published_figures("liu2022")),
     "comparisons": ("docs/bench.md", comparisons),
     "datasets": ("docs/datasets.md", datasets),
+    "yardsticks": ("docs/bench.md", yardsticks),
     "results": (
         "docs/bench.md",
         results("baselines.jsonl", "roc_auc balanced_accuracy f1 token_f1 word_roc_auc char_f1 f1_sp"),

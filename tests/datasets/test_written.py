@@ -82,7 +82,7 @@ def test_the_whole_set_is_read_to_the_character(name: str, shared_data: Path) ->
     key = "statements" if name in ("written", "written_pairs") else "answers"
     at = iter(examples)
     for split in ("train", "dev"):
-        for line in gzip.open(folder / f"{prefix}{split}.jsonl.gz", "rt", encoding="utf-8"):
+        for line in gzip.decompress((folder / f"{prefix}{split}.jsonl.gz").read_bytes()).decode().splitlines():
             passage = json.loads(line)
             head = f"{passage['title']}\n" if passage["title"] else ""
             for item in passage[key]:
@@ -91,7 +91,8 @@ def test_the_whole_set_is_read_to_the_character(name: str, shared_data: Path) ->
                 assert example.case.response == text
                 assert "\0".join(s.text for s in example.case.sources) == head + "\0".join(passage["sources"])
                 assert [(q, c) for q, _, c in marked(example)] == [
-                    (text[s["start"] : s["end"]], s["correction"]) for s in sorted(item["spans"], key=lambda s: s["start"])
+                    (text[s["start"] : s["end"]], s["correction"])
+                    for s in sorted(item["spans"], key=lambda s: s["start"])
                 ]
                 wrong = item["label"] != "S" if key == "statements" else not item["right"]
                 assert example.gold.hallucination == float(wrong)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from veridical.core.errors import InputError
-from veridical.core.types import Case, Example, Judgement
+from veridical.core.types import Case, Example, Judgement, Source
 from veridical.detectors import load_detector
-from veridical.detectors.baselines import Coin, Length, Majority
+from veridical.detectors.baselines import Coin, Length, Majority, ResponseWords
 
 CASES = [Case(str(i), "one two three four five") for i in range(2000)]
 
@@ -44,6 +44,26 @@ def test_majority_is_fitted() -> None:
     assert Majority().fit(mostly[1:]).score == 0.0  # a tie is no majority
     with pytest.raises(InputError, match="no example"):
         Majority().fit([])
+
+
+def test_response_words_learn_from_words_and_see_no_source() -> None:
+    said = [
+        ("It may rain.", 0.0),
+        ("It rains because of trade.", 1.0),
+        ("It may snow.", 0.0),
+        ("Snow, because of it.", 1.0),
+    ]
+    taught = [Example(Case(str(i), text), Judgement(str(i), "human", score)) for i, (text, score) in enumerate(said)]
+    cases = [Case("a", "It may hail."), Case("b", "Hail because of wind."), Case("c", " ")]
+    unfit = load_detector("response_words")
+    assert [(j.judged, bool(j.notes)) for j in unfit.judge(cases)] == [((), True)] * 3
+    assert ResponseWords().fit(taught[::2]).judge(cases)[0].judged == ()  # one class
+    right, wrong, empty = ResponseWords().fit(taught).judge(cases)
+    assert right.hallucination < 0.5 < wrong.hallucination
+    assert empty.judged == ()
+    sourced = [Case(case.id, case.response, (Source("1", "It may because of hail."),)) for case in cases]
+    assert ResponseWords().fit(taught).judge(sourced) == [right, wrong, empty]
+    assert ResponseWords().fit([]).judge([]) == []
 
 
 @pytest.mark.parametrize("spec", ["coin:2", "coin:x", "coin:nan", "length:3", "majority:sometimes"])

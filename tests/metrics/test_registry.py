@@ -26,6 +26,7 @@ NAMES = [
     "balanced_accuracy",
     "precision",
     "recall",
+    "false_alarms",
     "f1",
     "negative_precision",
     "negative_recall",

@@ -12,13 +12,15 @@ from veridical.calibration.thresholding import fit_metric_thresholds
 from veridical.core.detector import Detector, Fittable, digest_of, fingerprint_of, info_of, thresholds_of
 from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.judging import judge, thresholds_in_force
-from veridical.core.types import Case, Judgement, Level
+from veridical.core.types import Case, Judgement, Level, Thresholds
+from veridical.datasets.split import split_by_document
 from veridical.detectors import load_detector
 from veridical.metrics.measure import Metric
 
 __all__ = ["Evaluation", "evaluate", "identity", "judge_all", "load_all"]
 
 BATCH = 64
+FOLDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class Evaluation:
         thresholds: The threshold for each level of a detector and, where it was fitted, of a metric (`Metric.level`).
         threshold_from: Where the thresholds come from, in words.
         seconds: How long the judgements took.
+        decides: Whether a response is flagged as `core.decide` does; with thresholds that are fitted for each metric it
+            is flagged by its own score alone.
     """
 
     name: str
@@ -42,9 +46,12 @@ class Evaluation:
     thresholds: Mapping[str, float]
     threshold_from: str
     seconds: float = 0.0
+    decides: bool = False
 
-    def threshold_for(self, metric: Metric) -> float:
+    def threshold_for(self, metric: Metric) -> float | Thresholds:
         """The threshold that applies to `metric`: its own level's where that was fitted, else that of spans."""
+        if self.decides and metric.level == "response":
+            return Thresholds(**{level.value: self.thresholds[level.value] for level in Level})
         return self.thresholds[metric.level if metric.level in self.thresholds else "span"]
 
 
@@ -66,9 +73,12 @@ def identity(detector: Detector) -> str:
 
 def evaluate(detector: Detector, data: Loaded, settings: Settings) -> Evaluation:
     """Evaluate `detector` on `data`; one that learns (`fit`) learns from the fitting part first."""
-    if data.fitting and isinstance(detector, Fittable):
-        detector = detector.fit(data.fitting)
-    judgements, seconds = _judge(detector, data, settings)
+    if isinstance(detector, Fittable) and info_of(detector).needs_training:
+        judgements, seconds = _judge_out_of_fold(detector, data, settings)
+    else:
+        if data.fitting and isinstance(detector, Fittable):
+            detector = detector.fit(data.fitting)
+        judgements, seconds = _judge(detector, data, settings)
     count = len(data.fitting)
     in_force = thresholds_in_force(detector, settings.threshold)
     thresholds = {level.value: in_force[level] for level in Level}
@@ -89,7 +99,23 @@ def evaluate(detector: Detector, data: Loaded, settings: Settings) -> Evaluation
         thresholds=thresholds,
         threshold_from=source,
         seconds=seconds * len(data.examples) / (count + len(data.examples)),
+        decides=not settings.fits,
     )
+
+
+def _judge_out_of_fold(detector: Fittable, data: Loaded, settings: Settings) -> tuple[list[Judgement], float]:
+    """Judge the cases of each fold of documents by the detector fitted on the other folds and the training examples."""
+    examples, training = [*data.fitting, *data.examples], data.training()
+    # by another hash than that of the division into parts, or a test part would fall into one fold
+    shares = {str(fold): 1 / FOLDS for fold in range(FOLDS)}
+    folds = split_by_document(examples, shares, seed=-1 - settings.seed)
+    judgements: dict[str, Judgement] = {}
+    started = time.perf_counter()
+    for fold, of_fold in folds.items():
+        others = [example for name, part in folds.items() if name != fold for example in part]
+        fitted = detector.fit([*training, *others])
+        judgements |= {judged.case_id: judged for judged in judge(fitted, [example.case for example in of_fold])}
+    return [judgements[example.case.id] for example in examples], time.perf_counter() - started
 
 
 def _judge(detector: Detector, data: Loaded, settings: Settings) -> tuple[list[Judgement], float]:

@@ -42,6 +42,7 @@ class ResultRow:
         versions: The versions of what the figures may depend on.
         usage: What language models were asked for these judgements; None where none was (replies from a cache count
             as nothing).
+        foreign: How many other documents' sources were put around those of each case.
         curves: Points of the curves of response-level scores (`veridical.bench.curves`).
     """
 
@@ -69,6 +70,7 @@ class ResultRow:
     versions: dict[str, str] = field(default_factory=dict)
     usage: Usage | None = None
     curves: dict[str, list[list[float]]] = field(default_factory=dict)
+    foreign: int = 0
 
 
 def read_rows(paths: Iterable[Path]) -> list[ResultRow]:

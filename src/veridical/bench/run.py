@@ -23,6 +23,7 @@ from veridical.core.files import write_whole
 from veridical.core.serialization import encode
 from veridical.core.types import Example, Usage
 from veridical.datasets.split import document_of
+from veridical.metrics.arrays import Floats
 from veridical.metrics.measure import Metric, measure_rows
 from veridical.metrics.registry import METRICS
 
@@ -100,6 +101,7 @@ def _run_id(detector: Detector, data: Loaded, settings: Settings) -> str:
         *(identity(detector), dict(thresholds_of(detector)), data.name, data.hash, data.split, settings.fit),
         *(settings.metrics and list(settings.metrics), list(settings.group_by), settings.threshold),
         *(settings.resamples, settings.level, settings.seed, _version("veridical")),
+        *(() if settings.fits else ("responses are flagged by core.decide",)),
     )
     return digest_of(parts)
 
@@ -156,12 +158,10 @@ def result_rows(
             threshold_from=evaluation.threshold_from,
             metrics={
                 name: measure_rows(
-                    metric,
-                    [rows[name][i] for i in picked],
-                    [documents[i] for i in picked],
-                    **bootstrap,
+                    metric, [rows[name][i] for i in counted], [documents[i] for i in counted], **bootstrap
                 )
                 for name, metric in metrics.items()
+                for counted in [_with_other_class(rows[name], picked) if group and name == "roc_auc" else picked]
             },
             seconds=round(evaluation.seconds * len(picked) / len(pairs), 4),
             peak_mb=_peak_mb(),
@@ -169,12 +169,23 @@ def result_rows(
             command=settings.command,
             date=datetime.now(UTC).date().isoformat(),
             machine=f"{os.cpu_count()} x {platform.machine()} {sys.platform}",
+            foreign=settings.foreign,
             usage=Usage.total(pairs[i][1].usage for i in picked),
             curves=curves(pairs) if group is None else {},
             versions={name: _version(name) for name in ("veridical", "numpy")} | {"python": platform.python_version()},
         )
         for group, picked in groups or [(None, range(len(pairs)))]
     ]
+
+
+def _with_other_class(rows: Sequence[Floats | None], picked: Sequence[int]) -> Sequence[int]:
+    """The cases of a group; where all are right, or all wrong, with every case of the set that is not."""
+    labels = [None if row is None else bool(row[0, 0]) for row in rows]
+    of_group = {labels[i] for i in picked} - {None}
+    if len(of_group) != 1:
+        return picked
+    (label,) = of_group
+    return [*picked, *(i for i, other in enumerate(labels) if other is not None and other != label)]
 
 
 def _version(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from veridical.core.errors import DataError
 from veridical.core.types import Example
 from veridical.datasets import load_reader, read
+from veridical.datasets.foreign import among_foreign
 from veridical.datasets.split import content_hash, document_of, split_by_document
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ class Settings:
     `veridical.calibration.thresholding.CRITERIA`) each data set is split by document: thresholds and detectors that
     learn are fitted on its validation part, and its test part alone is measured; with `fit` "none" it is, and nothing
     is fitted.
+    `foreign` puts each case's sources among those of so many other documents of its data set.
     `connection` says how detectors that ask a chat model reach it; where its budget is spent, the run stops.
     """
 
@@ -37,6 +40,7 @@ class Settings:
     group_by: Sequence[str] = ()
     split: str | None = None
     sample: int | None = None
+    foreign: int = 0
     fit: str | None = None
     threshold: float | Mapping[str, float] | None = None
     skip_bad: bool = False
@@ -58,7 +62,8 @@ class Settings:
 class Loaded:
     """One data set in memory: the examples to measure on, those to fit on, what it labels, and its hash.
 
-    `hash` is of all examples as read, before they were divided.
+    `hash` is of all examples as read (and with foreign sources), before they were divided. `training` gives the
+    examples of other documents: those that are neither measured nor fitted on, and the set's own part for training.
     """
 
     name: str
@@ -68,6 +73,7 @@ class Loaded:
     hash: str
     levels: tuple[str, ...]
     skipped: int
+    training: Callable[[], list[Example]] = list
 
 
 def load(spec: str, settings: Settings) -> Loaded:
@@ -81,6 +87,9 @@ def load(spec: str, settings: Settings) -> Loaded:
     if len(set(ids)) < len(ids):
         twice = next(id for id, count in Counter(ids).items() if count > 1)
         raise DataError(f"two cases have the id {twice!r}", path=path)
+    if settings.foreign:
+        examples = among_foreign(examples, settings.foreign, seed=settings.seed)
+    whole = examples
     if settings.sample is not None:
         # by another hash than that of the division into parts, or all of a small sample would fall into one part;
         # a larger sample only adds documents to a smaller one
@@ -94,9 +103,19 @@ def load(spec: str, settings: Settings) -> Loaded:
     if not parts["test"] or (settings.fits and not fitting):
         raise DataError("too few documents to fit on some and measure on others", path=path, hint="leave out --fit")
     sampled = None if settings.sample is None else f"{settings.sample} documents"
-    split = ", ".join(filter(None, [settings.split, sampled, "test part" if settings.fit else None])) or "all"
+    foreign = f"among {settings.foreign} foreign" if settings.foreign else None
+    split = ", ".join(filter(None, [settings.split, sampled, "test part" if settings.fit else None, foreign])) or "all"
     info = load_reader(name).INFO
     levels = (*info.levels, "pair") if info.pairs else info.levels
     if name in ("hf", "jsonl"):  # the name of a format, which says nothing of the data
         name = f"{name}:{Path(path).name if name == 'jsonl' else path}"
-    return Loaded(name, split, parts["test"], fitting, content_hash(examples), levels, len(bad))
+    documents = {document_of(example) for example in (*fitting, *parts["test"])}
+
+    def training() -> list[Example]:
+        others = list(whole)
+        if "train" in info.splits and settings.split not in (None, "train"):
+            with suppress(DataError):  # a part that is not there
+                others += read(spec, "train", on_bad=lambda error: None)
+        return [example for example in others if document_of(example) not in documents]
+
+    return Loaded(name, split, parts["test"], fitting, content_hash(examples), levels, len(bad), training)

@@ -37,7 +37,13 @@ bench_app = typer.Typer(
 )
 
 Metrics = Annotated[
-    str | None, Option(metavar="LIST", help="Metrics by name, separated by commas. Default: all that apply.")
+    str | None, Option(metavar="LIST", help="Metrics by name, separated by commas. Default: those that have a test.")
+]
+Columns = Annotated[
+    str | None,
+    Option(
+        metavar="LIST", help="Metrics by name, separated by commas, or all. Default: all that apply; six are shown."
+    ),
 ]
 
 
@@ -64,7 +70,15 @@ class MeasuredOptions(DataOptions):
         ),
     ] = None
     threshold: Threshold = None
-    seed: Annotated[int, Option(help="Random seed of the sample, the split by document and the bootstrap.")] = 0
+    foreign: Annotated[
+        int,
+        Option(
+            help="Put each case's sources among those of so many other documents of the data, in random order.", min=0
+        ),
+    ] = 0
+    seed: Annotated[
+        int, Option(help="Random seed of the sample, of foreign sources, the split by document and the bootstrap.")
+    ] = 0
 
     def settings(self, **others: Any) -> Settings:
         """What to run, with `others` as further settings."""
@@ -75,6 +89,7 @@ class MeasuredOptions(DataOptions):
             data=self.data,
             split=self.split,
             sample=self.sample,
+            foreign=self.foreign,
             fit=self.fit,
             threshold=parse_thresholds(self.threshold),
             skip_bad=self.skip_bad,
@@ -89,7 +104,7 @@ class MeasuredOptions(DataOptions):
 def run_command(
     measured: MeasuredOptions,
     chat: ChatOptions,
-    metrics: Metrics = None,
+    metrics: Columns = None,
     group_by: Annotated[
         str | None,
         Option(metavar="LIST", help="Also one result per value of these, separated by commas, such as system,task."),
@@ -105,7 +120,8 @@ def run_command(
     ] = None,
     as_json: JsonRows = False,
 ) -> int:
-    """Measure detectors on labelled data and print a table of metrics with bootstrap confidence intervals.
+    """Measure detectors on labelled data and print a table of metrics with bootstrap confidence intervals, and their
+    means over several data sets.
 
     [bold]veridical bench overlap --data xsum_token:data/xsum_token[/bold]
     [bold]veridical bench overlap length coin --data bump:data/bump --group-by error_type --out rows.jsonl[/bold]
@@ -116,13 +132,14 @@ def run_command(
     """
     from veridical.bench.run import dry_run, run_to_file
     from veridical.core.serialization import encode
-    from veridical.report.result_tables import result_tables
+    from veridical.report.result_tables import mean_tables, result_tables
     from veridical.report.terminal_tables import print_tables
 
     journal = out.with_name(out.name + ".work") if out else None
     connection = chat.connection(cache=journal / "replies.db" if journal else None)
+    shown = parse_names(metrics) or None
     settings = measured.settings(
-        metrics=parse_names(metrics) or None,
+        metrics=None if shown == ["all"] else shown,
         group_by=parse_names(group_by),
         resamples=resamples,
         journal=journal,
@@ -136,7 +153,7 @@ def run_command(
     if as_json:
         sys.stdout.write("".join(encode(row) + "\n" for row in rows))
         return 0
-    print_tables(result_tables(rows, parse_names(metrics) or None))
+    print_tables([*result_tables(rows, shown), *mean_tables(rows, shown)])
     return 0
 
 
@@ -393,7 +410,7 @@ def perspectives_command(
         sys.stdout.write(documents)
         return 0
     by_set = {test.data: [other for other in tests if other.data == test.data] for test in tests}
-    print_tables([*result_tables(rows), *map(comparison_table, by_set.values())])
+    print_tables([*result_tables(rows, ["all"]), *map(comparison_table, by_set.values())])
     if output.paper:
         print_tables(published_tables(published("chang2024"), [f"table {number}" for number in chosen.table]))
     return 0
@@ -403,7 +420,7 @@ def perspectives_command(
 @option_groups
 def table_command(
     rows: Annotated[list[Path], Argument(metavar="FILE…", help="Files of results.")],
-    metrics: Metrics = None,
+    metrics: Columns = None,
     output_format: Annotated[
         str, Option("--format", "-f", help="terminal, markdown, latex, html, or svg (a plot).", rich_help_panel=OUTPUT)
     ] = "terminal",
@@ -420,14 +437,14 @@ def table_command(
     from veridical.bench.results import read_rows
     from veridical.core.errors import InputError, UnknownNameError
     from veridical.core.files import write_whole
-    from veridical.report.result_tables import result_tables
+    from veridical.report.result_tables import mean_tables, result_tables
     from veridical.report.tables import FORMATS
     from veridical.report.terminal_tables import print_tables
 
     results = read_rows(rows)
     columns = parse_names(metrics) or None
     if output_format == "terminal":
-        print_tables(result_tables(results, columns))
+        print_tables([*result_tables(results, columns), *mean_tables(results, columns)])
         return 0
     if output_format == "html":
         from veridical.report.result_page import render_results
@@ -444,7 +461,8 @@ def table_command(
             raise InputError(f"no row has a value of {columns[0]}", hint=f"there are: {', '.join(measured)}")
         text = plot + "\n"
     elif output_format in FORMATS:
-        text = FORMATS[output_format](result_tables(results, columns)) + "\n"
+        tables = [*result_tables(results, columns), *mean_tables(results, columns)]
+        text = FORMATS[output_format](tables) + "\n"
     else:
         raise UnknownNameError("format", output_format, ["terminal", "html", "svg", *FORMATS])
     if out:

@@ -21,7 +21,7 @@ from veridical.core.types import (
     judged_source_spans,
 )
 
-__all__ = ["decide", "flagged", "merge", "omitted", "outcome", "overall", "unjudged"]
+__all__ = ["decide", "flagged", "hallucinated", "merge", "omitted", "outcome", "overall", "unjudged"]
 
 
 def decide(case: Case, judgement: Judgement, thresholds: Thresholds | None = None) -> Decision:
@@ -67,6 +67,16 @@ def _inside(judgement: Judgement, sentences: Sequence[Span], threshold: float) -
 def flagged(judgement: Judgement, decision: Decision) -> list[Verdict]:
     """The verdicts that are flagged, in the order of their spans."""
     return sorted((judgement.verdicts[i] for i in decision.verdicts), key=lambda v: v.span)
+
+
+def hallucinated(decision: Decision) -> bool:
+    """Tell whether the response is flagged: by its own score, or by that of a part of it.
+
+    >>> case = Case("1", "The tower is tall.")
+    >>> hallucinated(decide(case, Judgement("1", "x", 0.1, verdicts=(Verdict(Span(4, 9), 0.7),))))
+    True
+    """
+    return bool(decision.hallucination or decision.verdicts)
 
 
 def omitted(judgement: Judgement, decision: Decision) -> list[Omission]:
@@ -135,7 +145,7 @@ def overall(
     """
     for judgement, decision in zip(judgements, decisions, strict=True):
         if flag_over is None:
-            if decision.hallucination or decision.omission or decision.verdicts or decision.omissions:
+            if hallucinated(decision) or decision.omission or decision.omissions:
                 return Outcome.FLAGGED
         elif any(s is not None and s > flag_over for s in (judgement.hallucination, judgement.omission)):
             return Outcome.FLAGGED

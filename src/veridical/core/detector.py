@@ -57,6 +57,7 @@ class DetectorInfo:
     levels: tuple[Level, ...] = tuple(Level)
     needs_sources: bool = False
     needs_chat_model: bool = False
+    needs_training: bool = False  # judges nothing before `fit`; `bench` fits it on other documents than it judges
 
 
 @runtime_checkable

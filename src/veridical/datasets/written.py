@@ -99,8 +99,8 @@ def _verdict(mark: Row, text: str) -> Verdict:
 
 
 _FORMAT = (
-    "A marked span has the correction where the passage has something else (verdict label contradiction), none where it "
-    "has nothing (absence). A title is on a line of its own before the first source."
+    "A marked span has the correction where the passage has something else (verdict label contradiction), none where "
+    "it has nothing (absence). A title is on a line of its own before the first source."
 )
 
 
@@ -124,15 +124,15 @@ WRITTEN = _set(
     "Written statements about passages",
     "{}.jsonl",
     _statements,
-    "Groups: label, tag (how it is supported or wrong), kind (genre). The label shows in part from the statement alone.",
+    "Groups: label, tag (how it is supported or wrong), kind (genre). The label shows in part without the passage.",
 )
 WRITTEN_PAIRS = _set(
     "written_pairs",
     "Written pairs of statements",
     "pairs_{}.jsonl",
     _pairs,
-    "A right statement and the same made wrong by the smallest change: ID/PAIR/right and ID/PAIR/wrong. Groups: tag (the "
-    "kind of change), pair, label.",
+    "A right statement and the same made wrong by the smallest change: ID/PAIR/right and ID/PAIR/wrong. Groups: tag "
+    "(the kind of change), pair, label.",
 )
 WRITTEN_ANSWERS = _set(
     "written_answers",

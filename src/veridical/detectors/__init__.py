@@ -38,6 +38,7 @@ DETECTORS = Registry(
         "majority": "veridical.detectors.baselines:Majority",
         "overlap": "veridical.detectors.overlap.detector:Overlap",
         "probe": "veridical.detectors.local.probe:Probe",
+        "response_words": "veridical.detectors.baselines:ResponseWords",
         "salience": "veridical.detectors.local.salience:Salience",
         "selfcheck": "veridical.detectors.claims.selfcheck:SelfCheck",
         "slots": "veridical.detectors.slots:Slots",

@@ -1,25 +1,25 @@
-"""What any detector has to beat: the response's length alone, a coin, and always saying the same.
+"""What any detector has to beat: the response's length or words alone, a coin, and always saying the same.
 
-None of them reads the sources. Their scores carry no knowledge: only their order (length) or their share above the
-threshold (coin, majority) means anything.
+None of them reads the sources. The scores of all but the words carry no knowledge: only their order (length) or their
+share above the threshold (coin, majority) means anything.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from veridical.core.detector import DetectorContext, DetectorInfo
-from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.errors import InputError, MissingExtraError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.spec import Spec
 from veridical.core.types import GOLD_THRESHOLD, Case, Example, Judgement, Level, Span, Verdict
 
-__all__ = ["Coin", "Length", "Majority"]
+__all__ = ["Coin", "Length", "Majority", "ResponseWords"]
 
 
 def _empty(case: Case, name: str) -> Judgement:
@@ -122,3 +122,42 @@ class Majority:
             verdicts = (Verdict(Span(spans[0].start, spans[-1].end), self.score),) if self.score else ()
             judgements.append(Judgement(case.id, self.name, self.score, verdicts=verdicts))
         return judgements
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseWords:
+    """Baseline: words and word pairs of the response, learned from labelled ones (`bench`); never sees the sources.
+
+    Logistic regression (scikit-learn). A detector that is no better on the same data has learned nothing about support.
+    """
+
+    name: str = "response_words"
+    model: Any = None
+    info: ClassVar[DetectorInfo] = DetectorInfo((Level.RESPONSE,), needs_training=True)
+
+    def fit(self, examples: Iterable[Example]) -> ResponseWords:
+        """Learn from the examples with a response-level label; without both classes nothing can be judged."""
+        try:
+            from sklearn.feature_extraction.text import CountVectorizer
+            from sklearn.linear_model import LogisticRegression
+            from sklearn.pipeline import make_pipeline
+        except ImportError:
+            raise MissingExtraError("the baseline response_words", "stats") from None
+        labelled = [(e.case.response, score) for e in examples if (score := e.gold.hallucination) is not None]
+        labels = [score >= GOLD_THRESHOLD for _, score in labelled]
+        if len(set(labels)) < 2:
+            return replace(self, model=None)
+        bag = CountVectorizer(ngram_range=(1, 2), token_pattern=r"\w+|[^\w\s]", binary=True)
+        model = make_pipeline(bag, LogisticRegression(C=0.3, solver="liblinear", random_state=0))
+        return replace(self, model=model.fit([text for text, _ in labelled], labels))
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        """One response-level score each; before `fit` nothing is judged."""
+        note = "response_words judges only what `veridical bench` fits it for: no labelled responses of both classes"
+        if self.model is None:
+            return [Judgement(case.id, self.name, judged=(), notes=(note,)) for case in cases]
+        scores = self.model.predict_proba([case.response for case in cases])[:, 1] if cases else ()
+        return [
+            Judgement(case.id, self.name, float(score)) if words(case.response) else _empty(case, self.name)
+            for case, score in zip(cases, scores, strict=True)
+        ]

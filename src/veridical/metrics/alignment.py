@@ -6,17 +6,17 @@ matter, the answer is None: the case does not count and is reported as not judge
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from veridical.core.decide import merge, unjudged
+from veridical.core.decide import decide, hallucinated, merge, unjudged
 from veridical.core.spans import Span, intersection
-from veridical.core.types import GOLD_THRESHOLD, Example, Judgement, check_judgement, judged_spans
+from veridical.core.types import GOLD_THRESHOLD, Example, Judgement, Thresholds, check_judgement, judged_spans
 from veridical.metrics.arrays import Bools, Floats
 from veridical.metrics.tokens import Units, any_in, highest_in, mask, runs, scores_of_characters
 
-__all__ = ["Characters", "characters", "response_pair"]
+__all__ = ["Characters", "as_decided", "characters", "response_pair"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,28 @@ def response_pair(example: Example, judgement: Judgement) -> tuple[bool, float] 
         scores = (v.score for v in judgement.verdicts if judged[v.span.start : v.span.end].any())
         score = max(scores, default=0.0)
     return label >= GOLD_THRESHOLD, score
+
+
+def as_decided(example: Example, judgement: Judgement, thresholds: Thresholds) -> Judgement:
+    """Replace the scores of `judgement` by the decision on the response (`core.decide`): 1 = flagged, 0 = not.
+
+    Where gold judged only a part of the response, the verdicts on that part decide. A judgement that says nothing about
+    the response stays as it is.
+
+    >>> from veridical.core.types import Case, Verdict
+    >>> example = Example(Case("1", "In Rome"), Judgement("1", "human:a", hallucination=1.0))
+    >>> judged = Judgement("1", "me", 0.3, verdicts=(Verdict(Span(3, 7), 0.6),))
+    >>> as_decided(example, judged, Thresholds()).hallucination
+    1.0
+    """
+    shared = _shared(example, judgement)
+    if not shared:
+        return judgement
+    if judgement.verdicts and unjudged(example.case, example.gold):
+        on_part = tuple(v for v in judgement.verdicts if any(v.span.overlaps(span) for span in shared))
+        judgement = replace(judgement, hallucination=None, verdicts=on_part)
+    decision = decide(example.case, judgement, thresholds)
+    return replace(judgement, hallucination=float(hallucinated(decision)), verdicts=())
 
 
 def _shared(example: Example, judgement: Judgement) -> list[Span]:

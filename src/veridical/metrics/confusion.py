@@ -62,6 +62,14 @@ class Confusion:
         tn = self._tn("specificity")
         return _ratio("specificity", tn, tn + self.fp, "there are no gold negatives")
 
+    def false_alarms(self) -> float:
+        """The share of negatives that were flagged: [0, 1], 0 = none, 1 = all. fp / (fp + tn).
+
+        >>> Confusion(3, 1, 2, 4).false_alarms()
+        0.2
+        """
+        return _ratio("the share of false alarms", self.fp, self._tn("it") + self.fp, "there are no gold negatives")
+
     def f1(self) -> float:
         """The harmonic mean of precision and recall, 2 tp / (2 tp + fp + fn): [0, 1], 0 = nothing found, 1 = perfect.
 

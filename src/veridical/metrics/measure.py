@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from veridical.core.errors import InputError
-from veridical.core.types import DEFAULT_THRESHOLD, Example, Judgement, Level, check_threshold
+from veridical.core.types import DEFAULT_THRESHOLD, Example, Judgement, Level, Thresholds, check_threshold
 from veridical.metrics import UndefinedMetricError
+from veridical.metrics.alignment import as_decided
 from veridical.metrics.arrays import Floats, as_weight
 from veridical.metrics.significance import draw_documents, percentile_interval
 
@@ -138,9 +139,14 @@ class Metric:
     higher_is_better: bool = True
     needs_threshold: bool = True
 
-    def rows(self, example: Example, judgement: Judgement, threshold: float | None = None) -> Floats | None:
+    def rows(
+        self, example: Example, judgement: Judgement, threshold: float | Thresholds | None = None
+    ) -> Floats | None:
         """What the case adds, *shape* (k, columns), or None where it does not count; `InputError` without a threshold
         where one is needed.
+
+        A number is compared with the scores of the metric's own level. Under `Thresholds` a response is flagged as
+        `core.decide` does, by its score or by that of a part, and every other metric takes the threshold of its level.
 
         >>> from veridical.core.types import Case
         >>> from veridical.metrics.registry import METRICS
@@ -150,6 +156,10 @@ class Metric:
         """
         if self.needs_threshold and threshold is None:
             raise InputError(f"the metric {self.name!r} needs a threshold", hint="one fitted on validation data")
+        if isinstance(threshold, Thresholds):
+            if self.level == "response" and self.needs_threshold:
+                return self.project(example, as_decided(example, judgement, threshold), 1.0)
+            threshold = threshold[Level(self.level) if self.level in set(Level) else Level.SPAN]
         return self.project(example, judgement, DEFAULT_THRESHOLD if threshold is None else check_threshold(threshold))
 
     def value(self, rows: ArrayLike, weight: ArrayLike | None = None) -> float:
@@ -280,7 +290,7 @@ def measure(
     examples: Sequence[Example],
     judgements: Sequence[Judgement],
     *,
-    threshold: float | None = None,
+    threshold: float | Thresholds | None = None,
     documents: Sequence[Hashable] | None = None,
     resamples: int = 1000,
     seed: int = 0,
@@ -292,7 +302,7 @@ def measure(
         metric: The metric.
         examples: The labelled cases.
         judgements: The judgement of each case, in the same order.
-        threshold: What counts as flagged, where the metric needs that.
+        threshold: What counts as flagged, where the metric needs that (`Metric.rows`).
         documents: The document of each example; None = `Example.document`.
         resamples: The number of bootstrap samples, 1 or more.
         seed: The seed of the samples.

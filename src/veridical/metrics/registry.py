@@ -241,6 +241,13 @@ _TABLE = [
     ),
     _response("precision", definition="tp / (tp + fp)", source=_CHWANG, statistic=_decided(Confusion.precision)),
     _response("recall", definition="tp / (tp + fn)", source=_CHWANG, statistic=_decided(Confusion.recall)),
+    _response(
+        "false_alarms",
+        definition="Share of right responses that are flagged: fp / (fp + tn)",
+        source="the false positive rate",
+        statistic=_decided(Confusion.false_alarms),
+        higher_is_better=False,
+    ),
     _response("f1", definition="F1-R: 2 tp / (2 tp + fp + fn)", source=_CHWANG, statistic=_decided(Confusion.f1)),
     *(
         _response(

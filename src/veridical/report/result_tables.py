@@ -1,11 +1,13 @@
 """Result rows, comparisons and published figures as tables: one table per data set, one line per detector or pair.
 
-`metric_tables` turns that round: one table per metric, one line per data set, one column per detector.
+`mean_tables` has the means over data sets; `metric_tables` turns the tables round: one per metric, with one line per
+data set and one column per detector.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import sqrt
 
 from veridical.bench.compare import Comparison
 from veridical.bench.published import Published
@@ -18,11 +20,19 @@ __all__ = [
     "by_data",
     "cell",
     "comparison_table",
+    "mean_tables",
     "metric_tables",
     "phrase_tables",
     "published_tables",
     "result_tables",
 ]
+
+
+MAIN = (
+    *("roc_auc", "pair_accuracy", "false_alarms", "recall", "balanced_accuracy", "ece", "word_roc_auc", "token_f1"),
+    *("coverage_roc_auc", "omission_f1", "source_word_roc_auc"),
+)
+SHOWN = 6
 
 
 def by_data(rows: Iterable[ResultRow]) -> list[list[ResultRow]]:
@@ -36,17 +46,18 @@ def by_data(rows: Iterable[ResultRow]) -> list[list[ResultRow]]:
 def result_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None) -> list[Table]:
     """One table for each data set, split and version of the data, in the rows' order.
 
-    `metrics` chooses and orders the columns; without it all that any row has, in their order.
+    `metrics` chooses and orders the columns ("all": all that any row has); without it they are the first six of `MAIN`
+    where there are more.
     """
     tables = []
     for group in by_data(rows):
         first = group[0]
-        present = list(dict.fromkeys(name for row in group for name in row.metrics))
-        names = [name for name in metrics if name in present] if metrics else present
+        names, hidden = _columns(group, metrics)
         grouped = any(row.group for row in group)
         lines = []
         for row in group:
-            counted = max((measured.n for measured in row.metrics.values()), default=row.n)  # cases that the data label
+            # cases that the data label; the area of a group of one class counts those of the other class, too
+            counted = max((measured.n for measured in row.metrics.values() if measured.n <= row.n), default=row.n)
             lines.append(
                 [
                     row.detector,
@@ -60,11 +71,80 @@ def result_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = Non
         dates = ", ".join(sorted({row.date for row in group}))
         foot = (
             f"{first.level:.0%} intervals by bootstrap over {first.documents} documents ({first.resamples} samples, "
-            f"seed {first.seed}); data {first.data_hash[:12]}{skipped}; {dates}{_usage(group)}"
+            f"seed {first.seed}); data {first.data_hash[:12]}{skipped}; {dates}{_usage(group)}{hidden}"
         )
         head = ["detector", *(["group"] if grouped else []), "n", "not judged", *names]
         tables.append(Table(_title(first.data, first.split), head, lines, foot))
     return tables
+
+
+def _columns(rows: Sequence[ResultRow], metrics: Sequence[str] | None) -> tuple[list[str], str]:
+    """The metrics that a table of `rows` shows, and a note on those that it does not."""
+    present = list(dict.fromkeys(name for row in rows for name in row.metrics))
+    if metrics and list(metrics) != ["all"]:
+        return [name for name in metrics if name in present], ""
+    if metrics or len(present) <= SHOWN:
+        return present, ""
+    names = [name for name in MAIN if name in present][:SHOWN]
+    return names, f"; {len(present) - len(names)} more metrics: --metrics all"
+
+
+def mean_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None) -> list[Table]:
+    """The unweighted means over data sets, one line per detector; a table for each number of foreign passages.
+
+    A mean is over the data sets on which every detector that has the metric has a value; the head says how many, where
+    that is not all. Its interval combines those of the sets as independent ones (Zou and Donner 2008). Empty for one
+    data set.
+    """
+    whole = [row for row in rows if row.group is None]
+    tables = []
+    for foreign in sorted({row.foreign for row in whole}):
+        of_kind = [row for row in whole if row.foreign == foreign]
+        sets = [{row.detector: row for row in group} for group in by_data(of_kind)]
+        if len(sets) < 2:
+            continue
+        names, hidden = _columns(of_kind, metrics)
+        detectors = list(dict.fromkeys(row.detector for row in of_kind))
+        columns: list[tuple[str, dict[str, str]]] = []
+        for name in names:
+            with_it = {row.detector for row in of_kind if name in row.metrics}
+            measured = [
+                {d: each[d].metrics[name] for d in with_it if d in each and name in each[d].metrics} for each in sets
+            ]
+            usable = [
+                each for each in measured if each.keys() == with_it and all(m.value is not None for m in each.values())
+            ]
+            if usable:
+                head = name if len(usable) == len(sets) else f"{name} ({len(usable)} of {len(sets)})"
+                columns.append(
+                    (head, {detector: cell(_mean([each[detector] for each in usable])) for detector in with_it})
+                )
+        lines = []
+        for detector in detectors:
+            of_detector = [each[detector] for each in sets if detector in each]
+            counts = [str(sum(row.n for row in of_detector)), str(sum(row.not_judged for row in of_detector))]
+            lines.append([detector, *counts, *(cells.get(detector, "–") for _, cells in columns)])
+        title = f"mean of {len(sets)} data sets" + (f", among {foreign} foreign passages" if foreign else "")
+        foot = f"unweighted; intervals from those of the sets (Zou and Donner 2008){hidden}"
+        tables.append(Table(title, ["detector", "n", "not judged", *(head for head, _ in columns)], lines, foot))
+    return tables
+
+
+def _mean(measured: Sequence[Measured]) -> Measured:
+    """The mean of independent values, with an interval where each has one.
+
+    >>> _mean([Measured(0.6, 0.5, 0.7, 10), Measured(0.8, 0.7, 0.9, 20)]).value
+    0.7
+    """
+    values = [(m.value, m.low, m.high) for m in measured if m.value is not None]
+    mean = sum(value for value, _, _ in values) / len(values)
+    below = [value - low for value, low, _ in values if low is not None]
+    above = [high - value for value, _, high in values if high is not None]
+    n = sum(m.n for m in measured)
+    if len(below) < len(values) or len(above) < len(values):
+        return Measured(mean, n=n)
+    low, high = (sqrt(sum(gap**2 for gap in gaps)) / len(values) for gaps in (below, above))
+    return Measured(mean, mean - low, mean + high, n)
 
 
 def metric_tables(rows: Iterable[ResultRow], metrics: Sequence[str]) -> list[Table]:
