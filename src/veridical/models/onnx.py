@@ -70,7 +70,7 @@ def export_onnx(
         if runner.model.kind != "classifier":  # which has no states of tokens
             keep_tokens(graph)
         if precision == "int8":
-            quantise(graph)
+            quantise(graph, by_token=runner.shares_prompts)
         onnx.save(graph, part)
         data = part.read_bytes()
         other = OnnxRunner(runner.model, open_session(data), runner.mode, runner.attention)

@@ -180,12 +180,13 @@ def keep_tokens(model: onnx.ModelProto) -> bool:
     return True
 
 
-def quantise(model: onnx.ModelProto) -> None:
+def quantise(model: onnx.ModelProto, *, by_token: bool = False) -> None:
     """Put the embedding tables and constant matrices of a model in int8, in place.
 
     Each row of a table and each column of a matrix has its own scale. What is multiplied with a matrix is put in 8 bits
     as the model runs: what a layer normalisation or attention returns by one scale, as its tokens are of about one
-    size; all else by a scale for each token, so that a large number in one token costs no other its digits.
+    size; all else by a scale for each token, so that a large number in one token costs no other its digits. With
+    `by_token` each token has its own scale everywhere, so that texts in one row have no effect on each other.
 
     Weights are at most 64: processors with AVX2 but without VNNI add two products of 8 bits in 16 bits, which
     2 * 64 * 255 does not exceed.
@@ -193,7 +194,7 @@ def quantise(model: onnx.ModelProto) -> None:
     from onnx import helper
 
     graph = model.graph
-    rewriter = _Rewriter(graph)
+    rewriter = _Rewriter(graph, by_token=by_token)
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
         if node.output[0] not in rewriter.sums:
@@ -233,7 +234,7 @@ class _Rewriter:
         sums: The names of sums that the nodes of their products compute.
     """
 
-    def __init__(self, graph: onnx.GraphProto) -> None:
+    def __init__(self, graph: onnx.GraphProto, *, by_token: bool) -> None:
         from onnx import TensorProto
 
         floats = [tensor for tensor in graph.initializer if tensor.data_type == TensorProto.FLOAT]
@@ -246,6 +247,7 @@ class _Rewriter:
                 self._taken_by.setdefault(name, []).append(node)
         self._results = {output.name for output in graph.output}
         self._bytes: dict[str, _Bytes] = {}  # what is in 8 bits already, by its name
+        self._of_one_size = () if by_token else _OF_ONE_SIZE
         self.constants: dict[str, onnx.TensorProto] = {}
         self.replaced: set[str] = set()
         self.sums: set[str] = set()
@@ -317,7 +319,7 @@ class _Rewriter:
         made_by = self._made_by.get(name)
         while made_by is not None and made_by.op_type in ("Gather", "Identity", "Reshape", "Transpose"):
             made_by = self._made_by.get(made_by.input[0])
-        if made_by is not None and made_by.op_type in _OF_ONE_SIZE:
+        if made_by is not None and made_by.op_type in self._of_one_size:
             self._bytes[name] = _Bytes(f"{name}/bytes", f"{name}/scale", f"{name}/zero point")
             return [_node("DynamicQuantizeLinear", [name], f"{name}/bytes", f"{name}/scale", f"{name}/zero point")]
         self._bytes[name] = _Bytes(f"{name}/bytes", "int8/one", "int8/zero", f"{name}/scales")
