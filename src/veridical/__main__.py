@@ -1,4 +1,4 @@
-"""The program `veridical`, which is also `python -m veridical`. Until it runs, only the standard library is imported."""
+"""The program `veridical`, also `python -m veridical`. Until it runs, only the standard library is imported."""
 
 import sys
 import traceback

@@ -14,7 +14,15 @@ from tests.processes import python
 
 TEXT = "Η Αθήνα είναι 雅典 😀 œ."
 CHECK = ("check", "answer.txt", "source.txt", "-d", "overlap")
-COMMANDS = [CHECK, (*CHECK, "--json"), ("--help",), ("check", "--help"), ("detectors",), ("schema", "case"), ("version",)]
+COMMANDS = [
+    CHECK,
+    (*CHECK, "--json"),
+    ("--help",),
+    ("check", "--help"),
+    ("detectors",),
+    ("schema", "case"),
+    ("version",),
+]
 FULL = Path("/dev/full")
 needs_full = pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
 

@@ -126,7 +126,11 @@ def test_every_row_of_a_file_is_read_or_named() -> None:
     assert [row["where"] for row in by_line["rows"]][1:3] == ["cases.jsonl:2", "cases.jsonl:6"]
     assert by_line["problems"] == [f"cases.jsonl:{i}: neither a case nor a result" for i in (4, 5)]
     assert (len(by_item["rows"]), by_item["problems"]) == (25, [])
-    assert [(s["id"], s["text"]) for s in pretty["rows"][0]["content"]["sources"]] == [("1", "a"), ("2", ""), ("3", "c")]
+    assert [(s["id"], s["text"]) for s in pretty["rows"][0]["content"]["sources"]] == [
+        ("1", "a"),
+        ("2", ""),
+        ("3", "c"),
+    ]
     assert other is None, "no case: a text like any other"
 
 

@@ -1,4 +1,4 @@
-"""The one way in which a detector is run, and the one place that says what it cannot judge and which thresholds apply."""
+"""The one way in which a detector is run; here alone is said what it cannot judge, and which thresholds apply."""
 
 from __future__ import annotations
 
@@ -80,9 +80,7 @@ def _judge_what_can_be(
     rest = [case for case, reason in zip(cases, reasons, strict=True) if reason is None]
     results = iter(run(rest) if rest else [])
     return [
-        next(results)
-        if reason is None
-        else as_result(Judgement(case.id, detector.name, judged=(), notes=(reason,)))
+        next(results) if reason is None else as_result(Judgement(case.id, detector.name, judged=(), notes=(reason,)))
         for case, reason in zip(cases, reasons, strict=True)
     ]
 

@@ -57,7 +57,7 @@ class GroundednessEvaluator(BaseEvaluator):
         contexts: Sequence[str] | None = None,
         **kwargs: Any,
     ) -> EvaluationResult:
-        """Check `response` against `contexts`; without either the result is invalid, like all that could not be judged."""
+        """Check `response` against `contexts`; without either the result is invalid."""
         from veridical.report.findings import findings, unjudged_reasons
 
         checked = await asyncio.to_thread(

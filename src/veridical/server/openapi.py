@@ -81,7 +81,7 @@ def components(requests: tuple[type[Any], ...], kinds: tuple[str, ...]) -> dict[
 
 
 def _case_by_hand() -> dict[str, Any]:
-    """Describe a case whose ids may be left out, whose sources may be bare texts, and whose texts may be null (none)."""
+    """Describe a case without ids, with bare texts as sources, and with null for a text that is missing."""
     described = schema("case")
     text = {"anyOf": [{"type": "string"}, {"type": "null"}]}
     source = {**described["$defs"]["Source"], "required": ["text"]}
