@@ -35,12 +35,14 @@ def test_sources_are_named_in_order() -> None:
     ]
 
 
+def test_one_text_is_one_source() -> None:
+    case = make_case("a", "one text", must_cover=Source("mine", "another"))
+    assert case.sources == (Source("1", "one text"), Source("mine", "another", must_cover=True))
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"response": " "}, "the response is empty"),
-        ({"response": "a", "sources": "one text"}, r"sources=\[text\]"),
-        ({"response": "a", "must_cover": "one text"}, r"must_cover=\[text\]"),
         ({"response": "a", "sources": ["b"], "detectors": "overlpa"}, "did you mean overlap"),
         ({"response": "a", "sources": ["b"], "detectors": []}, "no detector is named"),
         ({"response": "a", "detectors": "overlap", "threshold": -0.1}, "threshold is -0.1"),
@@ -65,7 +67,7 @@ def test_cases_are_taken_a_batch_at_a_time() -> None:
     def cases() -> Iterator[Case]:
         for i in range(3 * BATCH):
             taken.append(i)
-            yield Case(str(i), "a")
+            yield Case(str(i), "a", (Source("1", "a"),))
 
     detector = Fixed()
     results = veridical.check_cases(cases(), detector)

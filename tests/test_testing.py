@@ -42,8 +42,8 @@ def test_what_is_not_grounded_fails_with_the_words(arguments: dict[str, object],
 
 
 def test_bad_input_is_no_failed_assertion() -> None:
-    with pytest.raises(InputError, match="the response is empty"):
-        assert_grounded(" ", ["Red."], detector="overlap")
+    with pytest.raises(InputError, match="unknown detector"):
+        assert_grounded("Red.", ["Red."], detector="overlpa")
 
 
 def test_a_detector_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,12 +66,15 @@ def test_the_fixture(pytester: pytest.Pytester) -> None:
         def test_flagged(assert_grounded):
             assert_grounded("It is purple.", ["It is red."])
 
+        def test_empty(assert_grounded):
+            assert_grounded("", ["It is red."])
+
         def test_other_detector(assert_grounded):
             assert assert_grounded("Red.", ["Red."], detector="overlap:values").judgements[0].by == "overlap:values"
         """
     )
     result = pytester.runpytest_inprocess("-p", "_veridical_pytest", "-p", "no:cacheprovider")
-    result.assert_outcomes(passed=2, failed=1)
+    result.assert_outcomes(passed=2, failed=2)
     result.stdout.fnmatch_lines([">*assert_grounded(*purple*", "E*not grounded*", "E*-purple-*"])
     result.stdout.no_fnmatch_line("*as_text*")  # the frames of the assertion are hidden
 

@@ -1,7 +1,29 @@
-"""`python -m veridical`."""
+"""The program `veridical`, also `python -m veridical`. Until it runs, only the standard library is imported."""
 
 import sys
+import traceback
+from contextlib import suppress
 
-from veridical.cli import main
+INTERNAL_ERROR = 70
+"""The exit code of an error that is a bug or a broken installation (EX_SOFTWARE of sysexits.h); 1 means "flagged"."""
 
-sys.exit(main())
+
+def main() -> int:
+    """Run the command line and return its exit code; an unforeseen error is shown with its traceback."""
+    try:
+        from veridical.cli import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        return 130
+    except BaseException as error:  # noqa: BLE001 - also what extensions raise that is no Exception
+        if sys.stderr is not None:
+            with suppress(OSError):
+                traceback.print_exc()
+                sys.stderr.write(f"veridical: internal error: {type(error).__name__} (please report the lines above)\n")
+                sys.stderr.flush()
+        return INTERNAL_ERROR
+
+
+if __name__ == "__main__":
+    sys.exit(main())

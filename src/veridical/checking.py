@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -17,24 +18,29 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_DETECTOR",
+    "Texts",
     "check",
     "check_cases",
     "check_cases_with_maps",
     "check_flag_over",
     "make_case",
     "make_checked",
+    "unique_names",
 ]
+
+Texts = str | Source | Sequence[str | Source | None] | None
+"""Sources as they are given: texts or `Source`s, a single one for a list of one, None for none."""
 
 DEFAULT_DETECTOR = "default"
 BATCH = 64
 
 
 def check(
-    response: str,
-    sources: Sequence[str | Source] = (),
+    response: str | None,
+    sources: Texts = (),
     *,
     question: str | None = None,
-    must_cover: Sequence[str] = (),
+    must_cover: Texts = (),
     perspectives: Mapping[str, str] | None = None,
     detectors: str | Detector | Sequence[str | Detector] = DEFAULT_DETECTOR,
     threshold: float | Mapping[str, float] | None = None,
@@ -44,8 +50,9 @@ def check(
     """What in `response` is not backed by `sources`, and what of what it had to cover it left out.
 
     Args:
-        response: The text to check, as it was generated.
-        sources: The texts, or `Source`s, that it may rest on.
+        response: The text to check, as it was generated. Without any text (empty, or None) the outcome is "unjudged".
+        sources: The texts, or `Source`s, that it may rest on; a single one is one source. Without any text in them the
+            outcome is "unjudged" for every detector that needs sources.
         question: The question that it answers.
         must_cover: Further sources that the response has to cover.
         perspectives: Such sources by the name of the perspective that they stand for.
@@ -61,36 +68,58 @@ def check(
         The judgements, what was decided on each, and the outcome; `flagged` and `omitted` are the spans.
 
     Raises:
-        InputError: An empty response, an unknown detector, or a threshold out of range.
+        InputError: An unknown detector, or a threshold out of range.
 
     >>> result = check("The tower is 300 m tall.", ["The tower is 330 m tall."], detectors="overlap")
     >>> result.outcome.value, [span.of(result.case.response) for span in result.flagged]
     ('flagged', ['300'])
     """
     case = make_case(response, sources, question=question, must_cover=must_cover, perspectives=perspectives)
-    if not response.strip():
-        raise InputError("the response is empty", hint="there is nothing to check")
     return next(check_cases([case], detectors, threshold=threshold, flag_over=flag_over, explain=explain))
 
 
 def make_case(
-    response: str,
-    sources: Sequence[str | Source] = (),
+    response: str | None,
+    sources: Texts = (),
     *,
     question: str | None = None,
-    must_cover: Sequence[str] = (),
+    must_cover: Texts = (),
     perspectives: Mapping[str, str] | None = None,
     id: str = "1",
 ) -> Case:
-    """A case from plain texts: sources are called "1", "2" … in order, perspectives by their names."""
-    if isinstance(sources, str | Source):
-        raise InputError("sources is one text", hint="give a list: sources=[text]")
-    if isinstance(must_cover, str):
-        raise InputError("must_cover is one text", hint="give a list: must_cover=[text]")
-    all_sources = [s if isinstance(s, Source) else Source(str(i), s) for i, s in enumerate(sources, 1)]
-    all_sources += [Source(str(i), text, must_cover=True) for i, text in enumerate(must_cover, len(all_sources) + 1)]
+    """Make a case of plain texts: sources are called "1", "2" … in order, perspectives by their names.
+
+    One text or `Source` in place of a list is a list of one; None is no text.
+    """
+    all_sources = [
+        given if isinstance(given, Source) else Source(str(i), given or "")
+        for i, given in enumerate(_listed(sources), 1)
+    ]
+    all_sources += [
+        replace(given, must_cover=True) if isinstance(given, Source) else Source(str(i), given or "", must_cover=True)
+        for i, given in enumerate(_listed(must_cover), len(all_sources) + 1)
+    ]
     all_sources += [Source(name, text, name, must_cover=True) for name, text in (perspectives or {}).items()]
-    return Case(id, response, tuple(all_sources), question)
+    return Case(id, response or "", tuple(all_sources), question)
+
+
+def _listed(given: Texts) -> Sequence[str | Source | None]:
+    if given is None:
+        return ()
+    return [given] if isinstance(given, str | Source) else given
+
+
+def unique_names(names: Iterable[str]) -> list[str]:
+    """Return `names`, where one that was there before gets a number.
+
+    >>> unique_names(["a.txt", "b.txt", "a.txt"])
+    ['a.txt', 'b.txt', 'a.txt (2)']
+    """
+    unique: dict[str, None] = {}
+    for name in names:
+        variants = (name, *(f"{name} ({i})" for i in range(2, len(unique) + 3)))
+        unique[next(variant for variant in variants if variant not in unique)] = None
+    return list(unique)
 
 
 def check_cases(

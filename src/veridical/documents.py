@@ -37,12 +37,18 @@ CONVERTED_ENDINGS = frozenset({".pdf"}) | _HTML_ENDINGS | _MARKDOWN_ENDINGS
 """Files of these are not the text of the source that is read from them."""
 
 
-def read_document(path: Path, *, encoding: str = "utf-8", max_bytes: int = MAX_BYTES) -> str:
-    """The text of a source document; PDF, HTML and Markdown (by file ending) need the `documents` extra.
+def read_document(
+    path: Path, *, encoding: str = "utf-8", max_bytes: int = MAX_BYTES, empty_allowed: bool = False
+) -> str:
+    """Return the text of a source document; PDF, HTML and Markdown (by file ending) need the `documents` extra.
 
-    Raises `DataError` for a file that cannot be read, is not what its ending says, or holds no text.
+    Raises `DataError` for a file that cannot be read, is not what its ending says, or holds no text. With
+    `empty_allowed` a file that holds nothing at all is an empty text; one whose text cannot be found is still an error.
     """
-    return document_text(read_bytes(path, max_bytes=max_bytes), path, encoding=encoding)
+    data = read_bytes(path, max_bytes=max_bytes)
+    if empty_allowed and not data.strip():
+        return ""
+    return document_text(data, path, encoding=encoding)
 
 
 def document_text(data: bytes, path: Path, *, encoding: str = "utf-8") -> str:

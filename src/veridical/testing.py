@@ -5,34 +5,34 @@ It needs no test framework. With pytest it is a fixture, too, of the same name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from veridical.checking import DEFAULT_DETECTOR, check
+from veridical.checking import DEFAULT_DETECTOR, Texts, check
 from veridical.core.types import Outcome
 
 if TYPE_CHECKING:
     from veridical.core.detector import Detector
-    from veridical.core.types import Checked, Source
+    from veridical.core.types import Checked
 
 __all__ = ["assert_grounded"]
 
 
 def assert_grounded(
-    response: str,
-    sources: Sequence[str | Source] = (),
+    response: str | None,
+    sources: Texts = (),
     *,
     detector: str | Detector = DEFAULT_DETECTOR,
     threshold: float | Mapping[str, float] | None = None,
-    must_cover: Sequence[str] = (),
+    must_cover: Texts = (),
     question: str | None = None,
 ) -> Checked:
     """Raise `AssertionError` unless all of `response` was judged and nothing was flagged.
 
     Args:
         response: The text to check, as it was generated.
-        sources: The texts, or `Source`s, that it may rest on.
+        sources: The texts, or `Source`s, that it may rest on; a single one is one source.
         detector: A spec, or an object with `name` and `judge`. A spec is loaded once per process.
         threshold: The score in [0, 1] from which something is flagged, for all levels or per level.
         must_cover: Further sources that the response has to cover.
@@ -42,8 +42,9 @@ def assert_grounded(
         What was checked, for further assertions.
 
     Raises:
-        AssertionError: Something is flagged, or could not be judged; the message has the flagged words and why.
-        InputError: What `veridical.check` refuses, such as an empty response.
+        AssertionError: Something is flagged, or could not be judged (an empty response, no sources); the message has
+            the flagged words and why.
+        InputError: What `veridical.check` refuses, such as an unknown detector.
 
     >>> assert_grounded("It is red.", ["It is red."], detector="overlap").outcome.value
     'clear'

@@ -22,10 +22,10 @@ def test_a_frame_gets_columns_and_keeps_its_index(monkeypatch: pytest.MonkeyPatc
     )
     checked = check_dataframe(frame, "answer", ["text"], detectors="overlap")
     assert list(checked.index) == [10, 20, 30, 40]
-    assert list(checked["outcome"]) == ["flagged", None, "clear", None]
+    assert list(checked["outcome"]) == ["flagged", "unjudged", "clear", "unjudged"]
     assert list(checked["hallucinated"]) == [True, None, False, None]
     assert checked["flagged_spans"][10] == [[6, 9]]
-    assert checked["failed"][20] == "the column 'answer' is empty (there is nothing to check)"
+    assert list(checked["failed"]) == [None] * 4
     assert list(frame.columns) == ["answer", "text", "id"]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("langchain_core")
 from langchain_core.documents import Document
-from langchain_core.language_models import FakeListChatModel, FakeListLLM
+from langchain_core.language_models import FakeListChatModel, FakeListLLM, GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.prompts import PromptTemplate
 from langchain_core.retrievers import BaseRetriever
@@ -68,8 +68,8 @@ def test_calls_at_once_keep_their_sources_apart() -> None:
     assert [checked.outcome for checked in callback.results] == [Outcome.CLEAR] * 8
 
 
-async def _ainvoke(chain: Any, callback: GroundednessCallback) -> None:
-    await chain.ainvoke("tower", config={"callbacks": [callback]})
+async def _ainvoke(chain: Any, callback: GroundednessCallback, question: str = "tower") -> None:
+    await chain.ainvoke(question, config={"callbacks": [callback]})
 
 
 def test_asynchronous_chains() -> None:
@@ -95,6 +95,46 @@ def test_strict_raises_out_of_the_chain_and_forgets_the_call() -> None:
         chain.invoke("tower", config={"callbacks": [callback]})
     assert raised.value.checked.outcome is Outcome.FLAGGED
     assert not callback._runs
+
+
+def test_strict_raises_where_nothing_could_be_judged() -> None:
+    import asyncio
+
+    tower = FakeListChatModel(responses=["The tower is red."])
+    for chain, question, reason in (
+        (chain_of(tower), "castle", "there are no sources"),
+        (PROMPT.partial(context="") | tower, "tower", "there are no sources"),
+        (tower, "tower", "there are no sources"),
+        (chain_of(FakeListChatModel(responses=[""])), "tower", "the response is empty"),
+    ):
+        callback = GroundednessCallback(detector="overlap", strict=True)
+        with pytest.raises(NotGroundedError, match=reason):
+            chain.invoke(question, config={"callbacks": [callback]})
+        with pytest.raises(NotGroundedError, match=reason):
+            asyncio.run(_ainvoke(chain, callback, question))
+        assert [checked.outcome for checked in callback.results] == [Outcome.UNJUDGED] * 2
+        assert not callback._runs
+
+
+def test_a_call_of_a_tool_is_no_empty_reply_unless_it_is_the_last() -> None:
+    tool_call = AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "1"}])
+    calls_tool = GenericFakeChatModel(messages=iter([tool_call] * 2))
+    answers = FakeListChatModel(responses=["The tower is red."])
+    found = RunnableLambda(lambda question: SHELF.invoke(question) and question)
+    callback = GroundednessCallback(detector="overlap", strict=True)
+    (found | calls_tool | (lambda reply: "tower") | answers).invoke("tower", config={"callbacks": [callback]})
+    assert [checked.outcome for checked in callback.results] == [Outcome.CLEAR]
+    with pytest.raises(NotGroundedError, match="the response is empty"):
+        (found | calls_tool).invoke("tower", config={"callbacks": [callback]})
+
+
+def test_one_text_is_one_source_and_documents_keep_their_names() -> None:
+    check = groundedness_check(detector="overlap")
+    (source,) = check.invoke({"answer": "It is red.", "context": "It is red."})["check"].case.sources
+    assert (source.id, source.text) == ("1", "It is red.")
+    context = [Document("a", id="x"), Document("b", metadata={"source": "b.pdf"}), "c", Document("d", id="x")]
+    sources = check.invoke({"answer": "It is red.", "context": context})["check"].case.sources
+    assert [(source.id, source.text) for source in sources] == [("x", "a"), ("b.pdf", "b"), ("3", "c"), ("x (2)", "d")]
 
 
 @pytest.mark.parametrize("answer", ["The tower is purple.", AIMessage("The tower is purple.")])

@@ -11,7 +11,6 @@ from llama_index.core.base.response.schema import Response
 from llama_index.core.evaluation import BatchEvalRunner
 from llama_index.core.schema import NodeWithScore, TextNode
 
-from veridical.core.errors import InputError
 from veridical.integrations.llama_index import GroundednessEvaluator
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what a framework deprecates of its own
@@ -39,6 +38,10 @@ def test_a_response_object_and_a_batch() -> None:
     assert [result.passing for result in results["grounded"]] == [True, False]
 
 
-def test_what_is_missing_is_refused() -> None:
-    with pytest.raises(InputError, match="a response and its contexts are needed"):
-        GroundednessEvaluator("overlap").evaluate("Which?", "The tower is red.")
+def test_an_empty_response_does_not_end_a_batch() -> None:
+    runner = BatchEvalRunner({"grounded": GroundednessEvaluator("overlap")}, workers=1)
+    contexts = [["The tower is red."]] * 3
+    texts = ["The tower is red.", "", "The tower is purple."]
+    results = asyncio.run(runner.aevaluate_response_strs(["?"] * 3, texts, contexts))["grounded"]
+    assert [result.passing for result in results] == [True, None, False]
+    assert "the response is empty" in results[1].invalid_reason

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 import uvicorn
 
+from veridical.core.detector import DetectorInfo
 from veridical.core.salience_map import MapWord, SalienceMap
 from veridical.core.segment import sentences, words
 from veridical.core.types import Case, Evidence, Judgement, Omission, Span, Verdict
@@ -23,6 +24,7 @@ class Marker:
     """Words that begin with "wrong" have the score 0.9 and cite "right"; "doubtful" has 0.4; "omit …" is left out."""
 
     name = "marker"
+    info = DetectorInfo()
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         return [self._judge(case) for case in cases]
@@ -52,6 +54,7 @@ class Half:
     """Judges the first half of the response and flags nothing of it."""
 
     name = "half"
+    info = DetectorInfo()
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         return [

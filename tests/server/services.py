@@ -10,6 +10,7 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
+from veridical.core.detector import DetectorInfo
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Verdict
 from veridical.server.app import create_app
@@ -32,6 +33,7 @@ class Echo:
     """
 
     name = "echo"
+    info = DetectorInfo()
 
     def __init__(self) -> None:
         self.batches: list[int] = []

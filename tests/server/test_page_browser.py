@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import veridical
 from tests.browsers import chromium
 from tests.server.page_service import Half, Mapped, Marker, long_text, serving
 from veridical.core.decide import decide, merge, overall
@@ -319,6 +320,80 @@ def test_files_become_sources(opened: Opened) -> None:
     page.click("#check")
     page.wait_for_selector("#result:not([hidden])")
     assert opened.marked("#view a.mark.flag") == ["wrong"]
+
+
+def file_of(name: str, *documents: Any) -> dict[str, Any]:
+    text = "\n".join(each if isinstance(each, str) else json.dumps(each) for each in documents)
+    return {"name": name, "mimeType": "application/json", "buffer": text.encode()}
+
+
+def test_every_case_of_a_file_can_be_reached(opened: Opened) -> None:
+    page = opened.page
+    cases = [{"response": f"Answer {i} is wrong.", "sources": [SOURCE]} for i in range(1, 26)]
+    page.set_input_files("#files", [file_of("cases.jsonl", *cases)])
+    page.wait_for_selector("#rows:not([hidden])")
+    row, following, before = page.locator("#row"), page.locator("#next-row"), page.locator("#previous-row")
+    assert row.inner_text() == "Case 1 of 25 (cases.jsonl:1)"
+    assert before.is_disabled()
+    seen = [page.input_value("#response")]
+    for _ in range(24):
+        following.click()
+        seen.append(page.input_value("#response"))
+    assert seen == [case["response"] for case in cases]
+    assert row.inner_text() == "Case 25 of 25 (cases.jsonl:25)"
+    assert following.is_disabled()
+    page.fill("#response", "So wrongly.")
+    page.click("#check")
+    page.wait_for_selector("#result:not([hidden])")
+    before.click()
+    assert page.input_value("#response") == "Answer 24 is wrong."
+    page.fill("#response", "Changed.")
+    following.click()
+    assert opened.marked("#view a.mark.flag") == ["wrongly"]  # what was checked is still there
+    before.click()
+    assert page.input_value("#response") == "Changed."
+    assert opened.problems == []
+
+
+def test_results_of_several_files_and_a_row_that_is_neither(opened: Opened) -> None:
+    page = opened.page
+    results = [
+        json.loads(encode(veridical.check(text, [SOURCE], detectors=Marker()))) for text in ("So wrong.", "Right.")
+    ]
+    files = [file_of("results.jsonl", *results, "{broken"), file_of("case.json", {"response": "A text."})]
+    page.set_input_files("#files", files)
+    page.wait_for_selector("#result:not([hidden])")
+    assert page.locator("#row").inner_text() == "Case 1 of 3 (results.jsonl:1)"
+    assert opened.marked("#view a.mark.flag") == ["wrong"]
+    assert page.locator("#error-text").inner_text() == (
+        "1 of 4 rows were not opened: results.jsonl:3: neither a case nor a result"
+    )
+    page.click("#next-row")
+    assert outcome(page) == "Clear"
+    page.click("#next-row")
+    assert page.locator("#result").is_hidden()
+    assert page.input_value("#response") == "A text."
+
+
+def test_an_example_belongs_to_no_file(opened: Opened) -> None:
+    page = opened.page
+    page.set_input_files("#files", [file_of("cases.jsonl", {"response": "a"}, {"response": "b"})])
+    page.wait_for_selector("#rows:not([hidden])")
+    page.locator(".example").first.click()
+    page.wait_for_selector("#result:not([hidden])")
+    assert page.locator("#rows").is_hidden()
+
+
+def test_what_sources_are_for_is_said_of_the_ticked_detectors(browser: Browser) -> None:
+    with serving(ServerSettings(detectors=("overlap", "length"))) as url:
+        opened = Opened(browser, url, ("overlap",))
+        page = opened.page
+        assert page.locator("#without-sources").inner_text() == "without any, nothing can be judged"
+        page.locator("input[value=length]").check()
+        assert page.locator("#without-sources").inner_text() == "without any, only length can judge"
+        page.locator("input[value=overlap]").uncheck()
+        assert page.locator("#without-sources").inner_text() == "without any, the response is judged by itself"
+        opened.context.close()
 
 
 def test_files_can_be_dropped(opened: Opened) -> None:

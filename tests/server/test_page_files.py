@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -100,6 +101,37 @@ def test_elements_that_the_script_asks_for_are_in_the_index(index: Reader) -> No
     wanted = {a or b for a, b in re.findall(r'\$\("#([\w-]+)"\)|root\.querySelector\("#([\w-]+)"\)', text)}
     assert wanted <= ids
     assert set(re.findall(r'part\("([\w-]+)"\)', text)) <= parts
+
+
+def test_every_row_of_a_file_is_read_or_named() -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no node to run the module")
+    lines = [json.dumps({"response": f"answer {i}", "sources": ["a", None, {"text": "c"}]}) for i in range(1, 26)]
+    texts = {
+        "cases.jsonl": "\n".join([*lines[:2], "", "{broken", '{"answer": "x"}', *lines[2:]]),
+        "cases.json": f"[{','.join(lines)}]",
+        "pretty.json": json.dumps(json.loads(lines[0]), indent=1),
+        "data.json": '{"rows": []}',
+    }
+    code = (
+        f"import {{ readRows }} from {json.dumps((PAGE / 'cases.js').as_uri())};"
+        f"const read = Object.entries({json.dumps(texts)}).map(([name, text]) => readRows(name, text));"
+        "console.log(JSON.stringify(read));"
+    )
+    done = subprocess.run([node, "--input-type=module", "-e", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    by_line, by_item, pretty, other = json.loads(done.stdout)
+    assert [row["content"]["response"] for row in by_line["rows"]] == [f"answer {i}" for i in range(1, 26)]
+    assert [row["where"] for row in by_line["rows"]][1:3] == ["cases.jsonl:2", "cases.jsonl:6"]
+    assert by_line["problems"] == [f"cases.jsonl:{i}: neither a case nor a result" for i in (4, 5)]
+    assert (len(by_item["rows"]), by_item["problems"]) == (25, [])
+    assert [(s["id"], s["text"]) for s in pretty["rows"][0]["content"]["sources"]] == [
+        ("1", "a"),
+        ("2", ""),
+        ("3", "c"),
+    ]
+    assert other is None, "no case: a text like any other"
 
 
 def test_the_wheel_has_the_page() -> None:

@@ -80,8 +80,6 @@ def as_case(row: str | Mapping[str, Any], columns: Columns, *, default_id: str, 
             values.pop(columns.group or "", None)
         return decode_case(values, default_id=default_id), group
     response = _value(values, columns.response or "response")
-    if response is None:
-        raise InputError(f"the column {columns.response or 'response'!r} is empty", hint="there is nothing to check")
     id_column = columns.id or ("id" if values.get("id") is not None else None)
     id = None if id_column is None else _value(values, id_column)
     sources = columns.sources or (("sources",) if "sources" in values and not columns.must_cover else ())

@@ -1,16 +1,20 @@
 """The command line: one file a command. Only here does Veridical touch the process (exit code, signals, streams).
 
 Exit codes: 0 nothing flagged, 1 something flagged, 2 usage, input or output, 3 could not judge,
-130 interrupted, 141 the reader of the output went away.
+130 interrupted, 141 the reader of the output went away. `veridical.__main__` adds 70 for an error that is a bug.
 """
 
 from __future__ import annotations
 
+import codecs
+import io
+import json
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 from typer.main import get_group
@@ -57,18 +61,54 @@ def __getattr__(name: str) -> Any:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line and give back its exit code; every failure is one line on standard error."""
+    """Run the command line and return its exit code; every failure with a known cause is one line on standard error."""
+    _prepare_streams()
     try:
         code = _run(arguments)
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted; nothing half-written was left", 130)
     except (BrokenPipeError, SystemExit):
-        # SystemExit is how rich and Typer end a process whose output has no reader; nothing else raises it. What
-        # is still buffered has no reader either: keep the interpreter from failing on it at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # SystemExit is how rich and Typer end a process whose output has no reader; nothing else raises it
+        _discard(sys.stdout)
         return _fail("the reader of the output went away", 141)
+    except OSError as error:
+        try:
+            sys.stdout.flush()
+        except OSError:  # it may be what failed
+            _discard(sys.stdout)
+        return _fail(_cause(error), 2)
     return code
+
+
+def _prepare_streams() -> None:
+    """Make standard output take every text, and a stream that the caller closed take it for nothing."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - it lasts as long as the process
+        elif name == "stdout" and isinstance(stream, io.TextIOWrapper):
+            codecs.register_error("veridical.escape", _escape)
+            stream.reconfigure(errors="veridical.escape")
+
+
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    r"""Write what an encoding lacks as JSON does (\uXXXX), so that a document stays JSON in every encoding."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+def _cause(error: OSError) -> str:
+    """Say in one line what could not be read or written, and why."""
+    what = "input or output failed" if error.filename is None else os.fsdecode(error.filename)
+    return " ".join(f"{what}: {error.strerror or error}".split())
+
+
+def _discard(stream: TextIO) -> None:
+    """Send what is still buffered nowhere, or the interpreter would fail on it at exit."""
+    with suppress(OSError):  # a stream without a file has nothing left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _run(arguments: list[str] | None) -> int:
@@ -96,5 +136,9 @@ def _usage(error: Any) -> int:
 
 
 def _fail(line: str, code: int) -> int:
-    sys.stderr.write(f"veridical: {line}\n")
+    try:
+        sys.stderr.write(f"veridical: {line}\n")
+        sys.stderr.flush()
+    except OSError:  # nobody can be told; the code still says it
+        _discard(sys.stderr)
     return code

@@ -12,7 +12,7 @@ from typer import Argument, Option
 from veridical.cli.comma_lists import parse_thresholds
 from veridical.cli.delivery import deliver
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import DETECTION, OUTPUT, TextOutputOptions, Threshold, unique_names, write_line
+from veridical.cli.options import DETECTION, OUTPUT, TextOutputOptions, Threshold, write_line
 
 if TYPE_CHECKING:
     from veridical.core.types import Case
@@ -50,7 +50,7 @@ class PromptOptions:
 
     def read(self) -> Iterator[Case]:
         """The cases, lazily; `InputError` unless there is either a file of cases or something to write about."""
-        from veridical.checking import make_case
+        from veridical.checking import make_case, unique_names
         from veridical.core.errors import InputError
         from veridical.core.types import Source
         from veridical.documents import read_cases, read_document

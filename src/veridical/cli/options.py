@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -155,8 +156,8 @@ class CaseFiles:
 
     def case(self, must_cover: list[Path] | None = None, perspectives: list[tuple[str, Path]] | None = None) -> Case:
         """The case of the files; sources are called by their file names, or by their perspectives."""
-        from veridical.checking import make_case
-        from veridical.core.errors import DataError, InputError
+        from veridical.checking import make_case, unique_names
+        from veridical.core.errors import InputError
         from veridical.core.files import STDIN, read_text
         from veridical.core.types import Source
         from veridical.documents import read_document
@@ -167,27 +168,13 @@ class CaseFiles:
         if [self.response, *(path for _, path, _, _ in files)].count(STDIN) > 1:
             raise InputError("standard input (-) is named more than once", hint="read only one of the texts from it")
         text = read_text(self.response, encoding=self.encoding, max_bytes=self.max_bytes)
-        if not text.strip():
-            raise DataError("the response is empty", path=self.response, hint="there is nothing to check")
         names = unique_names([name for name, _, _, _ in files])
+        read = partial(read_document, encoding=self.encoding, max_bytes=self.max_bytes, empty_allowed=True)
         sources = [
-            Source(name, read_document(path, encoding=self.encoding, max_bytes=self.max_bytes), perspective, must)
+            Source(name, read(path), perspective, must)
             for name, (_, path, perspective, must) in zip(names, files, strict=True)
         ]
         return make_case(text, sources, question=self.question, id=self.response.name)
-
-
-def unique_names(names: list[str]) -> list[str]:
-    """`names`, where one that was there before gets a number.
-
-    >>> unique_names(["a.txt", "b.txt", "a.txt"])
-    ['a.txt', 'b.txt', 'a.txt (2)']
-    """
-    unique: dict[str, None] = {}
-    for name in names:
-        variants = (name, *(f"{name} ({i})" for i in range(2, len(unique) + 3)))
-        unique[next(variant for variant in variants if variant not in unique)] = None
-    return list(unique)
 
 
 @dataclass(frozen=True, kw_only=True)

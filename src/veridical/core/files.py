@@ -36,6 +36,8 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     """
     try:
         if path == STDIN:
+            if sys.stdin is None:
+                raise DataError("standard input is closed", path=path)
             yield sys.stdin.buffer
         elif path.suffix == ".gz":
             with gzip.open(path, "rb") as packed:

@@ -1,39 +1,88 @@
-"""The one way in which a detector is run, and the one place that says which thresholds are in force."""
+"""The one way in which a detector is run; here alone is said what it cannot judge, and which thresholds apply."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from veridical.core.detector import Detector, HasSalienceMaps, thresholds_of
+from veridical.core.detector import Detector, DetectorInfo, HasSalienceMaps, info_of, thresholds_of
 from veridical.core.errors import CannotJudgeError, UnknownNameError
+from veridical.core.text import is_blank
 from veridical.core.types import Case, Judgement, Level, Thresholds, check_judgement
 
 if TYPE_CHECKING:
     from veridical.core.salience_map import SalienceMap
 
-__all__ = ["judge", "judge_with_maps", "thresholds_in_force"]
+__all__ = ["judge", "judge_with_maps", "nothing_to_judge", "thresholds_in_force"]
+
+T = TypeVar("T")
+
+
+def nothing_to_judge(case: Case, info: DetectorInfo) -> str | None:
+    """Say why a detector that declares `info` has nothing to judge in `case`; None where it has something.
+
+    A blank response can still leave out what the sources say; a detector that needs no sources judges without them.
+
+    >>> nothing_to_judge(Case("1", "It is red."), DetectorInfo(needs_sources=True))
+    'there are no sources to compare with'
+    >>> nothing_to_judge(Case("1", "It is red."), DetectorInfo()) is None
+    True
+    """
+    texts = [source for source in case.sources if not is_blank(source.text)]
+    if is_blank(case.response):
+        scores_coverage = Level.COVERAGE in info.levels or Level.SOURCE in info.levels
+        if not (scores_coverage and any(source.must_cover for source in texts)):
+            return "the response is empty"
+    if info.needs_sources and not texts:
+        return "the sources are empty" if case.sources else "there are no sources to compare with"
+    return None
 
 
 def judge(detector: Detector, cases: Sequence[Case]) -> list[Judgement]:
-    """The detector's judgements, one per case in the same order, checked (a detector may be anybody's).
+    """Return one judgement for each case in order, checked (a detector may be anybody's).
+
+    A case with nothing to judge (`nothing_to_judge`) never reaches the detector: its judgement says why.
 
     Raises `CannotJudgeError` for another number of judgements than cases, `InputError` or `SpanError` for a judgement
     that is not about its case or points outside its texts.
     """
-    judgements = detector.judge(cases) if cases else []
-    _check(detector, cases, judgements)
-    return list(judgements)
+
+    def run(some: Sequence[Case]) -> list[Judgement]:
+        judgements = detector.judge(some)
+        _check(detector, some, judgements)
+        return list(judgements)
+
+    return _judge_what_can_be(detector, cases, run, lambda unjudged: unjudged)
 
 
 def judge_with_maps(detector: Detector, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
-    """The same with the salience map of each judgement, None where the detector makes none."""
+    """Return the same with the salience map of each judgement, None where the detector makes none."""
     if not isinstance(detector, HasSalienceMaps):
         return [(judgement, None) for judgement in judge(detector, cases)]
-    pairs = detector.judge_with_maps(cases) if cases else []
-    _check(detector, cases, [judgement for judgement, _ in pairs])
-    return list(pairs)
+
+    def run(some: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
+        pairs = detector.judge_with_maps(some)
+        _check(detector, some, [judgement for judgement, _ in pairs])
+        return list(pairs)
+
+    return _judge_what_can_be(detector, cases, run, lambda unjudged: (unjudged, None))
+
+
+def _judge_what_can_be(
+    detector: Detector,
+    cases: Sequence[Case],
+    run: Callable[[Sequence[Case]], list[T]],
+    as_result: Callable[[Judgement], T],
+) -> list[T]:
+    info = info_of(detector)
+    reasons = [nothing_to_judge(case, info) for case in cases]
+    rest = [case for case, reason in zip(cases, reasons, strict=True) if reason is None]
+    results = iter(run(rest) if rest else [])
+    return [
+        next(results) if reason is None else as_result(Judgement(case.id, detector.name, judged=(), notes=(reason,)))
+        for case, reason in zip(cases, reasons, strict=True)
+    ]
 
 
 def _check(detector: Detector, cases: Sequence[Case], judgements: Sequence[Judgement]) -> None:

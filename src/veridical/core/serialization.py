@@ -257,17 +257,21 @@ def _kind(tag: object, wanted: str | None) -> str:
 
 
 def _case_by_hand(document: Mapping[str, Any], default_id: str | None) -> dict[str, Any]:
-    """The case's object with bare-string sources and missing ids filled in."""
+    """Return the case's object with bare-string sources and missing ids filled in, and "" for a text that is null."""
     body = dict(document)
+    if "response" in body and body["response"] is None:
+        body["response"] = ""
     if default_id is not None and "id" not in body:
         body["id"] = default_id
-    sources = body.get("sources")
-    if isinstance(sources, str):
-        sources = [sources]
+    sources = body.get("sources", ())
+    if sources is None or isinstance(sources, str):
+        sources = [] if sources is None else [sources]
     if isinstance(sources, list):
         complete = []
         for i, source in enumerate(sources, 1):
-            given = {"text": source} if isinstance(source, str) else source
+            given = {"text": source} if source is None or isinstance(source, str) else source
+            if isinstance(given, dict) and "text" in given and given["text"] is None:
+                given = {**given, "text": ""}
             complete.append({"id": str(i), **given} if isinstance(given, dict) else source)
         body["sources"] = complete
     return body

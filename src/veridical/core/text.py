@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
-__all__ = ["shorten", "visible"]
+__all__ = ["is_blank", "shorten", "visible"]
 
 # What must not reach a terminal or a page as it is: controls (escape sequences start with one), line and paragraph
 # separators, bidirectional embeddings, overrides and isolates, invisible spaces, tag characters, lone surrogates,
@@ -13,6 +14,15 @@ _HIDDEN = re.compile(
     "\r(?=\n)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060\u2066-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
+
+
+def is_blank(text: str) -> bool:
+    """Return whether `text` shows nothing: it is empty, or only white space and characters without a form.
+
+    >>> is_blank(" \\n\\u200b"), is_blank("…")
+    (True, False)
+    """
+    return all(character.isspace() or unicodedata.category(character) == "Cf" for character in text)
 
 
 def visible(text: str, start: int = 0, end: int | None = None) -> str:

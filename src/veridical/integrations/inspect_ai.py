@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 
 from veridical.checking import DEFAULT_DETECTOR, check
-from veridical.core.detector import Detector
+from veridical.core.detector import Detector, info_of
 from veridical.core.errors import InputError, MissingExtraError
 from veridical.core.types import Outcome
 
@@ -29,12 +29,13 @@ def grounded(
 ) -> Scorer:
     """Scores an answer as correct if its sample's sources support all of it, and as incorrect if something is flagged.
 
-    What could not be judged is unscored: it is kept, and no metric counts it.
+    What could not be judged (an empty answer, no sources) is unscored: it is kept, and no metric counts it. A sample
+    without the key `sources` is an error, unless the detector needs none.
 
     Args:
         detector: A spec, or an object with `name` and `judge`.
         threshold: The score in [0, 1] from which something is flagged, for all levels or per level.
-        sources: The key of the sample's metadata that holds the sources, a list of texts.
+        sources: The key of the sample's metadata that holds the sources, a list of texts or one text.
         must_cover: The key that holds texts which the answer has to cover, where a sample has any.
     """
     from veridical.detectors import load_detector
@@ -43,16 +44,14 @@ def grounded(
     loaded = load_detector(detector) if isinstance(detector, str) else detector
 
     async def score(state: TaskState, target: Target) -> Score:
-        if sources not in state.metadata:
+        if sources not in state.metadata and info_of(loaded).needs_sources:
             raise InputError(f"sample {state.sample_id} has no {sources!r} in its metadata", hint="a list of texts")
         answer = state.output.completion
-        if not answer.strip():
-            return Score.unscored(reason="the answer is empty", answer=answer)
         checked = await asyncio.to_thread(
             check,
             answer,
-            state.metadata[sources],
-            must_cover=state.metadata.get(must_cover, ()),
+            state.metadata.get(sources),
+            must_cover=state.metadata.get(must_cover),
             detectors=loaded,
             threshold=threshold,
         )

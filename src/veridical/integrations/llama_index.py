@@ -8,7 +8,7 @@ from typing import Any
 
 from veridical.checking import DEFAULT_DETECTOR, check
 from veridical.core.detector import Detector
-from veridical.core.errors import InputError, MissingExtraError
+from veridical.core.errors import MissingExtraError
 from veridical.core.types import Outcome
 
 try:
@@ -57,11 +57,9 @@ class GroundednessEvaluator(BaseEvaluator):
         contexts: Sequence[str] | None = None,
         **kwargs: Any,
     ) -> EvaluationResult:
-        """Check `response` against `contexts`; `InputError` without either."""
+        """Check `response` against `contexts`; without either the result is invalid."""
         from veridical.report.findings import findings, unjudged_reasons
 
-        if response is None or contexts is None:
-            raise InputError("a response and its contexts are needed", hint="evaluate(query, response, contexts)")
         checked = await asyncio.to_thread(
             check, response, contexts, question=query, detectors=self.detector, threshold=self.threshold
         )

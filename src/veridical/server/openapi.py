@@ -81,9 +81,15 @@ def components(requests: tuple[type[Any], ...], kinds: tuple[str, ...]) -> dict[
 
 
 def _case_by_hand() -> dict[str, Any]:
-    """A case whose ids may be left out, and whose sources may be bare texts."""
+    """Describe a case without ids, with bare texts as sources, and with null for a text that is missing."""
     described = schema("case")
+    text = {"anyOf": [{"type": "string"}, {"type": "null"}]}
     source = {**described["$defs"]["Source"], "required": ["text"]}
+    source["properties"] = {**source["properties"], "text": text}
     properties = dict(described["properties"])
-    properties["sources"] = {"type": "array", "items": {"anyOf": [{"type": "string"}, source]}}
+    properties["response"] = text
+    properties["sources"] = {
+        "anyOf": [{"type": "array", "items": {"anyOf": [*text["anyOf"], source]}}, *text["anyOf"]],
+        "description": "What the response may rest on; one text is one source, null is none.",
+    }
     return {"type": "object", "properties": properties, "required": ["response"], "additionalProperties": False}

@@ -1,6 +1,7 @@
 // The page: fields in, one request, the result. Everything else is in the modules that this one joins.
 
 import * as api from "./api.js";
+import { readRows } from "./cases.js";
 import { readCase, readChecked } from "./checked.js";
 import { h, replace } from "./dom.js";
 import { EXAMPLES } from "./examples.js";
@@ -16,6 +17,8 @@ const announce = (text) => {
 };
 let running = null;
 let offered = []; // the detectors of the server
+let rows = []; // the cases and results of the files that were opened together
+let at = 0; // which of them is shown
 
 themeButton($("#theme"));
 const form = new Form($("#form"), { read: readFile, fail, submit: check, open });
@@ -25,6 +28,8 @@ $("#share").addEventListener("click", share);
 $("#save").addEventListener("click", () => save("veridical.json", new Blob([JSON.stringify(result.document, null, 1)], { type: "application/json" })));
 $("#previous").addEventListener("click", () => result.step(-1));
 $("#next").addEventListener("click", () => result.step(1));
+$("#previous-row").addEventListener("click", () => stepRow(-1));
+$("#next-row").addEventListener("click", () => stepRow(1));
 $("#stop").addEventListener("click", () => running?.abort());
 $("#key-form").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -53,6 +58,8 @@ async function detectors(looks = 30) {
 }
 
 function tryExample(example) {
+  rows = [];
+  sayRow();
   edit();
   form.fill(readCase(example.case));
   $("#form").requestSubmit();
@@ -71,6 +78,7 @@ async function check() {
   await busy("Checking …", async (signal) => {
     const answer = await api.check(body, signal);
     show(answer.results[0], body.detectors);
+    if (rows.length) rows[at] = { ...rows[at], document: answer.results[0], content: null, names: body.detectors };
   });
 }
 
@@ -119,32 +127,48 @@ async function share() {
   });
 }
 
-/** Take a file of JSON: a result of `veridical check --json`, or a case; gives back whether it was one. */
-function open(name, text) {
-  const document = parsed(text) ?? parsed(text.trim().split("\n", 1)[0]); // of JSON Lines the first
+/** Take texts of files of JSON, as [name, text]; gives back the names of those that hold neither cases nor results. */
+function open(files) {
+  const read = files.map(([name, text]) => [name, readRows(name, text)]);
+  const found = read.map(([, one]) => one).filter(Boolean);
+  if (found.length) {
+    rows = found.flatMap((one) => one.rows);
+    const problems = found.flatMap((one) => one.problems);
+    showRow(0);
+    if (problems.length) fail(`${problems.length} of ${rows.length + problems.length} rows were not opened: ${problems.slice(0, 3).join("; ")}`);
+  }
+  return read.filter(([, one]) => !one).map(([name]) => name);
+}
+
+/** Show a case or result of the files that are open; what was typed into the one before is kept. */
+function stepRow(by) {
+  running?.abort();
+  if (!$("#compose").hidden) rows[at] = { ...rows[at], document: null, content: form.content };
+  clear();
+  showRow(at + by);
+}
+
+function showRow(index) {
+  at = index;
+  const { where, document, content, names } = rows[at];
+  sayRow();
   try {
-    if (document?.veridical === "check/2") {
-      const checked = readChecked(document);
-      form.fill(checked.content);
-      show(document);
-      return true;
-    }
-    if (typeof document?.response !== "string") return false;
-    const sources = [document.sources ?? []].flat().map((source, i) => (typeof source === "string" ? { text: source, id: String(i + 1) } : source));
-    form.fill(readCase({ ...document, sources: sources.map((source, i) => ({ id: String(i + 1), ...source })) }));
-    return true;
+    form.fill(content ?? readChecked(document).content);
+    if (document) show(document, names);
+    else edit();
   } catch (error) {
-    fail(`${name}: ${error.message}`);
-    return true;
+    edit();
+    fail(`${where}: ${error.message}`);
   }
 }
 
-function parsed(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
+function sayRow() {
+  $("#rows").hidden = rows.length < 2;
+  if (rows.length < 2) return;
+  $("#row").textContent = visible(`Case ${at + 1} of ${rows.length} (${rows[at].where})`);
+  $("#previous-row").disabled = at === 0;
+  $("#next-row").disabled = at === rows.length - 1;
+  announce($("#row").textContent);
 }
 
 async function readFile(file) {

@@ -1,5 +1,6 @@
 // What is checked: a response, its sources, the detectors. Knows the fields, not what is done with them.
 
+import { readCase } from "./checked.js";
 import { h, icon, replace } from "./dom.js";
 import { blank, count, countWords, shorten, visible } from "./text.js";
 
@@ -27,6 +28,8 @@ export class Form {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) root.requestSubmit();
     });
     this.response.addEventListener("input", () => this.#counted());
+    this.offered = [];
+    root.querySelector("#detectors").addEventListener("change", () => this.#saidWithoutSources());
     root.querySelector("#add-source").addEventListener("click", () => this.add().focus());
     const picker = root.querySelector("#files");
     root.querySelector("#add-files").addEventListener("click", () => picker.click());
@@ -34,7 +37,7 @@ export class Form {
     const responsePicker = root.querySelector("#response-file");
     root.querySelector("#add-response").addEventListener("click", () => responsePicker.click());
     responsePicker.addEventListener("change", () => this.#responseFile(responsePicker.files[0]).then(() => (responsePicker.value = "")));
-    dropTarget(root.querySelector("#response-box"), ([file]) => this.#responseFile(file));
+    dropTarget(root.querySelector("#response-box"), (files) => this.#responseFile(...files));
     dropTarget(root.querySelector("#sources-box"), (files) => this.addFiles(files));
   }
 
@@ -47,6 +50,11 @@ export class Form {
     for (const source of sources) this.add(source);
     if (!sources.length) this.add();
     this.#counted();
+  }
+
+  /** What is in the fields, as `fill` takes it. */
+  get content() {
+    return readCase({ response: this.response.value, question: this.question.value, sources: this.cards.map((card) => card.value) });
   }
 
   /** The case as JSON; throws an Error with one line where something is missing. */
@@ -83,6 +91,15 @@ export class Form {
       );
     });
     replace(box, rows);
+    this.offered = detectors;
+    this.#saidWithoutSources();
+  }
+
+  #saidWithoutSources() {
+    const ticked = this.offered.filter((detector) => this.detectors.includes(detector.name));
+    const able = ticked.filter((detector) => !detector.needs_sources);
+    const said = able.length === ticked.length ? "the response is judged by itself" : able.length ? `only ${able.map((detector) => detector.name).join(", ")} can judge` : "nothing can be judged";
+    this.root.querySelector("#without-sources").textContent = ticked.length ? `without any, ${said}` : "";
   }
 
   /** A further source; gives back its card. */
@@ -100,8 +117,7 @@ export class Form {
 
   /** Sources from files; one that cannot be read is named with the reason, the others are taken. */
   async addFiles(files) {
-    for (const file of files) {
-      if (await this.#isOpened(file)) continue;
+    for (const file of await this.#unopened(files)) {
       const busy = h("li", { class: "card busy" }, `Reading ${visible(file.name)} …`);
       this.list.append(busy);
       try {
@@ -117,8 +133,13 @@ export class Form {
     }
   }
 
-  async #responseFile(file) {
-    if (!file || (await this.#isOpened(file))) return;
+  async #responseFile(...files) {
+    const [file, ...others] = await this.#unopened(files);
+    if (!file) return;
+    if (others.length) {
+      this.fail(`${files.length} files: a response is one file. Drop sources on the sources.`);
+      return;
+    }
     try {
       this.response.value = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
       this.#counted();
@@ -127,8 +148,12 @@ export class Form {
     }
   }
 
-  async #isOpened(file) {
-    return /\.(json|jsonl)$/i.test(file.name) && this.open(file.name, await file.text());
+  /** Open the files of cases and results, all at once; gives back the others. */
+  async #unopened(files) {
+    const json = files.filter((file) => file && /\.(json|jsonl|ndjson)$/i.test(file.name));
+    if (!json.length) return files.filter(Boolean);
+    const others = this.open(await Promise.all(json.map(async (file) => [file.name, await file.text()])));
+    return files.filter((file) => !json.includes(file) || others.includes(file.name));
   }
 
   #freeId(wanted) {
