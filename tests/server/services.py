@@ -52,6 +52,17 @@ class Echo:
         return Judgement(case.id, self.name, 0.9 if verdicts else 0.1, verdicts=verdicts, notes=(case.response,))
 
 
+class Endless(Echo):
+    """Never comes to an end with what is "slow", but goes on in Python until its gate is open."""
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        self.batches.append(len(cases))
+        self.entered.set()
+        while cases[0].response == "slow" and not self.gate.is_set():
+            pass
+        return [self.judgement(case) for case in cases]
+
+
 @contextmanager
 def client_of(
     *detectors: str, own: dict[str, Any] | None = None, limits: Limits | None = None, **settings: Any
