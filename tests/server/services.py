@@ -10,6 +10,7 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
+from tests.processes import LIMIT
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Verdict
 from veridical.server.app import create_app
@@ -18,7 +19,7 @@ from veridical.server.settings import Limits, ServerSettings
 CASE = {"response": "The tower is 300 m tall.", "sources": ["The tower is 330 m tall."]}
 
 
-def until(condition: Callable[[], Any], seconds: float = 30) -> None:
+def until(condition: Callable[[], Any], seconds: float = LIMIT) -> None:
     """Wait until `condition` holds; fail after so many seconds."""
     end = time.monotonic() + seconds
     while not condition():
@@ -42,7 +43,7 @@ class Echo:
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         self.batches.append(len(cases))
         self.entered.set()
-        assert self.gate.wait(20)
+        assert self.gate.wait(LIMIT)
         return [self.judgement(case) for case in cases]
 
     def judgement(self, case: Case) -> Judgement:

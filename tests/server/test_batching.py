@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.processes import LIMIT
 from tests.server.services import Echo, Endless
 from veridical.core.judging import judge
 from veridical.core.types import Case, Judgement, Source
@@ -23,7 +24,7 @@ def with_batcher(detector: Any, test: Callable[[Batcher], Awaitable[None]], **li
         batcher = Batcher("echo", detector, Limits(**{"batch_wait": 0, **limits}))
         batcher.start()
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(LIMIT):
                 await test(batcher)
         finally:
             detector.gate.set()
@@ -34,7 +35,7 @@ def with_batcher(detector: Any, test: Callable[[Batcher], Awaitable[None]], **li
 
 async def entered(detector: Echo) -> None:
     """Wait until the detector is in a call."""
-    assert await asyncio.to_thread(detector.entered.wait, 10)
+    assert await asyncio.to_thread(detector.entered.wait, LIMIT)
     detector.entered.clear()
 
 
@@ -241,13 +242,13 @@ def test_while_a_thread_cannot_be_interrupted_it_is_said_and_afterwards_requests
 
 def test_what_was_given_up_before_it_began_is_never_run() -> None:
     worker, gate, ran = Worker("worker"), threading.Event(), []
-    first = worker.submit(lambda: gate.wait(20))
+    first = worker.submit(lambda: gate.wait(LIMIT))
     second = worker.submit(lambda: ran.append("second"))
     worker.interrupt(second)
     gate.set()
-    assert first.result(20) is True  # the one that was running is not the one that was interrupted
+    assert first.result(LIMIT) is True  # the one that was running is not the one that was interrupted
     assert second.cancelled()
-    assert worker.submit(lambda: "third").result(20) == "third"
+    assert worker.submit(lambda: "third").result(LIMIT) == "third"
     assert ran == []
     worker.close()
 

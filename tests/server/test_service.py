@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from tests.processes import LIMIT
 from tests.server.services import CASE, Echo, Endless, client_of, until
 from veridical.core.detector import DetectorInfo
 from veridical.core.errors import CannotJudgeError, VeridicalError
@@ -58,7 +59,7 @@ def test_a_full_queue_is_429_and_passes() -> None:
         detector.entered.clear()
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(client.post, "/v1/check", json={"cases": [CASE]})
-            assert detector.entered.wait(10)
+            assert detector.entered.wait(LIMIT)
             with ThreadPoolExecutor(1) as more:
                 second = more.submit(client.post, "/v1/check", json={"cases": [CASE, CASE]})
                 until(lambda: b'waiting_cases{detector="echo"} 2.0' in client.get("/metrics").content)
@@ -78,7 +79,7 @@ def test_requests_beyond_queue_and_batch_are_refused_before_they_are_read() -> N
         detector.entered.clear()
         with ThreadPoolExecutor(2) as pool:
             asked = [pool.submit(client.post, "/v1/check", json={"cases": [CASE]})]
-            assert detector.entered.wait(10)
+            assert detector.entered.wait(LIMIT)
             asked.append(pool.submit(client.post, "/v1/check", json={"cases": [CASE]}))
             until(lambda: b'waiting_cases{detector="echo"} 1.0' in client.get("/metrics").content)
             refused = [
@@ -205,7 +206,7 @@ def test_slow_uploads_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
         service.start()
         for _ in range(4):
             asked = asyncio.create_task(service.document("slow.pdf", slow))
-            assert await asyncio.to_thread(entered.wait, 20)
+            assert await asyncio.to_thread(entered.wait, LIMIT)
             entered.clear()
             asked.cancel()
             await asyncio.wait([asked])
@@ -304,7 +305,7 @@ class Gated(Echo):
         return [self.judgement(case) for case in cases] if cases[0].id == "warm-up" else super().judge(cases)
 
 
-def with_a_revision(test: Callable[[Service, Gated, Any], Awaitable[None]], grace: float = 10) -> None:
+def with_a_revision(test: Callable[[Service, Gated, Any], Awaitable[None]], grace: float = LIMIT) -> None:
     """Run `test` while a revision waits for its detector; the gate is open afterwards."""
     detector = Gated()
     detector.gate.clear()
@@ -316,8 +317,8 @@ def with_a_revision(test: Callable[[Service, Gated, Any], Awaitable[None]], grac
         service.start()
         revising = asyncio.create_task(service.revise(ReviseRequest(cases=[{"response": "It rains. Pigs 1."}])))
         try:
-            async with asyncio.timeout(20):
-                assert await asyncio.to_thread(detector.entered.wait, 10)
+            async with asyncio.timeout(LIMIT):
+                assert await asyncio.to_thread(detector.entered.wait, LIMIT)
                 await test(service, detector, revising)
         finally:
             detector.gate.set()
