@@ -104,6 +104,7 @@ def require_models(what: str = "a local language model") -> None:
     """Raise `MissingExtraError`, which names `what` needs them, unless torch and transformers are installed."""
     try:
         import torch  # noqa: F401
+
         import_without_telemetry("transformers")
     except ImportError as error:
         raise MissingExtraError(what, "models") from error
