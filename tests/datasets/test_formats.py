@@ -310,7 +310,7 @@ class Library:
 def test_hf_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{"answer": "In Rome", "context": ["a", "b"], "ok": False, "marks": [{"start": 3, "end": 7}]}]
     library = Library({"train": rows, "test": [{"answer": "Yes", "context": ["a"], "ok": True, "marks": []}]})
-    monkeypatch.setattr(hf, "import_module", lambda name: library)
+    monkeypatch.setattr(hf, "import_without_telemetry", lambda name: library)
     spec = "hf:some/set?response=answer&sources=context&label=ok&spans=marks&hallucinated=False"
     first, second = read(spec)
     assert (first.case.id, marked(first), first.gold.hallucination) == ("train/1", ["Rome"], 1.0)
@@ -331,7 +331,7 @@ def test_hf_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(hf, "import_module", gone)
+    monkeypatch.setattr(hf, "import_without_telemetry", gone)
     with pytest.raises(MissingExtraError, match=r"veridical\[data\]"):
         list(read("hf:some/set?label=x"))
 

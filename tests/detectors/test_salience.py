@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.processes import LIMIT
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.spans import Span
@@ -384,7 +385,7 @@ print(json.dumps(found))
 
 @pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="the peak of memory is read from Linux's /proc")
 def test_a_prompt_of_four_thousand_tokens_stays_within_the_memory_option(tmp_path: Path) -> None:
-    run = subprocess.run([sys.executable, "-c", _PEAKS, str(tmp_path)], capture_output=True, text=True, timeout=300)
+    run = subprocess.run([sys.executable, "-c", _PEAKS, str(tmp_path)], capture_output=True, text=True, timeout=LIMIT)
     assert run.returncode == 0, run.stderr
     bounded, free = json.loads(run.stdout.splitlines()[-1])
     assert bounded[0] < 80  # MB; what is allowed, and some for all that is no activation

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.llm.loopback import FakeTime, ask
+from tests.processes import LIMIT
 from veridical.core.errors import InputError
 from veridical.core.types import Usage
 from veridical.llm.budget import Budget, most_tokens
@@ -28,7 +29,7 @@ def test_what_is_on_its_way_is_set_aside() -> None:
     assert first is not None
     assert second is not None
     budget.settle(first, Usage(1, 20, 0, 0.2))
-    waiting.join(5)
+    waiting.join(LIMIT)
     assert third == [pytest.approx(1.0)]
     assert budget.cost == pytest.approx(0.2)
 
@@ -42,7 +43,7 @@ def test_one_that_waits_in_vain_is_told_so() -> None:
     waiting.start()
     assert first is not None
     budget.settle(first, None)  # nobody knows what it cost: all of it
-    waiting.join(5)
+    waiting.join(LIMIT)
     assert reserved == [None]
     assert budget.cost == pytest.approx(1.0)
 

@@ -177,7 +177,7 @@ class Counting(Scripted):
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
         self.asked.set()
-        assert self.go.wait(10)
+        assert self.go.wait(LIMIT)
         return super().chat(requests)
 
 
@@ -185,10 +185,10 @@ def together(first: Cached, second: Cached, one: Sequence[str], two: Sequence[st
     """`first` is asked for `one` and, while it has no answer yet, `second` for `two`."""
     with ThreadPoolExecutor(2) as pool:
         a = pool.submit(first.chat, [ask(t) for t in one])
-        assert first.model.asked.wait(10)
+        assert first.model.asked.wait(LIMIT)
         b = pool.submit(second.chat, [ask(t) for t in two])
         if set(two) - set(one):  # what only the second wants it asks for itself, before it waits
-            assert second.model.asked.wait(10)
+            assert second.model.asked.wait(LIMIT)
         first.model.go.set()
         return [a.result(20), b.result(20)]
 
@@ -235,7 +235,7 @@ def test_a_request_that_raises_is_free_for_others_at_once(tmp_path: Path) -> Non
 def open_together(folder: Path, barrier: Any, rounds: int, problems: Any) -> None:
     """In a process of its own: open new caches at the same moments as the others do."""
     for i in range(rounds):
-        barrier.wait(60)
+        barrier.wait(LIMIT)
         try:
             Cached(Scripted(lambda request: "A"), folder / f"{i}.db").chat([ask("a")])
         except VeridicalError as error:
@@ -251,7 +251,7 @@ def test_processes_that_open_a_new_cache_at_once_all_succeed(tmp_path: Path) -> 
     for process in processes:
         process.start()
     for process in processes:
-        process.join(90)
+        process.join(LIMIT)
     assert [process.exitcode for process in processes] == [0] * 4
     assert problems.empty(), problems.get()
     for i in range(rounds):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.llm.loopback import Answer, FakeTime, Loopback, ask, completion, failing, plain_completion, serving
+from tests.processes import LIMIT
 from veridical.core.errors import InputError
 from veridical.core.types import Case, Source
 from veridical.detectors import load_detector
@@ -33,7 +34,7 @@ PROMPT = "Check claims.\n\nIt rains. Claim: It is wet.\nSupported: Yes\n\nIt rai
 
 def base_model(server: Loopback, **options: Any) -> OpenAIChat:
     return OpenAIChat(
-        "base", base_url=server.url, api="completions", timeout=5.0, rate_limiter=FakeTime().rate_limiter(), **options
+        "base", base_url=server.url, api="completions", timeout=LIMIT, rate_limiter=FakeTime().rate_limiter(), **options
     )
 
 

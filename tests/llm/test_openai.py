@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.llm.loopback import Answer, FakeTime, Loopback, ask, completion, failing, serving
+from tests.processes import LIMIT
 from veridical.core.errors import CannotJudgeError, InputError
 from veridical.llm.cache import Cached
 from veridical.llm.openai import OpenAIChat
@@ -33,7 +34,7 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def model(server: Loopback, **options: Any) -> OpenAIChat:
     options.setdefault("rate_limiter", FakeTime().rate_limiter())
-    return OpenAIChat("tiny", base_url=server.url, timeout=options.pop("timeout", 5.0), **options)
+    return OpenAIChat("tiny", base_url=server.url, timeout=options.pop("timeout", LIMIT), **options)
 
 
 def question(body: dict[str, Any]) -> str:
@@ -109,7 +110,7 @@ FAILING: dict[str, tuple[Answer, str, str]] = {
 @pytest.mark.parametrize("name", FAILING)
 def test_a_strange_answer_is_a_failure_that_says_why(name: str) -> None:
     answer, kind, why = FAILING[name]
-    outcome = one(lambda body: answer, timeout=0.05 if answer.hang else 0.1 if answer.drip else 5.0)
+    outcome = one(lambda body: answer, timeout=0.05 if answer.hang else 0.1 if answer.drip else LIMIT)
     assert isinstance(outcome, Failure)
     assert outcome.kind == kind
     assert why in outcome.reason
@@ -144,7 +145,7 @@ def test_the_proxy_of_the_environment_is_used_and_keeps_to_the_deadline(monkeypa
         monkeypatch.delenv(name.upper(), raising=False)
     with serving(lambda body: drip if question(body) == "slow" else echo(body)) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1"))
-        chat = OpenAIChat("tiny", base_url="http://elsewhere.invalid/v1", timeout=5.0)
+        chat = OpenAIChat("tiny", base_url="http://elsewhere.invalid/v1", timeout=LIMIT)
         [reply] = chat.chat([ask("x")])
         slow = OpenAIChat("tiny", base_url="http://elsewhere.invalid/v1", timeout=0.1, retries=0)
         [late] = slow.chat([ask("slow")])
@@ -283,7 +284,7 @@ def test_a_thousand_requests_none_lost_none_invented(tmp_path: Path) -> None:
 
 
 def test_as_many_at_once_as_allowed_and_never_more() -> None:
-    together = threading.Barrier(4, timeout=5)
+    together = threading.Barrier(4, timeout=LIMIT)
 
     def script(body: dict[str, Any]) -> Answer:
         if question(body) != "0":  # the first goes alone

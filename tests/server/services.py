@@ -10,6 +10,7 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
+from tests.processes import LIMIT
 from veridical.core.detector import DetectorInfo
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Verdict
@@ -19,7 +20,7 @@ from veridical.server.settings import Limits, ServerSettings
 CASE = {"response": "The tower is 300 m tall.", "sources": ["The tower is 330 m tall."]}
 
 
-def until(condition: Callable[[], Any], seconds: float = 30) -> None:
+def until(condition: Callable[[], Any], seconds: float = LIMIT) -> None:
     """Wait until `condition` holds; fail after so many seconds."""
     end = time.monotonic() + seconds
     while not condition():
@@ -44,7 +45,7 @@ class Echo:
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         self.batches.append(len(cases))
         self.entered.set()
-        assert self.gate.wait(20)
+        assert self.gate.wait(LIMIT)
         return [self.judgement(case) for case in cases]
 
     def judgement(self, case: Case) -> Judgement:
@@ -52,6 +53,17 @@ class Echo:
             raise RuntimeError("the detector broke")
         verdicts = tuple(Verdict(Span(i, i + 1), 0.9) for i, c in enumerate(case.response) if c.isdigit())
         return Judgement(case.id, self.name, 0.9 if verdicts else 0.1, verdicts=verdicts, notes=(case.response,))
+
+
+class Endless(Echo):
+    """Never comes to an end with what is "slow", but goes on in Python until its gate is open."""
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        self.batches.append(len(cases))
+        self.entered.set()
+        while cases[0].response == "slow" and not self.gate.is_set():
+            pass
+        return [self.judgement(case) for case in cases]
 
 
 @contextmanager

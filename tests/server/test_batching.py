@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 
-from tests.server.services import Echo
+from tests.processes import LIMIT
+from tests.server.services import Echo, Endless
 from veridical.core.judging import judge
 from veridical.core.types import Case, Judgement, Source
 from veridical.detectors import load_detector
-from veridical.server.batching import MAX_ABANDONED, Batcher
+from veridical.server.batching import Batcher, Worker
 from veridical.server.errors import Refused
 from veridical.server.settings import Limits
 
 
-def with_batcher(
-    detector: Any, test: Callable[[Batcher], Awaitable[None]], make: Callable[[], Any] | None = None, **limits: Any
-) -> None:
+def with_batcher(detector: Any, test: Callable[[Batcher], Awaitable[None]], **limits: Any) -> None:
     async def run() -> None:
-        batcher = Batcher("echo", make or (lambda: detector), Limits(**{"batch_wait": 0, **limits}))
+        batcher = Batcher("echo", detector, Limits(**{"batch_wait": 0, **limits}))
         batcher.start()
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(LIMIT):
                 await test(batcher)
         finally:
             detector.gate.set()
@@ -35,7 +35,7 @@ def with_batcher(
 
 async def entered(detector: Echo) -> None:
     """Wait until the detector is in a call."""
-    assert await asyncio.to_thread(detector.entered.wait, 10)
+    assert await asyncio.to_thread(detector.entered.wait, LIMIT)
     detector.entered.clear()
 
 
@@ -69,7 +69,7 @@ def test_batches_change_no_judgement() -> None:
     alone = [judge(detector, [case])[0] for case in cases]
 
     async def run() -> list[Judgement]:
-        batcher = Batcher("overlap:values", lambda: detector, Limits(batch_wait=0.001, batch_cases=7))
+        batcher = Batcher("overlap:values", detector, Limits(batch_wait=0.001, batch_cases=7))
         batcher.start()
         answers = await asyncio.gather(*(batcher.judge([case]) for case in cases))
         await batcher.close(5)
@@ -163,37 +163,94 @@ def test_whoever_gives_up_leaves_the_queue() -> None:
     with_batcher(detector, test)
 
 
-def test_a_thread_that_does_not_come_back_is_left_behind() -> None:
-    stuck = [Echo() for _ in range(MAX_ABANDONED + 1)]
-    for each in stuck:
-        each.gate.clear()
-    made = iter([stuck[0], Echo(), *stuck[1:]])
+async def given_up(detector: Echo, batcher: Batcher, text: str) -> None:
+    """Ask for something, and leave while the detector is at it."""
+    asked = asyncio.create_task(batcher.judge([Case("1", text)]))
+    await entered(detector)
+    asked.cancel()
+    await asyncio.wait([asked])
+
+
+def test_after_any_number_of_slow_requests_the_next_one_is_answered() -> None:
+    detector = Endless()
+    detector.gate.clear()
 
     async def test(batcher: Batcher) -> None:
-        with pytest.raises(Refused) as late:
-            await batcher.judge([Case("1", "x")])
-        assert late.value.status == 504
+        for _ in range(10):
+            await given_up(detector, batcher, "slow")
         ((judgement, _),) = await batcher.judge([Case("1", "y")])
         assert judgement.notes == ("y",)
+        assert batcher.problem is None
+        assert not detector.gate.is_set()  # the slow ones were ended: they did not come to their own end
 
-    with_batcher(stuck[0], test, lambda: next(made), timeout=0.2)
-    for each in stuck:
-        each.gate.set()
+    with_batcher(detector, test)
 
 
-def test_a_detector_that_never_comes_back_is_not_asked_any_more() -> None:
+def test_a_request_that_takes_too_long_is_504() -> None:
+    detector = Endless()
+    detector.gate.clear()
+
+    async def test(batcher: Batcher) -> None:
+        with pytest.raises(Refused, match=r"took longer than 0\.01 s") as late:
+            await batcher.judge([Case("1", "slow")])
+        assert late.value.status == 504
+
+    with_batcher(detector, test, timeout=0.01)
+
+
+def test_loading_may_take_longer_than_a_request() -> None:
     detector = Echo()
     detector.gate.clear()
 
     async def test(batcher: Batcher) -> None:
-        for _ in range(MAX_ABANDONED + 1):
-            with pytest.raises(Refused, match="took longer"):
-                await batcher.judge([Case("1", "x")])
-            await asyncio.sleep(0.05)
-        with pytest.raises(Refused, match="cannot be used"):
-            await batcher.judge([Case("1", "x")])
+        loading = asyncio.create_task(batcher.load(Case("1", "x")))
+        await entered(detector)
+        with pytest.raises(Refused, match="took longer"):
+            await batcher.judge([Case("1", "y")])
+        assert not loading.done()
+        detector.gate.set()
+        await loading
+        assert batcher.answered
 
-    with_batcher(detector, test, timeout=0.03)
+    with_batcher(detector, test, timeout=0.01)
+
+
+def test_while_a_thread_cannot_be_interrupted_it_is_said_and_afterwards_requests_are_answered() -> None:
+    detector = Echo()  # waits for its gate in a lock, as an inference library does in its own code
+    detector.gate.clear()
+
+    async def test(batcher: Batcher) -> None:
+        for _ in range(3):
+            await given_up(detector, batcher, "x")
+            waiting = asyncio.create_task(batcher.judge([Case("1", "waits")]))
+            with pytest.raises(Refused, match="still busy") as refused:
+                await waiting
+            assert (refused.value.status, refused.value.retry_after) == (503, 10)
+            with pytest.raises(Refused, match="still busy"):
+                await batcher.judge([Case("1", "y")])
+            assert batcher.problem is not None
+            detector.gate.set()
+            while batcher.problem is not None:
+                await asyncio.sleep(0)
+            assert (await batcher.judge([Case("1", "z")]))[0][0].notes == ("z",)
+            detector.gate.clear()
+            detector.entered.clear()
+        assert sum(detector.batches) == 6  # none of the refused
+
+    with_batcher(detector, test, wait=0.001)
+
+
+def test_what_was_given_up_before_it_began_is_never_run() -> None:
+    worker, gate, ran = Worker("worker"), threading.Event(), []
+    first = worker.submit(lambda: gate.wait(LIMIT))
+    second = worker.submit(lambda: ran.append("second"))
+    worker.interrupt(second)
+    gate.set()
+    assert first.result(LIMIT) is True  # the one that was running is not the one that was interrupted
+    assert second.cancelled()
+    assert worker.submit(lambda: "third").result(LIMIT) == "third"
+    assert ran == []
+    worker.close()
 
 
 def test_a_case_that_fails_fails_alone() -> None:

@@ -160,7 +160,9 @@ def test_every_answer_is_protected(client: TestClient) -> None:
 
 
 def test_pages_of_other_origins_and_other_names_of_the_host_are_refused(client: TestClient) -> None:
-    assert client.get("/health", headers={"Origin": "https://evil.example"}).status_code == 403
+    for origin in ("https://evil.example", "http://[", "null", ""):
+        assert client.get("/health", headers={"Origin": origin}).status_code == 403, origin
+    assert client.get("/health", headers={"Origin": "http://127.0.0.1"}).status_code == 200
     assert client.get("/health", headers={"Origin": "http://127.0.0.1"}).status_code == 200
     assert client.get("/health", headers={"Host": "evil.example"}).status_code == 421
     assert client.get("/health", headers={"Host": "localhost:8000"}).status_code == 200

@@ -13,6 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.llm.loopback import Answer, Loopback, completion, failing, serving
+from tests.processes import LIMIT
 from tests.server.services import Echo, client_of
 from tests.server.test_running import running
 from veridical.cli import main
@@ -44,8 +45,8 @@ def proxied(
     **proxy: Any,
 ) -> Iterator[tuple[TestClient, Loopback]]:
     with serving(script) as server:
-        limits = Limits(batch_wait=0, characters=5000, stream_timeout=10)
-        settings = ProxySettings(base_url=server.url, **{"timeout": 5.0, **proxy})
+        limits = Limits(batch_wait=0, characters=5000, stream_timeout=LIMIT)
+        settings = ProxySettings(base_url=server.url, **{"timeout": LIMIT, **proxy})
         with client_of(
             *(() if own else ("overlap",)), own=own, limits=limits, proxy=settings, reviser=reviser
         ) as client:

@@ -41,17 +41,25 @@ def running(settings: ServerSettings) -> Iterator[str]:
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:
-        assert up.wait(20)
+        assert up.wait(LIMIT)
         yield urls[0].rstrip("/")
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(LIMIT)
         assert not thread.is_alive()
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    limits = Limits(body_timeout=0.4, body_bytes=100_000, document_bytes=200_000, connections=20)
+    limits = Limits(body_timeout=LIMIT, body_bytes=100_000, document_bytes=200_000, connections=20)
+    with running(ServerSettings(detectors=("overlap",), limits=limits)) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def impatient() -> Iterator[str]:
+    """A server that soon gives up on what a client does not finish; a client that finishes may be too slow for it."""
+    limits = Limits(body_timeout=1.0, body_bytes=100_000, document_bytes=200_000, connections=20)
     with running(ServerSettings(detectors=("overlap",), limits=limits)) as url:
         yield url
 
@@ -59,7 +67,7 @@ def url() -> Iterator[str]:
 def raw(url: str, *parts: bytes) -> bytes:
     """What the server sends until it closes the connection, after each of `parts` was sent."""
     host, port = url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
+    with socket.create_connection((host, int(port)), timeout=LIMIT) as connection:
         for part in parts:
             connection.sendall(part)
         answer = b""
@@ -74,21 +82,21 @@ def head(length: int | str, more: str = "") -> bytes:
 
 
 def test_a_check_over_the_wire(url: str) -> None:
-    answer = httpx.post(f"{url}/v1/check", json={"cases": [CASE]})
+    answer = httpx.post(f"{url}/v1/check", json={"cases": [CASE]}, timeout=LIMIT)
     assert answer.json()["results"][0]["outcome"] == "flagged"
     assert "uvicorn" not in answer.headers.get("server", "")
 
 
-def test_a_head_that_does_not_end(url: str) -> None:
-    assert raw(url) == b""
-    assert raw(url, b"POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1\r\n") == b""
+def test_a_head_that_does_not_end(impatient: str) -> None:
+    assert raw(impatient) == b""
+    assert raw(impatient, b"POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1\r\n") == b""
     # the second request of a connection is held to the same limit
     first = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-    assert raw(url, first, b"GET /health HT").count(b"HTTP/1.1") == 1
+    assert raw(impatient, first, b"GET /health HT").count(b"HTTP/1.1") == 1
 
 
 def connection_of(url: str) -> http.client.HTTPConnection:
-    return http.client.HTTPConnection(url.removeprefix("http://"), timeout=10)
+    return http.client.HTTPConnection(url.removeprefix("http://"), timeout=LIMIT)
 
 
 def ask(connection: http.client.HTTPConnection) -> int:
@@ -98,22 +106,22 @@ def ask(connection: http.client.HTTPConnection) -> int:
         return answer.status
 
 
-def test_a_connection_outlasts_the_time_for_a_request_without_one(url: str) -> None:
-    with closing(connection_of(url)) as connection:
+def test_a_connection_outlasts_the_time_for_a_request_without_one(impatient: str) -> None:
+    with closing(connection_of(impatient)) as connection:
         assert ask(connection) == 200
         used = connection.sock
-        assert raw(url) == b""  # another one, opened later, has run out of that time
+        assert raw(impatient) == b""  # another one, opened later, has run out of that time
         assert ask(connection) == 200
         assert connection.sock is used
 
 
-def test_a_connection_is_kept_where_the_rest_of_a_body_comes_after_its_answer(url: str) -> None:
-    host, port = url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
+def test_a_connection_is_kept_where_the_rest_of_a_body_comes_after_its_answer(impatient: str) -> None:
+    host, port = impatient.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=LIMIT) as connection:
         connection.sendall(head(120_000))
         assert connection.recv(65536).startswith(b"HTTP/1.1 413")
         connection.sendall(b" " * 120_000)
-        assert raw(url) == b""  # another one, opened later, has run out of the time for a request
+        assert raw(impatient) == b""  # another one, opened later, has run out of the time for a request
         connection.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
         answer = b""
         while chunk := connection.recv(65536):
@@ -129,7 +137,7 @@ def test_connections_without_a_request_end_some_time_and_make_room_before() -> N
         begun = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
         assert raw(url, begun).startswith(b"HTTP/1.1 200")  # and then it is closed
         host, port = url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=10) as connection:
+        with socket.create_connection((host, int(port)), timeout=LIMIT) as connection:
             connection.sendall(head(2000))
             assert connection.recv(65536).startswith(b"HTTP/1.1 413")
             connection.sendall(b" " * 2000)
@@ -137,24 +145,24 @@ def test_connections_without_a_request_end_some_time_and_make_room_before() -> N
                 pass
 
 
-def test_a_head_that_is_too_large(url: str) -> None:
-    assert b" 4" in raw(url, head(2, "X-Padding: " + "." * 70_000 + "\r\n"))[:20]
+def test_a_head_that_is_too_large(impatient: str) -> None:
+    assert b" 4" in raw(impatient, head(2, "X-Padding: " + "." * 70_000 + "\r\n"))[:20]
 
 
-def test_a_body_that_does_not_end(url: str) -> None:
-    answer = raw(url, head(1000, "Connection: close\r\n"), b'{"cases": [')
+def test_a_body_that_does_not_end(impatient: str) -> None:
+    answer = raw(impatient, head(1000, "Connection: close\r\n"), b'{"cases": [')
     assert b"408" in answer.partition(b"\r\n")[0]
     assert b"did not arrive" in answer
 
 
-def test_a_body_that_is_too_large_is_not_read(url: str) -> None:
-    answer = raw(url, head(50_000_000, "Connection: close\r\n"))
+def test_a_body_that_is_too_large_is_not_read(impatient: str) -> None:
+    answer = raw(impatient, head(50_000_000, "Connection: close\r\n"))
     assert b"413" in answer.partition(b"\r\n")[0]
 
 
-def test_what_is_left_of_a_body_after_the_answer_does_not_hold_the_connection(url: str) -> None:
-    assert raw(url, head(50_000_000)).startswith(b"HTTP/1.1 413")
-    assert raw(url, head(50_000_000), b" ", b" ").startswith(b"HTTP/1.1 413")
+def test_what_is_left_of_a_body_after_the_answer_does_not_hold_the_connection(impatient: str) -> None:
+    assert raw(impatient, head(50_000_000)).startswith(b"HTTP/1.1 413")
+    assert raw(impatient, head(50_000_000), b" ", b" ").startswith(b"HTTP/1.1 413")
 
 
 def test_a_body_of_unknown_length_is_cut_off(url: str) -> None:
@@ -164,16 +172,16 @@ def test_a_body_of_unknown_length_is_cut_off(url: str) -> None:
 
     try:
         status = httpx.post(
-            f"{url}/v1/check", content=chunks(), headers={"Content-Type": "application/json"}
+            f"{url}/v1/check", content=chunks(), headers={"Content-Type": "application/json"}, timeout=LIMIT
         ).status_code
     except httpx.TransportError:  # it closed before all was sent
         status = 413
     assert status == 413
-    assert httpx.get(f"{url}/health").status_code == 200
+    assert httpx.get(f"{url}/health", timeout=LIMIT).status_code == 200
 
 
-def test_what_is_no_http(url: str) -> None:
-    assert b"400" in raw(url, b"\x16\x03\x01\x02\x00nonsense\r\n\r\n").partition(b"\r\n")[0]
+def test_what_is_no_http(impatient: str) -> None:
+    assert b"400" in raw(impatient, b"\x16\x03\x01\x02\x00nonsense\r\n\r\n").partition(b"\r\n")[0]
 
 
 def test_a_stream_over_the_wire_answers_before_the_response_has_ended(url: str) -> None:
@@ -183,7 +191,7 @@ def test_a_stream_over_the_wire_answers_before_the_response_has_ended(url: str) 
         line = json.dumps(document).encode() + b"\n"
         return b"%x\r\n%s\r\n" % (len(line), line)
 
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
+    with socket.create_connection((host, int(port)), timeout=LIMIT) as connection:
         fields = "Host: 127.0.0.1\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n"
         connection.sendall(f"POST /v1/stream HTTP/1.1\r\n{fields}Connection: close\r\n\r\n".encode())
         connection.sendall(chunk({"case": {"sources": CASE["sources"]}}))
@@ -207,12 +215,12 @@ def test_the_end_of_the_process_finishes_what_has_begun() -> None:
         match = re.search(r"http://([\d.]+):(\d+)/", line)
         assert match, line
         body = json.dumps({"cases": [CASE]}).encode()
-        with socket.create_connection((match[1], int(match[2])), timeout=20) as connection:
+        with socket.create_connection((match[1], int(match[2])), timeout=LIMIT) as connection:
             connection.sendall(head(len(body)) + body[:10])
-            assert httpx.get(f"{match[0]}health").status_code == 200  # so the head above was read, too
+            assert httpx.get(f"{match[0]}health", timeout=LIMIT).status_code == 200  # so the head above was read, too
             process.send_signal(signal.SIGTERM)
             with suppress(httpx.TransportError):
-                until(lambda: not httpx.get(f"{match[0]}health"))  # it takes no more
+                until(lambda: not httpx.get(f"{match[0]}health", timeout=LIMIT))  # it takes no more
             connection.sendall(body[10:])
             answer = b""
             while chunk := connection.recv(65536):
@@ -255,7 +263,7 @@ def test_a_server_that_is_killed_under_load_leaves_nothing_broken(tmp_path: Path
 
     def ask_for(url: str, i: int) -> Any:
         case = {"response": f"The tower is {i} m tall. It has {i} steps.", "sources": ["The tower is 330 m tall."]}
-        answer = httpx.post(f"{url}/v1/check", json={"cases": [case]}, headers={"X-API-Key": key}, timeout=20)
+        answer = httpx.post(f"{url}/v1/check", json={"cases": [case]}, headers={"X-API-Key": key}, timeout=LIMIT)
         assert answer.status_code == 200
         return answer.json()["results"][0]
 
@@ -274,7 +282,7 @@ def test_a_server_that_is_killed_under_load_leaves_nothing_broken(tmp_path: Path
     # the server is killed at the end of the block, while all four ask
     with ThreadPoolExecutor(4) as pool, server_process(*options) as url:
         asking = [pool.submit(load, url, first) for first in range(4)]
-        assert enough.wait(30)
+        assert enough.wait(LIMIT)
     assert [asked.result() for asked in asking] == [None] * 4
     assert keys.read_bytes() == hashes
     kept = replies_kept()

@@ -6,21 +6,26 @@ import asyncio
 import json
 import logging
 import re
+import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from tests.server.services import CASE, Echo, client_of, until
+from tests.processes import LIMIT
+from tests.server.services import CASE, Echo, Endless, client_of, until
 from veridical.core.detector import DetectorInfo
 from veridical.core.errors import CannotJudgeError, VeridicalError
 from veridical.core.serialization import decode, decode_case
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Verdict
 from veridical.detectors import load_detector
+from veridical.documents import document_text
 from veridical.revise import Delete, Flag, revise
 from veridical.server.errors import Refused
 from veridical.server.observation import LOGGER, JsonLines
@@ -54,7 +59,7 @@ def test_a_full_queue_is_429_and_passes() -> None:
         detector.entered.clear()
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(client.post, "/v1/check", json={"cases": [CASE]})
-            assert detector.entered.wait(10)
+            assert detector.entered.wait(LIMIT)
             with ThreadPoolExecutor(1) as more:
                 second = more.submit(client.post, "/v1/check", json={"cases": [CASE, CASE]})
                 until(lambda: b'waiting_cases{detector="echo"} 2.0' in client.get("/metrics").content)
@@ -74,7 +79,7 @@ def test_requests_beyond_queue_and_batch_are_refused_before_they_are_read() -> N
         detector.entered.clear()
         with ThreadPoolExecutor(2) as pool:
             asked = [pool.submit(client.post, "/v1/check", json={"cases": [CASE]})]
-            assert detector.entered.wait(10)
+            assert detector.entered.wait(LIMIT)
             asked.append(pool.submit(client.post, "/v1/check", json={"cases": [CASE]}))
             until(lambda: b'waiting_cases{detector="echo"} 1.0' in client.get("/metrics").content)
             refused = [
@@ -113,6 +118,105 @@ def test_a_detector_that_cannot_judge_is_503_and_not_ready() -> None:
         assert (answer.status_code, answer.json()["hint"]) == (503, "start it")
         assert client.get("/ready").status_code == 503
         assert "no chat model" in client.get("/ready").json()["detectors"]["down"]
+
+
+class Flaky(Echo):
+    """Cannot be loaded until `up` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = threading.Event()
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        if not self.up.is_set():
+            raise CannotJudgeError("no memory at the moment")
+        return super().judge(cases)
+
+
+@pytest.mark.parametrize("asked", ["/ready", "/v1/check"])
+def test_a_detector_that_could_not_be_loaded_at_first_is_ready_once_it_can_judge(asked: str) -> None:
+    detector = Flaky()
+    with client_of(own={"flaky": detector}) as client:
+        until(lambda: "no memory" in client.get("/ready").text)
+        assert client.post("/v1/check", json={"cases": [CASE]}).status_code == 503
+        detector.up.set()
+        if asked == "/v1/check":
+            assert client.post(asked, json={"cases": [CASE]}).status_code == 200
+            assert client.get("/ready").json() == {"ready": True, "detectors": {}}
+        else:
+            until(lambda: client.get(asked).json()["ready"])
+
+
+def test_slow_requests_leave_no_trace() -> None:
+    """More of them than there are places for; then `/ready` and the next request are as at the start."""
+    detector = Endless()
+    with client_of(own={"endless": detector}, limits=Limits(timeout=0.01, revisions=2)) as client:
+        until(lambda: client.get("/ready").json()["ready"])
+        detector.gate.clear()
+        for route in ("check", "salience", "report", "revise") * 3:
+            answer = client.post(f"/v1/{route}", json={"cases": [{"response": "slow"}]})
+            while answer.status_code == 429:  # the thread of an earlier revision is just ending
+                answer = client.post(f"/v1/{route}", json={"cases": [{"response": "slow"}]})
+            assert answer.status_code == 504, route
+        service: Service = client.app.state.service  # type: ignore[attr-defined]
+        service.settings = replace(service.settings, limits=Limits())  # an ordinary request has time enough
+        service.batcher().limits = Limits()
+        for route in ("check", "revise"):
+            assert client.post(f"/v1/{route}", json={"cases": [CASE]}).status_code == 200
+        assert client.get("/ready").json()["ready"]
+        assert not detector.gate.is_set()  # nothing has come to its own end
+        detector.gate.set()
+
+
+def pdf_of(content: bytes, pages: int) -> bytes:
+    """A PDF of which each page draws the same stream."""
+    kids = b" ".join(b"%d 0 R" % (number + 5) for number in range(pages))
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [%s] /Count %d >>" % (kids, pages),
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    page = b"<< /Type /Page /Parent 2 0 R /Contents 3 0 R /Resources << /Font << /F 4 0 R >> >> >>"
+    body, places = b"%PDF-1.4\n", []
+    for number, each in enumerate([*objects, *[page] * pages], 1):
+        places.append(len(body))
+        body += b"%d 0 obj\n%s\nendobj\n" % (number, each)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    head = b"xref\n0 %d\n0000000000 65535 f \n%s" % (len(places) + 1, table)
+    end = b"trailer\n<< /Root 1 0 R /Size %d >>\nstartxref\n%d\n%%%%EOF" % (len(places) + 1, len(body))
+    return body + head + end
+
+
+def test_slow_uploads_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = pdf_of(b"BT /F 12 Tf " + b"(The tower is tall.) Tj T* " * 4000 + b"ET", 200)  # minutes
+    entered, ended = threading.Event(), []
+
+    def reading(*given: Any) -> str:
+        entered.set()
+        try:
+            return document_text(*given)
+        finally:
+            ended.append(sys.exc_info()[0])
+
+    monkeypatch.setattr("veridical.server.service.document_text", reading)
+
+    async def run() -> None:
+        service = Service(ServerSettings(detectors=("overlap",)))
+        service.start()
+        for _ in range(4):
+            asked = asyncio.create_task(service.document("slow.pdf", slow))
+            assert await asyncio.to_thread(entered.wait, LIMIT)
+            entered.clear()
+            asked.cancel()
+            await asyncio.wait([asked])
+        assert await service.document("note.txt", b"It rains.") == ("note.txt", "It rains.")
+        assert "documents" not in service.unready
+        await service.close()
+
+    asyncio.run(run())
+    assert len(ended) == 5
+    assert None not in ended[:4]  # none of them was read to its end
 
 
 def test_a_detector_that_has_to_be_paid_is_not_tried_at_the_start() -> None:
@@ -201,7 +305,7 @@ class Gated(Echo):
         return [self.judgement(case) for case in cases] if cases[0].id == "warm-up" else super().judge(cases)
 
 
-def with_a_revision(test: Callable[[Service, Gated, Any], Awaitable[None]], grace: float = 10) -> None:
+def with_a_revision(test: Callable[[Service, Gated, Any], Awaitable[None]], grace: float = LIMIT) -> None:
     """Run `test` while a revision waits for its detector; the gate is open afterwards."""
     detector = Gated()
     detector.gate.clear()
@@ -213,8 +317,8 @@ def with_a_revision(test: Callable[[Service, Gated, Any], Awaitable[None]], grac
         service.start()
         revising = asyncio.create_task(service.revise(ReviseRequest(cases=[{"response": "It rains. Pigs 1."}])))
         try:
-            async with asyncio.timeout(20):
-                assert await asyncio.to_thread(detector.entered.wait, 10)
+            async with asyncio.timeout(LIMIT):
+                assert await asyncio.to_thread(detector.entered.wait, LIMIT)
                 await test(service, detector, revising)
         finally:
             detector.gate.set()

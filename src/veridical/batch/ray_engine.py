@@ -14,6 +14,7 @@ from typing import Any
 from veridical.batch.inputs import ShardRange
 from veridical.batch.worker import ShardTexts, WorkerSettings, shard_texts
 from veridical.core.errors import CannotJudgeError, MissingExtraError
+from veridical.core.telemetry import import_without_telemetry
 
 __all__ = ["ShardActor", "on_ray"]
 
@@ -54,9 +55,8 @@ def on_ray(
         MissingExtraError: Without Ray.
         CannotJudgeError: The cluster cannot be reached, or an actor fails again and again.
     """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when Ray is imported: nothing is reported to anybody
     try:
-        import ray
+        ray = import_without_telemetry("ray")
     except ImportError:
         raise MissingExtraError("the engine ray", "ray") from None
     if not shards:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 from veridical.core.errors import DataError, InputError, MissingExtraError, UnknownNameError
 from veridical.core.spans import Span
+from veridical.core.telemetry import import_without_telemetry
 from veridical.core.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, read_rows, text_id
@@ -76,7 +76,7 @@ def read_columns(
 def _load(name: str, split: str | None) -> dict[str, Iterable[dict[str, Any]]]:
     """The rows of each split."""
     try:
-        library = import_module("datasets")
+        library = import_without_telemetry("datasets")
     except ImportError:
         raise MissingExtraError("reading Hugging Face data sets", "data") from None
     folder = Path(name)

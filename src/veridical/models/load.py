@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from veridical.core.errors import InputError, MissingExtraError, UnknownNameError
+from veridical.core.telemetry import import_without_telemetry
 
 if TYPE_CHECKING:
     import torch
@@ -103,7 +104,8 @@ def require_models(what: str = "a local language model") -> None:
     """Raise `MissingExtraError`, which names `what` needs them, unless torch and transformers are installed."""
     try:
         import torch  # noqa: F401
-        import transformers  # noqa: F401
+
+        import_without_telemetry("transformers")
     except ImportError as error:
         raise MissingExtraError(what, "models") from error
 

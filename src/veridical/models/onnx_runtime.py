@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from veridical.core.errors import DataError, InputError, UnknownNameError, WireError
 from veridical.core.files import read_text
 from veridical.core.serialization import parse
+from veridical.core.telemetry import import_without_telemetry
 from veridical.models.fast_tokenizer import TOKENIZER, FastTokenizer
 from veridical.models.load import LocalModel, kind_of, positions_of, require_models
 from veridical.models.pair_network import Floats, PairRunner, row_length
@@ -165,8 +166,7 @@ class OnnxRunner(PairRunner):
 
 def open_session(data: bytes) -> Any:
     """A session that runs the ONNX file `data` on the thread that calls it; `OnnxRunner` calls it from several."""
-    import onnxruntime
-
+    onnxruntime = import_without_telemetry("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = _ERRORS_ONLY

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from veridical.batch.summary import BINS, BatchReport, GroupShares, WorstRow, worst_cases
-from veridical.core.errors import MissingExtraError
+from veridical.batch.summary import BatchReport, GroupShares, WorstRow, worst_cases
 from veridical.core.files import write_whole
 from veridical.core.text import shorten, visible
 from veridical.core.types import Checked
 from veridical.metrics.measure import Measured
 from veridical.report.html import case_sections
 from veridical.report.pages import render, render_page
-from veridical.report.plots import INK, as_svg, colour_of, new_axes
 from veridical.report.tables import Table
 
 __all__ = ["render_batch", "write_batch_page"]
@@ -32,17 +30,13 @@ def write_batch_page(folder: Path, report: BatchReport) -> Path:
 
 
 def render_batch(report: BatchReport, worst: Sequence[Checked] = (), *, title: str = "Batch report") -> str:
-    """The page as one HTML document without a script that loads nothing; plots need the `plots` extra.
+    """The page as one HTML document without a script that loads nothing.
 
     Args:
         report: The batch.
         worst: The cases that are shown in full.
         title: The title of the page.
     """
-    try:
-        plots = _plots(report)
-    except MissingExtraError:
-        plots = []
     tables = [_shares_table(report)]
     for about, rows in (("hallucination", report.worst), ("omission", report.worst_omitted)):
         if rows:
@@ -51,7 +45,9 @@ def render_batch(report: BatchReport, worst: Sequence[Checked] = (), *, title: s
         tables.append(_failures_table(report))
     styles, values = case_sections(worst)
     styles.append(render("batch.css"))
-    return render_page("batch.html", *styles, title=title, tables=tables, plots=plots, generated=None, **values)
+    return render_page(
+        "batch.html", *styles, title=title, tables=tables, plots=_plots(report), generated=None, **values
+    )
 
 
 def _shares_table(report: BatchReport) -> Table:
@@ -114,39 +110,24 @@ def _failures_table(report: BatchReport) -> Table:
     return Table("Rows that failed", ["row", "file", "line or row in it", "reason"], lines, foot)
 
 
-def _plots(report: BatchReport) -> list[tuple[str, str]]:
-    """(Caption, SVG in base 64) of each plot."""
-    plots = {
-        "Response-level scores of hallucination": _histogram(report.scores),
-        "Scores of omission": _histogram(report.omission_scores),
-        "Share hallucinated, by group": _bars(report.groups, "hallucinated"),
-        "Share omitted, by group": _bars(report.groups, "omitted"),
-    }
-    return [(caption, b64encode(svg.encode()).decode()) for caption, svg in plots.items() if svg]
+def _plots(report: BatchReport) -> list[dict[str, Any]]:
+    """Return each plot as `batch.html` draws it: counts of scores in columns, or shares of groups in lines."""
+    plots = [
+        ("Response-level scores of hallucination", _columns(report.scores), []),
+        ("Scores of omission", _columns(report.omission_scores), []),
+        ("Share hallucinated, by group", [], _lines(report.groups, "hallucinated")),
+        ("Share omitted, by group", [], _lines(report.groups, "omitted")),
+    ]
+    return [{"caption": caption, "columns": c, "lines": lines} for caption, c, lines in plots if c or lines]
 
 
-def _histogram(counts: Sequence[int]) -> str | None:
-    if not sum(counts):
-        return None
-    figure, axes = new_axes(4.6, 3.0)
-    axes.bar([(i + 0.5) / BINS for i in range(BINS)], counts, 0.92 / BINS, color=colour_of(0))
-    axes.set(xlabel="score", ylabel="rows", xlim=(0, 1))
-    return as_svg(figure)
+def _columns(counts: Sequence[int]) -> list[tuple[int, float]]:
+    """Return the count of each bin, and its share of the largest one; nothing where all are 0."""
+    most = max(counts, default=0)
+    return [(count, count / most) for count in counts] if most else []
 
 
-def _bars(groups: Sequence[GroupShares], name: str) -> str | None:
-    """The shares of the largest groups as bars with their intervals."""
+def _lines(groups: Sequence[GroupShares], name: str) -> list[tuple[str, Measured]]:
+    """Return the names of the largest groups with their shares."""
     measured = [(shares.group or "", getattr(shares, name)) for shares in groups]
-    shown = [(group, share) for group, share in measured if share is not None][:GROUPS_IN_PLOT]
-    if not shown:
-        return None
-    figure, axes = new_axes(4.6, 0.6 + 0.3 * len(shown))
-    for y, (_, share) in enumerate(shown):
-        error = [[share.value - share.low], [share.high - share.value]]
-        axes.barh(y, share.value, 0.7, xerr=error, color=colour_of(0), ecolor=INK, capsize=2)
-    # a dollar would begin a formula
-    names = [visible(shorten(group, 30)).replace("$", "\\$") for group, _ in shown]
-    axes.set_yticks(range(len(shown)), names)
-    axes.invert_yaxis()
-    axes.set(xlabel="share", xlim=(0, 1))
-    return as_svg(figure)
+    return [(shorten(group, 30), share) for group, share in measured if share is not None][:GROUPS_IN_PLOT]

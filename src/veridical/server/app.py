@@ -14,13 +14,14 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.staticfiles import StaticFiles
 
 import veridical
 from veridical.core.detector import HasSalienceMaps, info_of
-from veridical.core.errors import InputError, VeridicalError
+from veridical.core.errors import InputError, VeridicalError, WireError
 from veridical.core.serialization import encode
 from veridical.core.types import Case, Outcome
 from veridical.server.errors import error_body, error_response
@@ -141,8 +142,9 @@ def _add_status(app: FastAPI, service: Service) -> None:
     @app.head("/ready", include_in_schema=False)
     @app.get("/ready", responses={**answers("It can work", _object("ready"), work=False), **_NOT_READY})
     async def ready() -> JSONResponse:
-        """Every detector is loaded; 503 with the reasons where one is not."""
+        """Every detector is loaded and can be used; 503 with the reasons where one cannot."""
         unready = service.unready
+        service.load_again()
         return JSONResponse({"ready": not unready, "detectors": unready}, 503 if unready else 200)
 
     @app.get("/metrics", responses=answers("In its text form", {"text/plain": {}}, work=False))
@@ -175,6 +177,24 @@ def _described(name: str, service: Service) -> dict[str, Any]:
 async def _read(request: Request, cls: type[R], limits: Limits) -> R:
     """The request in a body; large ones are read without holding up the others."""
     return await asyncio.to_thread(read_request, await read_body(request, limits), cls, limits)
+
+
+async def _upload(request: Request, limits: Limits) -> tuple[str, bytes]:
+    """The name and the bytes of an uploaded file, which is never written to a disk."""
+    hint = "multipart/form-data with one part called file"
+    parser = MultiPartParser(request.headers, request.stream(), max_files=1, max_fields=1)
+    parser.spool_max_size = limits.document_bytes
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        raise WireError(error.message, hint=hint) from None
+    try:
+        file = form.get("file")
+        if not isinstance(file, UploadFile):
+            raise InputError("no file", hint=hint)
+        return file.filename or "document", await file.read()
+    finally:
+        await form.close()
 
 
 def _note(request: Request, service: Service, cases: Sequence[Case], outcomes: Sequence[Outcome]) -> None:
@@ -256,10 +276,5 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     async def documents(request: Request) -> JSONResponse:
         """The text of an uploaded PDF, HTML, Markdown or text file (multipart, one part called `file`)."""
         await read_body(request, limits, kind="multipart/form-data", most=limits.document_bytes)
-        async with request.form(max_files=1, max_fields=1) as form:
-            file = form.get("file")
-            if not isinstance(file, UploadFile):
-                raise InputError("no file", hint="multipart/form-data with one part called file")
-            name, data = file.filename or "document", await file.read()
-        name, text = await service.document(name, data)
+        name, text = await service.document(*await _upload(request, limits))
         return JSONResponse({"name": name, "text": text, "characters": len(text)})

@@ -1,13 +1,14 @@
-"""Cases of many requests judged in common batches: one queue and one worker thread per detector, and no lock.
+"""Cases of many requests judged in common batches: one queue and one worker thread per detector.
 
 While a batch is judged the next one gathers, so that batches grow with the load. The event loop owns the queue; the
 thread gets a whole batch and gives back its judgements. Whatever a detector does to a batch, each case gets its own
-answer or its own error.
+answer or its own error. A batch that nobody waits for any more is interrupted, and the next one begins.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import math
 import threading
 from collections import deque
@@ -29,7 +30,10 @@ __all__ = ["Answer", "Batcher", "Worker", "characters_of"]
 
 T = TypeVar("T")
 Answer = tuple[Judgement, "SalienceMap | None"]
-MAX_ABANDONED = 2  # workers that never came back; with more, the detector is not asked any more
+
+
+class _InterruptedError(BaseException):
+    """Raised in a worker's thread to end its function, as Ctrl-C would in the main thread."""
 
 
 class Worker:
@@ -37,13 +41,22 @@ class Worker:
 
     def __init__(self, name: str) -> None:
         self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        self._busy = False
+        self._lock = threading.Lock()  # held while `_busy` changes, and while the thread is interrupted
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
 
     def submit(self, function: Callable[[], T]) -> Future[T]:
-        """What `function` will give back or raise."""
+        """Return the future result of `function`, or what it raises."""
         future: Future[T] = Future()
         self._jobs.put((future, function))
         return future
+
+    def interrupt(self, future: Future[Any]) -> None:
+        """End the function of `future` once, at its next step in Python; a library's own code is not cut short."""
+        with self._lock:
+            if not future.cancel() and future.running() and self._busy:
+                self._raise(ctypes.py_object(_InterruptedError))
 
     def close(self) -> None:
         """Let the thread end after what it was given."""
@@ -52,13 +65,33 @@ class Worker:
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
             future, function = job
+            with self._lock:
+                self._busy = future.set_running_or_notify_cancel()
+            if self._busy:
+                self._finish(future, function)
+            del job, future, function  # or the last batch would be held until the next one
+
+    def _finish(self, future: Future[T], function: Callable[[], T]) -> None:
+        try:
             try:
                 result = function()
-            except BaseException as error:  # noqa: BLE001 - a detector may raise anything: whoever waits gets it
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-            del job, future, function  # or the last batch would be held until the next one
+            finally:
+                self._settle()
+        except BaseException as error:  # noqa: BLE001 - a detector may raise anything: whoever waits gets it
+            self._settle()  # the interruption may have come during the first time
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    def _settle(self) -> None:
+        """Nothing is interrupted from here on."""
+        with self._lock:
+            self._busy = False
+            self._raise(None)
+
+    def _raise(self, error: ctypes.py_object[type[BaseException]] | None) -> None:
+        """Have the thread raise `error` at its next step; None takes back what it has not raised yet."""
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread.ident or 0), error)
 
 
 @dataclass(eq=False, slots=True)
@@ -76,31 +109,31 @@ class Batcher:
 
     Args:
         name: The detector's spec.
-        make: Makes the detector, or what `call` needs; called again only where a thread never came back with it.
+        detector: The detector, or what `call` needs.
         limits: Sizes of queue and batch, and the time-out.
         on_batch: Called with the number of cases and the seconds of each batch.
 
     Attributes:
         problem: Why the detector cannot be used at present; None = it can.
+        answered: Whether it has ever judged a batch.
     """
 
     def __init__(
         self,
         name: str,
-        make: Callable[[], Any],
+        detector: Any,
         limits: Limits,
         on_batch: Callable[[int, float], None] = lambda cases, seconds: None,
     ) -> None:
         self.name = name
-        self.detector: Any = make()
+        self.detector = detector
         self.problem: str | None = None
-        self._make, self.limits, self._on_batch = make, limits, on_batch
+        self.answered = False
+        self.limits, self._on_batch = limits, on_batch
         self._queue: deque[_Item] = deque()
         self._changed = asyncio.Event()
         self._closing = False
-        self._abandoned = 0
         self._seconds_per_case = 0.05  # a running mean
-        self._used = False
         self._worker = Worker(name)
         self._task: asyncio.Task[None] | None = None
 
@@ -130,30 +163,35 @@ class Batcher:
             Refused: 429 where the queue has no place for all of them or is too slow, 504 after `limits.timeout`, 503 at
                 shutdown.
         """
-        return await self._wait([_Item(self._future(), case=case, characters=characters_of(case)) for case in cases])
+        items = [_Item(self._future(), case=case, characters=characters_of(case)) for case in cases]
+        return await self._wait(items, self.limits.timeout)
+
+    async def load(self, case: Case) -> None:
+        """Judge a first case, however long it takes to load the detector for it; it raises what that raises."""
+        await self._wait([_Item(self._future(), case=case)], None)
 
     async def call(self, function: Callable[[Any], T]) -> T:
         """What `function` gives for the detector, run in its thread between batches; it raises like `judge`."""
-        (result,) = await self._wait([_Item(self._future(), function=function)])
+        (result,) = await self._wait([_Item(self._future(), function=function)], self.limits.timeout)
         return result  # type: ignore[no-any-return]
 
     def _future(self) -> asyncio.Future[Any]:
         return asyncio.get_running_loop().create_future()
 
-    async def _wait(self, items: list[_Item]) -> list[Any]:
+    async def _wait(self, items: list[_Item], seconds: float | None) -> list[Any]:
         if self._closing:
             raise Refused(503, "the server is shutting down", hint="send it again", retry_after=5)
         if self.problem is not None:
-            raise Refused(503, f"{self.name} cannot be used: {self.problem}", retry_after=60)
+            raise self._unusable()
         self._check_capacity(len(items))
         self._queue.extend(items)
         self._changed.set()
         try:
-            async with asyncio.timeout(self.limits.timeout):
+            async with asyncio.timeout(seconds):
                 return list(await asyncio.gather(*(item.future for item in items)))
         except TimeoutError:
             hint = "fewer or shorter cases, or a server with a longer time limit (--time-limit)"
-            raise Refused(504, f"{self.name} took longer than {self.limits.timeout:g} s", hint=hint) from None
+            raise Refused(504, f"{self.name} took longer than {seconds:g} s", hint=hint) from None
         finally:  # given up, or failed in part: nobody waits for the others, and their places are free
             for item in items:
                 if not item.future.cancel() and not item.future.cancelled():
@@ -224,9 +262,10 @@ class Batcher:
             cases = [item.case for item in batch if item.case is not None]
             job = self._worker.submit(lambda: judge_with_maps(detector, cases))
         results = asyncio.wrap_future(job)
-        await asyncio.wait([results], timeout=self.limits.timeout)
-        if not results.done():
-            self._abandon(batch)
+        waiting = asyncio.gather(*(item.future for item in batch), return_exceptions=True)
+        await asyncio.wait([results, waiting], return_when=asyncio.FIRST_COMPLETED)
+        if not results.done():  # nobody waits for them: they were late, or whoever asked has left
+            await self._interrupt(job, results)
             return
         seconds = loop.time() - started
         error = results.exception()
@@ -235,9 +274,9 @@ class Batcher:
                 if not item.future.done():
                     item.future.set_result(result)
             if function is None:
-                if self._used:  # the first time it is loaded, too
+                if self.answered:  # the first time it is loaded, too
                     self._seconds_per_case += 0.2 * (seconds / len(batch) - self._seconds_per_case)
-                self._used = True
+                self.answered = True
                 self._on_batch(len(batch), seconds)
         elif len(batch) == 1:
             if not batch[0].future.done():
@@ -247,25 +286,27 @@ class Batcher:
                 if not item.future.done():
                     await self._process([item])
 
-    def _abandon(self, batch: list[_Item]) -> None:
-        """Go on without the thread that does not come back, and with a detector of its own."""
-        for item in batch:
-            if not item.future.done():
-                item.future.set_exception(Refused(504, f"{self.name} took longer than {self.limits.timeout:g} s"))
-        self._abandoned += 1
-        self._worker.close()
-        if self._abandoned > MAX_ABANDONED:
-            self.problem = f"{self._abandoned} batches never ended"
-            return
-        self._worker = Worker(self.name)
-        self.detector = self._make()
+    async def _interrupt(self, job: Future[Any], results: asyncio.Future[Any]) -> None:
+        """End a job. Until the thread is free, which a library's own code may delay, nothing is judged."""
+        self._worker.interrupt(job)
+        await asyncio.wait([results], timeout=self.limits.wait)
+        if not results.done():
+            self.problem = "it is still busy with a request that took too long"
+            _stop(self._queue, self._unusable())
+            await asyncio.wait([results])
+            self.problem = None
+        if not results.cancelled():
+            results.exception()  # nobody else looks at it
+
+    def _unusable(self) -> Refused:
+        return Refused(503, f"{self.name} cannot be used: {self.problem}", hint="try again", retry_after=10)
 
 
-def _stop(items: Iterable[_Item]) -> None:
-    """Answer what has no answer yet: it will get none."""
+def _stop(items: Iterable[_Item], error: Refused | None = None) -> None:
+    """Answer what has no answer yet with `error`, by default that the server was stopped."""
     for item in items:
         if not item.future.done():
-            item.future.set_exception(Refused(503, "the server was stopped", retry_after=5))
+            item.future.set_exception(error or Refused(503, "the server was stopped", retry_after=5))
 
 
 def characters_of(case: Case) -> int:

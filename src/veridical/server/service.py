@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
 from veridical.checking import check_flag_over, make_checked
-from veridical.core.detector import Detector, info_of, thresholds_of
+from veridical.core.detector import info_of, thresholds_of
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.judging import thresholds_in_force
 from veridical.core.spec import parse_spec
@@ -47,30 +48,26 @@ class Service:
         self.metrics = Metrics(lambda: {name: batcher.waiting for name, batcher in self.batchers.items()})
         self.batchers: dict[str, Batcher] = {}
 
-        def add(name: str, make: Callable[[], Detector]) -> None:
-            on_batch = partial(self.metrics.batch, name)
-            self.batchers[name] = Batcher(name, make, settings.limits, on_batch)
-
-        for spec in settings.detectors:
-            add(str(parse_spec(spec)), lambda spec=spec: load_detector(spec, settings.connection))  # type: ignore[misc]
-        for name, detector in settings.own_detectors.items():
-            add(name, lambda detector=detector: detector)  # type: ignore[misc]
+        named = {str(parse_spec(spec)): load_detector(spec, settings.connection) for spec in settings.detectors}
+        for name, detector in {**named, **settings.own_detectors}.items():
+            self.batchers[name] = Batcher(name, detector, settings.limits, partial(self.metrics.batch, name))
         if settings.reviser is not None:
             make_reviser(settings.reviser, settings.connection)  # one that cannot be is refused now
-        self._documents = Batcher("documents", object, settings.limits)
+        self._documents = Batcher("documents", None, settings.limits)
         self._revising: set[asyncio.Future[list[Revised]]] = set()
         self._closing = False
         self._requests = 0
-        self._first_cases: dict[str, asyncio.Future[list[Answer]]] = {}
+        self._loading: dict[str, asyncio.Future[None]] = {}
 
     @property
     def unready(self) -> dict[str, str]:
-        """Why each detector that cannot be used yet, or any more, cannot."""
-        problems = {name: batcher.problem for name, batcher in self.batchers.items() if batcher.problem}
-        for name, first in self._first_cases.items():
-            if not first.done():
+        """Why each detector that cannot be used yet, or at present, cannot; likewise the reading of documents."""
+        batchers = {**self.batchers, "documents": self._documents}
+        problems = {name: batcher.problem for name, batcher in batchers.items() if batcher.problem}
+        for name, loading in self._loading.items():
+            if not loading.done():
                 problems[name] = "it is being loaded"
-            elif not first.cancelled() and (error := first.exception()) is not None:
+            elif (error := self._failure(name)) is not None:
                 problems[name] = str(error)
         return problems
 
@@ -79,8 +76,25 @@ class Service:
         for name, batcher in self.batchers.items():
             batcher.start()
             if not info_of(batcher.detector).needs_chat_model:
-                self._first_cases[name] = asyncio.ensure_future(batcher.judge([_WARM_UP]))
+                self._load(name)
         self._documents.start()
+
+    def load_again(self) -> None:
+        """Load the detectors that could not be loaded and have judged nothing since: what was wrong may have passed."""
+        for name in self._loading:
+            if self._failure(name) is not None:
+                self._load(name)
+
+    def _load(self, name: str) -> None:
+        self._loading[name] = asyncio.ensure_future(self.batchers[name].load(_WARM_UP))
+
+    def _failure(self, name: str) -> BaseException | None:
+        """Return why a detector was not loaded; None while it is being loaded, or where it has judged something."""
+        loading = self._loading[name]
+        if not loading.done() or loading.cancelled():
+            return None
+        error = loading.exception()
+        return None if self.batchers[name].answered else error
 
     async def close(self) -> None:
         """Finish what was accepted, at most for `limits.grace` seconds; nothing further is revised."""
@@ -90,7 +104,7 @@ class Service:
             await asyncio.wait(self._revising, timeout=self.settings.limits.grace)
         left = max(0.0, end - asyncio.get_running_loop().time())
         await asyncio.gather(*(batcher.close(left) for batcher in (*self.batchers.values(), self._documents)))
-        await asyncio.gather(*self._first_cases.values(), return_exceptions=True)
+        await asyncio.gather(*self._loading.values(), return_exceptions=True)
 
     @contextmanager
     def place(self) -> Iterator[None]:
@@ -199,6 +213,8 @@ class Service:
             async with asyncio.timeout(limits.timeout):
                 return await asyncio.shield(results)  # its place is free once its thread is
         except TimeoutError:
+            detector.stop()
+            worker.interrupt(job)
             raise Refused(504, f"revising took longer than {limits.timeout:g} s", hint="fewer cases") from None
 
     def _revised(self, results: asyncio.Future[list[Revised]]) -> None:
@@ -218,6 +234,7 @@ class _Shared:
     def __init__(self, batcher: Batcher, loop: asyncio.AbstractEventLoop) -> None:
         self.name, self.info = batcher.detector.name, info_of(batcher.detector)
         self._batcher, self._loop = batcher, loop
+        self._asked: Future[list[Answer]] | None = None
 
     @property
     def thresholds(self) -> Mapping[Level, float]:
@@ -227,6 +244,11 @@ class _Shared:
         answers: list[Judgement] = []
         step = self._batcher.limits.cases
         for at in range(0, len(cases), step):
-            asked = asyncio.run_coroutine_threadsafe(self._batcher.judge(cases[at : at + step]), self._loop)
-            answers += [judgement for judgement, _ in asked.result()]
+            self._asked = asyncio.run_coroutine_threadsafe(self._batcher.judge(cases[at : at + step]), self._loop)
+            answers += [judgement for judgement, _ in self._asked.result()]
         return answers
+
+    def stop(self) -> None:
+        """Give up what it has asked; the thread that waits for it gets `CancelledError`."""
+        if self._asked is not None:
+            self._asked.cancel()
