@@ -6,6 +6,7 @@ import codecs
 import csv
 import hashlib
 import io
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -227,7 +228,7 @@ def _csv_rows(path: Path, columns: Columns, max_bytes: int, encoding: str) -> It
         if head is None:
             return
         if len(set(head)) < len(head):
-            twice = next(name for name in head if head.count(name) > 1)
+            twice = next(name for name, count in Counter(head).items() if count > 1)
             raise DataError(f"two columns are called {twice!r}", path=path, line=1)
         try:
             wanted = columns.read_from(head)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,7 +37,7 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncIterator[bytes]) -> None:
+    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._events = events
@@ -44,8 +45,9 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send them."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        async for each in self._events:
-            await send({"type": "http.response.body", "body": each, "more_body": True})
+        async with aclosing(self._events) as events:
+            async for each in events:
+                await send({"type": "http.response.body", "body": each, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
@@ -64,7 +66,7 @@ class Stream:
     parts: AsyncIterator[str]
     request_id: str
 
-    async def events(self) -> AsyncIterator[bytes]:
+    async def events(self) -> AsyncGenerator[bytes, None]:
         """The events, until the response has ended; an error is the last one."""
         try:
             async with asyncio.timeout(self.service.settings.limits.stream_timeout):

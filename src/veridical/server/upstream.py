@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 import httpx
@@ -39,7 +40,8 @@ class Upstream:
         """Be ready to connect."""
         timeout = httpx.Timeout(self._settings.timeout, connect=10, pool=10)
         limits = httpx.Limits(max_connections=200, keepalive_expiry=2)  # many servers close theirs after 5 s
-        self._client = httpx.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False)
+        no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # they would be those of all clients
+        self._client = httpx.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False, cookies=no_cookies)
 
     async def close(self) -> None:
         """Close all connections."""
