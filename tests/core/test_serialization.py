@@ -341,7 +341,6 @@ def test_a_repeated_key_among_many_is_found_in_linear_time() -> None:
         parse(f"{{{document}}}")
 
 
-
 @pytest.mark.parametrize("value", [[1], 5, None, True])
 def test_a_value_that_is_no_document_is_refused(value: Any) -> None:
     with pytest.raises(WireError, match="found a JSON"):

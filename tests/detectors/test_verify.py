@@ -23,8 +23,8 @@ from veridical.detectors import load_detector
 from veridical.detectors.baselines import Length
 from veridical.detectors.claims.aggregate import any_false
 from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG, CitationPolicy, statements
-from veridical.detectors.claims.claims import align_claims
 from veridical.detectors.claims.claim_checker import ClaimResult
+from veridical.detectors.claims.claims import align_claims
 from veridical.detectors.claims.few_shot import FewShotExample, read_few_shot
 from veridical.detectors.claims.llm_checker import LLMChecker, explain_quotes
 from veridical.detectors.claims.qa_checker import read_questions

@@ -263,7 +263,9 @@ def test_nothing_raises_and_nothing_is_invented(text: str) -> None:
     assert yes_probability(Reply(text, tokens)) in (None, exp(-1.0), 1 - exp(-1.0))
 
 
-ANSWERS = st.lists(st.sampled_from([*"!/&|_,:\n .a1", "no", "No", "yes", "and", "or", "wait", "nob", "\xa0", "é"]), max_size=12)
+ANSWERS = st.lists(
+    st.sampled_from([*"!/&|_,:\n .a1", "no", "No", "yes", "and", "or", "wait", "nob", "\xa0", "é"]), max_size=12
+)
 
 
 @given(ANSWERS.map("".join))
