@@ -21,7 +21,7 @@ from veridical.server.keys import find_key
 from veridical.server.observation import Metrics, log
 from veridical.server.settings import Limits, ServerSettings
 
-__all__ = ["SECURITY_HEADERS", "Protection", "read_body", "request_id_of", "timed", "while_connected"]
+__all__ = ["SECURITY_HEADERS", "Protection", "lines", "read_body", "request_id_of", "timed", "while_connected"]
 
 T = TypeVar("T")
 
@@ -87,6 +87,21 @@ async def timed(chunks: AsyncIterator[bytes], limits: Limits, late: float | None
         if chunk is None:
             return
         yield chunk
+
+
+async def lines(chunks: AsyncIterator[bytes], most: int, too_large: Refused) -> AsyncIterator[bytes]:
+    """The lines in `chunks` without their ends, each as soon as it is whole; `too_large` after `most` bytes."""
+    size, begun = 0, list[bytes]()  # joined once, however many chunks a line comes in
+    async for chunk in chunks:
+        size += len(chunk)
+        if size > most:
+            raise too_large
+        first, *others = chunk.split(b"\n")
+        begun.append(first)
+        for other in others:
+            yield b"".join(begun)
+            begun = [other]
+    yield b"".join(begun)
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
