@@ -14,6 +14,7 @@ from veridical.batch import ray_engine
 from veridical.batch.inputs import ShardRange
 from veridical.batch.worker import ShardTexts, WorkerSettings, shard_texts
 from veridical.cli.progress import progress_lines
+from veridical.core.errors import CannotJudgeError
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str]:
@@ -60,6 +61,24 @@ def test_what_ray_prints_is_not_on_standard_output(
     code, said = run(capsys, path, tmp_path / "out", "--engine", "ray")  # fails if anything is on standard output
     assert code == 0
     assert said.startswith("(raylet) A worker died\n")
+
+
+def test_input_that_changes_during_a_run_is_an_input_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"response": "It is red.", "sources": ["It is blue."]}\n')
+
+    def changing(shards: Sequence[ShardRange], work: WorkerSettings, *_: object) -> Iterator[ShardTexts]:
+        path.write_text('{"response": "It is quite red.", "sources": ["It is blue."]}\n')
+        raise CannotJudgeError("Ray: the row is not what it was")
+        yield
+
+    monkeypatch.setattr(ray_engine, "on_ray", changing)
+    code, line = run(capsys, path, tmp_path / "out", "--engine", "ray")
+    assert (code, line.count("\n")) == (2, 1)
+    assert f"{path}: the input was changed during the run" in line
+    assert "run the command again" in line
 
 
 def test_one_line_for_each_mistake(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from veridical.batch import folder as batch_folder
 from veridical.batch.columns import Columns
 from veridical.batch.folder import BatchFolder, read_manifest, read_shards
 from veridical.batch.worker import STOP_AFTER, batches
-from veridical.core.errors import CannotJudgeError, InputError, OutputError, UnknownNameError
+from veridical.core.errors import CannotJudgeError, DataError, InputError, OutputError, UnknownNameError
 from veridical.core.serialization import decode
 from veridical.core.types import Case, Judgement, Source
 from veridical.detectors.overlap.detector import Overlap
@@ -148,7 +149,7 @@ run_batch(BatchSettings([Path({str(path)!r})], Path({str(tmp_path / "out")!r}), 
 """
     assert python("-c", code).returncode == -9
     assert [shard.rows for shard in read_shards(tmp_path / "out")] == [8] * 3
-    (tmp_path / "out" / ".results-00003.jsonl.0123.part").write_text("torn")
+    (tmp_path / "out" / ".results-00003.jsonl.0123456789ab.part").write_text("torn")
     run_batch(job(path, tmp_path / "out", shard_rows=8))
     assert files_in(tmp_path / "out") == files_in(tmp_path / "whole")
 
@@ -163,6 +164,44 @@ def test_a_finished_job_judges_nothing_again_and_a_damaged_shard_is_made_again(t
         run_batch(job(path, tmp_path / "out", detectors=[Killing(0)]))
     run_batch(job(path, tmp_path / "out"))
     assert files_in(tmp_path / "out") == whole
+
+
+def test_a_rerun_deletes_no_file_of_the_user(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [good(i) for i in range(8)])
+    run_batch(job(path, tmp_path / "out"))
+    own = ["results-by-team.csv", "scores-2026.xlsx", "movie.part", ".results-00001.jsonl.part", "results-00001.csv"]
+    for name in own:
+        (tmp_path / "out" / name).write_text("mine")
+    left = [f".{name}.0123456789ab.part" for name in ("shards.jsonl", "report.html", "scores-00002.jsonl")]
+    for name in left:
+        (tmp_path / "out" / name).write_text("torn")
+    (tmp_path / "out" / "results-00001.jsonl").write_text("damaged")
+    run_batch(job(path, tmp_path / "out"))
+    files = files_in(tmp_path / "out")
+    assert [files[name] for name in own] == [b"mine"] * len(own)
+    assert not set(left) & set(files)
+    assert b"damaged" not in files["results-00001.jsonl"]
+
+
+@pytest.mark.parametrize("change", ["rows", "time", "gone"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_input_that_changes_during_a_run_ends_it_and_the_rows_are_not_kept(
+    tmp_path: Path, change: str, workers: int
+) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [good(i) for i in range(9)])
+
+    def note(done: int, total: int) -> None:
+        if change == "gone":
+            path.unlink(missing_ok=True)
+        elif done == 0:
+            if change == "rows":
+                write_rows(path, [good(10 + i) for i in range(9)])
+            os.utime(path, (1, 1))
+
+    with pytest.raises(DataError, match="the input was changed during the run"):
+        run_batch(job(path, tmp_path / "out", progress=note, workers=workers))
+    assert read_shards(tmp_path / "out") == []
+    assert not (tmp_path / "out" / "report.json").exists()
 
 
 @pytest.mark.parametrize("kept", [0, 1, 60, -1])

@@ -22,3 +22,17 @@ from veridical.core.segment import words
 )
 def test_names(text: str, names: list[str]) -> None:
     assert [span.of(text) for span in words(text) if is_name(text, span)] == names
+
+
+@pytest.mark.parametrize("word", ["天", "THE", "the"])
+def test_a_text_is_searched_for_capitals_once(word: str) -> None:
+    class Counting(str):
+        searched = 0
+
+        def isupper(self) -> bool:
+            Counting.searched += 1
+            return super().isupper()
+
+    text = Counting(f"{word} " * 1000)
+    assert not any(is_name(text, span) for span in words(text))
+    assert Counting.searched <= 1

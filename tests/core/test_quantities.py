@@ -159,3 +159,14 @@ def test_whatever_is_found_can_be_read_alone(text: str) -> None:
 @given(PIECES)
 def test_a_text_supports_itself(text: str) -> None:
     assert score(text, text) in (None, 0.0)
+
+
+@pytest.mark.parametrize(
+    "form", ["{}", "{}.5", ".{}", "0.{}", "${}", "-{}", "{}%", "{} km", "{} million", "{}th", "{}-{}", "1,{}"]
+)
+@pytest.mark.parametrize("digits", [400, 4299, 4301, 100_000])
+def test_a_number_of_any_length_is_a_value(form: str, digits: int) -> None:
+    one, other = (form.format(*[digit * digits] * 2) for digit in "78")
+    assert re.fullmatch(values.PATTERN, one)
+    assert values.keys(one) == values.keys(one) != values.keys(other)
+    assert set(values.keys(one)) <= set(values.implies(one))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Iterator
 from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
@@ -63,6 +64,21 @@ def test_a_source_is_had_by_its_id() -> None:
     assert CASE.source("b").text == "defg"
     with pytest.raises(InputError, match="case '1' has no source 'c'"):
         CASE.source("c")
+
+
+def test_a_source_among_many_is_looked_up() -> None:
+    class Counting(tuple[Source, ...]):
+        read = 0
+
+        def __iter__(self) -> Iterator[Source]:
+            Counting.read += len(self)
+            return super().__iter__()
+
+    case = Case("1", "", Counting(Source(str(i), "a") for i in range(1000)))
+    assert [case.source(str(i)).id for i in range(1000)] == [str(i) for i in range(1000)]
+    assert Counting.read < 5 * 1000
+    assert pickle.loads(pickle.dumps(CASE)).source("b") == CASE.source("b")
+    assert replace(CASE, sources=CASE.sources[:1]).source("a") == CASE.sources[0]
 
 
 def test_records_are_frozen() -> None:

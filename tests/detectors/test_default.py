@@ -90,7 +90,7 @@ def test_of_a_long_source_to_cover_the_sentences_that_share_most_are_read(
     (bounded,) = detector.judge([case])
     assert [o.span for o in bounded.omissions] == [o.span for o in whole.omissions]
     pairs = list(zip(whole.omissions, bounded.omissions, strict=True))
-    same = [one.score == pytest.approx(other.score, abs=1e-3) for one, other in pairs]
+    same = [one.score == pytest.approx(other.score, abs=1e-6) for one, other in pairs]
     assert same[4], "the sentence on the bridge shares most"
     assert sum(same) == 5
     assert all(one.score > 0.5 for one, is_same in zip(bounded.omissions, same, strict=True) if not is_same)

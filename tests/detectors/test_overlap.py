@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.types import Case, Judgement, Source, Span, check_judgement, judged_source_spans
 from veridical.detectors import load_detector
 from veridical.detectors.overlap.detector import WORDS, Overlap, precision_recall
-from veridical.detectors.overlap.matching import Profile
+from veridical.detectors.overlap.matching import CompoundMatches, Profile
 
 
 def judge(response: str, *sources: str | Source, words: str = "content") -> Judgement:
@@ -217,3 +218,27 @@ def test_a_source_without_content_words_was_not_judged() -> None:
 def test_texts_share_the_pattern_of_their_words(words: str, texts: tuple[str, str]) -> None:
     one, other = (Profile(text, WORDS[words]) for text in texts)
     assert one.pattern is other.pattern  # it takes more memory than all else that is kept of a sentence
+
+
+@pytest.mark.parametrize("word", ["content", "values"])
+def test_each_source_is_looked_up_once_for_all_words(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = [0]
+
+    def counting(method: Any) -> Any:
+        def counted(*arguments: Any) -> Any:
+            searched[0] += 1
+            return method(*arguments)
+
+        return counted
+
+    monkeypatch.setattr(CompoundMatches, "__init__", lambda self, response, source: no_compounds(self))
+    monkeypatch.setattr(Profile, "matching_key", counting(Profile.matching_key))
+    words = [f"walk{chr(97 + i // 26)}{chr(97 + i % 26)}x" for i in range(300)]
+    case = Case("1", " ".join(words), tuple(Source(str(i), f"{w}s") for i, w in enumerate(words)))
+    (judgement,) = Overlap(words=word).judge([case])
+    assert [verdict.evidence[0].source_id for verdict in judgement.verdicts] == [str(i) for i in range(300)]
+    assert searched[0] <= len(words)
+
+
+def no_compounds(matches: CompoundMatches) -> None:
+    matches.response_forms, matches.source_forms, matches.split_spans, matches.joined_forms = set(), set(), {}, {}

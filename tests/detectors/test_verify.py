@@ -23,9 +23,11 @@ from veridical.detectors import load_detector
 from veridical.detectors.baselines import Length
 from veridical.detectors.claims.aggregate import any_false
 from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG, CitationPolicy, statements
+from veridical.detectors.claims.claim_checker import ClaimResult
 from veridical.detectors.claims.claims import align_claims
 from veridical.detectors.claims.few_shot import FewShotExample, read_few_shot
-from veridical.detectors.claims.llm_checker import LLMChecker
+from veridical.detectors.claims.llm_checker import LLMChecker, explain_quotes
+from veridical.detectors.claims.qa_checker import read_questions
 from veridical.detectors.claims.source_chunks import chunk_sources, format_sources
 from veridical.detectors.claims.verify import Verify
 from veridical.detectors.default.detector import Default
@@ -881,3 +883,11 @@ def test_the_mean_is_the_share_of_wrong_claims() -> None:
     verify = Verify(LLMChecker(knows("1898")), aggregate="mean")
     response = "It stands in Paris. It was opened in 1898. It is tall. It is 330 m."
     assert judge(verify, response, TOWER)[1].hallucination == pytest.approx((0.9 + 3 * 0.1) / 4)
+
+
+def test_long_lines_of_replies_are_read_in_linear_time() -> None:
+    marks = " *" * 300_000  # a quadratic reader would take hours
+    reply = f"Question: When?{marks}x\nAnswer: 1889{marks}\nQuestion: When?{marks}\nAnswer: 1889{marks}"
+    assert read_questions(reply, "Built in 1889.") == [(f"When?{marks}x", "1889"), ("When?", "1889")]
+    result = explain_quotes(ClaimResult(0.0), f'"1889{" " * 300_000}"', "Built in 1889.", [TOWER])
+    assert result.evidence[0].span.of(TOWER.text) == "1889"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from math import exp, inf, log, nan
 
 import pytest
@@ -260,3 +261,32 @@ def test_nothing_raises_and_nothing_is_invented(text: str) -> None:
         assert " ".join(item.split()) in flat
     tokens = tuple(TokenLogprob(piece, -1.0) for piece in text.split())
     assert yes_probability(Reply(text, tokens)) in (None, exp(-1.0), 1 - exp(-1.0))
+
+
+ANSWERS = st.lists(
+    st.sampled_from([*"!/&|_,:\n .a1", "no", "No", "yes", "and", "or", "wait", "nob", "\xa0", "é"]), max_size=12
+)
+
+
+@given(ANSWERS.map("".join))
+def test_an_answer_wavers_where_the_other_word_could_be_one(rest: str) -> None:
+    answer = r"(?:[.,!?:;\n]\W*)(?:no)(?!\w)\s*(?:[^\w\s]|\Z)"  # plain, and quadratic
+    joined = r"(?:\b(?:and|or|but|actually|wait)\b|/|\||&)\W*(?:no)(?!\w)"
+    wavers = re.search(f"{answer}|{joined}", " " + rest, re.IGNORECASE)
+    assert yes_no("Answer: Yes " + rest) is (None if wavers else True)
+
+
+MANY = 300_000  # a quadratic reader would take hours
+
+
+@pytest.mark.parametrize("sign", ["!", "/", "\n", " .", "! no a ", "and no a "])
+def test_a_long_answer_is_read_in_linear_time(sign: str) -> None:
+    assert yes_no("Yes " + sign * MANY) is (None if sign.startswith("and") else True)
+
+
+def test_a_long_line_and_many_objects_are_read_in_linear_time() -> None:
+    assert labelled("Supported: a" + " *" * MANY + "b", "Supported") == "a" + " *" * MANY + "b"
+    assert labelled("Supported: Yes" + " *" * MANY, "Supported") == "Yes"
+    assert labelled("Supported: **", "Supported") is None
+    assert json_object("".join(f'{{"a": {i}}}' for i in range(MANY))) is None
+    assert json_object('{"a": 1e999}') is None

@@ -22,11 +22,13 @@ from veridical.core.serialization import decode
 from veridical.core.types import Case, Judgement, Source
 from veridical.detectors import load_detector
 from veridical.revise import Flag, revise
+from veridical.server.app import create_app
 from veridical.server.keys import make_key, read_keys
 from veridical.server.proxy import StreamedReply
 from veridical.server.replies import BLOCKED, ReplyChecker
 from veridical.server.service import Service
 from veridical.server.settings import Limits, ProxySettings, ServerSettings
+from veridical.server.upstream import Upstream
 
 TOWER = "The tower is 330 m tall. It rains in Rome."
 CHAT = {
@@ -118,6 +120,32 @@ def test_blocked() -> None:
         assert fine.json()["choices"][0]["message"]["content"] == RIGHT
 
 
+def test_nothing_else_of_a_blocked_reply_goes_on() -> None:
+    more = {"reasoning_content": "Pigs fly.", "tool_calls": [{"function": {"arguments": "Pigs fly."}}]}
+    message = {"role": "assistant", "content": WRONG, **more}
+    reply = {"id": "c-1", "choices": [{"message": message, "text": WRONG}], "citations": ["Pigs fly."]}
+    with proxied(lambda body: raw(json.dumps(reply).encode()), action="block") as (client, _):
+        answer = ask(client)
+    assert "Pigs" not in answer.text
+    notice = {"index": 0, "message": {"role": "assistant", "content": BLOCKED}, "finish_reason": "content_filter"}
+    assert answer.json().items() >= {"id": "c-1", "choices": [notice]}.items()
+
+
+@pytest.mark.parametrize("action", ["annotate", "header", "block", "revise"])
+def test_choices_of_the_same_index_are_both_checked(action: str) -> None:
+    texts = (RIGHT, WRONG)
+    reply = {"choices": [{"index": 0, "message": {"content": text}} for text in texts]}
+    deltas = [{"index": 0, "delta": {"content": f"{text} "}} for text in texts]
+    script = lambda body: sse({"choices": deltas}) if body.get("stream") else raw(json.dumps(reply).encode())  # noqa: E731
+    with proxied(script, action=action) as (client, _):
+        answer, chunks = ask(client), chunks_of(ask(client, stream=True))
+    assert answer.status_code == 200
+    first, second = (each["message"]["content"] for each in answer.json()["choices"])
+    assert (first, second) == (RIGHT, {"block": BLOCKED, "revise": "It rains in Rome."}.get(action, WRONG))
+    flagged = "clear" if action == "revise" else "flagged"
+    assert chunks[-1]["veridical"]["status"] == answer.headers["x-veridical-status"] == flagged
+
+
 def test_revised() -> None:
     with proxied(lambda body: completion(WRONG), action="revise") as (client, _):
         said = ask(client).json()
@@ -178,6 +206,7 @@ HOSTILE = {
     "no message": raw(b'{"choices": [1]}'),
     "content": raw(b'{"choices": [{"message": {"content": {"a": 1}}}]}'),
     "index": raw(choice(index=10**9)),
+    "infinity": raw(b'{"choices": [], "created": 1e999}'),
     "large": raw(b" " * 60_000 + b"{}"),
     "redirection": raw(b"{}", 302, Location="http://127.0.0.1:1/"),
     "compressed": raw(b"x", 200, **{"Content-Encoding": "gzip"}),
@@ -234,6 +263,37 @@ def test_keys_of_ours_stay_and_keys_of_theirs_go_on(tmp_path: Path, monkeypatch:
         sent = [headers.get("authorization") for headers in server.headers]
         assert sent == ["Bearer theirs", None, "Bearer theirs", "Bearer from-environment"]
         assert not [headers for headers in server.headers if key in str(headers)]
+
+
+def test_no_header_with_a_key_of_ours_goes_on(tmp_path: Path) -> None:
+    key, other = make_key(tmp_path / "keys", "alice"), make_key(tmp_path / "keys", "bob")
+    ways = [
+        {"X-API-Key": "", "Authorization": f"Bearer {key}"},
+        {"X-API-Key": key, "Authorization": f"Bearer {key}"},
+        {"X-API-Key": key, "Authorization": f"Basic x,{key}"},
+        {"X-API-Key": key, "Authorization": f"Bearer {other}"},
+        {"X-API-Key": key, "OpenAI-Organization": key, "OpenAI-Project": f"p {other}"},
+        {"Authorization": f"bearer   {key} ", "OpenAI-Project": "theirs"},
+    ]
+    with serving(lambda body: completion(RIGHT)) as server:
+        settings = ProxySettings(base_url=server.url)
+        with client_of("overlap", proxy=settings, keys=read_keys(tmp_path / "keys")) as client:
+            for headers in ways:
+                assert client.post("/v1/chat/completions", json=CHAT, headers=headers).status_code == 200
+    assert len(server.headers) == len(ways)
+    assert not [headers for headers in server.headers if key in str(headers) or other in str(headers)]
+    assert server.headers[-1]["openai-project"] == "theirs"
+
+
+def test_cookies_go_neither_way_and_are_not_kept() -> None:
+    with proxied(lambda body: Answer(completion(RIGHT).body, headers={"Set-Cookie": "session=a; Path=/"})) as (
+        client,
+        server,
+    ):
+        for _ in range(2):
+            answer = client.post("/v1/chat/completions", json=CHAT, headers={"Cookie": "own=b"})
+            assert "set-cookie" not in answer.headers
+    assert [headers.get("cookie") for headers in server.headers] == [None, None]
 
 
 def sse(*parts: str | dict[str, Any], end: str = "stop", done: bool = True) -> Answer:
@@ -310,6 +370,117 @@ def test_a_stream_of_supported_sentences_is_not_withheld() -> None:
     assert any(chunk.get("usage") for chunk in chunks)
 
 
+SHOWN = [
+    {"delta": {"reasoning_content": "Pigs fly."}},
+    {"delta": {"reasoning": "Pigs fly.", "content": None}},
+    {"delta": {"refusal": "Pigs fly."}},
+    {"delta": {"role": "assistant"}, "text": "Pigs fly."},
+    {"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "Pigs fly."}}]}},
+    {"delta": {"unheard_of": "Pigs fly."}, "logprobs": {"content": [{"token": "Pigs fly."}]}},
+]
+
+
+@pytest.mark.parametrize("part", SHOWN)
+@pytest.mark.parametrize("action", ["block", "revise"])
+def test_no_text_in_another_field_passes_before_the_check(part: dict[str, Any], action: str) -> None:
+    hidden = {"choices": [{"index": 0, **part, "finish_reason": None}], "citations": ["Pigs fly."]}
+    with proxied(lambda body: sse(hidden, *PARTS), action=action) as (client, _):
+        chunks = chunks_of(ask(client, stream=True))
+    withheld = [i for i, chunk in enumerate(chunks) if "Pigs" in json.dumps(chunk)]
+    if action == "block":
+        assert withheld == []
+    else:  # it goes on with the revised text
+        first_text = next(i for i, chunk in enumerate(chunks) if text_of([chunk]))
+        assert all(i > first_text for i in withheld)
+    with proxied(lambda body: sse(hidden, RIGHT), action=action) as (client, _):
+        chunks = chunks_of(ask(client, stream=True))
+    assert text_of(chunks) == RIGHT
+    fields = {name: value for name, value in part["delta"].items() if value is not None}
+    assert not fields or fields in [c["delta"] for chunk in chunks for c in chunk["choices"]]
+    assert ends_of(chunks) == ["stop"]
+
+
+def test_an_error_in_a_withheld_stream_is_an_error() -> None:
+    with proxied(lambda body: sse(RIGHT, {"error": {"message": "Pigs fly."}}), action="block") as (client, _):
+        answer = ask(client, stream=True)
+    assert "Pigs" not in answer.text
+    assert chunks_of(answer)[-1]["veridical"]["status"] == "unavailable"
+
+
+async def sent_to(app: Any, chat: dict[str, Any], left: asyncio.Event) -> list[dict[str, Any]]:
+    """The ASGI messages to a client that sends `chat` and is gone once `left` is set."""
+    messages = [{"type": "http.request", "body": json.dumps(chat).encode(), "more_body": False}]
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        if messages:
+            return messages.pop()
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": headers}
+    scope |= {"query_string": b"", "root_path": "", "scheme": "http", "http_version": "1.1", "state": {}}
+    await app(scope, receive, send)
+    return sent
+
+
+def test_a_client_that_left_is_noticed_before_the_chat_server_answers() -> None:
+    async def run(server: Loopback) -> list[dict[str, Any]]:
+        left = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        asked.append(lambda: loop.call_soon_threadsafe(left.set))
+        app = create_app(ServerSettings(detectors=("overlap",), proxy=ProxySettings(base_url=server.url)))
+        async with app.router.lifespan_context(app):
+            return await sent_to(app, CHAT, left)
+
+    asked: list[Callable[[], Any]] = []
+
+    def script(body: dict[str, Any]) -> Answer:
+        asked[0]()
+        return Answer(b"", hang=True)
+
+    with serving(script) as server:
+        assert asyncio.run(run(server)) == []  # not even an error: nobody is there
+
+
+@pytest.mark.parametrize("action", ["annotate", "block"])
+def test_a_client_that_left_is_noticed_while_no_chunk_comes(action: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+
+    class Opened:
+        async def aclose(self) -> None:
+            ended.append("connection")
+
+    async def run() -> list[dict[str, Any]]:
+        left = asyncio.Event()
+
+        async def stream(*_: object) -> Opened:
+            return Opened()
+
+        async def chunks(*_: object) -> AsyncIterator[dict[str, Any]]:
+            try:
+                yield {"choices": [{"index": 0, "delta": {"role": "assistant"}}]}
+                left.set()
+                await asyncio.Event().wait()
+            finally:
+                ended.append("chunks")
+
+        monkeypatch.setattr(Upstream, "stream", stream)
+        monkeypatch.setattr(Upstream, "chunks", chunks)
+        proxy = ProxySettings(base_url="http://127.0.0.1:1/v1", action=action)
+        app = create_app(ServerSettings(detectors=("overlap",), proxy=proxy, limits=Limits(stream_timeout=5)))
+        async with app.router.lifespan_context(app):
+            return await sent_to(app, {**CHAT, "stream": True}, left)
+
+    sent = asyncio.run(run())
+    assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
+    assert ended == ["chunks", "connection"]
+
+
 def test_the_reviser_of_the_server_is_that_of_the_proxy() -> None:
     case = Case("reply", WRONG, (Source("1", TOWER),))
     (wanted,) = revise([case], load_detector("overlap"), Flag())
@@ -339,6 +510,7 @@ BAD_STREAMS = {
     "choices": sse({"choices": 1}),
     "content": sse({"choices": [{"index": 0, "delta": {"content": 1}}]}),
     "index": sse({"choices": [{"index": -1, "delta": {}}]}),
+    "infinity": Answer(b'data: {"choices": [], "created": -1e999}\n\n', headers={"Content-Type": "text/event-stream"}),
     "large": sse("word " * 20_000),
     "cut": Answer(sse("It rains.").body, headers={"Content-Type": "text/event-stream"}, cut=True),
 }

@@ -8,7 +8,7 @@ import logging
 import re
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -21,16 +21,20 @@ from tests.processes import LIMIT
 from tests.server.services import CASE, Echo, Endless, client_of, until
 from veridical.core.detector import DetectorInfo
 from veridical.core.errors import CannotJudgeError, VeridicalError
+from veridical.core.segment import sentences
 from veridical.core.serialization import decode, decode_case
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Verdict
 from veridical.detectors import load_detector
 from veridical.documents import document_text
 from veridical.revise import Delete, Flag, revise
+from veridical.server import sessions
 from veridical.server.errors import Refused
 from veridical.server.observation import LOGGER, JsonLines
+from veridical.server.protection import lines
 from veridical.server.requests import ReviseRequest
 from veridical.server.service import Service
+from veridical.server.sessions import open_session
 from veridical.server.settings import Limits, ServerSettings
 
 
@@ -493,3 +497,47 @@ def test_a_stream_that_goes_wrong_ends_in_an_error(client: TestClient) -> None:
         name, data = events(answer.text)[-1]
         assert name == "error"
         assert part in data["error"]
+
+
+def test_a_sentence_without_an_end_is_not_read_again_for_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = [0]
+
+    def counting(text: str) -> list[Span]:
+        read[0] += len(text)
+        return sentences(text)
+
+    class Direct:
+        name, detector = "echo", Echo()
+
+        async def call(self, function: Any) -> Any:
+            return function(self.detector)
+
+        async def judge(self, cases: Sequence[Case]) -> list[Any]:
+            return [(judgement, None) for judgement in self.detector.judge(cases)]
+
+    async def run() -> list[Span]:
+        session = await open_session(Direct(), Case("1", ""), None)  # type: ignore[arg-type]
+        parts = [await session.feed(text) for text in ["word word "] * 10_000 + ["end. "] + ["Next one. "] * 2_000]
+        return [span for part in parts if part is not None for span in part.judgement.judged or ()]
+
+    monkeypatch.setattr(sessions, "sentences", counting)
+    judged = asyncio.run(run())
+    assert judged[0].start == 0
+    assert judged[-1].end > 119_900  # once the long sentence has ended, each further one is judged as it comes
+    assert read[0] < 30 * 100_000
+
+
+def test_lines_are_joined_once_however_they_arrive() -> None:
+    async def read(chunks: Sequence[bytes], most: int = 10**7) -> list[bytes]:
+        async def arriving() -> AsyncIterator[bytes]:
+            for chunk in chunks:
+                yield chunk
+
+        return [line async for line in lines(arriving(), most, Refused(413, "too large"))]
+
+    text = b"one\n\ntwo\nthree"
+    for size in range(1, len(text)):
+        assert asyncio.run(read([text[i : i + size] for i in range(0, len(text), size)])) == text.split(b"\n")
+    assert asyncio.run(read([b"a"] * 1_000_000)) == [b"a" * 1_000_000]  # copied again each time, it would take hours
+    with pytest.raises(Refused, match="too large"):
+        asyncio.run(read([b"ab", b"cd"], most=3))

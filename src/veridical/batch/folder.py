@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -27,6 +28,10 @@ SHARDS = "shards.jsonl"
 FAILED = "failed.jsonl"
 REPORT = "report.json"
 _LOCK = ".lock"
+# how `core.files.replacing` calls what it writes before it takes the place of one of our files
+_TEMPORARY = re.compile(
+    r"\.(manifest\.json|shards\.jsonl|report\.json|report\.html|(results|scores)-\d{5,}\.jsonl)\.[0-9a-f]{12}\.part"
+)
 
 
 class BatchFolder:
@@ -96,7 +101,11 @@ class BatchFolder:
         self.shards.append(finished)
 
     def _drop_unfinished(self) -> None:
-        """Keep the shards whose files are as they were written, up to the first that is not; remove all else."""
+        """Keep the shards whose files are as they were written, up to the first that is not, and drop the rest.
+
+        The files of the dropped shards stay until they are written again. Only the temporary files of a killed run are
+        deleted.
+        """
         failed = self.path / FAILED
         size = failed.stat().st_size if failed.is_file() else 0
         intact: list[JudgedShard] = []
@@ -109,9 +118,8 @@ class BatchFolder:
         write_whole(self.path / SHARDS, b"".join(map(_line, intact)))
         with failed.open("ab") as file:
             file.truncate(intact[-1].failed_bytes if intact else 0)
-        kept = {name for shard in intact for name in (shard.results, shard.scores)}
         for path in list(self.path.iterdir()):
-            if path.name not in kept and (path.name.startswith(("results-", "scores-")) or path.suffix == ".part"):
+            if _TEMPORARY.fullmatch(path.name):
                 path.unlink()
 
 
@@ -158,7 +166,7 @@ def read_shards(path: Path) -> list[JudgedShard]:
 
 def _is_ours(name: str) -> bool:
     """Whether a run that was killed before it wrote its manifest may have left a file of this name."""
-    return name == _LOCK or (name.startswith(f".{MANIFEST}.") and name.endswith(".part"))
+    return name == _LOCK or _TEMPORARY.fullmatch(name) is not None
 
 
 def _hash(path: Path) -> str | None:

@@ -6,6 +6,7 @@ import codecs
 import csv
 import hashlib
 import io
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -17,7 +18,7 @@ from veridical.core.errors import DataError, InputError, MissingExtraError
 from veridical.core.files import MAX_BYTES, open_bytes
 from veridical.core.jsonl import read_lines
 
-__all__ = ["ENDINGS", "InputFile", "Row", "RowReader", "ShardRange", "input_paths", "is_table", "plan"]
+__all__ = ["ENDINGS", "InputFile", "Row", "RowReader", "ShardRange", "Unchanged", "input_paths", "is_table", "plan"]
 
 ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
 SHARD_BYTES = 16 * 1024 * 1024
@@ -72,6 +73,29 @@ def input_paths(given: Sequence[Path]) -> list[Path]:
         if not path.is_file():
             raise DataError("no such file", path=path, hint="check the path")
     return paths
+
+
+class Unchanged:
+    """Watches the size and the time of change of the files at `paths` from now on."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._states = {path: _state(path) for path in paths}
+
+    def check(self) -> None:
+        """Raise `DataError` if a file was changed since."""
+        for path, state in self._states.items():
+            if _state(path) != state:
+                hint = "the rows since are not kept; run the command again, with another folder if the content is new"
+                raise DataError("the input was changed during the run", path=path, hint=hint)
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    """The size of a file and the time of its last change (ns), None where it is gone."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
 
 
 def is_table(path: str | Path) -> bool:
@@ -204,7 +228,7 @@ def _csv_rows(path: Path, columns: Columns, max_bytes: int, encoding: str) -> It
         if head is None:
             return
         if len(set(head)) < len(head):
-            twice = next(name for name in head if head.count(name) > 1)
+            twice = next(name for name, count in Counter(head).items() if count > 1)
             raise DataError(f"two columns are called {twice!r}", path=path, line=1)
         try:
             wanted = columns.read_from(head)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from veridical.batch.columns import Columns
 from veridical.batch.folder import REPORT, BatchFolder
-from veridical.batch.inputs import RowReader, ShardRange, input_paths, plan
+from veridical.batch.inputs import RowReader, ShardRange, Unchanged, input_paths, plan
 from veridical.batch.records import BatchManifest, BatchOptions, UsedDetector
 from veridical.batch.summary import BatchReport, summarise
 from veridical.batch.worker import ShardTexts, WorkerSettings, shard_texts
@@ -105,20 +105,28 @@ def run_batch(settings: BatchSettings) -> BatchReport:
         What the rows result in as a whole; `report.json` holds it.
 
     Raises:
-        DataError: Input that is not there, or a table without a column that is named.
+        DataError: Input that is not there or was changed during the run, or a table without a column that is named.
         InputError: A folder of another job.
         OutputError: The folder cannot be written.
         CannotJudgeError: A worker was killed, or the budget of a chat model is spent; the same call goes on.
     """
     detectors = load_detectors(settings)
-    work, shards = _plan(settings)
+    paths = input_paths(settings.inputs)
+    unchanged = Unchanged(paths)
+    work, shards = _plan(settings, paths)
+    unchanged.check()
     with BatchFolder.open(settings.out, _job(settings, detectors, work)) as folder:
         settings.progress(folder.done, folder.manifest.rows)
         pending = folder.pending(shards)
         engine = _engine(settings, detectors, work, folder)
-        for (_, shard), texts in zip(pending, engine([shard for _, shard in pending]), strict=True):
-            folder.add(shard, texts)
-            settings.progress(folder.done, folder.manifest.rows)
+        try:
+            for (_, shard), texts in zip(pending, engine([shard for _, shard in pending]), strict=True):
+                unchanged.check()
+                folder.add(shard, texts)
+                settings.progress(folder.done, folder.manifest.rows)
+        except Exception:
+            unchanged.check()  # what failed may be the rows of a changed file
+            raise
         report = summarise(folder.path, folder.manifest, folder.shards)
         write_whole(folder.path / REPORT, encode(report, indent=1) + "\n")
         return report
@@ -127,14 +135,13 @@ def run_batch(settings: BatchSettings) -> BatchReport:
 def dry_run(settings: BatchSettings) -> Iterator[ShardTexts]:
     """What each shard would give; with a connection that sends nothing, its calls are counted."""
     detectors = load_detectors(settings)
-    work, shards = _plan(settings)
+    work, shards = _plan(settings, input_paths(settings.inputs))
     reader = work.reader()
     return (shard_texts(reader, shard, detectors, work) for shard in shards)
 
 
-def _plan(settings: BatchSettings) -> tuple[WorkerSettings, list[ShardRange]]:
+def _plan(settings: BatchSettings, paths: Sequence[Path]) -> tuple[WorkerSettings, list[ShardRange]]:
     """What workers need to know, and the shards; the input is read once for it."""
-    paths = input_paths(settings.inputs)
     files, shards = plan(paths, settings.columns, settings.shard_rows, settings.max_bytes, settings.encoding)
     work = WorkerSettings(
         files=tuple(files),

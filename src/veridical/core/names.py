@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 from veridical.core.spans import Span
@@ -25,12 +25,10 @@ def is_name(text: str, span: Span) -> bool:
     [True, False, True]
     """
     word = span.of(text)
-    if text.isupper():
+    if not any(char.isupper() for char in word) or _is_all_capitals(text):
         return False
     if any(char.isupper() for char in word[1:]):
         return True
-    if not word[:1].isupper():
-        return False
     before = text[max(0, span.start - 8) : span.start].rstrip(" \t")
     opens_sentence = before == "" or before[-1] in _BEFORE_A_CAPITAL
     if not opens_sentence:
@@ -38,6 +36,11 @@ def is_name(text: str, span: Span) -> bool:
     lower = word.lower()
     is_adverb = lower.endswith("ly")
     return not (is_adverb or lower in STOP_WORDS or lower in _CONNECTIVES or stem(lower) in _common_stems())
+
+
+@lru_cache(maxsize=8)  # it is asked for each word of a text
+def _is_all_capitals(text: str) -> bool:
+    return text.isupper()
 
 
 @cache

@@ -178,10 +178,15 @@ def is_value(word: str) -> bool:
     return any(char.isdigit() for char in word) or any(":" in key for key in keys(word))
 
 
+_LONGEST = 1000  # characters; a longer number is compared as it is written: Python reads none of more than 4,300 digits
+
+
 @lru_cache(maxsize=1 << 14)
 def _read(word: str) -> Value:
     if word in STOP_WORDS:
         return (), ()
+    if len(word) > _LONGEST and not word.isalpha():
+        return _one(word)
     for form, pattern in _FORMS.items() if not word.isalpha() or word in _CARDINAL or word in _ORDINAL else ():
         match = _compiled(pattern).fullmatch(word)
         if match is None:

@@ -7,10 +7,12 @@ may leave the tag out, give a source as a bare string, and leave ids out. Anythi
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib import import_module
+from math import isfinite
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -23,6 +25,7 @@ from veridical.core.types import Case
 
 __all__ = [
     "KINDS",
+    "STRICT",
     "TAG",
     "Kind",
     "decode",
@@ -147,7 +150,7 @@ def parse(text: str | bytes) -> dict[str, Any]:
         raise WireError(f"found a JSON {_named(text)}", hint="a document is a JSON object")
     try:
         plain = text.removeprefix("\ufeff") if isinstance(text, str) else text
-        value = json.loads(plain, object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = json.loads(plain, **STRICT)
     except UnicodeDecodeError as error:
         raise WireError(f"the text is not UTF-8 (byte {error.start})") from None
     except json.JSONDecodeError as error:
@@ -166,14 +169,23 @@ def parse(text: str | bytes) -> dict[str, Any]:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        repeated = next(name for name, count in counts.items() if count > 1)
         raise WireError(f"the key {_short(repeated)} stands twice in one object")
     return value
 
 
 def _no_constant(name: str) -> float:
-    raise WireError(f"found {name}", hint="JSON has no such number")
+    raise WireError(f"found {name[:40]}", hint="JSON has no such number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if isfinite(number) else _no_constant(text)
+
+
+STRICT: dict[str, Any] = {"object_pairs_hook": _unique, "parse_constant": _no_constant, "parse_float": _finite}
+"""Arguments of Python's JSON decoder that refuse a repeated key, NaN and infinity, also as 1e999, with `WireError`."""
 
 
 def _named(value: object) -> str:

@@ -76,8 +76,15 @@ class Turn:
     text: str
 
 
+class _Index:
+    """Room for what a `Case` derives from its sources when it is first asked; no field, so it is in no copy."""
+
+    __slots__ = ("_by_id",)
+    _by_id: dict[str, Source]
+
+
 @dataclass(frozen=True, slots=True)
-class Case:
+class Case(_Index):
     """One response with what it is to be judged against.
 
     `sources=()` is the reference-free setting. `prompt` is the exact text that made the response, where known.
@@ -100,10 +107,14 @@ class Case:
 
     def source(self, id: str) -> Source:
         """The source called `id`; `InputError` if there is none."""
-        for source in self.sources:
-            if source.id == id:
-                return source
-        raise InputError(f"case {self.id!r} has no source {id!r}")
+        try:
+            by_id = self._by_id
+        except AttributeError:
+            by_id = {source.id: source for source in self.sources}
+            object.__setattr__(self, "_by_id", by_id)
+        if id not in by_id:
+            raise InputError(f"case {self.id!r} has no source {id!r}")
+        return by_id[id]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from math import exp, isclose, isnan
 from typing import Any
 
+from veridical.core.errors import WireError
+from veridical.core.serialization import STRICT
 from veridical.llm.protocol import Reply
 
 __all__ = [
@@ -57,26 +59,19 @@ def json_object(text: str) -> dict[str, Any] | None:
     """
     text = strip_reasoning(text)
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(pairs)) < len(pairs):
-            raise ValueError("a key twice")
-        return dict(pairs)
-
-    def no_constant(name: str) -> float:
-        raise ValueError(name)
-
-    decoder = json.JSONDecoder(object_pairs_hook=unique, parse_constant=no_constant, strict=False)
-    objects: list[dict[str, Any]] = []
+    decoder = json.JSONDecoder(**STRICT, strict=False)
+    only: dict[str, Any] | None = None
     position = 0
     while start := _OBJECT.search(text, position):
         try:
             value, position = decoder.raw_decode(text, start.start())
             json.dumps(value, ensure_ascii=False).encode()
-        except (ValueError, RecursionError):  # also UnicodeError, and Python's limit on the digits of an integer
+        except (WireError, ValueError, RecursionError):  # also Python's limit on the digits of an integer
             return None
-        if value not in objects:
-            objects.append(value)
-    return objects[0] if len(objects) == 1 else None
+        if only is not None and value != only:
+            return None
+        only = value
+    return only
 
 
 def _alternation(words: Sequence[str]) -> str:
@@ -99,10 +94,13 @@ def yes_no(text: str, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> bo
         return None
     is_yes = first[1].lower() in {word.lower() for word in yes}
     other = _alternation(no if is_yes else yes)
-    answer = rf"(?:{other})(?!\w)\s*(?:[^\w\s]|\Z)"
-    joined = rf"(?:\b(?:and|or|but|actually|wait)\b|/|\||&)\W*(?:{other})(?!\w)"
-    if re.search(rf"(?:[.,!?:;\n]\W*){answer}|{joined}", text[first.end() :], re.IGNORECASE):
-        return None
+    # each run of what is no word is read once, from its start, and never again with fewer characters
+    elsewhere = rf"(?:\b(and|or|but|actually|wait))?(?<!\W)(\W++)(?:{other})(?!\w)(?=(\s*+(?:[^\w\s]|\Z))?)"
+    for match in re.finditer(elsewhere, text[first.end() :], re.IGNORECASE):
+        joined, between, ends = match.groups()
+        is_answer = ends is not None and not set(between).isdisjoint(".,!?:;\n")
+        if joined or is_answer or not set(between).isdisjoint("/|&"):
+            return None
     return is_yes
 
 
@@ -174,9 +172,10 @@ def labelled(text: str, label: str) -> str | None:
     >>> labelled("Reason: it says so.\\n**Supported:** Yes", "Supported")
     'Yes'
     """
-    pattern = rf"^[ \t>*_#-]*{re.escape(label)}[ \t*_]*[:=][ \t*_]*(\S.*?)[ \t*_]*$"
-    values = {match[1] for match in re.finditer(pattern, strip_reasoning(text), re.MULTILINE | re.IGNORECASE)}
-    return values.pop() if len(values) == 1 else None
+    pattern = rf"^[ \t>*_#-]*{re.escape(label)}[ \t*_]*[:=][ \t*_]*(\S.*)$"
+    matches = re.finditer(pattern, strip_reasoning(text), re.MULTILINE | re.IGNORECASE)
+    values = {match[1].rstrip(" \t*_") for match in matches}
+    return (values.pop() or None) if len(values) == 1 else None
 
 
 def listed(text: str) -> list[str]:

@@ -7,7 +7,8 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any, TypeVar
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
@@ -19,7 +20,9 @@ from veridical.server.keys import find_key
 from veridical.server.observation import Metrics, log
 from veridical.server.settings import Limits, ServerSettings
 
-__all__ = ["SECURITY_HEADERS", "Protection", "read_body", "request_id_of", "timed"]
+__all__ = ["SECURITY_HEADERS", "Protection", "lines", "read_body", "request_id_of", "timed", "while_connected"]
+
+T = TypeVar("T")
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'; "
@@ -83,6 +86,43 @@ async def timed(chunks: AsyncIterator[bytes], limits: Limits, late: float | None
         if chunk is None:
             return
         yield chunk
+
+
+async def lines(chunks: AsyncIterator[bytes], most: int, too_large: Refused) -> AsyncIterator[bytes]:
+    """The lines in `chunks` without their ends, each as soon as it is whole; `too_large` after `most` bytes."""
+    size, begun = 0, list[bytes]()  # joined once, however many chunks a line comes in
+    async for chunk in chunks:
+        size += len(chunk)
+        if size > most:
+            raise too_large
+        first, *others = chunk.split(b"\n")
+        begun.append(first)
+        for other in others:
+            yield b"".join(begun)
+            begun = [other]
+    yield b"".join(begun)
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of `work`; where the client leaves first, cancel it and raise `ClientDisconnect`.
+
+    The body of the request has to be read before.
+    """
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(gone())
+    try:
+        await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
 
 
 class _SlowReaderError(Exception):
@@ -168,4 +208,8 @@ class Protection:
             if key is None:
                 raise Refused(401, "the key is not known", hint="ask whoever runs this server for one")
             scope["state"]["key"] = key.name
-            scope["state"]["key_in"] = "x-api-key" if "x-api-key" in headers else "authorization"
+            scope["state"]["headers_with_key"] = {
+                name
+                for name, value in headers.items()
+                if presented in value or any(find_key(settings.keys, word) for word in value.split())
+            }

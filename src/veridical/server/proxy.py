@@ -2,22 +2,25 @@
 
 A reply that is not streamed is checked before it goes on. Of a streamed one the parts go on as they come and are
 checked meanwhile (annotate, header), or each sentence goes on once it is judged (block), or all at the end (revise).
+Where text may be withheld, only the fields in `_FRAME` and the role go on before the check of the whole reply: any
+other field of a chunk may hold text that a client shows.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
+from starlette.types import Receive, Scope, Send
 
 from veridical.core.errors import VeridicalError
 from veridical.core.serialization import encode
 from veridical.server.errors import Refused, error_body
-from veridical.server.protection import read_body, request_id_of
+from veridical.server.protection import read_body, request_id_of, while_connected
 from veridical.server.replies import BLOCKED, UNAVAILABLE, Finding, ReplyChecker, annotation, overall_status
 from veridical.server.requests import parse_body
 from veridical.server.service import Service
@@ -30,6 +33,7 @@ __all__ = ["STATUS_HEADER", "StreamedReply", "add_proxy"]
 
 STATUS_HEADER = "X-Veridical-Status"
 _PATH = "/chat/completions"
+_FRAME = ("id", "object", "created", "model", "system_fingerprint", "service_tier", "usage")
 
 
 def add_proxy(app: FastAPI, service: Service, settings: ProxySettings, upstream: Upstream) -> None:
@@ -40,31 +44,13 @@ def add_proxy(app: FastAPI, service: Service, settings: ProxySettings, upstream:
         """A chat completion of the server behind, checked."""
         document = parse_body(await read_body(request, service.settings.limits))
         checker = ReplyChecker(service, settings, document, request_id_of(request))
-        headers = _headers_on(request)
-        if document.get("stream") is True:
-            return await _streamed(request, checker, upstream, document, headers)
-        status, answer, headers_back = await upstream.send(_PATH, document, headers)
-        if status >= 400:
-            return _json(status, answer, headers_back)
-        choices = choices_of(answer, "message")
-        texts = {choice.get("index", i): choice["message"].get("content") for i, choice in enumerate(choices)}
-        findings = await checker.check(texts)
-        for choice, finding in zip(choices, findings, strict=True):
-            if checker.blocks(finding):
-                choice["message"] = {"role": "assistant", "content": BLOCKED}
-                choice["finish_reason"] = "content_filter"
-                choice.pop("logprobs", None)
-            elif finding.text is not None:
-                choice["message"]["content"] = finding.text
-                choice.pop("logprobs", None)  # they are of another text
-        if settings.action != "header":
-            answer["veridical"] = annotation(checker, findings)
-        return _json(200, answer, {STATUS_HEADER: overall_status(findings)})
+        answered = _streamed if document.get("stream") is True else _whole
+        return await while_connected(request, answered(checker, upstream, document, _headers_on(request)))
 
     @app.get("/v1/models", include_in_schema=False)
     async def models(request: Request) -> Response:
         """The models of the server behind."""
-        return _json(*await upstream.send("/models", None, _headers_on(request)))
+        return _json(*await while_connected(request, upstream.send("/models", None, _headers_on(request))))
 
 
 def _json(status: int, answer: dict[str, Any], headers: dict[str, str]) -> Response:
@@ -73,34 +59,60 @@ def _json(status: int, answer: dict[str, Any], headers: dict[str, str]) -> Respo
 
 
 def _headers_on(request: Request) -> dict[str, str]:
-    """The headers of a request that may go on; a key of ours never does."""
-    headers = dict(request.headers)
-    if request.scope["state"].get("key_in") == "authorization":
-        headers.pop("authorization", None)
-    return headers
+    """The headers of a request that may go on: none with a key of ours."""
+    ours = request.scope["state"].get("headers_with_key", ())
+    return {name: value for name, value in request.headers.items() if name not in ours}
+
+
+async def _whole(
+    checker: ReplyChecker, upstream: Upstream, document: dict[str, Any], headers: dict[str, str]
+) -> Response:
+    """The answer to a request for a reply as a whole."""
+    status, answer, headers_back = await upstream.send(_PATH, document, headers)
+    if status >= 400:
+        return _json(status, answer, headers_back)
+    choices = choices_of(answer, "message")
+    findings = await checker.check(
+        (choice.get("index", i), choice["message"].get("content")) for i, choice in enumerate(choices)
+    )
+    for i, finding in enumerate(findings):
+        if checker.blocks(finding):
+            notice = {"role": "assistant", "content": BLOCKED}
+            choices[i] = {"index": finding.index, "message": notice, "finish_reason": "content_filter"}
+            answer = {name: value for name, value in answer.items() if name in (*_FRAME, "choices")}
+        elif finding.text is not None:
+            choices[i]["message"]["content"] = finding.text
+            choices[i].pop("logprobs", None)  # they are of another text
+    if checker.settings.action != "header":
+        answer["veridical"] = annotation(checker, findings)
+    return _json(200, answer, {STATUS_HEADER: overall_status(findings)})
 
 
 async def _streamed(
-    request: Request, checker: ReplyChecker, upstream: Upstream, document: dict[str, Any], headers: dict[str, str]
+    checker: ReplyChecker, upstream: Upstream, document: dict[str, Any], headers: dict[str, str]
 ) -> Response:
     """The answer to a request for a stream; an error of the server behind is no stream."""
     opened = await upstream.stream(_PATH, document, headers)
     if isinstance(opened, tuple):
         return _json(*opened)
-    reply = StreamedReply(checker, upstream.chunks(opened))
-
-    async def events() -> AsyncIterator[bytes]:
-        try:
-            async for each in reply.events():
-                yield each
-                if await request.is_disconnected():
-                    return
-        finally:
-            await opened.aclose()
-
-    response = EventStream(events())
+    response = _ReplyStream(StreamedReply(checker, upstream.chunks(opened)).events(), opened.aclose)
     response.headers[STATUS_HEADER] = "pending"  # it is in the last event
     return response
+
+
+class _ReplyStream(EventStream):
+    """Events that end where the client leaves, even while none comes; `close` is called in the end."""
+
+    def __init__(self, events: AsyncGenerator[bytes, None], close: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(events)
+        self._close = close
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send them."""
+        try:
+            await while_connected(Request(scope, receive), super().__call__(scope, receive, send))
+        finally:
+            await self._close()
 
 
 @dataclass(slots=True)
@@ -114,7 +126,8 @@ class _Choice:
     judging: asyncio.Task[Part | None] | None = None
     problem: bool = False
     blocked: bool = False
-    end: dict[str, Any] | None = None  # the choice that had the reason for its end
+    held: list[dict[str, Any]] = field(default_factory=list)  # fields that wait for the check of the whole reply
+    end: Any = "stop"  # the reason for its end
 
 
 @dataclass(slots=True)
@@ -126,7 +139,7 @@ class StreamedReply:
     choices: dict[int, _Choice] = field(default_factory=dict)
     form: dict[str, Any] = field(default_factory=dict)  # what all chunks of the reply have in common
 
-    async def events(self) -> AsyncIterator[bytes]:
+    async def events(self) -> AsyncGenerator[bytes, None]:
         """The events that go on: chunks, the annotation in the last one, and the end; or an error as the last one."""
         limits = self.checker.service.settings.limits
         try:
@@ -154,34 +167,48 @@ class StreamedReply:
 
     async def _passed_on(self, chunk: dict[str, Any]) -> list[dict[str, Any]]:
         """What goes on once `chunk` has come."""
-        if not self.form:
-            self.form = {name: value for name, value in chunk.items() if name not in ("choices", "usage", "veridical")}
         chunk.pop("veridical", None)  # only we say this
-        ours: list[dict[str, Any]] = []
+        if not self.form:
+            self.form = {name: chunk[name] for name in _FRAME if name in chunk and name != "usage"}
+        choices = choices_of(chunk, "delta")
+        if self._withholds:
+            return await self._passed_before_the_check(chunk, choices)
         found: list[dict[str, Any]] = []
-        for one in choices_of(chunk, "delta"):
-            state = self.choices.setdefault(one.get("index", 0), _Choice())
+        for one in choices:
+            index = one.get("index", 0)
+            state = self.choices.setdefault(index, _Choice())
             state.text += one["delta"].get("content") or ""
-            if self._withholds:
-                one["delta"].pop("content", None)
-                one.pop("logprobs", None)
-                if one.get("finish_reason") is not None:
-                    state.end = {**one}
-                    continue
-                ours += await self._released(one.get("index", 0), state)
-            elif (part := self._judged_meanwhile(state)) is not None:
-                found.append(
-                    {
-                        "index": one.get("index", 0),
-                        "judgement": json.loads(encode(part.judgement)),
-                        "flagged": part.flagged,
-                    }
-                )
-        if not self._withholds:
-            return [{**chunk, "veridical": {"verdicts": found}} if found else chunk]
-        left = [one for one in chunk.get("choices", ()) if one["delta"] and one.get("finish_reason") is None]
-        more = left or not chunk.get("choices") or chunk.get("usage")
-        return [*([{**chunk, "choices": left}] if more else []), *ours]
+            if (part := self._judged_meanwhile(state)) is not None:
+                judgement = json.loads(encode(part.judgement))
+                found.append({"index": index, "judgement": judgement, "flagged": part.flagged})
+        return [{**chunk, "veridical": {"verdicts": found}} if found else chunk]
+
+    async def _passed_before_the_check(
+        self, chunk: dict[str, Any], choices: list[dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """The sentences that `chunk` completes, if they may go on, and what of it is certainly no text."""
+        if "error" in chunk:
+            raise Refused(502, "the chat server sent an error in its stream", hint="its reply is not complete")
+        begun: list[dict[str, Any]] = []
+        released: list[dict[str, Any]] = []
+        for one in choices:
+            index, delta = one.pop("index", 0), one.pop("delta")
+            one.pop("logprobs", None)  # they hold the text, which goes on in other portions
+            end = one.pop("finish_reason", None)
+            state = self.choices.setdefault(index, _Choice())
+            state.text += delta.pop("content", None) or ""
+            if (role := delta.pop("role", None)) is not None:
+                begun.append({"index": index, "delta": {"role": role}, "finish_reason": None})
+            rest, fields = ({name: value for name, value in d.items() if value is not None} for d in (delta, one))
+            if rest or fields:
+                state.held.append({**fields, "index": index, "delta": rest, "finish_reason": None})
+            if end is not None:
+                state.end = end
+            else:
+                released += await self._released(index, state)
+        frame = {name: chunk[name] for name in _FRAME if name in chunk}
+        more = begun or not choices or chunk.get("usage")
+        return [*([{**frame, "choices": begun}] if more else []), *released]
 
     def _judged_meanwhile(self, state: _Choice) -> Part | None:
         """What was found since the last chunk; what has come since then is judged while the next chunks come."""
@@ -227,17 +254,18 @@ class StreamedReply:
 
     async def _end(self) -> list[dict[str, Any]]:
         """What goes on once the reply has ended, and the annotation of all of it."""
-        findings = await self.checker.check({index: state.text for index, state in self.choices.items()})
+        findings = await self.checker.check((index, state.text) for index, state in self.choices.items())
         last: list[dict[str, Any]] = []
         for finding in findings if self._withholds else ():
             state = self.choices[finding.index]
-            end = state.end or {"index": finding.index, "delta": {}, "finish_reason": "stop"}
             if state.blocked or self.checker.blocks(finding):
                 last.append(self._content(finding.index, BLOCKED))
-                end = {"index": finding.index, "delta": {}, "finish_reason": "content_filter"}
+                state.end = "content_filter"
             else:
                 text = finding.text if finding.text is not None else state.text[state.released :]
                 last += [self._content(finding.index, text)] if text else []
+                last += [{**self.form, "choices": [held]} for held in state.held]
+            end = {"index": finding.index, "delta": {}, "finish_reason": state.end}
             last.append({**self.form, "choices": [end]})
         return [*last, self._annotated(findings)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,9 +66,9 @@ class ReplyChecker:
         except Refused as error:  # too large to check, which is no reason not to answer
             self.problem = str(error)
 
-    async def check(self, texts: Mapping[int, str | None]) -> list[Finding]:
-        """What is found in each choice; whatever goes wrong here is a finding, too."""
-        findings = [await self._check(index, text) for index, text in texts.items()]
+    async def check(self, texts: Iterable[tuple[int, str | None]]) -> list[Finding]:
+        """What is found in each choice, given by index and text; whatever goes wrong here is a finding, too."""
+        findings = [await self._check(index, text) for index, text in texts]
         self.service.metrics.proxied(overall_status(findings))
         return findings
 

@@ -16,6 +16,8 @@ from veridical.server.batching import Batcher
 
 __all__ = ["Part", "Session", "open_session"]
 
+_LONG_SENTENCE = 2000  # characters
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -78,13 +80,18 @@ class _BySentence:
         self.judged_to = 0
         self._batcher, self._case, self._thresholds = batcher, case, thresholds
         self._text = ""
+        self._look_again = 0  # at how many characters after `judged_to`
 
     async def feed(self, text: str, *, final: bool = False) -> Part | None:
         self._text += text
+        if len(self._text) - self.judged_to < self._look_again and not final:
+            return None
         rest = self._text[self.judged_to :]
         complete = sentences(rest)[: None if final else -1]
-        if not complete:
+        if not complete:  # a very long sentence is not read again for every few characters that are added to it
+            self._look_again = len(rest) * 9 // 8 if len(rest) > _LONG_SENTENCE else 0
             return None
+        self._look_again = 0
         start, end = self.judged_to, self.judged_to + (len(rest) if final else complete[-1].end)
         case = replace(self._case, response=self._text[:end])
         ((judgement, _),) = await self._batcher.judge([case])

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,9 +21,17 @@ from starlette.types import Receive, Scope, Send
 from veridical.core.errors import VeridicalError, WireError
 from veridical.core.serialization import encode
 from veridical.core.types import Case
+from veridical.server.batching import characters_of
 from veridical.server.errors import Refused, error_body
-from veridical.server.protection import read_body, request_id_of, timed
-from veridical.server.requests import CheckRequest, StreamRequest, check_case, parse_body, read_cases_of, read_request
+from veridical.server.protection import lines, read_body, request_id_of, timed
+from veridical.server.requests import (
+    CheckRequest,
+    StreamRequest,
+    check_case,
+    parse_body,
+    read_cases_of,
+    read_request,
+)
 from veridical.server.service import Service
 from veridical.server.sessions import Session, open_session
 
@@ -36,7 +45,7 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncIterator[bytes]) -> None:
+    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._events = events
@@ -44,8 +53,9 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send them."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        async for each in self._events:
-            await send({"type": "http.response.body", "body": each, "more_body": True})
+        async with aclosing(self._events) as events:
+            async for each in events:
+                await send({"type": "http.response.body", "body": each, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
@@ -64,7 +74,7 @@ class Stream:
     parts: AsyncIterator[str]
     request_id: str
 
-    async def events(self) -> AsyncIterator[bytes]:
+    async def events(self) -> AsyncGenerator[bytes, None]:
         """The events, until the response has ended; an error is the last one."""
         try:
             async with asyncio.timeout(self.service.settings.limits.stream_timeout):
@@ -79,10 +89,12 @@ class Stream:
         yield event("start", json.dumps({"request_id": self.request_id, "case_id": self.case.id}))
         batchers = self.service.batchers_of(self.wanted.detectors)
         sessions = await asyncio.gather(*(open_session(b, self.case, self.wanted.threshold) for b in batchers))
-        text = ""
+        limits, text = self.service.settings.limits, ""
+        before = characters_of(replace(self.case, response=""))
         async for part in self.parts:
             text += part
-            check_case(replace(self.case, response=text), self.service.settings.limits)
+            if before + len(text) > limits.characters:
+                check_case(replace(self.case, response=text), limits)  # which refuses it
             for each in await self._judged(sessions, part, final=False):
                 yield each
         for each in await self._judged(sessions, "", final=True):
@@ -110,12 +122,12 @@ async def open_stream(request: Request, service: Service) -> Stream:
     """The stream that a request opens, its first line read; raises what a request to check raises."""
     limits = service.settings.limits
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    lines: AsyncIterator[bytes] | None
+    further: AsyncIterator[bytes] | None
     if kind in LINES:
-        lines = _lines(request, service)
-        first = await anext(lines, b"")
+        further = _lines(request, service)
+        first = await anext(further, b"")
     else:
-        lines = None
+        further = None
         first = await read_body(request, limits)
     wanted = read_request(first, StreamRequest, limits)
     (case,) = read_cases_of([{"response": "", **wanted.case}], limits)
@@ -124,9 +136,9 @@ async def open_stream(request: Request, service: Service) -> Stream:
     async def parts() -> AsyncIterator[str]:
         if case.response:
             yield case.response
-        if lines is None:
+        if further is None:
             return
-        async for line in lines:
+        async for line in further:
             document: dict[str, Any] = parse_body(line)
             if set(document) != {"text"} or not isinstance(document["text"], str):
                 raise WireError("a line after the first is not a text", hint='{"text": "…"}')
@@ -138,14 +150,7 @@ async def open_stream(request: Request, service: Service) -> Stream:
 async def _lines(request: Request, service: Service) -> AsyncIterator[bytes]:
     """The lines of a body as they arrive, each with something in it."""
     limits = service.settings.limits
-    rest, size = b"", 0
-    async for chunk in timed(request.stream(), limits):
-        size += len(chunk)
-        if size > limits.body_bytes:
-            raise Refused(413, f"the body is larger than {limits.body_bytes:,} bytes")
-        *whole, rest = (rest + chunk).split(b"\n")
-        for line in whole:
-            if line.strip():
-                yield line
-    if rest.strip():
-        yield rest
+    too_large = Refused(413, f"the body is larger than {limits.body_bytes:,} bytes")
+    async for line in lines(timed(request.stream(), limits), limits.body_bytes, too_large):
+        if line.strip():
+            yield line

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 import httpx
@@ -15,6 +16,7 @@ from veridical.core.errors import WireError
 from veridical.core.serialization import parse
 from veridical.llm.endpoint import resolve_server
 from veridical.server.errors import Refused
+from veridical.server.protection import lines
 from veridical.server.settings import ProxySettings
 
 __all__ = ["DONE", "Upstream", "choices_of"]
@@ -39,7 +41,8 @@ class Upstream:
         """Be ready to connect."""
         timeout = httpx.Timeout(self._settings.timeout, connect=10, pool=10)
         limits = httpx.Limits(max_connections=200, keepalive_expiry=2)  # many servers close theirs after 5 s
-        self._client = httpx.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False)
+        no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # they would be those of all clients
+        self._client = httpx.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False, cookies=no_cookies)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -69,23 +72,18 @@ class Upstream:
 
     async def chunks(self, response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
         """The JSON objects of server-sent events up to the last one; `Refused` for anything else."""
-        rest, size = b"", 0
+        too_large = _bad(f"more than {self._settings.reply_bytes:,} bytes")
         with _translated():
-            async for received in response.aiter_raw():
-                size += len(received)
-                if size > self._settings.reply_bytes:
-                    raise _bad(f"more than {self._settings.reply_bytes:,} bytes")
-                *lines, rest = (rest + received).split(b"\n")
-                for line in lines:
-                    name, _, data = line.rstrip(b"\r").partition(b":")
-                    if name != b"data":  # a comment, an event's name, or the end of an event
-                        continue
-                    if data.strip() == DONE.encode():
-                        return
-                    try:
-                        yield parse(data.decode().strip())
-                    except (WireError, UnicodeDecodeError):
-                        raise _bad("an event that is not a JSON object") from None
+            async for line in lines(response.aiter_raw(), self._settings.reply_bytes, too_large):
+                name, _, data = line.rstrip(b"\r").partition(b":")
+                if name != b"data":  # a comment, an event's name, or the end of an event
+                    continue
+                if data.strip() == DONE.encode():
+                    return
+                try:
+                    yield parse(data.decode().strip())
+                except (WireError, UnicodeDecodeError):
+                    raise _bad("an event that is not a JSON object") from None
         raise _bad("a stream without an end")
 
     async def _request(

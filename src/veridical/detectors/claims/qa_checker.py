@@ -26,7 +26,8 @@ from veridical.llm.reply_parser import strip_reasoning
 __all__ = ["QAChecker", "answer_f1", "read_questions"]
 
 _LONGEST_ANSWER = 30  # words; a longer reply explains instead of answering
-_LINE = re.compile(r"^[\s>*_#\d.)-]*(question|answer)[ \t*_]*:[ \t*_]*(\S.*?)[ \t*_]*$", re.IGNORECASE)
+_LINE = re.compile(r"^[\s>*_#\d.)-]*(question|answer)[ \t*_]*:[ \t*_]*(\S.*)$", re.IGNORECASE)
+_MARKS = " \t*_"
 
 
 class QAChecker:
@@ -105,11 +106,12 @@ def read_questions(reply: str, claim: str) -> list[tuple[str, str]]:
     question = None
     for line in strip_reasoning(reply).splitlines():
         match = _LINE.match(line)
+        text = match[2].rstrip(_MARKS) if match else ""
         if match and match[1].lower() == "question":
-            question = match[2]
+            question = text
         elif match and question is not None:
-            if has_words(question) and has_words(match[2]) and find_quote(claim, match[2]) is not None:
-                pairs.setdefault(question, match[2])
+            if has_words(question) and has_words(text) and find_quote(claim, text) is not None:
+                pairs.setdefault(question, text)
             question = None
     return list(pairs.items())
 
@@ -133,7 +135,7 @@ def _read_answer(reply: Reply, questions: Sequence[Question]) -> list[ClaimResul
     assert isinstance(question, _Asked)
     lines = [line.strip() for line in strip_reasoning(reply.text).splitlines() if line.strip()]
     match = _LINE.match(lines[0]) if lines else None
-    answer = match[2] if match else lines[0] if lines else ""
+    answer = match[2].rstrip(_MARKS) if match else lines[0] if lines else ""
     if len(lines) != 1 or not has_words(answer) or len(words(answer)) > _LONGEST_ANSWER or reply.finish == "length":
         return [ClaimResult(None, "the reply is not a short answer", usage=reply.usage)]
     if "unanswerable" in answer.lower():

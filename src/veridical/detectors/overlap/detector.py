@@ -119,7 +119,7 @@ def _judge(case: Case, by: str, response: Profile, profiles: Sequence[Profile]) 
         notes.insert(0, "the sources have no content words")
     else:
         hallucination = 1.0 - clipped_overlap([response], profiles, [match.response_forms for match in compounds])
-        evidence = {form: _evidence(form, case.sources, profiles, compounds) for form in response.types}
+        evidence = _evidence(response, case.sources, profiles, compounds)
         for match in compiled(response.pattern).finditer(response.text):
             support = evidence.get(match[0])
             if support:
@@ -140,22 +140,36 @@ def _judge(case: Case, by: str, response: Profile, profiles: Sequence[Profile]) 
 
 
 def _evidence(
-    form: str, sources: Sequence[Source], profiles: Sequence[Profile], compounds: Sequence[CompoundMatches]
-) -> tuple[Evidence, ...]:
-    """The first span that supports `form`: the same form in any source, else another form, else another spelling."""
-    for source, profile in zip(sources, profiles, strict=True):
-        if form in profile.types:
-            return (Evidence(source.id, profile.first_span(form)),)
-    for source, profile in zip(sources, profiles, strict=True):
-        key = profile.matching_key(form)
-        if key is not None:
-            return (Evidence(source.id, profile.first_span(profile.first_form(key))),)
-    for source, profile, match in zip(sources, profiles, compounds, strict=True):
-        if form in match.split_spans:
-            return (Evidence(source.id, match.split_spans[form]),)
-        if form in match.joined_forms:
-            return (Evidence(source.id, profile.first_span(match.joined_forms[form])),)
-    return ()
+    response: Profile, sources: Sequence[Source], profiles: Sequence[Profile], compounds: Sequence[CompoundMatches]
+) -> dict[str, tuple[Evidence, ...]]:
+    """The first span that supports each form of the response: the same form in any source, else another form, else
+    another spelling. Each source is looked up once for all forms.
+    """
+    keys_of = {form: response.normalization.keys(form) for form in response.types}
+    keys = dict.fromkeys(key for of_form in keys_of.values() for key in of_form)
+    with_form: dict[str, int] = {}
+    with_key: dict[str, int] = {}
+    spelled: dict[str, Evidence] = {}
+    for i, (source, profile, match) in enumerate(zip(sources, profiles, compounds, strict=True)):
+        for form in response.types.keys() & profile.types.keys():
+            with_form.setdefault(form, i)
+        for key in keys.keys() & profile.counts.keys():
+            with_key.setdefault(key, i)
+        for form, span in match.split_spans.items():
+            spelled.setdefault(form, Evidence(source.id, span))
+        for form, joined in match.joined_forms.items():
+            if form not in spelled:
+                spelled[form] = Evidence(source.id, profile.first_span(joined))
+    evidence: dict[str, tuple[Evidence, ...]] = {}
+    for form in response.types:
+        i = with_form.get(form, min((with_key[key] for key in keys_of[form] if key in with_key), default=-1))
+        if i >= 0:
+            profile = profiles[i]
+            there = form if form in with_form else profile.first_form(str(profile.matching_key(form)))
+            evidence[form] = (Evidence(sources[i].id, profile.first_span(there)),)
+        else:
+            evidence[form] = (spelled[form],) if form in spelled else ()
+    return evidence
 
 
 def _omissions(source_id: str, source: Profile, response: Profile, matched: set[str]) -> list[Omission]:

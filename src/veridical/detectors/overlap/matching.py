@@ -136,7 +136,7 @@ class Profile:
     `types` counts the forms that count as words, in order of first occurrence; `counts` counts keys.
     """
 
-    __slots__ = ("_first_starts", "counts", "normalization", "pattern", "text", "total", "types")
+    __slots__ = ("_first_forms", "_first_starts", "counts", "normalization", "pattern", "text", "total", "types")
 
     def __init__(self, text: str, normalization: Normalization) -> None:
         self.normalization = normalization
@@ -145,6 +145,7 @@ class Profile:
         self.types: dict[str, int] = {}
         self.counts: dict[str, int] = {}
         self._first_starts: dict[str, int] | None = None
+        self._first_forms: dict[str, str] | None = None
         implies, types, counts = normalization.implies, self.types, self.counts
         for form, count in Counter(compiled(self.pattern).findall(self.text)).items():
             implied = implies(form)
@@ -156,8 +157,12 @@ class Profile:
 
     def first_form(self, key: str) -> str:
         """The form that is the first to imply `key`, which some form must."""
-        implies = self.normalization.implies
-        return next(form for form in self.types if key in implies(form))
+        if self._first_forms is None:
+            self._first_forms = {}
+            for form in self.types:
+                for implied in self.normalization.implies(form):
+                    self._first_forms.setdefault(implied, form)
+        return self._first_forms[key]
 
     def first_span(self, form: str) -> Span:
         """The first occurrence of the word `form`."""
