@@ -24,7 +24,8 @@ SOURCES = (
 
 def statement(text: str, label: str, *marks: tuple[str, str | None], document: str = "mill") -> Example:
     verdicts = tuple(
-        Verdict(Span(text.index(wrong), text.index(wrong) + len(wrong)), 1.0, correction=right) for wrong, right in marks
+        Verdict(Span(text.index(wrong), text.index(wrong) + len(wrong)), 1.0, correction=right)
+        for wrong, right in marks
     )
     gold = Judgement(text, "human:written", float(bool(marks)), verdicts=verdicts)
     return Example(Case(text, text, SOURCES), gold, document, (("label", label), ("tag", "x")))
@@ -46,7 +47,8 @@ def marked(example: Example) -> list[str]:
 def test_a_correction_makes_a_wrong_statement_right() -> None:
     twin = corrected(WRONG)
     assert twin is not None
-    assert (twin.case.response, twin.gold.hallucination, label(twin)) == ("The mill has three wheels.", 0.0, "entailment")
+    assert twin.case.response == "The mill has three wheels."
+    assert (twin.gold.hallucination, label(twin)) == (0.0, "entailment")
     assert twin.document == WRONG.document, "it stays in the part of its document"
     assert corrected(ABSENT) is None
     assert corrected(RIGHT) is None
@@ -56,7 +58,8 @@ def test_sources_that_agree_with_the_error_exchange_the_labels() -> None:
     right, wrong = exchanged(WRONG)
     assert right.case.sources[0].text == "The mill was built in 1890. It has four wheels. The owner is Ann Berg."
     assert (right.case.response, right.gold.hallucination) == (WRONG.case.response, 0.0)
-    assert (wrong.case.response, wrong.gold.hallucination, marked(wrong)) == ("The mill has three wheels.", 1.0, ["three"])
+    assert wrong.case.response == "The mill has three wheels."
+    assert (wrong.gold.hallucination, marked(wrong)) == (1.0, ["three"])
     twice = statement("The mill is owned by Ann Mill.", "contradiction", ("Mill", "Berg"))
     assert len(list(exchanged(twice))) == 2
     assert not list(exchanged(statement("It has two.", "contradiction", ("two", "is")))), "the correction stands twice"

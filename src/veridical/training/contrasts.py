@@ -1,8 +1,8 @@
 """Contrasts: labelled statements changed so that the statement alone no longer tells whether it is supported.
 
-Whoever reads nothing but written statements learns that a negation is mostly right and a "because" mostly wrong (a bag
-of words reaches .72 ROC AUC). So each is also shown with its corrections, with a source that agrees with the error, with
-a source that lacks or now has what it says, and beside the other statements of its passage.
+A model that reads nothing but the statements learns that a negation is mostly right and a "because" mostly wrong. So
+each statement is also shown with its corrections, with a source that agrees with the error, with a source that lacks or
+now has what it says, and beside the other statements of its passage.
 """
 
 from __future__ import annotations
