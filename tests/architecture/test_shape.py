@@ -1,4 +1,4 @@
-"""The shape of the code: short functions, few parameters, few helpers used once, no import cycle, no giant layer."""
+"""The shape of the code: short functions, few parameters, no import cycle, no giant layer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ MAX_P90_LINES = 30
 MAX_LINES = 80
 MAX_PARAMETERS = 6
 MAX_FUNCTIONS_OVER_PARAMETERS = 20
-MAX_SHARE_USED_ONCE = 0.15  # private functions that are called from one place, of all functions
 MAX_SHARE_OF_A_LAYER = 0.40
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -80,19 +79,6 @@ def test_functions_are_short() -> None:
 def test_few_functions_have_many_parameters() -> None:
     many = [name for name, function in functions() if parameters_of(function) > MAX_PARAMETERS]
     assert len(many) <= MAX_FUNCTIONS_OVER_PARAMETERS, many
-
-
-def test_few_private_functions_are_used_once() -> None:
-    used_once = []
-    for name, function in functions():
-        if not function.name.startswith("_") or function.name.startswith("__"):
-            continue
-        text = trees()[name.partition(":")[0]][0]
-        word = rf"(?<!\w){function.name}(?!\w)"
-        if len(re.findall(word, text)) - len(re.findall(rf"def {function.name}(?!\w)", text)) == 1:
-            used_once.append(name)
-    share = len(used_once) / sum(1 for _ in functions())
-    assert share <= MAX_SHARE_USED_ONCE, f"{share:.1%}: {used_once}"
 
 
 def test_there_is_no_import_cycle() -> None:

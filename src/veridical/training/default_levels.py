@@ -32,7 +32,7 @@ SWAPPED = "_swapped"
 PENALTY = 0.01
 """Of the squared weights of each regression, next to a mean loss."""
 _ROUNDS = 8
-"""How often the worst sentence of each response is chosen anew while the regression is fitted."""
+"""How often the worst sentence of each response is chosen again while the regression is fitted."""
 
 
 @dataclass(slots=True)
