@@ -113,69 +113,15 @@ def yardsticks() -> str:
     return markdown(tables)
 
 
-def default_results(path: Path = ROOT / "benchmarks" / "rows" / "default.jsonl") -> str:
-    """The default detector beside word overlap, a table for each metric."""
+def default_results() -> str:
+    """The default detector beside word overlap and the words of the responses, a table for each metric."""
     from veridical.bench.results import read_rows
-    from veridical.report.result_tables import metric_tables
+    from veridical.report.result_tables import mean_tables, metric_tables
     from veridical.report.tables import markdown
 
-    if not path.exists():
-        return "Nothing is measured yet."
-    metrics = "roc_auc balanced_accuracy pair_accuracy word_roc_auc token_f1 coverage_roc_auc source_word_roc_auc ece"
-    rows = [row for row in read_rows([path]) if row.group is None]
-    return markdown(metric_tables(rows, metrics.split()))
-
-
-def default_calibrated(path: Path = ROOT / "benchmarks" / "rows" / "default-calibrated.jsonl") -> str:
-    """The calibration error of the default detector as it is, and calibrated on each set's validation documents."""
-    from dataclasses import replace
-
-    from veridical.bench.results import read_rows
-    from veridical.report.result_tables import metric_tables
-    from veridical.report.tables import markdown
-
-    if not path.exists():
-        return "Nothing is measured yet."
-    rows = [replace(row, detector=row.detector.partition(":")[0]) for row in read_rows([path]) if row.group is None]
-    return markdown(metric_tables(rows, ["ece"]))
-
-
-def default_float(path: Path = ROOT / "benchmarks" / "rows" / "default-float.jsonl") -> str:
-    """The default detector in int8 and in fp32 on the same documents."""
-    from dataclasses import replace
-
-    from veridical.bench.results import read_rows
-    from veridical.report.result_tables import metric_tables
-    from veridical.report.tables import markdown
-
-    if not path.exists():
-        return "Nothing is measured yet."
-    rows = [replace(row, detector="fp32" if "fp32" in row.detector else "int8") for row in read_rows([path])]
-    return markdown(metric_tables(rows, ["roc_auc", "word_roc_auc", "pair_accuracy"]))
-
-
-def default_sets(path: Path = ROOT / "benchmarks" / "rows" / "default-sets.jsonl") -> str:
-    """The default detector's encoders with each set left out of the regressions, beside word overlap."""
-    from veridical.bench.results import read_rows
-    from veridical.report.result_tables import metric_tables
-    from veridical.report.tables import markdown
-
-    if not path.exists():
-        return "Nothing is measured yet."
-    rows = [row for row in read_rows([path]) if row.group is None]
-    areas = {(row.detector, row.data): row.metrics["roc_auc"].value for row in rows if "roc_auc" in row.metrics}
-    lines = []
-    for metric in ("roc_auc", "word_roc_auc", "coverage_roc_auc"):
-        known = [row for row in rows if metric in row.metrics and row.metrics[metric].value is not None]
-        lines += [markdown(metric_tables(known, [metric])), ""]
-    for name in dict.fromkeys(detector for detector, _ in areas):
-        of_sets = {data: area for (detector, data), area in areas.items() if detector == name and area is not None}
-        mean = sum(of_sets.values()) / len(of_sets)
-        below = {data: area - (areas[("overlap", data)] or 0.0) for data, area in of_sets.items()}
-        worst = min(below, key=lambda data: below[data])
-        beside = "" if name == "overlap" else f"; least next to overlap on {worst}: {below[worst]:+.3f}"
-        lines.append(f"- {name}: mean ROC AUC of responses over {len(of_sets)} sets {mean:.3f}{beside}.")
-    return "\n".join(lines)
+    rows = [row for row in read_rows([ROWS / "yardsticks.jsonl"]) if row.group is None]
+    shown = metric_tables(rows, ["roc_auc", "false_alarms", "recall", "ece"])
+    return markdown([*shown, *mean_tables(rows)]) if rows else "Nothing is measured yet."
 
 
 def default_speed(path: Path = ROOT / "benchmarks" / "rows" / "default-speed.jsonl") -> str:
@@ -238,14 +184,11 @@ def default_training_sets() -> str:
     from veridical.datasets import load_reader
     from veridical.training import default_data as data
 
-    first = {**data._PAIRS, **data._DATA_TO_TEXT, **data._PASSAGES}
-    parts = {name: f"first, {most:,}" for name, most in first.items()}
-    parts |= dict.fromkeys(("argkp", "perspectrum"), "first, source and response exchanged")
-    for name, most in data.MEASURED.items():
-        second = "none; second with `--research-text`" if name in data.RESEARCH_TEXT else "second"
-        parts[name] = f"{second}, {most:,}"
-    parts["e2e"] = "second, attributes changed by rules"
-    lines = ["| set | title | part, examples at most | licence |", "|---|---|---|---|"]
+    parts = dict.fromkeys(data.WRITTEN, "all, with contrasts")
+    parts |= {name: f"{most:,}" for name, most in {**data.ENTAILMENT, **data.LABELLED}.items()}
+    parts |= dict.fromkeys(("argkp", "perspectrum"), "source and response exchanged")
+    parts["e2e"] = "attributes changed by rules; source and response exchanged"
+    lines = ["| set | title | examples at most | licence |", "|---|---|---|---|"]
     for name, part in parts.items():
         info = load_reader(name).INFO
         lines.append(f"| `{name}` | {info.title} | {part} | {info.licence} |")
@@ -713,25 +656,6 @@ def papers() -> str:
     return f"{markdown(prevalence_tables(rows))}\n\n95% intervals by bootstrap over questions; {'; '.join(about)}"
 
 
-def answer_style() -> str:
-    """The default detector on answers in the form in which chat models write them."""
-    rows = [json.loads(line) for line in (ROWS / "answer-style.jsonl").read_text("utf-8").splitlines()]
-    lines = [
-        "| set | form | ROC AUC | flagged of right | of wrong | every word read: ROC AUC | of right | of wrong |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        cells = []
-        for figures in (row["detector"], row["every word read"]):
-            low, high = figures["interval"]
-            cells.append(f"{figures['roc_auc']:.3f} [{low:.3f}, {high:.3f}]")
-            cells += [f"{figures[f'flagged_of_{which}']:.0%}" for which in ("right", "wrong")]
-        name = f"{row['data'].partition(':')[0]} (n = {row['n']})"
-        lines.append(f"| {name} | {row['form']} | {' | '.join(cells)} |")
-    data = dict.fromkeys(row["data"] for row in rows)
-    return "\n".join([*lines, "", f"95% intervals by bootstrap over documents; {'; '.join(data)}; {rows[0]['date']}"])
-
-
 def guarded(name: str) -> Callable[[], str]:
     """Guarded against unguarded texts, with the errors that an independent detector finds in them."""
 
@@ -879,10 +803,6 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "results-default": ("docs/detectors/default.md", default_results),
     "papers": ("docs/papers.md", papers),
     "contradictions": ("docs/explanations.md", contradictions),
-    "answer-style": ("docs/detectors/default.md", answer_style),
-    "calibrated-default": ("docs/detectors/default.md", default_calibrated),
-    "float-default": ("docs/detectors/default.md", default_float),
-    "sets-default": ("docs/detectors/default.md", default_sets),
     "speed-default": ("docs/detectors/default.md", default_speed),
     "training-default": ("docs/detectors/default.md", default_training_sets),
 }
