@@ -17,8 +17,7 @@ from veridical.detectors.overlap.matching import WORDS, compiled
 
 __all__ = ["Mention", "Sentence", "Token", "word_pattern"]
 
-_FORMS = {"d": "date", "t": "time", "o": "ordinal", "r": "range"}
-_CURRENCIES = frozenset({"usd", "gbp", "eur", "jpy", "aud", "cad", "nzd", "hkd", "sgd"})
+_FORMS = {"d": "date", "t": "time", "o": "ordinal", "r": "range", "dec": "decade"}
 _MONTHS = frozenset({*MONTHS, *(month[:3] for month in MONTHS), "sept"})
 _DAYS = frozenset({*WEEKDAYS, *(f"{day}s" for day in WEEKDAYS)})
 _BEFORE_YEAR = frozenset(
@@ -168,7 +167,7 @@ class Sentence:
             measure = rest.partition(":")[0]
             if measure in ("time", "month"):
                 return "age" if "old" in form else "duration"
-            return "money" if measure in _CURRENCIES else measure
+            return "money" if measure in quantities.CURRENCIES else measure
         return _FORMS.get(family) or self._number_kind(i)
 
     def _number_kind(self, i: int) -> str:
