@@ -222,7 +222,7 @@ _LESSER["stone"] = "lb"
 _ONLY_JOINED = {"m": "min", "s": "sec", "in": "inches"}
 
 
-def _names(unit: str) -> str:
+def _spelled(unit: str) -> str:
     others = [name for name, whole in _ONLY_JOINED.items() if whole == unit]
     return _unit([name for name, meanings in _UNITS.items() if meanings[0] == _UNITS[unit][0]] + others).removesuffix(
         _END
@@ -231,8 +231,8 @@ def _names(unit: str) -> str:
 
 _THEN = rf"(?:,?{_SP}(?:and{_SP})?|{_SP}?)(?:[0-9]{{1,3}}|{_BELOW_100}){_GAP}?"
 _HALF_MORE = " and a half"
-_JOINED = "|".join(f"{_names(unit)}(?:{_THEN}{_names(less)}|{_HALF_MORE}){_END}" for unit, less in _LESSER.items())
-_JOINED = rf"(?:(?:{_JOINED})(?:{_THEN}{_names('sec')}{_END})?)"
+_JOINED = "|".join(f"{_spelled(unit)}(?:{_THEN}{_spelled(less)}|{_HALF_MORE}){_END}" for unit, less in _LESSER.items())
+_JOINED = rf"(?:(?:{_JOINED})(?:{_THEN}{_spelled('sec')}{_END})?)"
 _MONTH = rf"(?:{_any([*MONTHS, *(m[:3] for m in MONTHS), 'sept'])}{_END}\.?)"
 _YEAR = r"[12][0-9]{3}(?![0-9]|[.,:/][0-9])" + _END
 _DAY = r"(?:3[01]|[12][0-9]|0?[1-9])(?:st|nd|rd|th)?(?![0-9]|[.:/][0-9])" + _END
@@ -390,7 +390,7 @@ def _fraction(text: str) -> Fraction:
     total = part = Fraction(0)
     for word in re.split(r"[\s,-]+", text[digits.end() :] if digits else text):
         if word == "hundred" and not digits:
-            part = (part or 1) * 100
+            part = (part or Fraction(1)) * 100
         elif word in _MAGNITUDE:
             total += (part or 1) * _MAGNITUDE[word]
             part = Fraction(0)
