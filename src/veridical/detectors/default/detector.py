@@ -261,7 +261,9 @@ def score(encoder: Tokens, cases: Sequence[Case], *, narrow: bool = True) -> lis
     read in that of the response (`other_forms`).
     """
     if narrow:
-        cases = [replace(case, response=without_unclaimed(case.response, case.sources)) for case in cases]
+        cases = [
+            replace(case, response=without_unclaimed(case.response, case.sources, case.question)) for case in cases
+        ]
     cases = [in_forms_of_response(case) for case in cases]
     if narrow:
         closest = encoder.scorer.encoder.narrowed(NARROW)
