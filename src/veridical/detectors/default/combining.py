@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.errors import DataError
-from veridical.core.segment import word_forms
 from veridical.core.types import Case, Level, check_threshold
 from veridical.detectors.claims.framing import is_refusal
 from veridical.detectors.default.absence import lacking, matter_of_absence
+from veridical.detectors.default.copies import is_copied
 from veridical.detectors.features.linear import LinearClassifier
 from veridical.detectors.tokens.lexical import FEATURES, lexical_features
 from veridical.detectors.tokens.scoring import ScoredResponse
@@ -42,7 +41,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 COPIED = -6.0
-"""The logit of a sentence that a source has word for word, at most."""
+"""The logit of a sentence that a source has word for word (`is_copied`), at most."""
 DENIED = 6.0
 """The logit of a sentence that denies that the sources say what one of theirs says, at least."""
 _MISSING, _VALUE, _NAME, _RUN, _CONTENT = (
@@ -103,13 +102,15 @@ def word_table(case: Case, scored: ScoredResponse) -> WordTable:
     return WordTable(scored.logits, features, rows, missing)
 
 
-def with_copies(case: Case, scored: ScoredResponse) -> ScoredResponse:
-    """`scored` with low logits for each sentence that a source has word for word: what is copied is supported."""
-    texts = [_words_of(source.text) for source in case.sources]
+def with_copies(case: Case, scored: ScoredResponse, *, whole: bool = True) -> ScoredResponse:
+    """`scored` with low logits for each sentence that a source has word for word: what is copied is supported.
+
+    With `whole` only where it is a whole sentence or clause there, which the source does not deny (`is_copied`).
+    """
     copied = []
     for part, inside in enumerate(scored.units_of_parts()):
-        said = f" {' '.join(scored.units[i].of(case.response).lower() for i in inside.tolist())} "
-        if len(inside) and any(said in text for text in texts):
+        said = [scored.units[i].of(case.response) for i in inside.tolist()]
+        if any(is_copied(said, source.text, whole=whole) for source in case.sources):
             copied.append((part, inside))
     return _bounded(scored, copied, np.minimum, COPIED) if copied else scored
 
@@ -150,11 +151,6 @@ def _bounded(
         logits[inside] = bound(logits[inside], limit)
     narrow = scored.narrow and _bounded(scored.narrow, chosen, bound, limit)
     return replace(scored, logits=logits, parts=parts, whole=float(parts.max()), narrow=narrow)
-
-
-@lru_cache(maxsize=16)
-def _words_of(text: str) -> str:
-    return f" {' '.join(word_forms(text)).lower()} "
 
 
 def response_row(case: Case, scored: ScoredResponse, table: WordTable, source_words: int) -> Floats:

@@ -67,7 +67,8 @@ class Default:
     Each word of the response gets a verdict; its score, like that of the response, is a calibrated probability. Flagged
     words and omissions are explained (`detectors.explanation`). Each sentence of a source with `must_cover` gets an
     omission; `omission` is the mean over a perspective's sentences, and the worst perspective counts. What a source has
-    word for word is supported. Trained on English (`veridical train default` makes it again).
+    word for word, as a whole sentence or clause, is supported. Trained on English (`veridical train default` makes it
+    again).
 
     Args:
         path: A folder that `veridical train default` wrote; None: the one in the package.
@@ -270,7 +271,7 @@ def score(encoder: Tokens, cases: Sequence[Case], *, narrow: bool = True) -> lis
         scored = encoder.scorer.score(cases, narrow=closest, supported=SUPPORTED)
     else:
         scored = [_filled(one) for one in encoder.scorer.score(cases, most=MOST)]
-    scored = [with_copies(case, one) for case, one in zip(cases, scored, strict=True)]
+    scored = [with_copies(case, one, whole=narrow) for case, one in zip(cases, scored, strict=True)]
     return [with_absences(case, one) for case, one in zip(cases, scored, strict=True)] if narrow else scored
 
 
