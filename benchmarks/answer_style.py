@@ -84,7 +84,7 @@ def main() -> None:
             cases = [replace(e.case, response=write(e.case)) for e in test]
             figures: dict[str, object] = {}
             for name in ("detector", "every word read"):
-                reading = module.without_unclaimed if name == "detector" else lambda text, sources: text
+                reading = module.without_unclaimed if name == "detector" else lambda text, sources, **options: text
                 with patch.object(module, "without_unclaimed", reading):
                     scores = np.array([judgement.hallucination for judgement in detector.judge(cases)])
                 interval = bootstrap(partial(roc_auc, labels, scores), documents)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from veridical.core.types import Source
-from veridical.detectors.default.absence import lacking, matter_of_absence
+from veridical.detectors.default.absence import answers, lacking, matter_of_absence
 
 HALL = [
     Source(
@@ -67,3 +67,22 @@ def test_what_the_sources_do_not_say(sentence: str, matter: str | None) -> None:
 )
 def test_whether_the_sources_lack_it(matter: str, expected: bool | None) -> None:
     assert lacking(HALL, matter) is expected
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("When was the tower built?", True),
+        ("Who built the tower?", True),
+        ("Are dogs allowed in the hall?", True),
+        ("How much do tickets cost?", True),
+        ("Who designed the tower?", False),
+        ("Why was the tower built?", False),
+        ("When was the bridge built?", False),
+        ("When was it built?", False),
+        ("What do tickets cost?", False),
+        ("Where is the tower?", False),
+    ],
+)
+def test_whether_the_sources_clearly_answer_a_question(question: str, expected: bool) -> None:
+    assert answers(HALL, question) is expected

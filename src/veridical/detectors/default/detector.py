@@ -25,6 +25,9 @@ from veridical.core.segment import has_words, word_forms
 from veridical.core.spans import Span, complement
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level, Omission, Source, SourceSpan, Verdict
+from veridical.detectors.claims.framing import may_frame
+from veridical.detectors.claims.unclaimed import without_unclaimed
+from veridical.detectors.default.absence import answers
 from veridical.detectors.default.combining import (
     LevelModel,
     contradiction_logits,
@@ -36,7 +39,6 @@ from veridical.detectors.default.combining import (
     word_table,
 )
 from veridical.detectors.default.other_forms import in_forms_of_response
-from veridical.detectors.default.unclaimed import without_unclaimed
 from veridical.detectors.explanation import explained
 from veridical.detectors.scope import limits_of
 from veridical.detectors.tokens.detector import Tokens
@@ -257,14 +259,12 @@ def score(encoder: Tokens, cases: Sequence[Case], *, narrow: bool = True) -> lis
 
     Each sentence is read with as much of the sources as fits. With `narrow` it is first read with the closest of their
     sentences alone: among much else a small encoder overlooks a single changed word. What these support is not read
-    again. What makes no claim (`unclaimed`) is left out. Without, as for coverage, of more than `MOST` sentences those
-    are read that share the most words with the sources, which are responses then. What sources have in another form is
-    read in that of the response (`other_forms`).
+    again. What makes no claim (`claims.unclaimed`) is left out. Without, as for coverage, of more than `MOST` sentences
+    those are read that share the most words with the sources, which are responses then. What sources have in another
+    form is read in that of the response (`other_forms`).
     """
     if narrow:
-        cases = [
-            replace(case, response=without_unclaimed(case.response, case.sources, case.question)) for case in cases
-        ]
+        cases = [replace(case, response=_claimed(case)) for case in cases]
     cases = [in_forms_of_response(case) for case in cases]
     if narrow:
         closest = encoder.scorer.encoder.narrowed(NARROW)
@@ -273,6 +273,12 @@ def score(encoder: Tokens, cases: Sequence[Case], *, narrow: bool = True) -> lis
         scored = [_filled(one) for one in encoder.scorer.score(cases, most=MOST)]
     scored = [with_copies(case, one, whole=narrow) for case, one in zip(cases, scored, strict=True)]
     return [with_absences(case, one) for case, one in zip(cases, scored, strict=True)] if narrow else scored
+
+
+def _claimed(case: Case) -> str:
+    """The response without what makes no claim; a refusal claims something where the sources answer the question."""
+    answered = case.question is not None and may_frame(case.response) and answers(case.sources, case.question)
+    return without_unclaimed(case.response, case.sources, with_refusals=answered)
 
 
 def _filled(scored: ScoredResponse) -> ScoredResponse:

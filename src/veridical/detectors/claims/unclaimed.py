@@ -12,18 +12,25 @@ from collections.abc import Sequence
 from veridical.core.segment import sentences
 from veridical.core.spans import Span
 from veridical.core.types import Source
-from veridical.detectors.claims.citations import find_citations, footnote_definitions, resolve_citation
+from veridical.detectors.claims.citations import find_citations, resolve_citation
 from veridical.detectors.claims.framing import framing_sentences, is_refusal, may_frame
-from veridical.detectors.default.absence import answers
+from veridical.detectors.claims.markup import blanked, without_markup
 
 __all__ = ["without_unclaimed"]
 
 
-def without_unclaimed(text: str, sources: Sequence[Source], question: str | None = None) -> str:
+def without_unclaimed(
+    text: str, sources: Sequence[Source], *, with_citations: bool = False, with_refusals: bool = False
+) -> str:
     """`text` with blanks in place of what makes no claim; every other word stays where it is.
 
-    Citations by author and year go where they mean one of the sources. A refusal stays where the sources clearly answer
-    `question`: it claims that they do not.
+    Citations by author and year go where they mean one of the sources.
+
+    Args:
+        text: A response.
+        sources: Its sources.
+        with_citations: Leave citations.
+        with_refusals: Leave refusals, for a case in which they claim that the sources have no answer.
 
     >>> without_unclaimed("1. It is red [2]. It is old (source 3).", ())
     '-  It is red.     It is old.           '
@@ -32,12 +39,13 @@ def without_unclaimed(text: str, sources: Sequence[Source], question: str | None
     >>> without_unclaimed("Yes, it is red.", ())
     '     it is red.'
     """
-    if _MAY_CITE.search(text) or any(source.citation for source in sources):
-        marks = [span for span, _, _ in footnote_definitions(text)]
+    text = without_markup(text)
+    if not with_citations and (_MAY_CITE.search(text) or any(source.citation for source in sources)):
+        marks = []
         for citation in find_citations(text, sources):
             if citation.mark is not None or resolve_citation(citation, sources):
                 marks += (citation.span, citation.group)
-        text = _STRAY_STOP.sub(r"\g<stop>\g<gap>", _blanked(text, marks))
+        text = _STRAY_STOP.sub(r"\g<stop>\g<gap>", blanked(text, marks))
     text = _ITEM.sub(_without_number, text)
     text = _WORDS.sub(lambda words: " " * len(words[0]), text)
     named = [
@@ -46,20 +54,12 @@ def without_unclaimed(text: str, sources: Sequence[Source], question: str | None
         if all(1 <= int(number) <= len(sources) for number in re.findall(r"\d+", match[0]))
     ]
     if named and not any(_NUMBERED.search(source.text) for source in sources):
-        text = _blanked(text, named)
+        text = blanked(text, named)
     if may_frame(text):
         framing = framing_sentences(text, sentences(text))
-        if question and any(is_refusal(span.of(text)) for span in framing) and answers(sources, question):
-            framing = [span for span in framing if not is_refusal(span.of(text))]
-        text = _blanked(text, framing)
+        framing = [span for span in framing if not (with_refusals and is_refusal(span.of(text)))]
+        text = blanked(text, framing)
     return text
-
-
-def _blanked(text: str, spans: Sequence[Span]) -> str:
-    characters = list(text)
-    for span in spans:
-        characters[span.start : span.end] = (c if c == "\n" else " " for c in span.of(text))
-    return "".join(characters)
 
 
 def _without_number(item: re.Match[str]) -> str:
