@@ -17,7 +17,7 @@ from veridical.core.errors import DataError, InputError
 from veridical.core.segment import sentences, words
 from veridical.core.types import Case, Example, Judgement, Level, Source
 from veridical.detectors import load_detector
-from veridical.detectors.default.combining import COLUMNS, COPIED, sentence_rows, word_table
+from veridical.detectors.default.combining import COLUMNS, COPIED, DENIED, sentence_rows, word_table
 from veridical.detectors.default.detector import Default, score
 from veridical.metrics.ranking import roc_auc
 from veridical.models.artifact import DETECTOR
@@ -177,12 +177,32 @@ def test_what_makes_no_claim_gets_no_score(detector: Default) -> None:
     assert "the response makes no claim" in judgement.notes
 
 
-def test_that_the_sources_do_not_say_something_is_no_error_where_they_do_not(detector: Default) -> None:
-    texts = ("The text does not mention its colour.", "I cannot answer this from the sources.")
-    absent = detector.judge([Case("1", text, (ARTICLE,)) for text in texts])
-    assert all(j.hallucination is not None and max(v.score for v in j.verdicts) < 0.3 for j in absent)
-    (one,) = score(detector.encoder, [Case("1", "The text does not mention the bridge.", (ARTICLE,))])
-    assert one.parts.max() > COPIED, "the sources have all of it: the encoder decides"
+def test_that_the_sources_lack_something_is_checked(detector: Default) -> None:
+    def parts(text: str, question: str | None = None) -> list[float]:
+        (one,) = score(detector.encoder, [Case("1", text, (ARTICLE,), question)])
+        return one.parts.tolist()
+
+    assert max(parts("The text does not mention its colour.")) <= COPIED
+    assert max(parts("The article does not say who opened the bridge.")) <= COPIED
+    assert min(parts("The article does not mention the bridge over the Elbe.")) >= DENIED
+    assert min(parts("The text does not say when the bridge was opened.")) >= DENIED
+    assert COPIED < parts("The text does not say why the bridge was opened.")[0] < DENIED, "the encoder decides"
+    assert min(parts("I don't know.", "When was the bridge over the Elbe opened?")) >= DENIED
+    absent, present, refused, refusal = detector.judge(
+        [
+            Case("1", "The article does not mention its colour.", (ARTICLE,)),
+            Case("2", "The article does not mention the bridge over the Elbe.", (ARTICLE,)),
+            Case("3", "I don't know.", (ARTICLE,), "When was the bridge opened?"),
+            Case("4", "I don't know.", (ARTICLE,), "Who opened the bridge?"),
+        ]
+    )
+    assert absent.hallucination is not None
+    assert present.hallucination is not None
+    assert absent.hallucination < 0.3 < 0.7 < present.hallucination
+    assert refused.hallucination is not None
+    assert refused.hallucination > 0.7
+    assert refusal.hallucination is None
+    assert refusal.notes == ("the response makes no claim",)
 
 
 def test_each_sentence_has_a_probability_and_the_worst_one_counts(detector: Default) -> None:

@@ -1,4 +1,4 @@
-"""What makes no claim: citation marks, numbers of list items, sentences around an answer."""
+"""What makes no claim: citation marks, numbers of list items, sentences around an answer, refusals and talk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from veridical.core.segment import sentences, words
 from veridical.core.types import Source
 from veridical.detectors.claims.claims import claim_sentences
 from veridical.detectors.claims.framing import framing_sentences
-from veridical.detectors.default.unclaimed import matter_of_absence, without_unclaimed
+from veridical.detectors.claims.unclaimed import without_unclaimed
 
 LING = Source("a", "It is red.", citation="K. Ling et al., 2009")
 
@@ -122,24 +122,76 @@ def test_the_time_is_linear(piece: str) -> None:
     assert long < 16 * short * 8 + 0.5
 
 
-@pytest.mark.parametrize(
-    ("sentence", "matter"),
-    [
-        ("The text does not mention the price of tickets.", "the price of tickets."),
-        ("I'm sorry, but the provided documents don't say who built it", "who built it"),
-        ("Unfortunately, I cannot find the date in the sources.", "the date in the sources."),
-        ("There is no information about its owner.", "about its owner."),
-        ("It is not stated.", "."),
-        ("The text does not mention the price, but it is 5.", None),
-        ("The text does not only mention the price, it says 5.", None),
-        ("The tower does not have a roof.", None),
-        ("I don't have a car.", None),
-        ("He said that the report does not mention it.", None),
-    ],
-)
-def test_what_the_sources_do_not_say(sentence: str, matter: str | None) -> None:
-    span = matter_of_absence(sentence)
-    assert (None if span is None else span.of(sentence).strip()) == matter
+NO_CLAIM = """
+I don't know.
+I do not know the answer to that question.
+Unknown
+N/A
+n/a
+Not specified.
+Not mentioned in the text.
+I'm sorry, but I can't help with that.
+I'm not sure.
+Sorry, I am unable to answer this question based on the given documents.
+Unfortunately, I can't find that information in the provided context.
+I cannot answer this from the sources.
+I do not have enough information to answer your question.
+There is no information about this.
+The context does not contain this.
+The document doesn't say.
+The answer is not provided in the text.
+It is not stated.
+That is unclear.
+No information available.
+Insufficient information.
+Hello! How can I help you today?
+Hi there, how can I assist you?
+Good morning! Could you please share more details?
+You're welcome! Happy to help.
+Thank you for reaching out. Have a nice day!
+I'm sorry for the confusion.
+My apologies for any inconvenience.
+As an AI language model, I don't have personal opinions.
+Let me check that for you.
+Got it.
+"""
+CLAIM = """
+Yes.
+No.
+None.
+Both.
+In 1950.
+I don't know Ann.
+He does not know.
+It is unknown whether Ann left.
+The tower does not have a roof.
+It is not available in Spain.
+It does not include breakfast.
+I don't have a car.
+Thanks to Ann, it was built.
+Sorry is a song by Ann.
+Good morning is what he said in 1990.
+Welcome speeches were held in Rome.
+The policy does not mention tents.
+The text does not say when it was built.
+"""
+
+
+@pytest.mark.parametrize("text", NO_CLAIM.strip().split("\n"))
+def test_refusals_courtesy_and_talk_make_no_claim(text: str) -> None:
+    assert left(text) == []
+    assert claim_sentences(text) == []
+
+
+@pytest.mark.parametrize("text", CLAIM.strip().split("\n"))
+def test_what_looks_like_talk_is_a_claim(text: str) -> None:
+    assert left(text) == [span.of(text) for span in words(text)]
+    assert claim_sentences(text)
+
+
+def test_refusals_stay_where_they_claim_something() -> None:
+    text = "Hello! I don't know."
+    assert without_unclaimed(text, [LING], with_refusals=True).strip() == "I don't know."
 
 
 def test_sentences_around_an_answer_are_no_claims() -> None:

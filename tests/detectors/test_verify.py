@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.value_pairs import DIFFERENT, SAME
 from veridical import check
 from veridical.core.decide import Outcome, outcome
 from veridical.core.errors import InputError
@@ -190,6 +191,26 @@ def test_one_wrong_number_or_name_makes_a_claim_unsupported(checker: str, claim:
     assert judgement.hallucination == 1.0
     assert outcome(case, judgement) is Outcome.FLAGGED
     assert judgement.verdicts[0].evidence  # of the words that the source has
+
+
+@pytest.mark.parametrize(("a", "b"), [(a, b) for a, b in DIFFERENT if not a.startswith("carport")])
+def test_another_value_with_the_same_words_makes_a_claim_unsupported(a: str, b: str) -> None:
+    detector = load_detector("verify:overlap")
+    for claimed, there in ((a, b), (b, a)):
+        source = Source("s", f"The report gives {there}, and elsewhere 15 and one billion.")
+        if claimed not in source.text:
+            _, judgement = judge(detector, f"The report gives {claimed}.", source)
+            assert judgement.hallucination == 1.0
+
+
+@pytest.mark.parametrize(("a", "b"), SAME)
+def test_the_same_value_in_another_form_supports_a_claim(a: str, b: str) -> None:
+    for claimed, there in ((a, b), (b, a)):
+        _, judgement = judge(
+            load_detector("verify:overlap"), f"They said {claimed}.", Source("s", f"They said {there}.")
+        )
+        assert judgement.hallucination is not None
+        assert judgement.hallucination < 1.0
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 Reads lower-case English text with regular expressions and tables; nothing is guessed from context. A value is one word:
 it is compared as a whole, and "1,200" is never found in "1" and "200". What a value *implies* is what it supports in
 another text: "3 may 2021" implies "may 2021", "may" and "2021", and "5 km" implies the number 5, but not the reverse.
+Every comparison of values in the package goes through `keys` and `implies`; `tests/value_pairs.py` lists examples.
 """
 
 from __future__ import annotations
@@ -14,11 +15,24 @@ from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import pairwise
 
+from veridical.core.spans import Span
 from veridical.core.stemmer import stem
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.vocabulary import MONTHS
 
-__all__ = ["NUMBER", "PATTERN", "adjacent_words", "fold", "implies", "is_value", "keys", "split_compound"]
+__all__ = [
+    "CURRENCIES",
+    "NUMBER",
+    "PATTERN",
+    "abbreviation",
+    "adjacent_words",
+    "ends",
+    "fold",
+    "implies",
+    "is_value",
+    "keys",
+    "split_compound",
+]
 
 Value = tuple[tuple[str, ...], tuple[str, ...]]  # the keys of which one must be implied, and what is implied
 
@@ -34,14 +48,42 @@ _ORDINALS += "fifteenth sixteenth seventeenth eighteenth nineteenth"
 _ORDINAL = {word: i for i, word in enumerate(_ORDINALS.split(), 1)}
 _ORDINAL |= {word[:-1] + "ieth": 10 * i for i, word in enumerate(_TENS.split(), 2)}
 _MAGNITUDE = {
+    "dozen": 12,
     "hundred": 100,
     "k": 1000,
     "thousand": 1000,
+    "lakh": 10**5,
     **dict.fromkeys(("m", "mn", "mln", "million"), 10**6),
+    "crore": 10**7,
     **dict.fromkeys(("b", "bn", "billion"), 10**9),
     **dict.fromkeys(("tn", "trillion"), 10**12),
 }
-_MONEY = {"$": "usd", "£": "gbp", "€": "eur", "¥": "jpy", "a": "aud", "c": "cad", "nz": "nzd", "hk": "hkd", "s": "sgd"}
+_VULGAR = {c: Fraction(unicodedata.numeric(c)).limit_denominator(10) for c in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
+_PARTS = {"half": 2, "quarter": 4, **{word: n for word, n in _ORDINAL.items() if 3 <= n <= 10}}
+_SIGNS = {"us$": "usd", "$": "usd", "a$": "aud", "c$": "cad", "nz$": "nzd", "hk$": "hkd", "s$": "sgd", "r$": "brl"}
+_SIGNS |= {"£": "gbp", "€": "eur", "¥": "jpy", "₹": "inr", "₩": "krw", "₽": "rub", "₺": "try", "₴": "uah", "₪": "ils"}
+_SIGNS |= {"₫": "vnd", "₦": "ngn", "₱": "php", "฿": "thb", "rs": "inr", "rs.": "inr"}
+_CODES = [
+    "usd",
+    "eur",
+    "gbp",
+    "jpy",
+    "inr",
+    "cny",
+    "chf",
+    "aud",
+    "cad",
+    "nzd",
+    "hkd",
+    "sgd",
+    "sek",
+    "nok",
+    "dkk",
+    "krw",
+]
+_CODES += ["pln", "brl", "zar", "mxn"]
+CURRENCIES = frozenset({*_SIGNS.values(), *_CODES})
+"""The codes of the currencies that are distinguished, as in keys ("q:usd:5")."""
 
 # Spellings of a unit, then what it measures and how many of the base unit it is, as exact fractions.
 _UNIT_TABLE = """
@@ -53,6 +95,18 @@ inch inches = length 127/5000
 ft foot feet = length 381/1250
 yd yds yard yards = length 1143/1250
 mi mile miles = length 201168/125
+cm² cm2 sq_cm square_centimetres square_centimeters = area 1/10000
+m² m2 sq_m sqm square_metre square_metres square_meter square_meters = area 1
+km² km2 sq_km square_kilometre square_kilometres square_kilometer square_kilometers = area 1000000
+ha hectare hectares = area 10000
+acre acres = area 316160658/78125
+sq_ft square_foot square_feet = area 145161/1562500
+sq_mi square_mile square_miles = area 40468564224/15625
+ml millilitre millilitres milliliter milliliters = volume 1/1000
+cl centilitre centilitres centiliter centiliters = volume 1/100
+l litre litres liter liters = volume 1
+m³ m3 cubic_metre cubic_metres cubic_meter cubic_meters = volume 1000
+µg μg mcg microgram micrograms = mass 1/1000000
 mg milligram milligrams = mass 1/1000
 g gram grams gramme grammes = mass 1
 kg kgs kilo kilos kilogram kilograms kilogramme kilogrammes = mass 1000
@@ -60,9 +114,10 @@ tonne tonnes = mass 1000000
 oz ounce ounces = mass 45359237/1600000
 lb lbs = mass 45359237/100000
 stone = mass 317514659/50000
+ms millisecond milliseconds = time 1/1000
 sec secs second seconds = time 1
 min mins minute minutes = time 60
-hr hrs hour hours = time 3600
+h hr hrs hour hours = time 3600
 day days = time 86400
 week weeks = time 604800
 month months = month 1
@@ -73,11 +128,34 @@ decade decades = month 120
 ° degree degrees = degree 1
 mph miles_per_hour miles_an_hour = mph 1
 km/h kmh kph km_per_hour kilometres_per_hour kilometers_per_hour kilometres_an_hour kilometers_an_hour = kmh 1
+m/s metres_per_second meters_per_second = speed 1
+wh watt_hour watt_hours = energy 1
+kwh kilowatt_hour kilowatt_hours = energy 1000
+mwh megawatt_hour megawatt_hours = energy 1000000
+kw kilowatt kilowatts = power 1
+mw megawatt megawatts = power 1000
+gw gigawatt gigawatts = power 1000000
+kb kilobyte kilobytes = data 1
+mb megabyte megabytes = data 1000
+gb gigabyte gigabytes = data 1000000
+tb terabyte terabytes = data 1000000000
+hz hertz = frequency 1
+khz kilohertz = frequency 1000
+mhz megahertz = frequency 1000000
+ghz gigahertz = frequency 1000000000
+kcal kilocalorie kilocalories = kcal 1
 % percent per_cent pct pc percentage_point percentage_points = percent 1
-dollar dollars usd us_dollars = usd 1
-gbp pounds_sterling = gbp 1
-euro euros eur = eur 1
-yen jpy = jpy 1
+basis_point basis_points bps = percent 1/100
+$ dollar dollars us_dollars = usd 1
+cent cents = usd 1/100 | eur 1/100
+£ pounds_sterling = gbp 1
+pence = gbp 1/100
+€ euro euros = eur 1
+¥ yen = jpy 1
+₹ rupee rupees = inr 1
+rouble roubles ruble rubles = rub 1
+yuan renminbi rmb = cny 1
+swiss_franc swiss_francs = chf 1
 pound pounds = gbp 1 | mass 45359237/100000
 """
 _UNITS: dict[str, list[tuple[str, Fraction]]] = {}
@@ -86,6 +164,7 @@ for _line in _UNIT_TABLE.split("\n"):
     for _name in _names.split():
         _pairs = (meaning.split() for meaning in _meanings.split("|"))
         _UNITS[_name.replace("_", " ")] = [(kind, Fraction(size)) for kind, size in _pairs]
+_UNITS |= {code: [(code, Fraction(1))] for code in _CODES}
 
 # -------------------------------------------------------------------------------------------------- patterns
 
@@ -101,62 +180,138 @@ def _any(words: Iterable[str]) -> str:
 
 
 _SP = "[ \t\xa0\u2009\u202f]"
+_GAP = rf"(?:{_SP}|-)"
 _END = r"(?![^\W_])"
-_NUM = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?![0-9]|[.,:/'][0-9])"
-_MAG = _any(["hundred", "thousand", "million", "billion", "trillion", "mln", "mn", "bn", "tn"])
-_NUMERAL = rf"{_NUM}(?:(?:(?:{_SP}|-)?{_MAG}|[kmb]){_END})?"
+_HALVES = f"[{''.join(_VULGAR)}]"
+_NUM = (
+    rf"(?:(?:[0-9]{{1,3}}{_GAP}?)?{_HALVES}|(?:[0-9]{{1,3}}{_GAP})?[1-9]/(?:10|[2-9])|0,[0-9]+"  # 2½, 2 1/2, 0,125
+    r"|[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9])(?:\.[0-9]+)?"  # 1,234.5
+    r"|[0-9]{1,3}(?:(?:\.[0-9]{3}){2,}(?![0-9])(?:,[0-9]+)?|\.[0-9]{3},[0-9]+)"  # 1.234.567,8
+    r"|[0-9]{1,3}(?:['’\xa0\u2009\u202f][0-9]{3})+(?![0-9])(?:[.,][0-9]+)?"  # 1'234
+    r"|(?<![0-9][ \t])[1-9][0-9]{0,2}(?: [0-9]{3})+(?![0-9])(?:[.,][0-9]{1,2})?"  # 1 234, or two numbers
+    r"|[0-9]+(?:\.[0-9]+|,(?:[0-9]{1,2}|[0-9]{4,}))?|\.[0-9]+)"
+    r"(?![0-9]|[.,:/'’][0-9])"
+)
+_MAG = _any([word for word in _MAGNITUDE if len(word) > 1])
+_NUMERAL = rf"{_NUM}(?:(?:{_GAP}?{_MAG}|[kmb]){_END})?"
 _UP_TO_9 = _any(list(_CARDINAL)[1:10])
 _TEENS = _any([w for w, n in _CARDINAL.items() if n < 20])
 _TY = _any(_TENS.split())
-_BELOW_100 = rf"(?:{_TY}(?:(?:{_SP}|-){_UP_TO_9}{_END})?|{_TEENS}){_END}"
+_BELOW_100 = rf"(?:{_TY}(?:{_GAP}{_UP_TO_9}{_END})?|{_TEENS}){_END}"
 _BELOW_1000 = rf"(?:{_UP_TO_9}{_SP}hundred{_END}(?:{_SP}(?:and{_SP})?{_BELOW_100})?|{_BELOW_100})"
-_BIG = _any(["thousand", "million", "billion", "trillion"])
+_BIG = _any([word for word, n in _MAGNITUDE.items() if len(word) > 1 and n != 100])
 _WORDED = (
-    rf"(?:{_BELOW_1000}(?:(?:{_SP}|-){_BIG}{_END}(?:,?{_SP}(?:and{_SP})?{_BELOW_1000}{_SP}{_BIG}{_END})*"
-    rf"(?:{_SP}(?:and{_SP})?{_BELOW_1000})?)?|an?{_SP}{_any(['hundred', *_MAGNITUDE])}{_END}(?<!{_SP}[kmb]))"
+    rf"(?:{_BELOW_1000}(?:{_GAP}{_BIG}{_END}(?:,?{_SP}(?:and{_SP})?{_BELOW_1000}{_SP}{_BIG}{_END})*"
+    rf"(?:{_SP}(?:and{_SP})?{_BELOW_1000})?)?|(?:half{_SP})?an?{_SP}{_MAG}{_END}|half{_SP}an?{_END})"
 )
-_SIGN = r"""(?:(?<![^\s(\["'“‘])[-−](?=\.?[0-9]))"""
-NUMBER = rf"(?:{_SIGN}?{_NUMERAL}|{_WORDED})"
+_AND_HALF = rf"(?: and a half{_END}(?:{_SP}{_BIG}{_END})?)"
+_SIGN = rf"""(?:(?<![^\s(\["'“‘])[-−–](?=\.?[0-9])|minus{_SP})"""
+NUMBER = rf"(?:{_SIGN}?(?:{_NUMERAL}|{_WORDED}){_AND_HALF}?)"
 """A number in lower-case text, in digits or words, with its magnitude ("1.2 million") and without a unit."""
-_UNIT = rf"(?:{_any(name.replace(' ', chr(0)) for name in _UNITS)})".replace(re.escape(chr(0)), _SP) + _END
+
+
+def _unit(names: Iterable[str]) -> str:
+    return f"(?:{_any(name.replace(' ', chr(0)) for name in names)})".replace(re.escape(chr(0)), _GAP) + _END
+
+
+_UNIT = _unit(_UNITS)
+_CURRENCY = rf"(?:{_any([*_SIGNS, *_CODES])}{_SP}?)"
+# "1 hour 30 minutes": the units that may follow a unit, and shorter names that they have only there
+_LESSER = {"h": "min", "min": "sec", "days": "h", "weeks": "days", "years": "months", "ft": "inches", "lb": "oz"}
+_LESSER["stone"] = "lb"
+_ONLY_JOINED = {"m": "min", "s": "sec", "in": "inches"}
+
+
+def _spelled(unit: str) -> str:
+    others = [name for name, whole in _ONLY_JOINED.items() if whole == unit]
+    return _unit([name for name, meanings in _UNITS.items() if meanings[0] == _UNITS[unit][0]] + others).removesuffix(
+        _END
+    )
+
+
+_THEN = rf"(?:,?{_SP}(?:and{_SP})?|{_SP}?)(?:[0-9]{{1,3}}|{_BELOW_100}){_GAP}?"
+_HALF_MORE = " and a half"
+_JOINED = "|".join(f"{_spelled(unit)}(?:{_THEN}{_spelled(less)}|{_HALF_MORE}){_END}" for unit, less in _LESSER.items())
+_JOINED = rf"(?:(?:{_JOINED})(?:{_THEN}{_spelled('sec')}{_END})?)"
 _MONTH = rf"(?:{_any([*MONTHS, *(m[:3] for m in MONTHS), 'sept'])}{_END}\.?)"
 _YEAR = r"[12][0-9]{3}(?![0-9]|[.,:/][0-9])" + _END
 _DAY = r"(?:3[01]|[12][0-9]|0?[1-9])(?:st|nd|rd|th)?(?![0-9]|[.:/][0-9])" + _END
 _MODAL = rf"(?!(?<=may){_SP}(?:be|have|not|also|well|still|yet){_END})"  # "3 may have died" is no date
 _AMPM = rf"(?:[ap]m{_END}|[ap]\.{_SP}?m\.?{_END})"
 
+
+def _ends(number: str, between: str) -> str:
+    """A pattern for a range: `number`, `between`, `number`, each with its currency or unit where it has one."""
+    first = rf"(?P<sign>{_CURRENCY})?(?P<a>{number})(?:{_GAP}?(?P<of_a>{_UNIT}))?"
+    return rf"{first}{between}{_CURRENCY}?(?P<b>{number})(?![-–—][0-9])(?:{_GAP}?(?P<unit>{_UNIT}))?{_END}"
+
+
+_WORDED_END = rf"(?:{_SIGN}?{_NUMERAL}|{_BELOW_100}(?:{_SP}{_BIG}{_END})?)"
+
 # In the order in which they are tried; the first that matches is the value.
 _FORMS = {
     "iso": r"(?P<y>[12][0-9]{3})[-/](?P<m>0[1-9]|1[0-2])[-/](?P<d>3[01]|[12][0-9]|0[1-9])(?![0-9])",
+    "dotted": r"(?P<d>3[01]|[12][0-9]|0?[1-9])\.(?P<m>0?[1-9]|1[0-2])\.(?P<y>[12][0-9]{3})(?![0-9])",
+    "day_first": r"(?P<d>3[01]|2[0-9]|1[3-9])/(?P<m>0?[1-9]|1[0-2])/(?P<y>[12][0-9]{3})(?![0-9])",
+    "month_first": r"(?P<m>0?[1-9]|1[0-2])/(?P<d>3[01]|2[0-9]|1[3-9])/(?P<y>[12][0-9]{3})(?![0-9])",
     "day_month": rf"(?P<d>{_DAY}){_SP}(?:of{_SP})?(?P<m>{_MONTH}){_MODAL}(?:,?{_SP}(?P<y>{_YEAR}))?",
     "month_day": rf"(?P<m>{_MONTH}){_SP}(?P<d>{_DAY})(?!,[0-9]{{3}}{_END})(?:(?:,{_SP}?|{_SP})(?P<y>{_YEAR}))?",
     "month_year": rf"(?P<m>{_MONTH}),?{_SP}(?:of{_SP})?(?P<y>{_YEAR})",
     "clock": rf"(?P<h>[01]?[0-9]|2[0-4]):(?P<min>[0-5][0-9])(?![0-9:])(?:{_SP}?(?P<half>{_AMPM}))?{_END}",
     "hour": rf"(?P<h>1[0-2]|[1-9])(?:\.(?P<min>[0-5][0-9]))?{_SP}?(?P<half>{_AMPM})",
-    "money": rf"(?P<sign>(?:(?:us|nz|hk|[acs])?\$|[£€¥])){_SP}?(?P<n>{_NUM}(?:(?:{_SP}|-)?(?:{_MAG}|[kmb]){_END})?)",
-    "range": rf"(?P<a>{_NUM})(?:[-–—]|{_SP}to{_SP})(?P<b>{_NUM})(?![-–—][0-9])(?!{_SP}?(?:{_MAG}|[kmb]){_END}){_END}",
-    "age": rf"(?P<n>{NUMBER})(?:{_SP}|-)years?(?:{_SP}|-)olds?{_END}",
+    "h_clock": rf"(?P<h>[01]?[0-9]|2[0-4])h(?P<min>[0-5][0-9]){_END}",
+    "feet": rf"""(?P<ft>[1-9][0-9]?)['′’]{_SP}?(?P<inch>1[01]|[0-9])(?:["″”]|'')""",
+    "decade": rf"(?P<c>1[0-9]|20)?(?P<d>[0-9]0)['’]?s{_END}",
+    "joined": rf"(?:{NUMBER}{_GAP}?|an?{_SP}){_JOINED}",
+    "between": rf"between{_SP}{_ends(_WORDED_END, f'{_SP}and{_SP}')}",
+    "to": _ends(_WORDED_END, f"{_SP}to{_SP}"),
+    "range": _ends(rf"{_SIGN}?{_NUMERAL}", "[-–—]"),
+    "money": rf"(?P<sign>{_CURRENCY})(?P<n>{_NUMERAL})",
+    "hash": rf"\#{_SP}?(?P<n>{_NUMERAL})",  # "# 42 million": the pound sign of tokenised texts, or "number"
+    "age": rf"(?P<n>{NUMBER}){_GAP}years?{_GAP}olds?{_END}",
     "ordinal": rf"(?P<n>[0-9]+)(?:st|nd|rd|th){_END}",
+    "share": rf"(?P<num>{_UP_TO_9}|[1-9]){_SP}(?:in|out{_SP}of){_SP}(?:every{_SP})?(?P<den>{_UP_TO_9}|ten|10|[2-9])"
+    rf"(?![0-9]|[.,:/'’–-][0-9]){_END}",
     "ordinal_word": rf"(?:(?P<tens>{_TY})-)?(?P<word>{_any(_ORDINAL)}){_END}",
-    "quantity": rf"(?P<n>{NUMBER})(?:{_SP}|-)?(?P<unit>{_UNIT})",
+    "version": rf"(?:version{_SP}|release{_SP}|v\.?{_SP}?)(?P<n>[0-9]+(?:\.[0-9]+)+){_END}",
+    "quantity": rf"(?P<n>{NUMBER}){_GAP}?(?P<unit>{_UNIT})",
+    "fraction": rf"half{_END}(?!{_SP}an?{_END})|(?P<num>{_UP_TO_9}|[1-9])(?:{_GAP}(?P<dens>{_any(_PARTS)})s{_END}"
+    rf"|(?:-|(?<=one){_SP})(?P<den>{_any(_PARTS)}){_END})|an?{_SP}(?P<part>{_any(_PARTS)}){_END}(?={_SP}of{_END}|[.,;:!?)]|\Z)",
     "number": rf"(?P<n>{NUMBER}){_END}",
     "digits": r"[0-9]+(?:[.,:/'’–-][0-9]+)*[a-z0-9]*",  # what no form above matches is compared as it is written
     "acronym": rf"[a-z]\.(?:[a-z]\.)+(?:[a-z]{_END})?|[a-z](?:\.[a-z])+{_END}",
 }
-
-
-_OPENING = _any([*_CARDINAL, *_ORDINAL, *(m[:3] for m in MONTHS), "a ", "an ", "us$", "nz$", "hk$", "a$", "c$", "s$"])
+_SYMBOLS = "".join([*_VULGAR, *(sign for sign in _SIGNS if len(sign) == 1)])
+_WORDS = ["a ", "an ", "half", "minus ", "between ", "version ", "release ", "v ", "v.", *(f"v{n}" for n in range(10))]
+_WORDS += [sign for sign in _SIGNS if len(sign) > 1]
+_OPENING = _any([*_CARDINAL, *_ORDINAL, *(m[:3] for m in MONTHS), *_CODES, *_WORDS])
 _NAMELESS = re.sub(r"\?P<\w+>", "?:", "|".join(_FORMS.values()))
-PATTERN = rf"(?=[0-9$£€¥.−-]|{_OPENING}|[a-z]\.[a-z])(?:{_NAMELESS})"
+PATTERN = rf"(?=[0-9{_SYMBOLS}#.−–-]|{_OPENING}|[a-z]\.[a-z])(?:{_NAMELESS})"
 
 
 # --------------------------------------------------------------------------------------------------- reading
 
 
 def fold(text: str) -> str:
-    """`text` in lower case with every character at its place ("İ" alone would become two)."""
+    """`text` in lower case and with 0 to 9 for the digits of every script, each character at its place.
+
+    >>> fold("İ ٢٠٢٤")
+    'i 2024'
+    """
     lowered = text.lower()
-    return lowered if len(lowered) == len(text) else text.replace("İ", "i").lower()
+    if lowered.isascii():
+        return lowered
+    if len(lowered) != len(text):  # "İ" alone would become two
+        lowered = text.replace("İ", "i").lower()
+    return lowered.translate(_digits())
+
+
+@cache
+def _digits() -> dict[int, str]:
+    """ASCII for digits and their signs in other scripts."""
+    decimals = ((code, unicodedata.decimal(chr(code), None)) for code in range(0x660, 0x1FBFA))
+    signs = {"٫": ".", "٬": ",", "％": "%", "＄": "$", "￥": "¥", "￡": "£"}
+    return {code: str(n) for code, n in decimals if n is not None} | {ord(a): b for a, b in signs.items()}
 
 
 def keys(word: str) -> tuple[str, ...]:
@@ -169,6 +324,19 @@ def implies(word: str) -> tuple[str, ...]:
     return _read(word)[1]
 
 
+def ends(word: str) -> tuple[str, ...]:
+    """The keys of both ends of a range in words, which a text may state apart; () for any other word.
+
+    >>> ends("1901 to 1911"), ends("3 to 5 km"), ends("1901-1911")
+    (('n:1901', 'n:1911'), ('q:length:3000', 'q:length:5000'), ())
+    """
+    if " to " not in word and " and " not in word:
+        return ()
+    keys, implied = _read(word)
+    amounts = [key for key in implied if key.startswith("q:")] or [key for key in implied if key.startswith("n:")]
+    return tuple(amounts[:2]) if keys[:1] and keys[0].startswith("r:") else ()
+
+
 def is_value(word: str) -> bool:
     """Whether `word` (in lower case) is a number, date, time or quantity, or holds a digit ("b12").
 
@@ -178,28 +346,23 @@ def is_value(word: str) -> bool:
     return any(char.isdigit() for char in word) or any(":" in key for key in keys(word))
 
 
-_LONGEST = 1000  # characters; a longer number is compared as it is written: Python reads none of more than 4,300 digits
+_LONGEST = 100  # characters of a value: what is longer is compared as it is written
+_ALPHA = {*_CARDINAL, *_ORDINAL, "half"}
 
 
 @lru_cache(maxsize=1 << 14)
 def _read(word: str) -> Value:
     if word in STOP_WORDS:
         return (), ()
-    if len(word) > _LONGEST and not word.isalpha():
-        return _one(word)
-    for form, pattern in _FORMS.items() if not word.isalpha() or word in _CARDINAL or word in _ORDINAL else ():
+    may_be_value = len(word) <= _LONGEST and (not word.isalpha() or word in _ALPHA)
+    for form, pattern in _FORMS.items() if may_be_value else ():
         match = _compiled(pattern).fullmatch(word)
         if match is None:
             continue
-        if form in ("iso", "day_month", "month_day", "month_year"):
+        if form in ("iso", "dotted", "day_first", "month_first", "day_month", "month_day", "month_year"):
             return _date(match)
-        if form in ("clock", "hour"):
-            hour, minute, half = int(match["h"]), int(match["min"] or 0), match["half"]
-            as_written = f"t:{hour}:{minute}"
-            if not half:
-                return _one(as_written)
-            key = f"t:{hour % 12 + (12 if half[0] == 'p' else 0)}:{minute}"
-            return _one(key) if key == as_written else _one(key, as_written)
+        if form in ("clock", "hour", "h_clock"):
+            return _time(form, match)
         if form == "digits":
             return _one(word.replace("–", "-"))
         if form == "acronym":
@@ -219,50 +382,154 @@ _LETTERS = str.maketrans({"ß": "ss", "ø": "o", "đ": "d", "ð": "d", "ł": "l"
 
 def _fraction(text: str) -> Fraction:
     """The number that `text` (a match of `NUMBER`) says."""
-    text = text.replace(",", "").replace("−", "-")
-    digits = re.match(r"-?[0-9.]+", text)
-    if digits:
-        magnitude = _MAGNITUDE.get(text[digits.end() :].strip("- \t\xa0\u2009\u202f"), 1)
-        return Fraction(digits[0]) * magnitude
-    total = part = 0
-    for word in re.split(r"[\s-]+", text):
-        if word == "hundred":
-            part = (part or 1) * 100
+    sign = re.match(r"[-−–]|minus\s", text)
+    text = text[sign.end() if sign else 0 :]
+    text, and_half, more = text.partition(" and a half")
+    half_of = text.startswith("half ")
+    digits = _compiled(_NUM).match(text)
+    total = part = Fraction(0)
+    for word in re.split(r"[\s,-]+", text[digits.end() :] if digits else text):
+        if word == "hundred" and not digits:
+            part = (part or Fraction(1)) * 100
         elif word in _MAGNITUDE:
             total += (part or 1) * _MAGNITUDE[word]
-            part = 0
+            part = Fraction(0)
         elif word in ("a", "an"):
-            part = 1
+            part = Fraction(1)
         else:
             part += _CARDINAL.get(word, 0)  # "and" adds nothing
-    return Fraction(total + part)
+    n = _in_digits(digits[0]) * ((total + part) or 1) if digits else total + part
+    n = (n + Fraction(1, 2) if and_half else n / 2 if half_of else n) * _MAGNITUDE.get(more.strip(), 1)
+    return -n if sign else n
+
+
+def _in_digits(text: str) -> Fraction:
+    """The number that a match of `_NUM` says."""
+    if text[-1] in _VULGAR:
+        return int(text[:-1].rstrip("- \t\xa0\u2009\u202f") or 0) + _VULGAR[text[-1]]
+    *whole, fraction = re.split(r"[\s-]", text) if "/" in text else (text,)
+    if "/" in fraction:
+        return sum(map(int, whole)) + Fraction(fraction)
+    text = re.sub(r"['’\s]", "", text)
+    if re.fullmatch(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?", text):
+        return Fraction(text.replace(",", ""))
+    if re.search(r"\..*[.,]", text):
+        text = text.replace(".", "")
+    return Fraction(text.replace(",", "."))
+
+
+def _measures(unit: str) -> list[tuple[str, Fraction]]:
+    return _UNITS[re.sub(r"[\s-]", " ", unit)]
+
+
+def _currency(sign: str) -> str:
+    sign = sign.strip()
+    return _SIGNS.get(sign, sign)
 
 
 def _amount(form: str, match: re.Match[str]) -> Value:
     """The value of a match of a form that holds a number: an amount of something, its place in an order, or a range."""
-    if form == "range":
-        a, b = match["a"].replace(",", ""), match["b"].replace(",", "")
-        if len(a) == 4 and len(b) == 2 and "." not in a + b:
-            b = a[:2] + b  # "2010-15"
-        return _one(f"r:{Fraction(a)}:{Fraction(b)}", f"n:{Fraction(a)}", f"n:{Fraction(b)}")
+    if form in ("between", "to", "range"):
+        return _range(form, match)
     if form == "ordinal_word":
         return _one(f"o:{_CARDINAL.get(match['tens'] or '', 0) + _ORDINAL[match['word']]}")
     if form == "ordinal":
         return _one(f"o:{int(match['n'])}")
+    if form == "version":
+        return _one(match["n"])
+    if form == "decade":
+        century, decade = match["c"], f"dec:{match['d']}"  # "the 90s" are the 1990s
+        dated = f"dec:{century or ''}{match['d']}"
+        return ((dated, decade), (dated, decade)) if century in ("19", "20") else _one(dated)
+    if form in ("fraction", "share"):
+        return _part_of_whole(form, match)
+    if form == "feet":
+        return _one(f"q:length:{Fraction(127, 5000) * (12 * int(match['ft']) + int(match['inch']))}")
+    if form == "joined":
+        return _one(_joined(match[0]))
     n = _fraction(match["n"])
+    if form == "hash":
+        return _one(f"n:{n}", f"q:gbp:{n}")
     if form == "money":
-        sign = match["sign"]
-        return _one(f"q:{_MONEY.get(sign, _MONEY.get(sign.rstrip('$'), 'usd'))}:{n}", f"n:{n}")
+        return _one(f"q:{_currency(match['sign'])}:{n}", f"n:{n}")
     if form == "age":  # "a man, 23," says the same as "a 23-year-old man"
         return (f"q:month:{12 * n}", f"n:{n}"), (f"q:month:{12 * n}", f"n:{n}")
     if form == "quantity":
-        meanings = _UNITS[re.sub(r"\s", " ", match["unit"])]
-        amounts = tuple(f"q:{kind}:{n * size}" for kind, size in meanings)
+        amounts = tuple(f"q:{kind}:{n * size}" for kind, size in _measures(match["unit"]))
         if re.search("[0-9]m$", match[0]):  # "5m": five metres, or five million
             amounts = (f"n:{n * 10**6}", *amounts)
             return amounts, amounts
         return amounts, (*amounts, f"n:{n}")
-    return _one(f"n:{n}")
+    if re.fullmatch(r"[0-9]+\.[0-9]+", match[0]):  # or a version
+        return (f"n:{n}", match[0]), (f"n:{n}", match[0])
+    parts = match[0].split(" ") if re.fullmatch(r"[0-9]{1,3}(?: [0-9]{3})+", match[0]) else ()
+    return _one(f"n:{n}", *(f"n:{int(part)}" for part in parts))  # "1 234" may be two numbers in a row
+
+
+def _range(form: str, match: re.Match[str]) -> Value:
+    """A range. It supports an end only where both are years, or where it is in words: "5 to 10" may be a change."""
+    a, b = _fraction(match["a"]), _fraction(match["b"])
+    magnitude = re.search(r"(?:[^\W\d_]+)$", match["b"])
+    scale = _MAGNITUDE.get(magnitude[0], 1) if magnitude else 1
+    if scale > 1 and not re.search(r"[^\W\d_]$", match["a"]) and a * scale < b:
+        a *= scale  # "3–5 million"
+    if re.fullmatch("[12][0-9]{3}", match["a"]) and re.fullmatch("[0-9]{2}", match["b"]):
+        b += a // 100 * 100  # "2010-15"
+    measures = [(_currency(match["sign"]), Fraction(1))] if match["sign"] else []
+    measures = measures or (_measures(match["unit"]) if match["unit"] else [])
+    of_a = dict(_measures(match["of_a"])) if match["of_a"] else {}
+    sized = [(f"{kind}:", a * of_a.get(kind, size), b * size) for kind, size in measures]
+    if re.search("[0-9]m$", match[0]):  # as in an amount
+        sized.append(("length:", a / scale, b / scale))
+    keys = [f"r:{kind}{first}:{last}" for kind, first, last in sized]
+    if not measures:
+        keys.insert(0, f"r:{a}:{b}")
+    implied = [f"r:{a}:{b}"]
+    if form != "range" or (not sized and all(1000 <= end <= 2100 for end in (a, b))):
+        implied += (f"q:{kind}{end}" for kind, *ends in sized for end in ends)
+        implied += (f"n:{end}" for end in (a, b))
+    return tuple(keys), (*keys, *implied)
+
+
+def _part_of_whole(form: str, match: re.Match[str]) -> Value:
+    """A share such as "two thirds", "one in four" or "half"; a percentage that rounds it says the same."""
+    named = match.groupdict()
+    number = named["num"] or "one"
+    count = int(number) if number.isdecimal() else _CARDINAL.get(number, 1)
+    if form == "share":
+        whole = int(named["den"]) if named["den"].isdecimal() else _CARDINAL[named["den"]]
+    else:
+        whole = _PARTS[named["dens"] or named["den"] or named["part"] or "half"]
+    share = Fraction(count, whole)
+    percents = [100 * share, *(Fraction(round(100 * share * 10**n), 10**n) for n in range(3))]
+    percents += [Fraction(100 * share * 10**n // 1, 10**n) for n in range(3)]
+    keys = (*dict.fromkeys(f"q:percent:{percent}" for percent in percents), f"n:{share}")
+    keys = (stem("half"), *keys) if match[0] == "half" else keys
+    return keys, keys
+
+
+def _joined(text: str) -> str:
+    """The key of a quantity in several units ("1 hour 30 minutes", "an hour and a half")."""
+    total, kind, size = Fraction(0), "", Fraction(0)
+    text, and_half, _ = text.partition(" and a half")
+    for piece in _compiled(_PIECE).finditer(text):
+        kind, size = _measures(_ONLY_JOINED.get(piece["unit"], piece["unit"]))[0]
+        total += size * (_fraction(piece["n"]) if piece["n"] else 1)
+    return f"q:{kind}:{total + (size / 2 if and_half else 0)}"
+
+
+_PIECE = rf"(?:(?P<n>{NUMBER})|an?){_GAP}?(?P<unit>{_unit([*_UNITS, *_ONLY_JOINED]).removesuffix(_END)})"
+
+
+def _time(form: str, match: re.Match[str]) -> Value:
+    """A time of day; one without am or pm may be either, and "1h30" a duration."""
+    hour, minute, half = int(match["h"]), int(match["min"] or 0), match.groupdict().get("half")
+    if half:
+        return _one(f"t:{hour % 12 + (12 if half[0] == 'p' else 0)}:{minute}", f"t:?{hour % 12}:{minute}")
+    written = (f"t:{hour}:{minute}", *([f"t:?{hour % 12}:{minute}"] if hour <= 12 else []))
+    if form == "h_clock":
+        written = (f"q:time:{3600 * hour + 60 * minute}", *written)
+    return written, written
 
 
 def _one(key: str, *implied: str) -> Value:
@@ -307,3 +574,22 @@ def split_compound(word: str, text: str, known: Container[str]) -> Iterator[tupl
             match = re.search(rf"(?<![^\W_]){a}[ ‐‑-]{b}(?![^\W_])", text)
             if match:
                 yield a, b, match.start()
+
+
+def abbreviation(a: str, b: str, text: str) -> Span | None:
+    """Where `text` has a name of two words of which `a` and `b` are short forms, or that is one of theirs; or None.
+
+    >>> abbreviation("lib", "dems", "the liberal democrats").of("the liberal democrats")
+    'liberal democrats'
+    """
+    if min(len(a), len(b)) < _SHORTEST or not (a.isalpha() and b.isalpha()):
+        return None
+    for match in re.finditer(rf"(?<![^\W_])({a[:_SHORTEST]}[^\W\d_]*)[ \xa0]({b[:_SHORTEST]}[^\W\d_]*)", text):
+        for short, long in (((a, b), match.groups()), (match.groups(), (a, b))):
+            pairs = [(one.removesuffix("s"), other) for one, other in zip(short, long, strict=True)]
+            if all(_SHORTEST <= len(one) < len(other) - 1 and other.startswith(one) for one, other in pairs):
+                return Span(*match.span())
+    return None
+
+
+_SHORTEST = 3

@@ -112,7 +112,7 @@ _MAYBE = _set(
     "Jan Jr Jul Jun Mar Mon Mt Nov Oct Rd Sat Sep Sept Sr St Sun Thu Thur Thurs Tue Tues Wed ed"
 )
 # … after one of these not before a number, …
-_BEFORE_NUMBER = _set("art ch chap eq eqs fig figs no nos nr p para pp pt ref refs sec sect tab v vol vols")
+_BEFORE_NUMBER = _set("art ch chap eq eqs fig figs no nos nr p para pp pt ref refs rs sec sect tab v vol vols")
 # … and after a time of day not before these.
 _CLOCK = frozenset(WEEKDAYS) | _set(
     "mon tue tues wed thu thurs fri sat sun eastern central mountain pacific local est edt cst cdt mst mdt pst pdt et "

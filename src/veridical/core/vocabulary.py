@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ANTONYM_PAIRS", "MONTHS", "WEEKDAYS"]
+__all__ = ["ANTONYM_PAIRS", "MONTHS", "SIMILAR", "WEEKDAYS"]
 
 MONTHS = tuple(
     "january february march april may june july august september october november december".split()  # noqa: SIM905
@@ -35,3 +35,43 @@ enemy/ally friend/enemy beginning/end entrance/exit
 """
 ANTONYM_PAIRS = tuple((first, second) for first, _, second in (pair.partition("/") for pair in _PAIRS.split()))
 """Words and their opposites in the same form; a word may have several."""
+
+_SIMILAR = """
+increase increased increases increasing rise rose risen rises rising grow grew grown grows growing gain gained
+gains gaining climb climbed climbs climbing raise raised raises raising up higher soar soared expand expanded
+expands expanding
+/
+decrease decreased decreases decreasing fall fell fallen falls falling drop dropped drops dropping decline
+declined declines declining reduce reduced reduces reducing lower lowered lowers lowering down shrink shrank
+shrinks shrinking cut cuts lost
+/
+win won wins winning beat beats beaten defeat defeated defeats victory triumph triumphed
+/
+lose lost loses losing defeat beaten
+/
+begin began begun begins beginning start started starts starting open opened opens opening launch launched
+launches
+/
+end ended ends ending finish finished finishes finishing close closed closes closing stop stopped stops
+/
+accept accepted accepts approve approved approves agree agreed agrees support supported supports back backed
+allow allowed
+/
+reject rejected rejects refuse refused refuses oppose opposed opposes forbid forbade forbidden deny denied
+denies ban banned
+/
+large larger largest big bigger biggest huge great greater greatest
+/
+small smaller smallest little minor tiny
+/
+buy bought buys buying purchase purchased acquire acquired acquires
+/
+sell sold sells selling
+/
+build built builds create created creates found founded establish established
+"""
+SIMILAR: dict[str, frozenset[str]] = {}
+"""For words with opposites, the words that may say the same."""
+for _group in _SIMILAR.split("/"):
+    for _word in _group.split():
+        SIMILAR[_word] = SIMILAR.get(_word, frozenset()) | frozenset(_group.split())

@@ -15,7 +15,7 @@ from itertools import groupby
 from veridical.core.segment import sentences
 from veridical.core.spans import Span
 from veridical.core.types import Case, Example, Judgement, Source, Verdict
-from veridical.detectors.default.unclaimed import matter_of_absence
+from veridical.detectors.default.absence import matter_of_absence
 from veridical.detectors.overlap.matching import WORDS, Profile
 
 __all__ = ["contrasts", "corrected", "exchanged", "inserted", "joined", "moved", "without_evidence"]
@@ -42,7 +42,7 @@ def contrasts(name: str, examples: Sequence[Example], seed: int = 0) -> dict[str
                 add("exchanged", *exchanged(example))
                 if draw.random() < 1 / 3:
                     add("inserted", inserted(example, draw))
-            elif not _names_an_absence(example.case.response):
+            elif not _names_an_absence(example.case):
                 add("without_evidence", without_evidence(example))
                 if draw.random() < 1 / 4 and other.sources != example.case.sources:
                     add("moved", moved(example, other))
@@ -130,9 +130,9 @@ def joined(examples: Sequence[Example]) -> Example:
     return _example(examples[0], f"joined/{ids}", text.strip(), (), tuple(marks), label=False)
 
 
-def _names_an_absence(text: str) -> bool:
+def _names_an_absence(case: Case) -> bool:
     """Whether a sentence says what the sources do not say, which is true of foreign sources, too."""
-    return any(matter_of_absence(span.of(text)) for span in sentences(text))
+    return any(matter_of_absence(span.of(case.response), case.sources) for span in sentences(case.response))
 
 
 def _content(text: str) -> set[str]:

@@ -14,7 +14,7 @@ from veridical.core.decide import merge, unjudged
 from veridical.core.detector import Detector
 from veridical.core.judging import judge
 from veridical.core.names import is_name
-from veridical.core.quantities import is_value
+from veridical.core.quantities import fold, is_value
 from veridical.core.spans import Span
 from veridical.core.types import Case, Evidence, Judgement, Source, Usage
 from veridical.detectors.overlap.detector import Overlap
@@ -77,7 +77,8 @@ class DetectorChecker:
     """Checks a claim by judging it as a response of its own: its score is the response's, or its worst span's.
 
     Word overlap scores a claim by the share of its words that no source has. That hides a single wrong number, so with
-    `strict_values` a claim with a number, date, quantity or name that no source has gets 1.
+    `strict_values` a claim with a number, date, quantity or name that no source has gets 1; values are compared as by
+    `overlap:values`, whatever the words are that the detector counts.
     """
 
     reads_citations = False
@@ -93,27 +94,39 @@ class DetectorChecker:
         results = [_result(case, judgement) for case, judgement in zip(cases, judgements, strict=True)]
         if not isinstance(self.detector, Overlap):
             return results
-        unsupported: dict[int, list[Span]] = {}
-        for i, question in enumerate(questions):
-            missing = [verdict.span for verdict in judgements[i].verdicts if verdict.score == 1.0]
-            for span in missing if question.strict_values else ():
-                word = span.of(question.claim).lower()
-                if word not in _NOT_VALUES if is_value(word) else is_name(question.claim, span):
-                    unsupported.setdefault(i, []).append(span)
-        # "1.2 thousand" backs "1,200", and the author and year by which a source is cited count as its words
-        cited = [[replace(s, text=f"{s.text}\n{s.citation or ''}") for s in cases[i].sources] for i in unsupported]
-        doubtful = [replace(cases[i], sources=tuple(own)) for i, own in zip(unsupported, cited, strict=True)]
-        by_value = Overlap(words="values").judge(doubtful)
-        for (i, spans), judgement in zip(unsupported.items(), by_value, strict=True):
-            if any(v.score == 1.0 and any(v.span.overlaps(span) for span in spans) for v in judgement.verdicts):
-                results[i] = replace(results[i], score=1.0)
+        strict = [i for i, question in enumerate(questions) if question.strict_values]
+        # the author and year by which a source is cited count as its words
+        cited = [[replace(s, text=f"{s.text}\n{s.citation or ''}") for s in cases[i].sources] for i in strict]
+        by_value = Overlap(words="values").judge(
+            [replace(cases[i], sources=tuple(own)) for i, own in zip(strict, cited, strict=True)]
+        )
+        for i, judgement in zip(strict, by_value, strict=True):
+            claim = cases[i].response
+            missing = [verdict for verdict in judgement.verdicts if verdict.score == 1.0]
+            missing = [verdict for verdict in missing if _is_strict(claim, verdict.span)]
+            if missing:
+                missing += [verdict for verdict in judgements[i].verdicts if verdict.score == 1.0]
+                reason = _quoted("not in any source", [verdict.span for verdict in missing], claim)
+                results[i] = replace(results[i], score=1.0, reason=reason)
         return results
+
+
+def _is_strict(claim: str, span: Span) -> bool:
+    """Whether the word at `span` is a value or a name, of which one that is missing makes a claim unsupported."""
+    word = fold(span.of(claim))
+    return word not in _NOT_VALUES if is_value(word) else is_name(claim, span)
 
 
 _NOT_VALUES = frozenset({"one", "first", "second"})  # mostly pronouns and adverbs: "one of them", "he first went"
 
 
 _MAX_QUOTED = 5  # spans quoted in one reason
+
+
+def _quoted(reason: str, spans: Sequence[Span], text: str) -> str:
+    quoted = [f"“{span.of(text)}”" for span in merge(text, spans)]
+    more = f" and {len(quoted) - _MAX_QUOTED} more" if len(quoted) > _MAX_QUOTED else ""
+    return f"{reason}: {', '.join(quoted[:_MAX_QUOTED])}{more}"
 
 
 def _result(case: Case, judgement: Judgement) -> ClaimResult:
@@ -128,11 +141,7 @@ def _result(case: Case, judgement: Judgement) -> ClaimResult:
     for verdict in judgement.verdicts:
         if verdict.score == worst and verdict.score > 0 and (verdict.reason or verdict.label):
             by_reason.setdefault(verdict.reason or verdict.label or "", []).append(verdict.span)
-    reasons = []
-    for reason, spans in by_reason.items():
-        quoted = [f"“{span.of(case.response)}”" for span in merge(case.response, spans)]
-        more = f" and {len(quoted) - _MAX_QUOTED} more" if len(quoted) > _MAX_QUOTED else ""
-        reasons.append(f"{reason}: {', '.join(quoted[:_MAX_QUOTED])}{more}")
+    reasons = [_quoted(reason, spans, case.response) for reason, spans in by_reason.items()]
     by_source: dict[str, list[Evidence]] = {}
     for evidence in (e for verdict in judgement.verdicts for e in verdict.evidence):
         by_source.setdefault(evidence.source_id, []).append(evidence)

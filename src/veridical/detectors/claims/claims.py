@@ -16,7 +16,8 @@ from veridical.core.spans import Span
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case, Claim, Usage
 from veridical.detectors.claims.citations import statements
-from veridical.detectors.claims.framing import framing_sentences
+from veridical.detectors.claims.markup import without_markup
+from veridical.detectors.claims.unclaimed import without_unclaimed
 from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Request
 from veridical.llm.reply_parser import listed
@@ -46,18 +47,18 @@ class Claims:
 
 
 def sentence_claims(text: str, *, cited: bool = False) -> Claims:
-    """Each of the `claim_sentences` as a claim, verbatim."""
-    return Claims(tuple(Claim(span.of(text), (span,)) for span in claim_sentences(text, cited=cited)))
+    """Each of the `claim_sentences` as a claim, verbatim but for spaces in place of markup."""
+    plain = without_markup(text)
+    return Claims(tuple(Claim(span.of(plain), (span,)) for span in claim_sentences(text, cited=cited)))
 
 
 def claim_sentences(text: str, *, cited: bool = False) -> list[Span]:
-    """The `statements` of a response without those that only frame the answer (`framing_sentences`).
+    """The `statements` of a response without those that make no claim (`unclaimed`), and without markup around them.
 
-    With `cited`, a footnote mark belongs to the sentence before it.
+    With `cited`, a footnote mark belongs to the sentence before it, and what only cites is a statement.
     """
-    spans = statements(text, cited=cited)
-    framing = set(framing_sentences(text, spans))
-    return [span for span in spans if span not in framing]
+    claimed = without_unclaimed(text, (), with_citations=cited)
+    return [span for span in statements(without_markup(text), cited=cited) if has_words(span.of(claimed))]
 
 
 def split_by_model(

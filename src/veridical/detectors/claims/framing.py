@@ -1,4 +1,4 @@
-"""Sentences that only introduce or end an answer ("Here is a summary of the text:") and make no claim.
+"""Sentences that make no claim: they introduce or end an answer ("Here is a summary:"), are polite, or refuse one.
 
 Rules for what language models write in English; linear.
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from veridical.core.spans import Span
 
-__all__ = ["framing_sentences", "may_frame"]
+__all__ = ["framing_sentences", "is_refusal", "may_frame"]
 
 
 def may_frame(text: str) -> bool:
@@ -19,7 +19,7 @@ def may_frame(text: str) -> bool:
 
 
 def framing_sentences(text: str, sentences: Sequence[Span]) -> list[Span]:
-    """Those of `sentences` that only introduce or end an answer, and say nothing of its matter.
+    """Those of `sentences` that only introduce or end an answer, are talk, or refuse, and say nothing of its matter.
 
     "Certainly." is one of them only beside other sentences: alone it is an answer.
 
@@ -31,11 +31,21 @@ def framing_sentences(text: str, sentences: Sequence[Span]) -> list[Span]:
     if not may_frame(text):
         return []
     plain = {span: _plain(span.of(text)) for span in sentences}
-    found = {span for span, said in plain.items() if len(said) <= 300 and _FRAME.fullmatch(said)}
+    short = {span: said for span, said in plain.items() if len(said) <= 300}
+    found = {span for span, said in short.items() if _FRAME.fullmatch(said) or _REFUSAL.fullmatch(said)}
     polite = {span for span, said in plain.items() if _POLITE.fullmatch(said)}
     if len(found | polite) < len(plain) or found:
         found |= polite
     return [span for span in sentences if span in found]
+
+
+def is_refusal(sentence: str) -> bool:
+    """Whether `sentence` only says that there is no answer, and not to what.
+
+    >>> is_refusal("I'm sorry, but I don't know."), is_refusal("The text does not say when it was built.")
+    (True, False)
+    """
+    return len(sentence) <= 300 and _REFUSAL.fullmatch(_plain(sentence)) is not None
 
 
 def _plain(sentence: str) -> str:
@@ -43,9 +53,13 @@ def _plain(sentence: str) -> str:
 
 
 _MAY_FRAME = re.compile(
-    r"\b(?:here(?:['’]s| is| are)|below|following|let me know|feel free|hesitate|hope|questions?|anything else|"
-    r"would you|do you want|if you|should you|no problem|welcome|hello|hi|day|happy|glad|summary|overview|answer|"
-    r"conclusion|response|key|main|sure|certainly|of course|absolutely|okay|ok)\b",
+    r"\b(?:here(?:['’]s| is| are)|below|following|let me|feel free|hesitate|hope|questions?|anything else|"
+    r"would you|could you|can you|do you want|if you|should you|no problem|welcome|hello|hi|hey|day|happy|glad|"
+    r"summary|overview|answer|conclusion|response|key|main|sure|certainly|of course|absolutely|okay|ok|good|thanks?|"
+    r"help|please|"
+    r"sorry|afraid|apolog\w+|an ai|how are you|bye|goodbye|care|regards|understood|got it|noted|no worries|nice to|"
+    r"know|known|unknown|unclear|n/?a|no idea|information|data|details?|context|able|unable|cannot|can ?not|can['’]t|"
+    r"couldn['’]t|could not|not|doesn['’]t|don['’]t|insufficient|unanswerable|no comment)\b",
     re.IGNORECASE,
 )
 _POLITE = re.compile(r"(?:sure|certainly|of course|absolutely|okay|ok)(?: thing)?,?", re.IGNORECASE)
@@ -53,11 +67,35 @@ _WHAT = (
     "summary|summaries|overview|answers?|list|points|steps|details|information|breakdown|response|explanation|"
     "highlights|takeaways|facts"
 )
+_GREETING = (
+    r"(?:hello|hi|hey|welcome|greetings|good (?:morning|afternoon|evening|day))"
+    r"(?:,? (?:there|everyone|all|again|back))?"
+)
+_OFFER = (
+    r"(?:how|what) (?:can|may|could) i (?:help|assist|do)(?: for)?(?: you)?(?: out)?(?: with)?"
+    r"(?: (?:today|that|this|now|further))*"
+)
+_CANNOT = r"(?:do not|don['’]t|cannot|can ?not|can['’]t|am (?:not able|unable) to)"
 _FRAME = re.compile(
     r"(?:(?:that(?:['’]s| is)|what) an? )?(?:great|good|excellent|interesting) question"
     r"|thank(?:s| you) for (?:your question|asking)\b.{0,60}|no problem|you(?:['’]re| are) welcome"
-    r"|hello|hi(?: there)?|have an? (?:great|nice|good|wonderful) day"
-    r"|(?:i(?:['’]d| would) be |i['’]m |i am )?(?:happy|glad) to (?:help|assist)"
+    rf"|{_GREETING}|(?:{_GREETING},? |and |so |now,? )?{_OFFER}"
+    r"|how are you(?: doing)?(?: today)?|nice to meet you|(?:good)?bye|take care|(?:kind|best|warm) (?:regards|wishes)"
+    r"|understood|got it|noted|no worries|have an? (?:great|nice|good|wonderful) (?:day|one|weekend|evening)"
+    r"|thank(?:s| you)(?: (?:so|very) much| a lot)?"
+    r"(?: for (?:your|asking|reaching out|waiting|the (?:question|clarification|feedback))\b.{0,60})?"
+    r"|(?:(?:i['’]?m |i am |we are |we['’]re )?(?:very |so |really )?sorry"
+    r"|(?:i |we |please accept my |my )apolog(?:i[sz]e|ies))"
+    r"(?: (?:for|about) (?:the|any|this|that|my|all) (?:\w+ )?(?:confusion|inconvenience|mistake|error|delay|trouble|"
+    r"misunderstanding)\b.{0,40}| to hear (?:that|this))?"
+    r"|let me (?:check|see|think|look)(?: (?:that|this|it|into)\b.{0,40})?"
+    r"|(?:could|can|would) you (?:please )?(?:clarify|rephrase|specify|provide|share|paste|upload|tell me)\b\D{0,120}"
+    r"|please (?:clarify|rephrase|specify|provide|share|paste|upload)\b[^\d]{0,120}"
+    rf"|(?:as an ai\b.{{0,60}},? )?i {_CANNOT} (?:have|access|browse|give|provide|express|form) "
+    r"(?:any |the |real-time |personal )*"
+    r"(?:access|internet|opinions?|feelings|emotions|preferences|beliefs|experiences?|advice|ability)\b[^\d]{0,80}"
+    r"|i(?:['’]m| am) here to (?:help|assist)\b.{0,60}"
+    r"|(?:i(?:['’]d| would) be |i['’]m |i am )?(?:happy|glad) (?:i could |to )(?:help|assist|be of help)"
     r"(?: you)?(?: out)?(?: with (?:that|this|your question))?"
     r"|(?:final |short )?(?:summary|overview|answer|conclusion|response):?"
     r"|(?:key|main) (?:points|takeaways|findings|facts):?"
@@ -74,3 +112,38 @@ _FRAME = re.compile(
     r"|(?:do you have|any) (?:any |other |more |further )*questions\b.{0,60}",
     re.IGNORECASE,
 )
+_DOCUMENTS = (
+    "texts?|contexts?|documents?|sources?|passages?|articles?|information|materials?|excerpts?|contents?|paragraphs?|"
+    "reports?|references?"
+)
+_LOOSE = (  # words after a refusal that do not say what is refused
+    r"(?:,? (?:you|with|to|on|in|for|from|by|based|about|at|that|this|these|those|it|so|an?|the|your|any|such|more|"
+    r"further|moment|provided|given|above|available|supplied|retrieved|here|questions?|answers?|requests?|topic|matter|"
+    rf"answer|determine|say|tell|help|assist|respond|sure|certain|anything|{_DOCUMENTS}))*"
+)
+_NO = r"(?:can(?: ?not|['’]t)|could(?: not|n['’]t)|(?:am|['’]m|are|was) (?:not able|unable) to|won['’]t)"
+_DONT = r"(?:do(?:es)? not|do(?:es)?n['’]t|did not|didn['’]t)"
+_SORRY = (
+    r"(?:(?:(?:i['’]?m |i am |we are )?(?:very |so |really )?(?:sorry|afraid)|unfortunately|(?:my )?apologies|"
+    r"i apologi[sz]e)[,.:;]? ?(?:but |that |however,? )?)?"
+)
+_REFUSALS = (
+    rf"(?:i|we) (?:really )?{_DONT} (?:actually )?know(?: for sure)?",
+    r"i(?:['’]m| am) not (?:really )?(?:sure|certain)|i have no (?:idea|information|answer|comment)",
+    rf"(?:i|we) ?{_NO} (?:help|assist|answer|do|comply|provide|determine|say|tell|find|respond|be sure)",
+    r"(?:that|this|it)(?: is|['’]s| was) (?:unknown|unclear|not (?:known|clear|specified|stated|mentioned))",
+    r"(?:the|an) (?:answer|(?:requested )?information) (?:is|was) not "
+    r"(?:known|stated|mentioned|provided|given|available)",
+    r"unknown|unclear|unanswerable|n/?a|no (?:answer|information|data|idea|comment|mention)",
+    r"not (?:applicable|specified|stated|mentioned|provided|given|known|available|found|sure|answerable)",
+    r"(?:not enough|insufficient) (?:information|context|data)",
+    r"(?:information|answer) not (?:available|found|provided|specified)",
+    rf"(?:there(?: is|['’]s)|(?:i|we) {_DONT} have) "
+    r"(?:(?:no|not|enough|insufficient|sufficient|any|the|relevant|such) )+"
+    r"(?:information|details?|data|context|mention|answer)",
+    rf"(?:(?:the|this|these|your|none of the) )?(?:(?:provided|given|available|above|retrieved) )*(?:{_DOCUMENTS})"
+    rf"(?: (?:provided|given|above|supplied|available))? {_DONT} (?:seem to )?"
+    r"(?:mention|say|specify|provide|contain|state|include|give|discuss|answer|tell|cover|have|address)",
+    rf"it {_DONT} (?:mention|say|specify|state)",
+)
+_REFUSAL = re.compile(rf"{_SORRY}(?:{'|'.join(_REFUSALS)}){_LOOSE}", re.IGNORECASE)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.errors import DataError
-from veridical.core.segment import word_forms
 from veridical.core.types import Case, Level, check_threshold
-from veridical.detectors.default.unclaimed import matter_of_absence
+from veridical.detectors.claims.framing import is_refusal
+from veridical.detectors.default.absence import lacking, matter_of_absence
+from veridical.detectors.default.copies import is_copied
 from veridical.detectors.features.linear import LinearClassifier
 from veridical.detectors.tokens.lexical import FEATURES, lexical_features
 from veridical.detectors.tokens.scoring import ScoredResponse
@@ -26,6 +26,7 @@ from veridical.detectors.tokens.scoring import ScoredResponse
 __all__ = [
     "COLUMNS",
     "COPIED",
+    "DENIED",
     "SIGNS",
     "LevelModel",
     "WordTable",
@@ -39,7 +40,9 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 COPIED = -6.0
-"""The logit of a sentence that a source has word for word, at most."""
+"""The logit of a sentence that a source has word for word (`is_copied`), at most."""
+DENIED = 6.0
+"""The logit of a sentence that denies that the sources say what one of theirs says, at least."""
 _MISSING, _VALUE, _NAME, _RUN, _CONTENT = (
     FEATURES.index(name) for name in ("missing", "value_missing", "name_missing", "run", "content")
 )
@@ -98,56 +101,54 @@ def word_table(case: Case, scored: ScoredResponse) -> WordTable:
     return WordTable(scored.logits, features, rows, missing)
 
 
-def with_copies(case: Case, scored: ScoredResponse) -> ScoredResponse:
-    """`scored` with low logits for each sentence that a source has word for word: what is copied is supported."""
-    texts = [_words_of(source.text) for source in case.sources]
+def with_copies(case: Case, scored: ScoredResponse, *, whole: bool = True) -> ScoredResponse:
+    """`scored` with low logits for each sentence that a source has word for word: what is copied is supported.
+
+    With `whole` only where it is a whole sentence or clause there, which the source does not deny (`is_copied`).
+    """
     copied = []
     for part, inside in enumerate(scored.units_of_parts()):
-        said = f" {' '.join(scored.units[i].of(case.response).lower() for i in inside.tolist())} "
-        if len(inside) and any(said in text for text in texts):
+        said = [scored.units[i].of(case.response) for i in inside.tolist()]
+        if any(is_copied(said, source.text, whole=whole) for source in case.sources):
             copied.append((part, inside))
-    return _lowered(scored, copied) if copied else scored
+    return _bounded(scored, copied, np.minimum, COPIED) if copied else scored
 
 
 def with_absences(case: Case, scored: ScoredResponse) -> ScoredResponse:
-    """`scored` with low logits for each sentence that only says what the sources do not say, if indeed they do not.
+    """`scored` with decided logits for each sentence that only says what the sources do not say, where words decide.
 
-    They do not where they lack some content word of it. In a bare refusal there is none, and nothing to be wrong.
+    They are low where the sources lack it, and high where a source sentence has it, also for a refusal to answer what
+    the sources answer (`unclaimed` leaves no other).
     """
-    parts = []
+    true, false = [], []
     for part, inside in enumerate(scored.units_of_parts()):
         if not len(inside):
             continue
-        start = scored.units[inside[0]].start
-        matter = matter_of_absence(case.response[start : scored.units[inside[-1]].end])
-        if matter is not None:
-            named = [i for i in inside.tolist() if scored.units[i].start >= start + matter.start]
-            parts.append((part, inside, named))
-    if not parts:
+        said = case.response[scored.units[inside[0]].start : scored.units[inside[-1]].end]
+        matter = matter_of_absence(said, case.sources)
+        lacks = False if is_refusal(said) else None if matter is None else lacking(case.sources, matter.of(said))
+        if lacks is not None:
+            (true if lacks else false).append((part, inside))
+    if false:
+        scored = _bounded(scored, false, np.maximum, DENIED)
+    if not true:
         return scored
     features = (lexical_features(case, scored.units) if scored.features is None else scored.features).copy()
-    true = [
-        (p, inside)
-        for p, inside, named in parts
-        if features[named, _MISSING].any() or not features[named, _CONTENT].any()
-    ]
     for _, inside in true:
         for column in (_MISSING, _VALUE, _NAME):
             features[inside, column] = 0.0
-    return replace(_lowered(scored, true), features=features) if true else scored
+    return replace(_bounded(scored, true, np.minimum, COPIED), features=features)
 
 
-def _lowered(scored: ScoredResponse, copied: Sequence[tuple[int, NDArray[np.int64]]]) -> ScoredResponse:
+def _bounded(
+    scored: ScoredResponse, chosen: Sequence[tuple[int, NDArray[np.int64]]], bound: np.ufunc, limit: float
+) -> ScoredResponse:
+    """`scored` with the logits of some parts, and of their units, bounded."""
     logits, parts = scored.logits.copy(), scored.parts.copy()
-    for part, inside in copied:
-        parts[part] = min(parts[part], COPIED)
-        logits[inside] = np.minimum(logits[inside], COPIED)
+    for part, inside in chosen:
+        parts[part] = bound(parts[part], limit)
+        logits[inside] = bound(logits[inside], limit)
     return replace(scored, logits=logits, parts=parts, whole=float(parts.max()))
-
-
-@lru_cache(maxsize=16)
-def _words_of(text: str) -> str:
-    return f" {' '.join(word_forms(text)).lower()} "
 
 
 def sentence_rows(scored: ScoredResponse, table: WordTable, source_words: int) -> Floats:

@@ -26,6 +26,9 @@ from veridical.core.segment import has_words, word_forms
 from veridical.core.spans import Span, complement
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level, Omission, Source, SourceSpan, Verdict
+from veridical.detectors.claims.framing import may_frame
+from veridical.detectors.claims.unclaimed import without_unclaimed
+from veridical.detectors.default.absence import answers
 from veridical.detectors.default.combining import (
     LevelModel,
     level_models,
@@ -36,7 +39,6 @@ from veridical.detectors.default.combining import (
     word_table,
 )
 from veridical.detectors.default.other_forms import in_forms_of_response
-from veridical.detectors.default.unclaimed import without_unclaimed
 from veridical.detectors.explanation import explained
 from veridical.detectors.scope import limits_of
 from veridical.detectors.tokens.detector import Tokens
@@ -63,7 +65,8 @@ class Default:
     Each word of the response gets a verdict; its score, like that of the response, is a calibrated probability. Flagged
     words and omissions are explained (`detectors.explanation`). Each sentence of a source with `must_cover` gets an
     omission; `omission` is the mean over a perspective's sentences, and the worst perspective counts. What a source has
-    word for word is supported. Trained on English (`veridical train default` makes it again).
+    word for word, as a whole sentence or clause, is supported. Trained on English (`veridical train default` makes it
+    again).
 
     Args:
         path: A folder that `veridical train default` wrote; None: the one in the package.
@@ -262,7 +265,7 @@ def _span_of(scored: ScoredResponse, units: NDArray[np.int64]) -> Span:
 def score(encoder: Tokens, cases: Sequence[Case], *, of_sources: bool = False) -> list[ScoredResponse]:
     """Return the logits of each case's response before anything is combined: the encoder's, low for what is copied.
 
-    Each sentence is read with as much of the sources as fits. What makes no claim (`unclaimed`) is left out. What
+    Each sentence is read with as much of the sources as fits. What makes no claim (`claims.unclaimed`) is left out. What
     sources have in another form is read in that of the response (`other_forms`).
 
     Args:
@@ -272,13 +275,19 @@ def score(encoder: Tokens, cases: Sequence[Case], *, of_sources: bool = False) -
             those alone that share the most words with the response.
     """
     if not of_sources:
-        cases = [replace(case, response=without_unclaimed(case.response, case.sources)) for case in cases]
+        cases = [replace(case, response=_claimed(case)) for case in cases]
     cases = [in_forms_of_response(case) for case in cases]
     scored = encoder.scorer.score(cases, most=MOST if of_sources else None)
     if of_sources:
         scored = [_filled(one) for one in scored]
-    scored = [with_copies(case, one) for case, one in zip(cases, scored, strict=True)]
+    scored = [with_copies(case, one, whole=not of_sources) for case, one in zip(cases, scored, strict=True)]
     return scored if of_sources else [with_absences(case, one) for case, one in zip(cases, scored, strict=True)]
+
+
+def _claimed(case: Case) -> str:
+    """The response without what makes no claim; a refusal claims something where the sources answer the question."""
+    answered = case.question is not None and may_frame(case.response) and answers(case.sources, case.question)
+    return without_unclaimed(case.response, case.sources, with_refusals=answered)
 
 
 def _filled(scored: ScoredResponse) -> ScoredResponse:

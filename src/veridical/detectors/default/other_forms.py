@@ -37,23 +37,25 @@ def in_forms_of_response(case: Case) -> Case:
         if not quantities.is_value(form):
             words.update(dict.fromkeys(_spellings(form), form))
             continue
-        key = quantities.keys(form)[0]
-        kind, _, amount = key.partition(":")
-        if (kind in _KINDS or (kind == "n" and abs(Fraction(amount)) >= _LARGE)) and not _LEFT.match(form):
-            values.setdefault(key, response.first_span(form).of(case.response))
+        for key in quantities.keys(form) if not _LEFT.match(form) else ():
+            kind, _, amount = key.partition(":")
+            if kind in _KINDS or (kind == "n" and abs(Fraction(amount)) >= _LARGE):
+                values.setdefault(key, response.first_span(form).of(case.response))
     if not values and not any(form in profile.types for form in words for profile in profiles):
         return case
     sources = []
     for source, profile in zip(case.sources, profiles, strict=True):
         forms = {form: words[form] for form in words if form in profile.types}
         for form in profile.types if values else ():
-            if quantities.is_value(form) and not _LEFT.match(form) and quantities.keys(form)[0] in values:
-                forms[form] = values[quantities.keys(form)[0]]
+            if quantities.is_value(form) and not _LEFT.match(form):
+                key = next((key for key in quantities.keys(form) if key in values), None)
+                if key is not None:
+                    forms[form] = values[key]
         sources.append(_rewritten(source, profile, forms) if forms else source)
     return replace(case, sources=tuple(sources))
 
 
-_KINDS = ("d", "t", "q", "r", "o")  # dates, times, quantities, ranges, places in an order
+_KINDS = ("d", "t", "q", "r", "o", "dec")  # dates, times, quantities, ranges, places in an order, decades
 _LARGE = 1000  # smaller numbers in digits and in words are known to the encoder, and tables are full of them
 _LEFT = re.compile(r"\d{4}[-/]\d|.*[ -]olds?$")  # a date as records have it; "100 years old" is more than "100 years"
 

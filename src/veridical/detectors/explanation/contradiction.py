@@ -9,12 +9,20 @@ from dataclasses import dataclass, replace
 from veridical.core.edits import apply
 from veridical.core.spans import Span
 from veridical.core.types import Edit
-from veridical.core.vocabulary import ANTONYM_PAIRS
-from veridical.detectors.explanation.counterpart import Comparison, bound, compare, full_name, likeness, replacement
+from veridical.core.vocabulary import ANTONYM_PAIRS, SIMILAR
+from veridical.detectors.explanation.counterpart import (
+    Comparison,
+    bound,
+    compare,
+    full_name,
+    likeness,
+    replacement,
+    stated,
+)
 from veridical.detectors.explanation.sentence import Mention, Sentence, Token
 from veridical.detectors.explanation.sentence_index import SentenceIndex, WeightedWord
 
-__all__ = ["Contradiction", "Place", "compared", "find_contradiction"]
+__all__ = ["Contradiction", "Place", "compared", "find_contradiction", "says_similar"]
 
 _ENOUGH = 0.5  # of the words around a place a source sentence has, if it says the same but for one word
 _LEAST_CONTEXT = 0.25
@@ -132,11 +140,10 @@ def _other_values(
 ) -> Iterator[_Difference]:
     for mention, comparison in values:
         counterpart = comparison.counterpart
-        if counterpart is None:
+        # what a source has is not called missing, and the value has to stand in the sentence that is closest
+        if counterpart is None or not counterpart.closest or stated(sources, place.sentence, mention):
             continue
         source = sources.sentences[counterpart.sentence_i]
-        if place.whole and all(key in sources for key in mention.keys):
-            continue  # a source has this one, too, and it is not flagged by itself
         option = counterpart.mention
         if mention.first < mention.last:
             source, option = full_name(sources, counterpart.sentence_i, option)
@@ -159,7 +166,7 @@ def _opposites(
         for n in closest if token.form in _OPPOSITES else ():
             theirs = sources.sentences[n]
             there = [k for k, other in enumerate(theirs.tokens) if other.form in _OPPOSITES[token.form]]
-            known = any(key in theirs.positions for key in token.keys)
+            known = any(key in theirs.positions for key in token.keys) or says_similar(token, theirs)
             if len(there) != 1 or known or theirs.form(there[0]) in forms:
                 continue
             other = theirs.tokens[there[0]]
@@ -171,6 +178,11 @@ def _opposites(
                 new = f"{new[0].upper()}{new[1:]}" if old[0].isupper() else new
                 yield _Difference(n, reason, range(i, i + 1), Edit(token.span, new, ""))
                 break
+
+
+def says_similar(token: Token, sentence: Sentence) -> bool:
+    """Whether a sentence has another word that may say the same as a word of another text ("rose", "increased")."""
+    return any(other.form in SIMILAR.get(token.form, ()) for other in sentence.tokens)
 
 
 def _negations(sources: SentenceIndex, place: Place, closest: Sequence[int]) -> list[_Difference]:

@@ -26,6 +26,7 @@ __all__ = [
     "full_name",
     "likeness",
     "replacement",
+    "stated",
 ]
 
 _SENTENCES = 6  # source sentences that are looked at for each mention
@@ -72,12 +73,16 @@ _WEIGHTS = {
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """A value or name of a source sentence, and how probably it is what stands there for the response's."""
+    """A value or name of a source sentence, and how probably it is what stands there for the response's.
+
+    `closest` says whether no sentence that has any of its kind is closer.
+    """
 
     sentence_i: int
     mention: Mention
     features: Features
     probability: float
+    closest: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +125,18 @@ def compare(index: SentenceIndex, words: Sequence[WeightedWord], sentence: Sente
     return Comparison(best if clear else None)
 
 
+def stated(index: SentenceIndex, sentence: Sentence, mention: Mention) -> bool:
+    """Whether some source has a value or name, wherever it is, or its number with another unit or magnitude."""
+    if mention.is_name:
+        return all(key in index for key in mention.keys)
+    if any(key in index for key in mention.keys):
+        return True
+    if not (mention.keys[0].startswith("n:") or mention.kind == "money"):
+        return False
+    digits = re.findall(r"[0-9]+(?:[.,][0-9]+)+|[0-9]{3,}", quantities.fold(mention.span.of(sentence.text)))
+    return any(index.has_number(number) for number in digits)
+
+
 def counterparts(
     index: SentenceIndex, words: Sequence[WeightedWord], sentence: Sentence, mention: Mention
 ) -> Iterator[Counterpart]:
@@ -131,8 +148,11 @@ def counterparts(
     inside = range(mention.first, mention.last + 1)
     stated = {key for key, places in sentence.positions.items() if any(i not in inside for i in places)}
     bias, weights = _BIAS[_family(mention)], _WEIGHTS[_family(mention)]
-    for rank, (sentence_i, _) in enumerate(index.closest(near, _SENTENCES)):
+    best: float | None = None
+    for rank, (sentence_i, score) in enumerate(index.closest(near, _SENTENCES)):
         source = index.sentences[sentence_i]
+        if best is None and any(option.kind == mention.kind for option in source.mentions):
+            best = score
         for option in source.mentions:
             if option.kind != mention.kind or not option.keys:
                 continue
@@ -142,7 +162,7 @@ def counterparts(
                 continue
             features = likeness(words, sentence, mention, source, option)._replace(rank=1 / (1 + rank))
             z = bias + sum(w * x for w, x in zip(weights, features, strict=True))
-            yield Counterpart(sentence_i, option, features, 1 / (1 + exp(-z)))
+            yield Counterpart(sentence_i, option, features, 1 / (1 + exp(-z)), score == best)
 
 
 def _family(mention: Mention) -> str:

@@ -17,8 +17,8 @@ from veridical.core.spans import Span
 from veridical.core.text import shorten
 from veridical.core.types import DEFAULT_THRESHOLD, Case, Evidence, Judgement, Omission, Verdict
 from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG
-from veridical.detectors.explanation.contradiction import Place, compared, find_contradiction
-from veridical.detectors.explanation.counterpart import Comparison
+from veridical.detectors.explanation.contradiction import Place, compared, find_contradiction, says_similar
+from veridical.detectors.explanation.counterpart import Comparison, stated
 from veridical.detectors.explanation.sentence import Mention, Sentence
 from veridical.detectors.explanation.sentence_index import SentenceIndex, WeightedWord, index_of
 
@@ -184,7 +184,9 @@ class _Explainer:
             evidence = self._evidence([*contradiction.sentences, *closest], around)
             return _Explanation(evidence, CONTRADICTION, contradiction.reason, contradiction.correction)
         label, reason = self._missing(place, values, closest)
-        if label is None:
+        if label is None and not any(
+            says_similar(place.sentence.tokens[i], self.sources.sentences[n]) for i in inside for n in closest[:1]
+        ):
             label = self._told(place.span)
         return _Explanation(self._evidence(closest, around), label, reason)
 
@@ -202,7 +204,7 @@ class _Explainer:
                 left = [word for word in left if word.key not in self.sources.keys[i]]
                 sentence = self.sources.sentences[i]
                 source = self.case.sources[sentence.text_i]
-                evidence.append(Evidence(source.id, sentence.span, round(self.sources.share(i, words), 4)))
+                evidence.append(Evidence(source.id, sentence.span, round(self.sources.closeness(i, words), 4)))
         return tuple(evidence[:_PASSAGES])
 
     def _missing(
@@ -223,14 +225,22 @@ class _Explainer:
         if len(own) >= 3 and not one_name and shared <= _NOTHING_NEAR * sum(word.weight for word in own):
             there = [w for w, word in zip(written, own, strict=True) if word.key in self.sources.keys[closest[0]]]
             has = f"has only {_listed(there)} of it" if there else "has none of these words"
-            return ABSENCE, f"no source says this; the closest passage {has}"
+            return ABSENCE, f"the closest passage {has}"
         for mention, comparison in values:
-            if not comparison.supported and not any(key in self.sources for key in mention.keys):
+            if not comparison.supported and not stated(self.sources, place.sentence, mention):
                 reason = f"no source has {mention.span.of(text)}"
                 source = self.sources.sentences[closest[0]]
                 others = [m.span.of(source.text) for m in source.mentions if m.kind == mention.kind and not m.is_name]
                 return None, f"{reason}; the closest passage has {_listed(others)}" if others else reason
-        lacking = [w for w, word in zip(written, own, strict=True) if word.key not in near]
+        known = [mention for mention, _ in values if stated(self.sources, place.sentence, mention)]
+        known_tokens = {i for mention in known for i in range(mention.first, mention.last + 1)}
+        lacking = [
+            w
+            for w, word in zip(written, own, strict=True)
+            if word.key not in near
+            and (word.key is not None or word.token_i not in known_tokens)
+            and not says_similar(place.sentence.tokens[word.token_i], self.sources.sentences[closest[0]])
+        ]
         return None, f"the closest passage does not have {_listed(lacking)}" if lacking else None
 
     def omitted(self, response: SentenceIndex, omission: Omission) -> str | None:

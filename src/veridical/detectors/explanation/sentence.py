@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,8 +17,7 @@ from veridical.detectors.overlap.matching import WORDS, compiled
 
 __all__ = ["Mention", "Sentence", "Token", "word_pattern"]
 
-_FORMS = {"d": "date", "t": "time", "o": "ordinal", "r": "range"}
-_CURRENCIES = frozenset({"usd", "gbp", "eur", "jpy", "aud", "cad", "nzd", "hkd", "sgd"})
+_FORMS = {"d": "date", "t": "time", "o": "ordinal", "r": "range", "dec": "decade"}
 _MONTHS = frozenset({*MONTHS, *(month[:3] for month in MONTHS), "sept"})
 _DAYS = frozenset({*WEEKDAYS, *(f"{day}s" for day in WEEKDAYS)})
 _BEFORE_YEAR = frozenset(
@@ -96,12 +95,24 @@ def word_pattern(folded: str) -> re.Pattern[str]:
 
 
 class Sentence:
-    """A sentence of a text, or a piece of a very long one. `text_i` says which of several texts it is from."""
+    """A sentence of a text, or a piece of a very long one. `text_i` says which of several texts it is from.
 
-    def __init__(self, text: str, folded: str, pattern: re.Pattern[str], span: Span, text_i: int = 0) -> None:
+    `item_numbers` are the places in the text at which numbers of list items begin, which are no values.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        folded: str,
+        pattern: re.Pattern[str],
+        span: Span,
+        text_i: int = 0,
+        item_numbers: Collection[int] = (),
+    ) -> None:
         self.text = text
         self.span = span
         self.text_i = text_i
+        self.item_numbers = item_numbers
         self._folded = folded
         self._pattern = pattern
 
@@ -159,6 +170,8 @@ class Sentence:
         form, keys = token.form, token.keys
         if form in _DAYS or form in _MONTHS:
             return ("weekday" if form in _DAYS else "month") if text[token.span.start].isupper() else None
+        if token.span.start in self.item_numbers:
+            return None
         if not keys or _BEFORE_MARK.search(text[max(0, token.span.start - 2) : token.span.start]):
             return None
         family, colon, rest = keys[0].partition(":")
@@ -168,7 +181,7 @@ class Sentence:
             measure = rest.partition(":")[0]
             if measure in ("time", "month"):
                 return "age" if "old" in form else "duration"
-            return "money" if measure in _CURRENCIES else measure
+            return "money" if measure in quantities.CURRENCIES else measure
         return _FORMS.get(family) or self._number_kind(i)
 
     def _number_kind(self, i: int) -> str:

@@ -5,6 +5,7 @@ Words are compared by stem; numbers, dates and quantities by value (as in `overl
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from math import log
 from veridical.core import quantities
 from veridical.core.segment import sentences
 from veridical.core.spans import Span
+from veridical.detectors.claims.markup import list_numbers
 from veridical.detectors.explanation.sentence import Sentence, word_pattern
 
 __all__ = ["SentenceIndex", "WeightedWord", "index_of", "read_sentences"]
@@ -22,10 +24,16 @@ _LONG, _PIECE = 100, 50  # a "sentence" of more words (a table, a text without f
 
 
 def read_sentences(text: str, text_i: int = 0) -> Iterator[tuple[Sentence, frozenset[str]]]:
-    """The sentences of `text` that have words, in order, each with the keys that it supports in another text."""
+    """The sentences of `text` that have words, in order, each with the keys that it supports in another text.
+
+    Each row of a table is one, whatever divides its cells.
+    """
     folded = quantities.fold(text)
     pattern = word_pattern(folded)
-    for span in sentences(text):
+    item_numbers = frozenset(
+        i for number in list_numbers(text) for i in range(number.start, number.end) if text[i].isdigit()
+    )
+    for span in (row for sentence in sentences(text) for row in _rows(text, sentence)):
         forms = pattern.findall(folded, span.start, span.end)
         pieces = [(span, forms)] if forms else []
         if len(forms) > _LONG:
@@ -34,7 +42,23 @@ def read_sentences(text: str, text_i: int = 0) -> Iterator[tuple[Sentence, froze
             pieces = [(Span(part[0].start(), part[-1].end()), [match[0] for match in part]) for part in parts]
         for piece, inside in pieces:
             keys = frozenset(key for form in set(inside) for key in quantities.implies(form))
-            yield Sentence(text, folded, pattern, piece, text_i), keys
+            yield Sentence(text, folded, pattern, piece, text_i, item_numbers), keys
+
+
+def _rows(text: str, span: Span) -> list[Span]:
+    """The lines of a stretch of `text` if they are rows of a table or fields of a record; else the stretch."""
+    lines = [Span(*match.span()).shift(span.start) for match in re.finditer(r"[^\n]*\S[^\n]*", span.of(text))]
+    for divider in _DIVIDERS if len(lines) > 1 else ():
+        counts = {len(divider.findall(line.of(text))) for line in lines}
+        if len(counts) == 1 and counts.pop() > 0:
+            return lines
+    return [span]
+
+
+_DIVIDERS = [
+    re.compile(divider)
+    for divider in (r"\t", r"\|", ";", r" {2,}(?=\S)", r"(?<=[^,\s]),(?=[^,\s])", r"^[^:\n]{1,40}: ")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +78,7 @@ class SentenceIndex:
     """The sentences of some texts and, for each key, which of them support it."""
 
     def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts
         self.sentences: list[Sentence] = []
         self.keys: list[frozenset[str]] = []
         self._with_key: defaultdict[str, list[int]] = defaultdict(list)
@@ -68,6 +93,11 @@ class SentenceIndex:
     def __contains__(self, key: str) -> bool:
         return key in self._with_key
 
+    def has_number(self, number: str) -> bool:
+        """Whether a text has a number in these digits, whatever its unit or magnitude."""
+        digits = re.compile(rf"(?<![0-9])(?<![0-9][.,]){re.escape(number)}(?![0-9]|[.,][0-9])")
+        return any(digits.search(text) for text in self._texts)
+
     def with_key(self, key: str) -> Sequence[int]:
         """The numbers of the sentences that support a key."""
         return self._with_key.get(key, ())
@@ -77,7 +107,7 @@ class SentenceIndex:
         weighted = []
         for i, token in enumerate(sentence.tokens):
             keys = token.keys
-            if keys:
+            if keys and token.span.start not in sentence.item_numbers:
                 key = next((key for key in keys if key in self._with_key), None)
                 count = 1 if key is None else len(self._with_key[key])
                 weighted.append(WeightedWord(i, key, log(1 + max(1, len(self.sentences)) / count)))
@@ -96,17 +126,24 @@ class SentenceIndex:
             limit: How many sentences to give at most.
 
         Returns:
-            The number of each sentence and which share of the weight of all words it has, in [0, 1].
+            The number of each sentence and its score in [0, 1].
         """
         shared: defaultdict[int, float] = defaultdict(float)
         for key, weight in {word.key: word.weight for word in words if word.key is not None}.items():
             for i in self._with_key[key]:
                 shared[i] += weight
         total = sum(word.weight for word in words) or 1.0
-        ranked = sorted(
-            (-share / (0.8 + 0.2 * max(1.0, len(self.keys[i]) / self._mean_size)), i) for i, share in shared.items()
-        )
-        return [(i, min(1.0, shared[i] / total)) for _, i in ranked[:limit]]
+        ranked = sorted((-share / self._length_penalty(i), i) for i, share in shared.items())
+        return [(i, min(1.0, -score / total)) for score, i in ranked[:limit]]
+
+    def closeness(self, sentence_i: int, words: Sequence[WeightedWord]) -> float:
+        """The score in [0, 1] by which `closest` ranks a sentence: the share of the words, less if it is long."""
+        shared = {word.key: word.weight for word in words if word.key in self.keys[sentence_i]}
+        total = sum(word.weight for word in words) or 1.0
+        return min(1.0, sum(shared.values()) / self._length_penalty(sentence_i) / total)
+
+    def _length_penalty(self, sentence_i: int) -> float:
+        return 0.8 + 0.2 * max(1.0, len(self.keys[sentence_i]) / self._mean_size)
 
 
 @lru_cache(maxsize=4)

@@ -197,11 +197,12 @@ class Profile:
 
 
 class CompoundMatches:
-    """Words of a response and of a source that differ only by a hyphen or a space ("co-operate", "cooperate").
+    """Words that differ only by a hyphen or a space ("co-operate", "cooperate"), shortened names ("Lib Dems"), and
+    ranges of which a source states the ends apart ("1901 to 1911", "from 1901 until 1911").
 
     `response_forms` and `source_forms` are the matching forms of each side. `split_spans` has, for a word of the
-    response that the source writes in two parts, the span of those; `joined_forms` has, for a part of a word in the
-    response, the one word that the source has instead.
+    response that the source writes in two parts, the span of those, and for both words of a shortened name the span of
+    the other form; `joined_forms` has, for a part of a word in the response, the one word that the source has instead.
     """
 
     __slots__ = ("joined_forms", "response_forms", "source_forms", "split_spans")
@@ -220,9 +221,19 @@ class CompoundMatches:
                 self.response_forms |= {a, b}
                 self.source_forms.add(form)
                 self.joined_forms.update({a: form, b: form})
+            elif source.matching_key(a) is None and source.matching_key(b) is None:
+                name = quantities.abbreviation(a, b, source.text)
+                if name is not None:
+                    self.response_forms |= {a, b}
+                    self.source_forms |= set(name.of(source.text).split())
+                    self.split_spans |= {a: name, b: name}
         for form in response.types:
             if source.matching_key(form) is not None:
                 continue
+            ends = quantities.ends(form)
+            if ends and all(end in source.counts for end in ends):
+                self.response_forms.add(form)
+                self.joined_forms[form] = source.first_form(ends[0])
             for a, b, at in quantities.split_compound(form, source.text, source.types):
                 self.response_forms.add(form)
                 self.source_forms |= {a, b}

@@ -1,8 +1,7 @@
 """What in a response makes no claim: citation marks, numbers of list items, headings, words that frame the answer.
 
 An encoder that has not seen them in training takes "[2]", "3." and "Here is a summary of the text:" for something that
-no source has. The same holds for "The text does not mention …", a claim about the sources as a whole. Rules for what
-language models write, English where they read words; linear.
+no source has. Rules for what language models write, English where they read words; linear.
 """
 
 from __future__ import annotations
@@ -13,16 +12,25 @@ from collections.abc import Sequence
 from veridical.core.segment import sentences
 from veridical.core.spans import Span
 from veridical.core.types import Source
-from veridical.detectors.claims.citations import find_citations, footnote_definitions, resolve_citation
-from veridical.detectors.claims.framing import framing_sentences, may_frame
+from veridical.detectors.claims.citations import find_citations, resolve_citation
+from veridical.detectors.claims.framing import framing_sentences, is_refusal, may_frame
+from veridical.detectors.claims.markup import blanked, without_markup
 
-__all__ = ["matter_of_absence", "without_unclaimed"]
+__all__ = ["without_unclaimed"]
 
 
-def without_unclaimed(text: str, sources: Sequence[Source]) -> str:
+def without_unclaimed(
+    text: str, sources: Sequence[Source], *, with_citations: bool = False, with_refusals: bool = False
+) -> str:
     """`text` with blanks in place of what makes no claim; every other word stays where it is.
 
     Citations by author and year go where they mean one of the sources.
+
+    Args:
+        text: A response.
+        sources: Its sources.
+        with_citations: Leave citations.
+        with_refusals: Leave refusals, for a case in which they claim that the sources have no answer.
 
     >>> without_unclaimed("1. It is red [2]. It is old (source 3).", ())
     '-  It is red.     It is old.           '
@@ -31,12 +39,13 @@ def without_unclaimed(text: str, sources: Sequence[Source]) -> str:
     >>> without_unclaimed("Yes, it is red.", ())
     '     it is red.'
     """
-    if _MAY_CITE.search(text) or any(source.citation for source in sources):
-        marks = [span for span, _, _ in footnote_definitions(text)]
+    text = without_markup(text)
+    if not with_citations and (_MAY_CITE.search(text) or any(source.citation for source in sources)):
+        marks = []
         for citation in find_citations(text, sources):
             if citation.mark is not None or resolve_citation(citation, sources):
                 marks += (citation.span, citation.group)
-        text = _STRAY_STOP.sub(r"\g<stop>\g<gap>", _blanked(text, marks))
+        text = _STRAY_STOP.sub(r"\g<stop>\g<gap>", blanked(text, marks))
     text = _ITEM.sub(_without_number, text)
     text = _WORDS.sub(lambda words: " " * len(words[0]), text)
     named = [
@@ -45,29 +54,12 @@ def without_unclaimed(text: str, sources: Sequence[Source]) -> str:
         if all(1 <= int(number) <= len(sources) for number in re.findall(r"\d+", match[0]))
     ]
     if named and not any(_NUMBERED.search(source.text) for source in sources):
-        text = _blanked(text, named)
+        text = blanked(text, named)
     if may_frame(text):
-        text = _blanked(text, framing_sentences(text, sentences(text)))
+        framing = framing_sentences(text, sentences(text))
+        framing = [span for span in framing if not (with_refusals and is_refusal(span.of(text)))]
+        text = blanked(text, framing)
     return text
-
-
-def matter_of_absence(sentence: str) -> Span | None:
-    """Where a sentence that only says what the sources do not say names that; None for any other sentence.
-
-    >>> said = "The text does not mention the price."
-    >>> matter_of_absence(said).of(said)
-    ' the price.'
-    >>> matter_of_absence("The text does not mention it, but the price is 5.")
-    """
-    absence = _ABSENCE.fullmatch(sentence) if len(sentence) <= 400 else None
-    return None if absence is None or _GOES_ON.search(absence["matter"]) else Span(*absence.span("matter"))
-
-
-def _blanked(text: str, spans: Sequence[Span]) -> str:
-    characters = list(text)
-    for span in spans:
-        characters[span.start : span.end] = (c if c == "\n" else " " for c in span.of(text))
-    return "".join(characters)
 
 
 def _without_number(item: re.Match[str]) -> str:
@@ -104,25 +96,4 @@ _WORDS = re.compile(
 )
 _NUMBERED = re.compile(
     r"\b(?:source|document|passage|excerpt|snippet)s? #?\d{1,2}(?:(?:,|,? and| &) \d{1,2})*\b", re.IGNORECASE
-)
-_SAYS = (
-    "mention|say|specify|provide|contain|state|include|give|discuss|indicate|describe|explain|address|offer|list|"
-    "answer|tell|cover|reveal|have"
-)
-_ABSENCE = re.compile(
-    r"\W*(?:(?:i['’]?m |i am )?(?:sorry|unfortunately|however|but)[,.]? (?:but )?)?(?:"
-    r"(?:(?:the|this|these|your|none of the) )?(?:(?:provided|given|available|above|supplied|retrieved|source) ){0,2}"
-    r"(?:text|context|document|source|passage|article|information|material|excerpt|content|paragraph|report)s?"
-    r"(?: (?:provided|given|above|supplied|available))? "
-    rf"(?:do(?:es)? not|do(?:es)?n['’]t|did not|didn['’]t|never) (?:\w+ )?(?:{_SAYS})"
-    r"|(?:i|we) (?:can ?not|can['’]t|could not|couldn['’]t|am unable to|are unable to|was unable to) "
-    r"(?:find|answer|determine|say|tell)"
-    r"|(?:i|we) (?:do not|don['’]t) have (?:enough |any |the )?(?:information|details|data)"
-    r"|there(?: is|['’]s) (?:no|not enough|insufficient) (?:information|mention|details?)"
-    r"|it(?: is|['’]s) not (?:mentioned|stated|specified|possible to (?:determine|say|answer))"
-    r")(?P<matter>\b.*)",
-    re.IGNORECASE | re.DOTALL,
-)
-_GOES_ON = re.compile(
-    r"\b(?:but|however|although|though|only|instead|except|because|since|it (?:does|says|states))\b", re.IGNORECASE
 )

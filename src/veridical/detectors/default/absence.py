@@ -1,0 +1,180 @@
+"""Statements that the sources lack something ("The policy does not mention tents."), and whether they do.
+
+Decided by words, and only where they decide: the sources lack a word of it, or one sentence has all of them. Rules for
+English; linear.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from veridical.core.quantities import fold
+from veridical.core.spans import Span
+from veridical.core.stopwords import STOP_WORDS
+from veridical.core.types import Source
+from veridical.detectors.explanation.sentence import Sentence, word_pattern
+from veridical.detectors.explanation.sentence_index import index_of
+
+__all__ = ["answers", "lacking", "matter_of_absence"]
+
+
+def matter_of_absence(sentence: str, sources: Sequence[Source] = ()) -> Span | None:
+    """Where a sentence that only says what the sources do not say names that; None for any other sentence.
+
+    A source may be called by what documents are called ("the policy"), or by words of its id.
+
+    >>> said = "The policy does not mention the price."
+    >>> matter_of_absence(said).of(said)
+    'the price'
+    >>> matter_of_absence("The text does not mention it, but the price is 5.")
+    """
+    if len(sentence) > 400 or not _MAY_BE_ABSENCE.search(sentence):
+        return None
+    absence = next((match for match in (form.fullmatch(sentence) for form in _ABSENCES) if match), None)
+    if absence is None or _GOES_ON.search(absence["matter"]):
+        return None
+    subject = absence.groupdict().get("subject")
+    if subject and not _NAMED.search(subject):
+        ids = {word for source in sources for word in re.findall(r"[^\W\d_]{3,}", source.id.lower())}
+        if ids.isdisjoint(re.findall(r"[^\W\d_]+", subject.lower())):
+            return None
+    where = _WHERE.search(absence["matter"])
+    start, end = absence.span("matter")
+    return Span(start, start + where.start() if where else end)
+
+
+def lacking(sources: Sequence[Source], matter: str) -> bool | None:
+    """Whether the sources have nothing on `matter`; None where words do not tell.
+
+    They lack it where they lack a content word of it. They have it where one sentence has all of them,
+    does not say itself that something is unknown, and has a value or name of the kind that is asked for ("when …").
+
+    >>> tower = [Source("a", "The tower was built in 1889.")]
+    >>> lacking(tower, "when the tower was built"), lacking(tower, "who built the tower"), lacking(tower, "tents")
+    (False, True, True)
+    """
+    index = index_of(tuple(source.text for source in sources))
+    folded = fold(matter)
+    asked = Sentence(matter, folded, word_pattern(folded), Span(0, len(matter)))
+    words = [token.keys for token in asked.tokens if token.keys and token.form not in _GENERIC]
+    if any(not any(key in index for key in keys) for keys in words) or not words:
+        return True
+    whole = [i for i, there in enumerate(index.keys) if all(not there.isdisjoint(keys) for keys in words)]
+    if not whole:
+        return None
+    kind = next((kind for kind, pattern in _ASKED.items() if pattern.search(matter)), "")
+    if kind in ("date", "amount", "who", "where"):
+        stated = frozenset(key for keys in words for key in keys)
+        whole = [i for i in whole if _tells(index.sentences[i], kind, stated)]
+        if not whole:
+            return True
+    elif kind == "other":
+        return None
+    silent = _SILENT if kind in ("", "whether") else _DENIES
+    return None if all(silent.search(index.sentences[i].span.of(index.sentences[i].text)) for i in whole) else False
+
+
+def answers(sources: Sequence[Source], question: str) -> bool:
+    """Whether a sentence of the sources clearly answers `question`: it has two content words or more, the answer, too.
+
+    >>> tower = [Source("a", "The tower was built in 1889 by Ann.")]
+    >>> answers(tower, "When was the tower built?"), answers(tower, "Why was the tower built?")
+    (True, False)
+    """
+    content = {form for form in re.findall(r"\w+", fold(question)) if form not in _GENERIC and form not in STOP_WORDS}
+    if len(content) < 2 or len(question) > 300 or not any(pattern.search(question) for pattern in _ASKED.values()):
+        return False
+    return lacking(sources, question) is False
+
+
+def _tells(sentence: Sentence, kind: str, stated: Collection[str]) -> bool:
+    """Whether a sentence has a date, an amount, a doer or a place besides what is stated already."""
+    for mention in sentence.mentions:
+        before = sentence.form(mention.first - 1)
+        if mention.is_name:
+            found = "who" if before in ("", "by") else "where" if before in ("in", "at", "on", "near") else ""
+        else:
+            found = "date" if mention.kind in _DATES else "amount"
+        if found == kind and not all(key in stated for key in mention.keys):
+            return True
+    return False
+
+
+_DATES = frozenset({"date", "year", "month", "weekday", "time", "decade"})
+_ASKED = {
+    "date": re.compile(r"\b(?:when|(?:what|which) (?:\w+ )?(?:year|date|day|month|time))\b", re.IGNORECASE),
+    "amount": re.compile(r"\bhow (?:many|much|long|old|far|tall|high|big|large|heavy|deep|wide|fast)\b", re.IGNORECASE),
+    "who": re.compile(r"\bwho\b", re.IGNORECASE),
+    "where": re.compile(r"\bwhere\b", re.IGNORECASE),
+    "other": re.compile(r"\b(?:what|which|why|how|whose|whom)\b", re.IGNORECASE),
+    "whether": re.compile(
+        r"\b(?:whether|if)\b|^\W*(?:is|are|was|were|do|does|did|can|could|may|must|will|has|have|had|should)\b",
+        re.IGNORECASE,
+    ),
+}
+_DENIES = re.compile(
+    r"n['’]t\b|\b(?:not|no|never|none|nor|without|cannot|un(?:known|clear|specified|disclosed))\b", re.IGNORECASE
+)
+_SILENT = re.compile(
+    r"(?:n['’]t|\b(?:not|no|never|without))\b.{0,40}\b(?:mention\w*|specif\w+|stat(?:e|ed)|disclos\w+|known?|given|"
+    r"provided|information|details?|said|reveal\w*)\b|\bun(?:known|clear|specified|disclosed)\b",
+    re.IGNORECASE,
+)
+_GENERIC = frozenset(  # words that do not say what is asked for
+    word
+    for line in (
+        "specific specifically explicit explicitly exact exactly precise particular information details detail mention",
+        "mentioned anything regarding concerning related relevant much many long old far tall high big large heavy",
+        "deep wide fast year date day month time whether could may must might would",
+    )
+    for word in line.split()
+)
+_NOUN = (
+    r"(?:text|context|document|source|passage|article|information|material|excerpt|content|paragraph|report|policy|"
+    r"lease|contract|agreement|manual|guide|handbook|minute|note|leaflet|label|review|letter|email|mail|message|page|"
+    r"website|site|section|table|transcript|statement|notice|announcement|recipe|abstract|study|paper|readme|changelog|"
+    r"faq|term|brochure|listing|description|profile|biography|record|file|form|invoice|receipt|schedule|menu|summary|"
+    r"story|book|chapter|post|blog|law|act|regulation|rule|instruction|specification|datasheet|memo|conversation|"
+    r"dialogue|entry|list|plan|bulletin|newsletter|advert)(?:e?s)?"
+)
+_NAMED = re.compile(rf"\b(?:{_NOUN}|policies|studies|summaries)\b", re.IGNORECASE)
+_DONT = r"(?:do(?:es)? not|do(?:es)?n['’]t|did not|didn['’]t|never|fails? to)"
+_VERBS = "mention|say|specify|state|indicate|discuss|reveal|disclose|clarify|address"
+_MORE_VERBS = f"{_VERBS}|provide|contain|include|give|describe|explain|offer|list|answer|tell|cover|have"
+_OPENS = r"\W*(?:(?:i['’]?m |i am )?(?:sorry|unfortunately|however|but)[,.]? (?:but )?)?"
+_BARE = r"(?:text|context|document|source|passage|article|information|material|excerpt|content|paragraph|report)s?"
+_BEFORE = (  # the matter
+    rf"(?:(?:the|this|these|your|none of the) )?(?:(?:provided|given|available|above|supplied|retrieved|source) )*"
+    rf"{_BARE}"
+    rf"(?: (?:provided|given|above|supplied|available))? {_DONT} (?:\w+ )?(?:{_MORE_VERBS})",
+    r"(?P<subject>(?:the|this|these|your|our|its) (?:[\w'’-]+ ){0,3}?[\w'’.-]+|[\w'’.-]+)"
+    rf" {_DONT} (?:\w+ly )?(?:{_VERBS})(?: anything (?:about|on|regarding))?",
+    r"(?:i|we) (?:can ?not|can['’]t|could not|couldn['’]t|am unable to|are unable to|was unable to) "
+    r"(?:find|answer|determine|say|tell)",
+    r"(?:i|we) (?:do not|don['’]t) (?:know|have (?:enough |any |the )?(?:information|details|data))",
+    r"(?:there(?: is|['’]s) )?(?:no|not enough|insufficient) (?:information|mention|details?)"
+    r"(?: (?:is|are|was) (?:made|given|provided|available))?",
+    r"nothing (?:is|was) (?:said|mentioned|stated)",
+    r"it(?: is|['’]s) not (?:mentioned|stated|specified|possible to (?:determine|say|answer))",
+)
+_IS_NOT = r"(?:(?:is|are|was|were) not|(?:is|are|was|were)n['’]t) (?:\w+ly )?"
+_AFTER = (
+    rf"{_IS_NOT}(?:mentioned|specified|stated|discussed|disclosed)(?: (?:anywhere )?(?:in|by) (?P<subject>.{{1,80}}))?",
+    rf"{_IS_NOT}(?:provided|given|listed|described|covered|addressed|included)(?: anywhere)? "
+    r"(?:in|by) (?P<subject>.{1,80})",
+)
+_ABSENCES = [
+    *(re.compile(rf"{_OPENS}(?:{form})\b\s*(?P<matter>.*?)\W*", re.IGNORECASE | re.DOTALL) for form in _BEFORE),
+    *(re.compile(rf"{_OPENS}(?P<matter>[^.;:]{{1,150}}?) {form}\W*", re.IGNORECASE) for form in _AFTER),
+]
+_MAY_BE_ABSENCE = re.compile(
+    r"\b(?:not|no|nothing|never|cannot|fails?|insufficient|unable|none)\b|n['’]t\b", re.IGNORECASE
+)
+_WHERE = re.compile(
+    rf"\s+(?:anywhere )?(?:in|by|from|within) (?:the|this|these|your|any of the)(?: \w+){{0,2}}? {_NOUN}\W*$",
+    re.IGNORECASE,
+)
+_GOES_ON = re.compile(
+    r"\b(?:but|however|although|though|only|instead|except|because|since|it (?:does|says|states))\b", re.IGNORECASE
+)

@@ -1,0 +1,93 @@
+"""Which sentences a source has word for word: whole, and not in order to deny them.
+
+Part of a sentence may say something else than the sentence ("The drug works" of "The drug works in mice"), and so may a
+sentence that is quoted, doubted or denied. Rules for English where they read words; linear.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from functools import lru_cache
+
+from veridical.core.segment import sentences, word_forms
+from veridical.core.spans import Span
+
+__all__ = ["is_copied"]
+
+
+def is_copied(said: Sequence[str], text: str, *, whole: bool = True) -> bool:
+    """Whether `text` has the words of a sentence in this order, whatever their case and the signs between them.
+
+    Args:
+        said: The words.
+        text: A source.
+        whole: Only where they are a whole sentence or clause there that nothing around it denies or makes conditional.
+
+    >>> is_copied(["It", "rained"], "In May, it rained."), is_copied(["It", "rained"], "It rained in May.")
+    (True, False)
+    >>> is_copied(["It", "rained"], "It is not true that it rained.")
+    False
+    """
+    if not said or f" {' '.join(said).lower()} " not in _words_of(text):
+        return False
+    if not whole:
+        return True
+    words = r"[\W_]*".join(map(re.escape, said))
+    copy = re.compile(rf"(?<![^\W_]){words}(?![^\W_])", re.IGNORECASE)
+    return any(_stands_whole(text, Span(*match.span())) for match in copy.finditer(text))
+
+
+def _stands_whole(text: str, copy: Span) -> bool:
+    """Whether the words at `copy` are a whole sentence or clause of `text` that is neither doubted nor denied."""
+    spans = _sentences_of(text)
+    first = bisect_right(spans, copy.start, key=lambda span: span.start) - 1
+    last = bisect_left(spans, copy.end, key=lambda span: span.start) - 1
+    before, after = text[spans[first].start : copy.start], text[copy.end : spans[last].end]
+    if not _OPENS_CLAUSE.search(before) or not _ENDS_CLAUSE.match(after):
+        return False
+    previous = spans[first - 1].of(text).rstrip("*_ ") if first else ""
+    if previous.endswith(":"):
+        before = f"{previous} {before}"
+    following = spans[last + 1].of(text) if last + 1 < len(spans) else ""
+    return not (_DOUBTS.search(before) or _DOUBTED.search(after) or _DENIED.match(following))
+
+
+_OPENS_CLAUSE = re.compile(r"(?:\A|[,;:\n|—–]\W*(?:(?:and|but|so|yet|while)\s+)?)[\W_]*\Z", re.IGNORECASE)
+_ENDS_CLAUSE = re.compile(
+    r"[\W_]*\Z|[\s\"”’)\]]*(?:[.!?;:\n|—–]|,[\"”’]?\s*(?:and|but|so|yet|or|while|which|who|where|although|though|as)\b)",
+    re.IGNORECASE,
+)
+_FALSE = (
+    r"(?:false|untrue|wrong|incorrect|inaccurate|misleading|baseless|unfounded|nonsense|"
+    r"an? (?:\w+ )?(?:myth|lie|error|hoax)|"
+    r"not (?:\w+ )?(?:true|correct|the case))"
+)
+_REFUSED = r"(?:denied|denies|refuted|rejected|disputed|debunked|dismissed|retracted)"
+_DOUBTS = re.compile(
+    rf"\b(?:{_FALSE}|{_REFUSED}|deny\w*|myths?|no evidence|contrary|contradict\w*|doubt\w*|if|unless|whether|claim\w*|"
+    r"alleg\w*|rumou?r\w*|suppos\w*|falsely|wrongly|mistakenly|formerly|used to|suggest\w*|propos\w*|hypothes\w*)\b",
+    re.IGNORECASE,
+)
+_DOUBTED = re.compile(
+    r"\b(?:is|are|was|were|be|been|proved|turned out|but|though|although|which|yet|however)\b.{0,60}"
+    rf"\b(?:{_FALSE}|{_REFUSED})\b"
+    r"|\b(?:claims?|claimed|alleged|alleges)\b",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(
+    r"\W*(?:this|that|it|these|the (?:claim|statement|report|rumou?r|story|allegation)s?|such|both|all)\b.{0,40}?"
+    rf"\b(?:{_FALSE}|{_REFUSED})\b(?! (?:that|to|for)\b)|\W*(?:false|untrue|wrong|incorrect|not true|no)\W",
+    re.IGNORECASE,
+)
+
+
+@lru_cache(maxsize=16)
+def _words_of(text: str) -> str:
+    return f" {' '.join(word_forms(text)).lower()} "
+
+
+@lru_cache(maxsize=16)
+def _sentences_of(text: str) -> list[Span]:
+    return sentences(text)
