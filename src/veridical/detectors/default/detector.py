@@ -265,8 +265,8 @@ def _span_of(scored: ScoredResponse, units: NDArray[np.int64]) -> Span:
 def score(encoder: Tokens, cases: Sequence[Case], *, of_sources: bool = False) -> list[ScoredResponse]:
     """Return the logits of each response before anything is combined: the encoder's, low for what is copied.
 
-    Each sentence is read with as much of the sources as fits. What makes no claim (`claims.unclaimed`) is left out. What
-    sources have in another form is read in that of the response (`other_forms`).
+    Each sentence is read with as much of the sources as fits. What makes no claim (`claims.unclaimed`) is left out.
+    What sources have in another form is read in that of the response (`other_forms`).
 
     Args:
         encoder: What reads the cases.
