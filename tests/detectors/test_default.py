@@ -19,6 +19,7 @@ from veridical.core.types import Case, Example, Judgement, Level, Source
 from veridical.detectors import load_detector
 from veridical.detectors.default.combining import COLUMNS, COPIED, DENIED, sentence_rows, word_table
 from veridical.detectors.default.detector import Default, score
+from veridical.detectors.tokens.lexical import FEATURES
 from veridical.metrics.ranking import roc_auc
 from veridical.models.artifact import DETECTOR
 from veridical.training.default_levels import level_rows
@@ -154,6 +155,20 @@ def test_what_is_copied_is_supported(detector: Default) -> None:
     assert other.parts[0] <= COPIED < other.parts[1]
     (sure,) = detector.judge([changed])
     assert (judgement.hallucination or 0.0) < (sure.hallucination or 0.0)
+
+
+def test_a_value_supports_only_where_it_stands_in_the_sentence_that_matters(detector: Default) -> None:
+    people = Source("a", "Ann was born in 1950. Ben was born in 1962.")
+    value, missing = FEATURES.index("value_missing"), FEATURES.index("missing")
+    tables = []
+    for said in ("Ben was born in 1950.", "Ben was born in 1962."):
+        case = Case("1", said, (people,))
+        (one,) = score(detector.encoder, [case])
+        tables.append(word_table(case, one))
+    assert tables[0].features[:, value].tolist() == [0, 0, 0, 0, 1]
+    assert tables[0].features[:, missing].sum() == 1
+    assert tables[0].missing[0] > 0
+    assert tables[1].features[:, value].sum() == 0
 
 
 def test_what_a_source_has_in_another_form_is_supported(detector: Default) -> None:

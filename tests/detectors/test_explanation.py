@@ -148,8 +148,8 @@ def test_a_passage_of_a_table_is_a_row(source: str) -> None:
 
 def test_passages_are_ranked_by_the_weight_that_is_given() -> None:
     long = (
-        "Near the old harbour of Oslo and Bergen Ann and her friends painted ships, boats, gulls, waves, clouds, windmills, "
-        "churches, farms and owls."
+        "Near the old harbour of Oslo and Bergen Ann and her friends painted ships, boats, gulls, waves, clouds, "
+        "windmills, churches, farms and owls."
     )
     source = f"{long} Ann painted owls at night. It rained. It snowed."
     first, second = explain("Ann painted green owls at night in Oslo and Bergen.", "green", source).evidence

@@ -6,6 +6,7 @@ from a source scores low whatever the encoder makes of it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from veridical.core.types import Case, Level, check_threshold
 from veridical.detectors.claims.framing import is_refusal
 from veridical.detectors.default.absence import lacking, matter_of_absence
 from veridical.detectors.default.copies import is_copied
+from veridical.detectors.default.misplaced import misplaced
 from veridical.detectors.features.linear import LinearClassifier
 from veridical.detectors.tokens.lexical import FEATURES, lexical_features
 from veridical.detectors.tokens.scoring import ScoredResponse
@@ -43,8 +45,9 @@ COPIED = -6.0
 """The logit of a sentence that a source has word for word (`is_copied`), at most."""
 DENIED = 6.0
 """The logit of a sentence that denies that the sources say what one of theirs says, at least."""
-_MISSING, _VALUE, _NAME, _RUN, _CONTENT = (
-    FEATURES.index(name) for name in ("missing", "value_missing", "name_missing", "run", "content")
+_MISSING, _VALUE, _NAME, _RUN, _CONTENT, _IN_SOURCE, _OF_RESPONSE = map(
+    FEATURES.index,
+    ("missing", "value_missing", "name_missing", "run", "content", "in_source", "missing_of_response"),
 )
 _WORDS = ("word", "sentence", *FEATURES, "missing_of_sentence")
 _SENTENCE = (
@@ -93,12 +96,30 @@ class WordTable:
 def word_table(case: Case, scored: ScoredResponse) -> WordTable:
     """The rows of `scored`'s units; `case` is what was scored."""
     features = lexical_features(case, scored.units) if scored.features is None else scored.features
+    features = _in_place(case, scored, features)
     parts = len(scored.parts)
     content = np.bincount(scored.part_of.clip(0), features[:, _CONTENT], parts)
     missing = np.bincount(scored.part_of.clip(0), features[:, _MISSING], parts) / np.maximum(content, 1)
     of_part = np.column_stack([scored.parts, missing])[scored.part_of.clip(0)]
     rows = np.column_stack([scored.logits, of_part[:, 0], features, of_part[:, 1]])
     return WordTable(scored.logits, features, rows, missing)
+
+
+def _in_place(case: Case, scored: ScoredResponse, features: NDArray[np.float32]) -> NDArray[np.float32]:
+    """`features` with values and names missing that no source has where it says what their sentence says.
+
+    What is copied, or decided otherwise, is left as it is.
+    """
+    starts = [unit.start for unit in scored.units]
+    changed = features.copy()
+    for mention in misplaced(case):
+        for i in range(bisect_left(starts, mention.span.start), bisect_left(starts, mention.span.end)):
+            part = scored.part_of[i]
+            if part >= 0 and scored.parts[part] > COPIED and changed[i, _CONTENT]:
+                changed[i, [_IN_SOURCE, _MISSING]] = 0.0, 1.0
+                changed[i, _NAME if mention.is_name else _VALUE] = 1.0
+    changed[:, _OF_RESPONSE] = changed[:, _MISSING].sum() / max(changed[:, _CONTENT].sum(), 1)
+    return changed
 
 
 def with_copies(case: Case, scored: ScoredResponse, *, whole: bool = True) -> ScoredResponse:

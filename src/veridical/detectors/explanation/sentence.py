@@ -140,6 +140,12 @@ class Sentence:
         """The form of token `i`; "" where there is none."""
         return self.tokens[i].form if 0 <= i < len(self.tokens) else ""
 
+    def counts(self, i: int) -> bool:
+        """Whether a word that may be what token `i` counts follows it at once ("120 patients")."""
+        if i + 1 >= len(self.tokens) or not self.tokens[i + 1].keys:
+            return False
+        return self.text[self.tokens[i].span.end : self.tokens[i + 1].span.start] == " "
+
     def _mentions(self) -> Iterator[Mention]:
         last = -1
         for i, token in enumerate(self.tokens):
