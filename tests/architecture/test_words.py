@@ -17,7 +17,6 @@ RETIRED = {
     r"kin": "similar",
     r"(?<![Ff]ew[-_])shots?": "few-shot examples",
     r"worked examples?": "few-shot examples",
-    r"leases?": "locks",
     r"rehears\w*": "dry run",
     r"(?<!of )courses?": "decoding run, state",
     r"parted": "separated",

@@ -48,7 +48,13 @@ TABLE: list[tuple[str, Case, dict[str, Any], Outcome]] = [
     ("high span", PLAIN, {"verdicts": verdict(0.5)}, FLAGGED),
     ("low span, high response score", PLAIN, {"verdicts": verdict(0.4), "hallucination": 0.9}, FLAGGED),
     ("low omitted span, high omission", COVER, {"omissions": omission(0.1), "omission": 0.9}, FLAGGED),
-    ("high span, low response score", PLAIN, {"verdicts": verdict(0.9), "hallucination": 0.0}, CLEAR),
+    ("high span, low response score", PLAIN, {"verdicts": verdict(0.9), "hallucination": 0.0}, FLAGGED),
+    (
+        "high span, low score of its sentence",
+        PLAIN,
+        {"verdicts": verdict(0.9), "hallucination": 0.1, "sentences": (Verdict(Span(0, 9), 0.1),)},
+        CLEAR,
+    ),
     ("said to be judged, no verdict", PLAIN, {"judged": ALL}, CLEAR),
     ("nothing judged", PLAIN, {"judged": (), "hallucination": 0.0}, UNJUDGED),
     ("nothing judged, but flagged", PLAIN, {"judged": (), "hallucination": 0.9}, FLAGGED),
@@ -192,7 +198,7 @@ def test_clear_is_never_said_of_what_was_not_heard_whole(flag_over: float | None
             assert hallucination is not None or judgement.verdicts or judged == ALL
             assert case is PLAIN or missing is not None or judgement.omissions
             assert flag_over is None or 0.9 not in (hallucination, missing)
-            spans = (None if hallucination is not None else span_score, *(o.score for o in judgement.omissions))
+            spans = (span_score, *(o.score for o in judgement.omissions))
             assert flag_over is not None or 0.9 not in (hallucination, missing, *spans)
 
 
@@ -231,13 +237,12 @@ def test_each_score_is_compared_with_the_threshold_of_its_own_level() -> None:
     limits = Thresholds(response=0.7, span=0.7, coverage=0.7, source=0.7)
     assert decide(COVER, judgement, limits).outcome is CLEAR
     for level, flags in {
-        "response": (True, False, (), ()),  # the word is below its own threshold
-        "span": (None, False, (0,), ()),  # words decide only where the response has no score
+        "response": (True, False, (), ()),
+        "span": (False, False, (0,), ()),
         "coverage": (False, True, (), ()),
         "source": (False, False, (), (0,)),
     }.items():
-        judged = replace(judgement, hallucination=None) if level == "span" else judgement
-        found = decide(COVER, judged, replace(limits, **{level: 0.6}))
+        found = decide(COVER, judgement, replace(limits, **{level: 0.6}))
         assert found.outcome is FLAGGED
         assert (found.hallucination, found.omission, found.verdicts, found.omissions) == flags
 

@@ -41,7 +41,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_training_that_was_stopped_goes_on_and_makes_a_detector(small_parts: None, tmp_path: Path) -> None:
     torch.set_num_threads(1)
     options = DefaultTraining(layers=1, max_tokens=96, batch_tokens=256, bf16=False)
-    encoder, out = tiny("mpnet", tmp_path / "encoder"), tmp_path / "out"
+    encoder, out = tiny("bert", tmp_path / "encoder"), tmp_path / "out"
     asked = iter([False, True])
     with pytest.raises(TrainingStopped):
         train_default(encoder, tmp_path, out, options, stop=lambda: next(asked))

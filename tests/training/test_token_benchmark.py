@@ -7,6 +7,7 @@ import pytest
 
 from tests.training.hades_files import write_hades
 from veridical.core.detector import fingerprint_of
+from veridical.core.detector import DetectorInfo
 from veridical.core.errors import DataError, InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.types import Case, Example, Judgement, Verdict
@@ -31,6 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Oracle:
     """Knows from training what is hallucinated: numbers; it scores words, and keeps what it was given."""
 
+    info = DetectorInfo()
     name = "oracle"
     seen: list[str]
 

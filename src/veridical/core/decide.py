@@ -27,9 +27,9 @@ __all__ = ["decide", "flagged", "hallucinated", "merge", "omitted", "outcome", "
 def decide(case: Case, judgement: Judgement, thresholds: Thresholds | None = None) -> Decision:
     """Compare each score of `judgement` with the threshold of its own level (default: 0.5 for all).
 
-    A response is flagged if one of its sentences is, and a sentence from the threshold of the response on. Words and
-    other spans are marked inside flagged sentences alone: those from their own threshold on, else the one with the
-    highest score. Without scores of sentences the response counts as one; without its score, spans decide alone.
+    A response whose sentences are scored is flagged if one of them reaches the threshold of the response. Its words are
+    marked inside flagged sentences alone: those that reach their own threshold, else the one with the highest score.
+    Without scores of sentences each word or other span is compared with its own threshold.
 
     >>> from veridical.core.types import Verdict
     >>> case = Case("1", "The tower is tall.")
@@ -38,15 +38,14 @@ def decide(case: Case, judgement: Judgement, thresholds: Thresholds | None = Non
     ('flagged', 'clear')
     """
     t = thresholds or Thresholds()
-    response = None if judgement.hallucination is None else judgement.hallucination >= t.response
-    if response is None or (response and not judgement.sentences):
-        marked = [i for i, verdict in enumerate(judgement.verdicts) if verdict.score >= t.span]
-    else:
+    if judgement.sentences:
         marked = _inside(judgement, [each.span for each in judgement.sentences if each.score >= t.response], t.span)
+    else:
+        marked = [i for i, verdict in enumerate(judgement.verdicts) if verdict.score >= t.span]
     decision = Decision(
         t,
         Outcome.FLAGGED,
-        response,
+        None if judgement.hallucination is None else judgement.hallucination >= t.response,
         None if judgement.omission is None else judgement.omission >= t.coverage,
         tuple(marked),
         tuple(i for i, omission in enumerate(judgement.omissions) if omission.score >= t.source),

@@ -235,9 +235,8 @@ class PairRunner:
             else:
                 inputs["attention_mask"] = allowed[:, None]
         if self.shares_prompts:
-            # these count positions from behind the padding index, which MPNet's code fixes at 1
-            padding = 1 if self.model.model_type == "mpnet" else self.pad
-            shift = padding + 1 if self.model.model_type in OFFSET_POSITIONS else 0
+            # these count positions from behind the padding index
+            shift = self.pad + 1 if self.model.model_type in OFFSET_POSITIONS else 0
             inputs["position_ids"] = laid.positions + shift
         return inputs, laid.starts
 

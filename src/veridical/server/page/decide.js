@@ -9,14 +9,12 @@ const SEPARATORS = /[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029.!?;:…。！？；：
 
 /** What one judgement results in at `thresholds`: indices of what is flagged, and its own outcome. */
 export function decide(content, judgement, thresholds) {
-  const response = judgement.hallucination === null ? null : judgement.hallucination >= thresholds.response;
-  const byThemselves = response === null || (response && judgement.sentences.length === 0);
   const sentences = judgement.sentences.filter((sentence) => sentence.score >= thresholds.response);
   const decision = {
     thresholds,
-    hallucination: response,
+    hallucination: judgement.hallucination === null ? null : judgement.hallucination >= thresholds.response,
     omission: judgement.omission === null ? null : judgement.omission >= thresholds.coverage,
-    verdicts: byThemselves ? indices(judgement.verdicts, thresholds.span) : inside(judgement, sentences, thresholds.span),
+    verdicts: judgement.sentences.length ? inside(judgement, sentences, thresholds.span) : indices(judgement.verdicts, thresholds.span),
     omissions: indices(judgement.omissions, thresholds.source),
   };
   decision.outcome = overall(content, [judgement], [decision]);
