@@ -41,7 +41,7 @@ def without_unclaimed(
     """
     text = without_markup(text)
     if not with_citations and (_MAY_CITE.search(text) or any(source.citation for source in sources)):
-        marks = []
+        marks: list[Span] = []
         for citation in find_citations(text, sources):
             if citation.mark is not None or resolve_citation(citation, sources):
                 marks += (citation.span, citation.group)

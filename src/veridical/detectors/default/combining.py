@@ -142,7 +142,8 @@ def with_absences(case: Case, scored: ScoredResponse) -> ScoredResponse:
     They are low where the sources lack it, and high where a source sentence has it, also for a refusal to answer what
     the sources answer (`unclaimed` leaves no other).
     """
-    true, false = [], []
+    true: list[tuple[int, NDArray[np.int64]]] = []
+    false: list[tuple[int, NDArray[np.int64]]] = []
     for part, inside in enumerate(scored.units_of_parts()):
         if not len(inside):
             continue

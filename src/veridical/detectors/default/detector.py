@@ -264,7 +264,12 @@ def score(encoder: Tokens, cases: Sequence[Case], *, narrow: bool = True) -> lis
     form is read in that of the response (`other_forms`).
     """
     if narrow:
-        cases = [replace(case, response=_claimed(case)) for case in cases]
+        # a refusal claims something where the sources answer the question
+        refusals = [may_frame(c.response) and c.question is not None and answers(c.sources, c.question) for c in cases]
+        cases = [
+            replace(case, response=without_unclaimed(case.response, case.sources, with_refusals=refusal))
+            for case, refusal in zip(cases, refusals, strict=True)
+        ]
     cases = [in_forms_of_response(case) for case in cases]
     if narrow:
         closest = encoder.scorer.encoder.narrowed(NARROW)
@@ -273,12 +278,6 @@ def score(encoder: Tokens, cases: Sequence[Case], *, narrow: bool = True) -> lis
         scored = [_filled(one) for one in encoder.scorer.score(cases, most=MOST)]
     scored = [with_copies(case, one, whole=narrow) for case, one in zip(cases, scored, strict=True)]
     return [with_absences(case, one) for case, one in zip(cases, scored, strict=True)] if narrow else scored
-
-
-def _claimed(case: Case) -> str:
-    """The response without what makes no claim; a refusal claims something where the sources answer the question."""
-    answered = case.question is not None and may_frame(case.response) and answers(case.sources, case.question)
-    return without_unclaimed(case.response, case.sources, with_refusals=answered)
 
 
 def _filled(scored: ScoredResponse) -> ScoredResponse:
