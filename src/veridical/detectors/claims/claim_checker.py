@@ -103,18 +103,12 @@ class DetectorChecker:
         for i, judgement in zip(strict, by_value, strict=True):
             claim = cases[i].response
             missing = [verdict for verdict in judgement.verdicts if verdict.score == 1.0]
-            missing = [verdict for verdict in missing if _is_strict(claim, verdict.span)]
-            if missing:
+            words = [(verdict.span, fold(verdict.span.of(claim))) for verdict in missing]
+            if any(word not in _NOT_VALUES if is_value(word) else is_name(claim, span) for span, word in words):
                 missing += [verdict for verdict in judgements[i].verdicts if verdict.score == 1.0]
                 reason = _quoted("not in any source", [verdict.span for verdict in missing], claim)
                 results[i] = replace(results[i], score=1.0, reason=reason)
         return results
-
-
-def _is_strict(claim: str, span: Span) -> bool:
-    """Whether the word at `span` is a value or a name, of which one that is missing makes a claim unsupported."""
-    word = fold(span.of(claim))
-    return word not in _NOT_VALUES if is_value(word) else is_name(claim, span)
 
 
 _NOT_VALUES = frozenset({"one", "first", "second"})  # mostly pronouns and adverbs: "one of them", "he first went"

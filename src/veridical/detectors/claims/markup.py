@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from veridical.core.spans import Span
 from veridical.detectors.claims.citations import footnote_definitions
@@ -23,7 +23,16 @@ def without_markup(text: str) -> str:
     """
     if not _MAY_HOLD.search(text):
         return text
-    return blanked(text, [*_markup(text), *list_numbers(text, inline=True)])
+    marks = [Span(*match.span()) for match in _MARKUP.finditer(text)]
+    marks += [Span(*match.span()) for match in _ENTITY.finditer(text) if not html.unescape(match[0]).isalnum()]
+    marks += [span for span, _, _ in footnote_definitions(text)]
+    heading = _SOURCES.search(text)
+    items = [line for line in text[heading.end() :].split("\n") if line.strip()] if heading else []
+    if heading and items and text[: heading.start()].strip():
+        listed = all(_LISTED.match(line) or _REFERENCE.search(line) for line in items)
+        if listed and sum(_REFERENCE.search(line) is not None for line in items) * 2 >= len(items):
+            marks.append(Span(heading.start(), len(text)))
+    return blanked(text, [*marks, *list_numbers(text, inline=True)])
 
 
 def blanked(text: str, spans: Iterable[Span]) -> str:
@@ -63,19 +72,6 @@ def list_numbers(text: str, *, inline: bool = False) -> list[Span]:
 
 def _spans(series: list[re.Match[str]]) -> list[Span]:
     return [Span(*match.span("number")) for match in series] if len(series) > 1 else []
-
-
-def _markup(text: str) -> Iterator[Span]:
-    yield from (Span(*match.span()) for match in _MARKUP.finditer(text))
-    yield from (Span(*match.span()) for match in _ENTITY.finditer(text) if not html.unescape(match[0]).isalnum())
-    yield from (span for span, _, _ in footnote_definitions(text))
-    heading = _SOURCES.search(text)
-    if heading and text[: heading.start()].strip():
-        items = [line for line in text[heading.end() :].split("\n") if line.strip()]
-        referring = sum(_REFERENCE.search(line) is not None for line in items)
-        listed = all(_LISTED.match(line) or _REFERENCE.search(line) for line in items)
-        if items and listed and referring * 2 >= len(items):
-            yield Span(heading.start(), len(text))
 
 
 _MAY_HOLD = re.compile(

@@ -7,7 +7,7 @@ English; linear.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from veridical.core.quantities import fold
 from veridical.core.spans import Span
@@ -66,9 +66,19 @@ def lacking(sources: Sequence[Source], matter: str) -> bool | None:
     kind = next((kind for kind, pattern in _ASKED.items() if pattern.search(matter)), "")
     if kind in ("date", "amount", "who", "where"):
         stated = frozenset(key for keys in words for key in keys)
-        whole = [i for i in whole if _tells(index.sentences[i], kind, stated)]
-        if not whole:
+        told = []
+        for i in whole:
+            for mention in index.sentences[i].mentions:
+                before = index.sentences[i].form(mention.first - 1)
+                if mention.is_name:
+                    about = "who" if before in ("", "by") else "where" if before in ("in", "at", "on", "near") else ""
+                else:
+                    about = "date" if mention.kind in _DATES else "amount"
+                if about == kind and not stated.issuperset(mention.keys):
+                    told.append(i)
+        if not told:
             return True
+        whole = told
     elif kind == "other":
         return None
     silent = _SILENT if kind in ("", "whether") else _DENIES
@@ -86,19 +96,6 @@ def answers(sources: Sequence[Source], question: str) -> bool:
     if len(content) < 2 or len(question) > 300 or not any(pattern.search(question) for pattern in _ASKED.values()):
         return False
     return lacking(sources, question) is False
-
-
-def _tells(sentence: Sentence, kind: str, stated: Collection[str]) -> bool:
-    """Whether a sentence has a date, an amount, a doer or a place besides what is stated already."""
-    for mention in sentence.mentions:
-        before = sentence.form(mention.first - 1)
-        if mention.is_name:
-            found = "who" if before in ("", "by") else "where" if before in ("in", "at", "on", "near") else ""
-        else:
-            found = "date" if mention.kind in _DATES else "amount"
-        if found == kind and not all(key in stated for key in mention.keys):
-            return True
-    return False
 
 
 _DATES = frozenset({"date", "year", "month", "weekday", "time", "decade"})
@@ -132,7 +129,7 @@ _GENERIC = frozenset(  # words that do not say what is asked for
 )
 _NOUN = (
     r"(?:text|context|document|source|passage|article|information|material|excerpt|content|paragraph|report|policy|"
-    r"lease|contract|agreement|manual|guide|handbook|minute|note|leaflet|label|review|letter|email|mail|message|page|"
+    r"contract|agreement|manual|guide|handbook|minute|note|leaflet|label|review|letter|email|mail|message|page|"
     r"website|site|section|table|transcript|statement|notice|announcement|recipe|abstract|study|paper|readme|changelog|"
     r"faq|term|brochure|listing|description|profile|biography|record|file|form|invoice|receipt|schedule|menu|summary|"
     r"story|book|chapter|post|blog|law|act|regulation|rule|instruction|specification|datasheet|memo|conversation|"

@@ -36,22 +36,20 @@ def is_copied(said: Sequence[str], text: str, *, whole: bool = True) -> bool:
         return True
     words = r"[\W_]*".join(map(re.escape, said))
     copy = re.compile(rf"(?<![^\W_]){words}(?![^\W_])", re.IGNORECASE)
-    return any(_stands_whole(text, Span(*match.span())) for match in copy.finditer(text))
-
-
-def _stands_whole(text: str, copy: Span) -> bool:
-    """Whether the words at `copy` are a whole sentence or clause of `text` that is neither doubted nor denied."""
     spans = _sentences_of(text)
-    first = bisect_right(spans, copy.start, key=lambda span: span.start) - 1
-    last = bisect_left(spans, copy.end, key=lambda span: span.start) - 1
-    before, after = text[spans[first].start : copy.start], text[copy.end : spans[last].end]
-    if not _OPENS_CLAUSE.search(before) or not _ENDS_CLAUSE.match(after):
-        return False
-    previous = spans[first - 1].of(text).rstrip("*_ ") if first else ""
-    if previous.endswith(":"):
-        before = f"{previous} {before}"
-    following = spans[last + 1].of(text) if last + 1 < len(spans) else ""
-    return not (_DOUBTS.search(before) or _DOUBTED.search(after) or _DENIED.match(following))
+    for match in copy.finditer(text):
+        first = bisect_right(spans, match.start(), key=lambda span: span.start) - 1
+        last = bisect_left(spans, match.end(), key=lambda span: span.start) - 1
+        before, after = text[spans[first].start : match.start()], text[match.end() : spans[last].end]
+        if not _OPENS_CLAUSE.search(before) or not _ENDS_CLAUSE.match(after):
+            continue
+        previous = spans[first - 1].of(text).rstrip("*_ ") if first else ""
+        if previous.endswith(":"):
+            before = f"{previous} {before}"
+        following = spans[last + 1].of(text) if last + 1 < len(spans) else ""
+        if not (_DOUBTS.search(before) or _DOUBTED.search(after) or _DENIED.match(following)):
+            return True
+    return False
 
 
 _OPENS_CLAUSE = re.compile(r"(?:\A|[,;:\n|—–]\W*(?:(?:and|but|so|yet|while)\s+)?)[\W_]*\Z", re.IGNORECASE)
