@@ -274,18 +274,13 @@ def score(encoder: Tokens, cases: Sequence[Case], *, of_sources: bool = False) -
         of_sources: Whether the responses are sources to cover. They are read whole, but of more than `MOST` sentences
             those alone that share the most words with the response.
     """
-<<<<<<< HEAD
     if not of_sources:
-        cases = [replace(case, response=_claimed(case)) for case in cases]
-=======
-    if narrow:
         # a refusal claims something where the sources answer the question
         refusals = [may_frame(c.response) and c.question is not None and answers(c.sources, c.question) for c in cases]
         cases = [
             replace(case, response=without_unclaimed(case.response, case.sources, with_refusals=refusal))
             for case, refusal in zip(cases, refusals, strict=True)
         ]
->>>>>>> forms
     cases = [in_forms_of_response(case) for case in cases]
     scored = encoder.scorer.score(cases, most=MOST if of_sources else None)
     if of_sources:

@@ -48,15 +48,9 @@ def in_forms_of_response(case: Case) -> Case:
         forms = {form: words[form] for form in words if form in profile.types}
         for form in profile.types if values else ():
             if quantities.is_value(form) and not _LEFT.match(form):
-<<<<<<< HEAD
-                equal = next((key for key in quantities.keys(form) if key in values), None)
-                if equal is not None:
-                    forms[form] = values[equal]
-=======
                 written = next((values[key] for key in quantities.keys(form) if key in values), None)
                 if written is not None:
                     forms[form] = written
->>>>>>> forms
         sources.append(_rewritten(source, profile, forms) if forms else source)
     return replace(case, sources=tuple(sources))
 
