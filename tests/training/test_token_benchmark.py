@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.training.hades_files import write_hades
-from veridical.core.detector import fingerprint_of
-from veridical.core.detector import DetectorInfo
+from veridical.core.detector import DetectorInfo, fingerprint_of
 from veridical.core.errors import DataError, InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.types import Case, Example, Judgement, Verdict
