@@ -47,7 +47,7 @@ def default_command(
 
     FOLDER holds the public sets by name (wice, summedits …), with entailment/, plain/, wikipedia/ and written/ beside
     them. The encoder learns from labelled pairs and responses, and from text with errors made by rules; regressions on
-    validation documents turn its scores into probabilities. MPNet-base takes about three hours on two processor cores.
+    validation documents turn its scores into probabilities. MPNet-base takes about four hours on two processor cores.
     An interrupted training continues when the same command is run again.
 
     [bold]veridical train default data --model models/mpnet --out detector[/bold]
