@@ -109,27 +109,6 @@ def test_evidence_is_what_shares_words_with_the_response(bert: LocalModel) -> No
     assert seen >= set(bert.tokenizer(source, add_special_tokens=False)["input_ids"])
 
 
-def test_narrow_evidence_is_the_closest_sentence_in_whole(bert: LocalModel) -> None:
-    closest = "Marta Kowalska slept in Paris."
-    case = Case("1", "Marta Kowalska slept.", (Source("s", f"{LONG} {closest} {LONG}"),))
-    encoder = PairEncoder(bert, PairSettings(max_tokens=96))
-    narrow = PairEncoder(bert, PairSettings(max_tokens=96, evidence_tokens=3))
-
-    def shown(by: PairEncoder, case: Case) -> str:
-        (encoding,) = by.encode([case])
-        assert isinstance(encoding, PairEncoding)
-        (window,) = encoding.windows
-        return str(bert.tokenizer.decode(window.ids[: window.start], skip_special_tokens=True))
-
-    alone = Case("1", case.response, (Source("s", closest),))
-    assert shown(narrow, case) == shown(encoder, alone)
-    assert len(shown(encoder, case)) > 2 * len(shown(narrow, case))
-    assert shown(narrow, alone) == shown(encoder, alone)
-    two = Case("1", case.response, (Source("s", f"{closest} The dogs slept."),))
-    wide = PairEncoder(bert, PairSettings(max_tokens=96, evidence_tokens=100))
-    assert shown(wide, two) == shown(encoder, two) != shown(narrow, two)
-
-
 @pytest.mark.parametrize("architecture", ["bert", "llama"])
 def test_a_long_prompt_is_tokenised_in_chunks_to_the_same_tokens(
     folders: Path, architecture: str, monkeypatch: pytest.MonkeyPatch
@@ -219,8 +198,6 @@ def test_bad_settings_are_refused(bert: LocalModel) -> None:
         PairSettings(evidence="some")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="max_tokens is 4"):
         PairSettings(max_tokens=4)
-    with pytest.raises(InputError, match="evidence_tokens is 0"):
-        PairSettings(evidence_tokens=0)
     with pytest.raises(UnknownNameError):
         PairRunner(bert, "sometimes")
     with pytest.raises(UnknownNameError):

@@ -46,8 +46,6 @@ class PairSettings:
         max_tokens: The most tokens of a window; None: as many as the model has positions.
         evidence: "relevant": one window of the source sentences that share most with the response, weighted by how rare
             the shared words are in the sources. "all": windows over all of the sources, which overlap by a sentence.
-        evidence_tokens: With "relevant", no further sentence is chosen once they have this many tokens; None: as many
-            as fit into the window.
         sources: Whether the model sees the sources; without them it judges by the response, question and history alone.
         segments: Whether segment embeddings, where the model has any, distinguish prompt and response.
         by_sentence: Whether each sentence of the response is read apart, with evidence of its own.
@@ -56,7 +54,6 @@ class PairSettings:
     template: str = "bare"
     max_tokens: int | None = None
     evidence: Literal["relevant", "all"] = "relevant"
-    evidence_tokens: int | None = None
     sources: bool = True
     segments: bool = True
     by_sentence: bool = False
@@ -66,8 +63,6 @@ class PairSettings:
             raise UnknownNameError("evidence", self.evidence, EVIDENCE)
         if self.max_tokens is not None and self.max_tokens < 32:
             raise InputError(f"max_tokens is {self.max_tokens}", hint="32 or more")
-        if self.evidence_tokens is not None and self.evidence_tokens < 1:
-            raise InputError(f"evidence_tokens is {self.evidence_tokens}", hint="1 or more")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -247,12 +242,9 @@ class PairEncoder:
         `wanted` counts the stems of their content words.
         """
         room = self._room - count
-        fits, fixed = len(prompt.ids) <= room, prompt.fixed
-        enough = len(prompt.ids) if self.settings.evidence_tokens is None else self.settings.evidence_tokens
-        if fits and len(prompt.ids) - len(fixed) <= enough:
+        if len(prompt.ids) <= room:
             return [np.arange(len(prompt.ids))]
-        if not fits:
-            fixed = fixed[max(0, len(fixed) - room // 4) :]
+        fixed = prompt.fixed[max(0, len(prompt.fixed) - room // 4) :]
         room -= len(fixed)
         if self.settings.evidence == "all":
             total = prompt.pieces[-1][1] - prompt.pieces[0][0]
@@ -278,8 +270,7 @@ class PairEncoder:
             end = min(end, begin + room)
             chosen.append(np.arange(begin, end))
             room -= end - begin
-            enough -= end - begin
-            if room <= 0 or enough <= 0:
+            if room <= 0:
                 break
         return [np.sort(np.concatenate(chosen))]
 
