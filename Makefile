@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help setup demo test check fmt docs browser clean
+.PHONY: help setup demo test check coverage fmt docs browser clean
 
 help:            ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
@@ -35,7 +35,10 @@ check: $(VENV)/.dev  ## lint and types only (seconds)
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 
-test: check      ## lint, types, all tests (architecture and docs among them), coverage
+test: check      ## lint, types, all tests (architecture and docs among them)
+	$(BIN)/python -m pytest -n auto
+
+coverage: $(VENV)/.dev  ## which lines the tests run (twice as slow as the tests alone)
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered
 
 fmt: $(VENV)/.dev  ## format and fix what can be fixed

@@ -8,6 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# One thread for each worker of pytest-xdist: threads that wait for each other on too few cores are many times slower.
+# Set before PyTorch and numpy are imported, and inherited by the processes that tests start.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # No deadline: machines are noisy, and speed is measured in benchmarks. In CI the same examples every time.
 settings.register_profile("veridical", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("veridical")

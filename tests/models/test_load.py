@@ -77,7 +77,8 @@ def test_no_such_folder() -> None:
         load("./nowhere")
 
 
-def test_a_hub_name_that_cannot_be_had() -> None:
+def test_a_hub_name_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # else it is looked for, again and again
     with pytest.raises(InputError, match="cannot be loaded") as caught:
         load("nobody/no-model")
     assert "hub" in str(caught.value)
