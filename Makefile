@@ -17,8 +17,8 @@ $(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
 	$(PIP) -c constraints.txt -e .
 	@touch $@
 
-$(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
-	$(PIP) -c constraints.txt -e '.[dev]'
+$(VENV)/.dev: $(BIN)/python pyproject.toml lab/pyproject.toml constraints.txt
+	$(PIP) -c constraints.txt -e '.[dev]' -e './lab[dev]'
 	@touch $@ $(VENV)/.core
 
 setup: $(VENV)/.dev  ## everything for development, in .venv
@@ -31,8 +31,8 @@ demo: $(VENV)/.core  ## check bundled real examples and write a page to look at
 	@echo "The same as a page: out/demo.html"
 
 check: $(VENV)/.dev  ## lint and types only (seconds)
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src lab tests benchmarks examples
+	$(BIN)/ruff format --check src lab tests benchmarks examples
 	$(BIN)/mypy
 
 test: check      ## lint, types, all tests (architecture and docs among them)
@@ -42,14 +42,14 @@ coverage: $(VENV)/.dev  ## which lines the tests run (twice as slow as the tests
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered
 
 fmt: $(VENV)/.dev  ## format and fix what can be fixed
-	$(BIN)/ruff check --fix src tests benchmarks
-	$(BIN)/ruff format src tests benchmarks
+	$(BIN)/ruff check --fix src lab tests benchmarks examples
+	$(BIN)/ruff format src lab tests benchmarks examples
 
 docs: $(VENV)/.dev  ## rewrite the generated parts of the docs (command help, tables)
 	$(BIN)/python -m tests.docs_generated --write
 
 browser: $(VENV)/.dev  ## reports and the page in a real headless Chromium (needs a chromium binary; npm for axe-core)
-	$(PIP) -c constraints.txt -e '.[dev,e2e]'
+	$(PIP) -c constraints.txt -e '.[dev,e2e]' -e './lab[dev]'
 	@mkdir -p out
 	@[ -f out/axe.min.js ] || (cd out && npm pack --silent axe-core@4 && tar -xzf axe-core-*.tgz package/axe.min.js && \
 	  mv package/axe.min.js . && rmdir package && rm axe-core-*.tgz) || echo "without axe-core: npm could not fetch it"

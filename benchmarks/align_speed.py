@@ -24,11 +24,11 @@ import torch
 from commands import command
 
 from veridical.core.types import Case, Source
-from veridical.detectors.align.detector import Align
 from veridical.models.artifact import identity
 from veridical.models.encode import encode
 from veridical.models.load import load
-from veridical.models.runner import RequestedOutputs, Runner
+from veridical_lab.detectors.align.detector import Align
+from veridical_lab.models.runner import RequestedOutputs, Runner
 
 
 def texts(vocabulary: list[str], words: int, responses: int) -> tuple[str, list[str]]:

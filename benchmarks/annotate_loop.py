@@ -17,12 +17,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from veridical.annotate.rounds import loop_rows
-from veridical.annotate.scorer import Scorer
-from veridical.annotate.select import SelectOptions
-from veridical.annotate.simulate import make_pool, simulate, team
 from veridical.datasets import load_reader
-from veridical.report.annotation import loop_plot
+from veridical_lab.annotate.rounds import loop_rows
+from veridical_lab.annotate.scorer import Scorer
+from veridical_lab.annotate.select import SelectOptions
+from veridical_lab.annotate.simulate import make_pool, simulate, team
+from veridical_lab.report.annotation import loop_plot
 
 
 def main() -> None:

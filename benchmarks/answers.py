@@ -29,9 +29,7 @@ from commands import command, without_folders
 
 from veridical.core.judging import thresholds_in_force
 from veridical.core.types import Case, Example
-from veridical.corrupt.argument_responses import composed
 from veridical.datasets.split import content_hash, split_by_document
-from veridical.datasets.topics import read_topics
 from veridical.detectors import load_detector
 from veridical.llm.local import LocalChat
 from veridical.llm.protocol import Failure, Request
@@ -41,8 +39,10 @@ from veridical.models.artifact import DETECTOR
 from veridical.revise import Delete
 from veridical.revise.acceptance import left_out
 from veridical.revise.llm_revisers import Factored
-from veridical.tasks.perspectives.answering import UNREAD, answer_cases, revise_answer
-from veridical.tasks.perspectives.task_format import INTRODUCTION, target_so_far
+from veridical_lab.corrupt.argument_responses import composed
+from veridical_lab.datasets.topics import read_topics
+from veridical_lab.tasks.perspectives.answering import UNREAD, answer_cases, revise_answer
+from veridical_lab.tasks.perspectives.task_format import INTRODUCTION, target_so_far
 
 
 def asked_of(data: Path, count: int, seed: int) -> list[Example]:

@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 
-from veridical.bench.settings import Loaded, Settings, load
 from veridical.cli.delivery import print_dry_run
 from veridical.core.errors import CannotJudgeError, VeridicalError
 from veridical.core.types import GOLD_THRESHOLD, Usage
@@ -35,6 +34,7 @@ from veridical.llm.connection import Connection, read_prices
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.response import balanced_accuracy
 from veridical.metrics.significance import bootstrap
+from veridical_lab.bench.settings import Loaded, Settings, load
 
 
 @dataclass(frozen=True, slots=True)

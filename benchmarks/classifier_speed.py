@@ -25,14 +25,14 @@ import torch
 from commands import command
 from transformers import Trainer, TrainingArguments
 
-from veridical.bench.perspectives import training_sets
 from veridical.datasets.split import content_hash
-from veridical.datasets.topics import read_topics
-from veridical.detectors.classifier.artifact import ClassifierSettings
-from veridical.detectors.classifier.network import ClassifierNetwork
-from veridical.detectors.classifier.presentation import Encoded, parts_of
 from veridical.models.load import LocalModel, load
 from veridical.models.tuning import with_soft_prompt
+from veridical_lab.bench.perspectives import training_sets
+from veridical_lab.datasets.topics import read_topics
+from veridical_lab.detectors.classifier.artifact import ClassifierSettings
+from veridical_lab.detectors.classifier.network import ClassifierNetwork
+from veridical_lab.detectors.classifier.presentation import Encoded, parts_of
 
 BATCH = 16
 

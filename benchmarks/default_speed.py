@@ -118,8 +118,8 @@ def warm(detector: Default, data: Path, sentence_count: int, count: int, seed: i
 
 def long(data: Path, seed: int) -> list[Case]:
     """Two responses of five sentences to one source of 50,000 words."""
-    from veridical.corrupt.error_types import plain_sentences
-    from veridical.datasets.wikipedia import read_texts
+    from veridical_lab.corrupt.error_types import plain_sentences
+    from veridical_lab.datasets.wikipedia import read_texts
 
     words, articles = 0, []
     for text in read_texts(data / "wikipedia"):

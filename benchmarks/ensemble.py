@@ -20,20 +20,20 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from veridical.bench.compare import compare_pair, correct
-from veridical.bench.evaluation import Evaluation, identity, judge_all
-from veridical.bench.journal import Journal
-from veridical.bench.run import result_rows
-from veridical.bench.settings import Loaded, Settings, load
 from veridical.core.detector import Detector, digest_of, info_of
 from veridical.core.jsonl import append_lines
 from veridical.core.judging import judge, thresholds_in_force
 from veridical.core.serialization import encode
 from veridical.core.types import Judgement, Level
 from veridical.datasets import read
-from veridical.detectors.ensemble.detector import Ensemble
 from veridical.metrics.registry import METRICS
-from veridical.training.ensemble import EnsembleOptions, fit_ensemble, load_members
+from veridical_lab.bench.compare import compare_pair, correct
+from veridical_lab.bench.evaluation import Evaluation, identity, judge_all
+from veridical_lab.bench.journal import Journal
+from veridical_lab.bench.run import result_rows
+from veridical_lab.bench.settings import Loaded, Settings, load
+from veridical_lab.detectors.ensemble.detector import Ensemble
+from veridical_lab.training.ensemble import EnsembleOptions, fit_ensemble, load_members
 
 ROWS = Path(__file__).parent / "rows"
 SHOWN = ("roc_auc", "word_roc_auc", "balanced_accuracy", "brier", "ece")

@@ -40,7 +40,6 @@ from veridical.core.edits import diff
 from veridical.core.spans import Span
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case, Example, Judgement, Source, Verdict
-from veridical.corrupt import corrupt, is_grounded
 from veridical.datasets import read
 from veridical.datasets.split import content_hash, document_of, split_by_document
 from veridical.detectors import load_detector
@@ -53,6 +52,7 @@ from veridical.detectors.overlap.detector import Overlap
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.significance import bootstrap
+from veridical_lab.corrupt import corrupt, is_grounded
 
 RULE_SETS = ("bump", "summedits", "wice", "begin", "conv_fever")
 PER_SET = 500  # grounded responses of each set in which errors are made

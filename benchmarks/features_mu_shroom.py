@@ -18,24 +18,24 @@ from pathlib import Path
 
 import numpy as np
 
-from veridical.bench.evaluation import Evaluation
-from veridical.bench.results import ResultRow
-from veridical.bench.run import result_rows
-from veridical.bench.settings import Loaded, Settings
 from veridical.calibration.calibrators import fit_platt
 from veridical.core.detector import digest_of
 from veridical.core.files import write_whole
 from veridical.core.judging import judge
 from veridical.core.serialization import encode
 from veridical.core.types import Example, Judgement, Level, Verdict
-from veridical.datasets import mu_shroom
 from veridical.datasets.split import content_hash, document_of
 from veridical.detectors import load_detector
-from veridical.detectors.features.extraction import FeatureSettings
-from veridical.detectors.features.statistics import WordStatistics
 from veridical.metrics.registry import METRICS
 from veridical.models.load import load, unload
-from veridical.training.features import (
+from veridical_lab.bench.evaluation import Evaluation
+from veridical_lab.bench.results import ResultRow
+from veridical_lab.bench.run import result_rows
+from veridical_lab.bench.settings import Loaded, Settings
+from veridical_lab.datasets import mu_shroom
+from veridical_lab.detectors.features.extraction import FeatureSettings
+from veridical_lab.detectors.features.statistics import WordStatistics
+from veridical_lab.training.features import (
     FeatureOptions,
     FeatureTable,
     Inputs,

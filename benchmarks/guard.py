@@ -35,9 +35,9 @@ from veridical.core.types import Case, Example, Judgement, Omission, Verdict
 from veridical.datasets import read
 from veridical.datasets.split import content_hash, split_by_document
 from veridical.detectors import load_detector
-from veridical.detectors.local.probe import Probe
-from veridical.guard import Budget, Guard, Guarded, GuardOptions, Sampling
 from veridical.metrics.significance import bootstrap
+from veridical_lab.detectors.local.probe import Probe
+from veridical_lab.guard import Budget, Guard, Guarded, GuardOptions, Sampling
 
 WAYS: dict[str, dict[str, Any]] = {
     "stop": {"strategy": "stop"},

@@ -19,9 +19,9 @@ from pathlib import Path
 
 from veridical.core.segment import words
 from veridical.core.stemmer import stem
-from veridical.datasets.topics import Topic, make_topic
-from veridical.tasks.perspectives.knowledge_base import KnowledgeBase
-from veridical.tasks.perspectives.retrieval import retrieve
+from veridical_lab.datasets.topics import Topic, make_topic
+from veridical_lab.tasks.perspectives.knowledge_base import KnowledgeBase
+from veridical_lab.tasks.perspectives.retrieval import retrieve
 
 TOPICS, ARGUMENTS, VOCABULARY, QUERIES = 5_000, 20, 20_000, 200
 

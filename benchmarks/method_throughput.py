@@ -34,14 +34,14 @@ from veridical.core.types import Case, Example
 from veridical.datasets import read
 from veridical.datasets.split import content_hash, split_by_document
 from veridical.detectors import load_detector
-from veridical.detectors.local.probe import Probe
 from veridical.llm.connection import Connection
 from veridical.models.encode import encode
 from veridical.models.generation import generate, prompt_of
 from veridical.models.load import LocalModel, load
 from veridical.models.sampling import Sampler
-from veridical.probes.options import ProbeOptions, TrainingConfig
-from veridical.probes.training import train_probe
+from veridical_lab.detectors.local.probe import Probe
+from veridical_lab.probes.options import ProbeOptions, TrainingConfig
+from veridical_lab.probes.training import train_probe
 
 TEMPLATE = "tldr"
 BATCH = 8

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 import numpy as np
 
 from veridical.core.types import Case, Example, Judgement, Span, Verdict
-from veridical.metrics.permutation import permutation_accuracy, permutation_f1
 from veridical.metrics.registry import METRICS
+from veridical_lab.metrics.permutation import permutation_accuracy, permutation_f1
 
 
 def row(what: str, work: Callable[[], object], **more: object) -> None:

@@ -19,11 +19,11 @@ from veridical.core.files import write_whole
 from veridical.core.judging import thresholds_in_force
 from veridical.core.serialization import encode
 from veridical.core.types import Example
-from veridical.corrupt import corrupt
 from veridical.datasets import read
 from veridical.datasets.split import content_hash, document_of
 from veridical.detectors import load_detector
-from veridical.tasks.grounded import labelled
+from veridical_lab.corrupt import corrupt
+from veridical_lab.tasks.grounded import labelled
 
 
 def as_many(examples: Sequence[Example], like: Sequence[Example]) -> Iterator[Example]:

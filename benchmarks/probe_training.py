@@ -8,15 +8,13 @@
 `train`: the activations of a real model on labelled data (the store is made if it is not there), or seeded ones (bf16)
 whose labels a direction in every sublayer shows, more or less. All ways read the same store and the same division, and
 are timed from the store to the probes:
-"all-at-once" is `veridical.probes.fitting.fit`; "torch-loop" trains one sublayer after another, as one would write it
-with torch: its states read once into memory, the same batches of responses (padded, pooled states built by matrix
-products), autograd, torch.optim.Adam, the same epochs, learning rate and standardisation; "sklearn" (linear only) is
-StandardScaler and LogisticRegression without penalty on each sublayer. `f1` is the mean over sublayers of token F1 on
-the validation part at its best threshold.
-
-`live`: `generate()` with a seeded model of GPT-2 small's size (124 million weights), with pooling and response probes
-on all 24 sublayers attached, and without; the two take turns. Prints one JSON row a way; a figure is the median over
-rounds, a ratio the median of the rounds' ratios.
+"all-at-once" is `veridical_lab.probes.fitting.fit`; "torch-loop" trains one sublayer after another, as one would
+write it with torch: its states read once into memory, the same batches of responses (padded, pooled states built by
+matrix products), autograd, torch.optim.Adam, the same epochs, learning rate and standardisation; "sklearn" (linear
+only) is StandardScaler and LogisticRegression without penalty on each sublayer. `f1` is the mean over sublayers of
+token F1 on the validation part at its best threshold. `live`: `generate()` with a seeded model of GPT-2 small's size
+(124 million weights), with pooling and response probes on all 24 sublayers attached, and without; the two take turns.
+Prints one JSON row a way; a figure is the median over rounds, a ratio the median of the rounds' ratios.
 """
 
 from __future__ import annotations
@@ -41,16 +39,16 @@ import torch
 from veridical.calibration.thresholding import threshold_for_f1
 from veridical.datasets import read
 from veridical.datasets.split import split_by_document
-from veridical.detectors.local.probe import Head
 from veridical.metrics.response import f1
 from veridical.models.load import load
-from veridical.models.monitor import ProbeMonitor
-from veridical.models.probe_heads import Probes
-from veridical.models.testing import tiny
-from veridical.probes.activation_store import INDEX, ActivationStore, write_store
-from veridical.probes.fitting import fit, scores_of
-from veridical.probes.labelled_sequences import Labels, encode_examples, labels_of
-from veridical.probes.options import ProbeOptions
+from veridical_lab.detectors.local.probe import Head
+from veridical_lab.models.monitor import ProbeMonitor
+from veridical_lab.models.probe_heads import Probes
+from veridical_lab.models.testing import tiny
+from veridical_lab.probes.activation_store import INDEX, ActivationStore, write_store
+from veridical_lab.probes.fitting import fit, scores_of
+from veridical_lab.probes.labelled_sequences import Labels, encode_examples, labels_of
+from veridical_lab.probes.options import ProbeOptions
 
 
 def synthetic(folder: Path, sublayers: int, width: int, responses: int, tokens: int) -> tuple[ActivationStore, Labels]:

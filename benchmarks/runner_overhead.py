@@ -29,8 +29,8 @@ import torch
 
 from veridical.models.encode import Encoded
 from veridical.models.load import LocalModel, load
-from veridical.models.runner import RequestedOutputs, Runner
-from veridical.models.testing import tiny
+from veridical_lab.models.runner import RequestedOutputs, Runner
+from veridical_lab.models.testing import tiny
 
 
 def gpt2_small(folder: Path) -> Path:

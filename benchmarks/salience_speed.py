@@ -67,7 +67,7 @@ def timed(do: Any, repeat: int, device: str) -> tuple[Seconds, Any]:
 
 
 def ours(net: Any, ids: list[int], targets: list[int], score: str) -> np.ndarray:
-    from veridical.models.gradients import salience
+    from veridical_lab.models.gradients import salience
 
     notes: list[str] = []
     found = salience(net, ids, targets, score=score, notes=notes)

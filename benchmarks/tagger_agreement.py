@@ -11,7 +11,7 @@ import sys
 
 from veridical.core.segment import words
 from veridical.datasets import read
-from veridical.detectors.features.tagger import RuleTagger, SpacyTagger
+from veridical_lab.detectors.features.tagger import RuleTagger, SpacyTagger
 
 ARTICLES = 60
 

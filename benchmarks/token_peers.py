@@ -219,8 +219,8 @@ def mixed(data: Path, count: int, seed: int) -> list[Case]:
 
 def long(data: Path, count: int, seed: int) -> list[Case]:
     """Responses of two sentences each to one source of 30,000 words of Wikipedia articles."""
-    from veridical.corrupt.error_types import plain_sentences
-    from veridical.datasets.wikipedia import read_texts
+    from veridical_lab.corrupt.error_types import plain_sentences
+    from veridical_lab.datasets.wikipedia import read_texts
 
     text = "\n\n".join(islice(read_texts(data / "wikipedia"), 400))
     source = passages(text, 30_000)

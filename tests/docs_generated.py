@@ -24,7 +24,7 @@ def command_help() -> str:
 
     group = get_command(cli.app)
     sections = []
-    for name in cli.COMMANDS:
+    for name in (*cli.COMMANDS.table, *sorted(cli.COMMANDS.plugins)):
         command = group.commands[name]  # type: ignore[attr-defined]
         sections.append(_section(f"## veridical {name}", command))
         for below, inner in getattr(command, "commands", {}).items():
@@ -84,9 +84,9 @@ def results(name: str, metrics: str) -> Callable[[], str]:
     """The committed rows of one file as Markdown tables, groups left out."""
 
     def made() -> str:
-        from veridical.bench.results import read_rows
-        from veridical.report.result_tables import result_tables
         from veridical.report.tables import markdown
+        from veridical_lab.bench.results import read_rows
+        from veridical_lab.report.result_tables import result_tables
 
         rows = [row for row in read_rows([ROOT / "benchmarks" / "rows" / name]) if row.group is None]
         return markdown(result_tables(rows, metrics.split()))
@@ -96,9 +96,9 @@ def results(name: str, metrics: str) -> Callable[[], str]:
 
 def yardsticks() -> str:
     """The written sets by detector, alone and among foreign passages, and the means over the labelled test sets."""
-    from veridical.bench.results import read_rows
-    from veridical.report.result_tables import mean_tables, result_tables
     from veridical.report.tables import markdown
+    from veridical_lab.bench.results import read_rows
+    from veridical_lab.report.result_tables import mean_tables, result_tables
 
     written, labelled = ([ROWS / f"yardsticks{name}.jsonl"] for name in ("-written", ""))
     if not written[0].exists():
@@ -115,9 +115,9 @@ def yardsticks() -> str:
 
 def default_results() -> str:
     """The default detector beside word overlap and the words of the responses, a table for each metric."""
-    from veridical.bench.results import read_rows
-    from veridical.report.result_tables import mean_tables, metric_tables
     from veridical.report.tables import markdown
+    from veridical_lab.bench.results import read_rows
+    from veridical_lab.report.result_tables import mean_tables, metric_tables
 
     rows = [row for row in read_rows([ROWS / "yardsticks.jsonl"]) if row.group is None]
     shown = metric_tables(rows, ["roc_auc", "false_alarms", "recall", "ece"])
@@ -182,7 +182,7 @@ def _figure(value: float) -> str:
 def default_training_sets() -> str:
     """The labelled sets that the default detector is trained on, with their licences."""
     from veridical.datasets import load_reader
-    from veridical.training import default_data as data
+    from veridical_lab.training import default_data as data
 
     parts = dict.fromkeys(data.WRITTEN, "all, with contrasts")
     parts |= {name: f"{most:,}" for name, most in {**data.ENTAILMENT, **data.LABELLED}.items()}
@@ -197,9 +197,9 @@ def default_training_sets() -> str:
 
 def comparisons() -> str:
     """The committed comparisons as one Markdown table a data set."""
-    from veridical.bench.compare import read_comparisons
-    from veridical.report.result_tables import comparison_table
     from veridical.report.tables import markdown
+    from veridical_lab.bench.compare import read_comparisons
+    from veridical_lab.report.result_tables import comparison_table
 
     files = sorted((ROOT / "benchmarks" / "rows").glob("compare-*.jsonl"))
     return markdown([comparison_table(read_comparisons(file)) for file in files])
@@ -211,9 +211,9 @@ def analyses(name: str, *views: str) -> Callable[[], str]:
     def made() -> str:
         from dataclasses import replace
 
-        from veridical.probes.analysis.results import read_records
-        from veridical.report.analysis_tables import analysis_tables
         from veridical.report.tables import markdown
+        from veridical_lab.probes.analysis.results import read_records
+        from veridical_lab.report.analysis_tables import analysis_tables
 
         found = read_records(ROOT / "benchmarks" / "rows" / f"analyses-{name}.jsonl")
         shown = [f for f in found.findings if not views or f.at["view"] in views]
@@ -226,9 +226,9 @@ def published_figures(name: str) -> Callable[[], str]:
     """What a paper prints."""
 
     def made() -> str:
-        from veridical.bench.published import published
-        from veridical.report.result_tables import published_tables
         from veridical.report.tables import markdown
+        from veridical_lab.bench.published import published
+        from veridical_lab.report.result_tables import published_tables
 
         return markdown(published_tables(published(name)))
 
@@ -237,9 +237,9 @@ def published_figures(name: str) -> Callable[[], str]:
 
 def probe_comparisons() -> str:
     """The exact tests of the pooled ensemble of probes against every other detector beside it."""
-    from veridical.bench.compare import read_comparisons
-    from veridical.report.result_tables import comparison_table
     from veridical.report.tables import markdown
+    from veridical_lab.bench.compare import read_comparisons
+    from veridical_lab.report.result_tables import comparison_table
 
     made = []
     for file in sorted((ROOT / "benchmarks" / "rows").glob("probes-compare-*.jsonl")):
@@ -436,9 +436,9 @@ def batch_rows(folder: Path = ROOT / "benchmarks" / "rows") -> str:
 
 def perspective_results(path: Path = ROOT / "benchmarks" / "rows" / "perspectives.jsonl") -> str:
     """The detectors on each test set of answers with several perspectives, a table for each metric."""
-    from veridical.bench.results import read_rows
-    from veridical.report.result_tables import metric_tables
     from veridical.report.tables import markdown
+    from veridical_lab.bench.results import read_rows
+    from veridical_lab.report.result_tables import metric_tables
 
     if not path.exists():
         return "Nothing is measured yet."
@@ -448,9 +448,9 @@ def perspective_results(path: Path = ROOT / "benchmarks" / "rows" / "perspective
 
 def perspective_comparisons(path: Path = ROOT / "benchmarks" / "rows" / "perspectives-compare.jsonl") -> str:
     """The tests of every detector against the first on each test set."""
-    from veridical.bench.compare import read_comparisons
-    from veridical.report.result_tables import comparison_table
     from veridical.report.tables import markdown
+    from veridical_lab.bench.compare import read_comparisons
+    from veridical_lab.report.result_tables import comparison_table
 
     if not path.exists():
         return "Nothing is measured yet."
@@ -470,8 +470,8 @@ def _short_names(text: str) -> str:
 
 def real_models() -> str:
     """ROC AUC of responses by detectors that read real language models, one line per detector, one column per set."""
-    from veridical.bench.results import read_rows
-    from veridical.report.result_tables import cell
+    from veridical.report.tables import cell
+    from veridical_lab.bench.results import read_rows
 
     names = ("real-logprob.jsonl", "real-verify.jsonl")
     files = [file for name in names if (file := ROOT / "benchmarks" / "rows" / name).exists()]
@@ -495,8 +495,8 @@ def real_models() -> str:
 
 def judges(path: Path = ROWS / "real-judges.jsonl") -> str:
     """Every way to ask a chat model, by set: ROC AUC, balanced accuracy at a fitted threshold, and what was asked."""
-    from veridical.bench.results import read_rows
-    from veridical.report.result_tables import cell
+    from veridical.report.tables import cell
+    from veridical_lab.bench.results import read_rows
 
     rows = read_rows([path])
     sets = list(dict.fromkeys(row.data for row in rows))
@@ -585,11 +585,11 @@ def organic() -> str:
     """Probes trained and tested on what real models write and on synthetic errors, and detectors beside them."""
     from dataclasses import replace
 
-    from veridical.bench.results import read_rows
-    from veridical.probes.analysis.results import read_records
-    from veridical.report.analysis_tables import analysis_tables
-    from veridical.report.result_tables import result_tables
     from veridical.report.tables import markdown
+    from veridical_lab.bench.results import read_rows
+    from veridical_lab.probes.analysis.results import read_records
+    from veridical_lab.report.analysis_tables import analysis_tables
+    from veridical_lab.report.result_tables import result_tables
 
     folder, parts = ROOT / "benchmarks" / "rows", []
     for file in sorted(folder.glob("organic-transfer-*.jsonl")):
@@ -610,9 +610,9 @@ def transfer(file: Path) -> str:
     """What probes of all sublayers together reach from data set to data set."""
     from dataclasses import replace
 
-    from veridical.probes.analysis.results import read_records
-    from veridical.report.analysis_tables import analysis_tables
     from veridical.report.tables import markdown
+    from veridical_lab.probes.analysis.results import read_records
+    from veridical_lab.report.analysis_tables import analysis_tables
 
     found = read_records(file)
     shown = [f for f in found.findings if f.at["view"] in ("ensemble of all", "flag all")]
@@ -645,8 +645,8 @@ def contradictions(path: Path = ROWS / "explanations.jsonl") -> str:
 def papers() -> str:
     """Hallucinations in summaries of papers before and after revision, by critic and judge."""
     from veridical.core.serialization import read_documents
-    from veridical.report.prevalence_table import prevalence_tables
     from veridical.report.tables import markdown
+    from veridical_lab.report.prevalence_table import prevalence_tables
 
     path = ROWS / "papers.jsonl"
     if not path.exists():
@@ -715,8 +715,8 @@ def datasets() -> str:
 
 def annotate_loop() -> str:
     """The rounds and annotators of the simulated annotation loop."""
-    from veridical.report.annotation import loop_tables
     from veridical.report.tables import markdown
+    from veridical_lab.report.annotation import loop_tables
 
     rows = (ROOT / "benchmarks" / "rows" / "annotate-loop.jsonl").read_text("utf-8").splitlines()
     return markdown(loop_tables([json.loads(row) for row in rows]))

@@ -13,10 +13,10 @@ import pytest
 import veridical
 from tests import docs_generated
 from tests.processes import run_code
-from veridical.bench.results import read_rows
 from veridical.core.errors import MissingExtraError
 from veridical.detectors.default.detector import PACKAGED
-from veridical.report.result_tables import cell
+from veridical.report.tables import cell
+from veridical_lab.bench.results import read_rows
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
@@ -107,6 +107,6 @@ def test_docstring_examples(name: str) -> None:
 
 def test_contributing_names_files_that_exist() -> None:
     table = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    named = re.findall(r"`((?:src|tests|docs|benchmarks|examples)/[\w./-]+)`", table)
+    named = re.findall(r"`((?:src|lab|tests|docs|benchmarks|examples)/[\w./-]+)`", table)
     assert len(named) >= 8
     assert not [n for n in named if not (ROOT / n).exists()]

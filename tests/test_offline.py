@@ -192,7 +192,7 @@ sys.meta_path.insert(0, Watcher())
 sys.modules["torch"] = ModuleType("torch")
 
 from veridical.batch.ray_engine import on_ray
-from veridical.datasets.hf import _load
+from veridical_lab.datasets.hf import _load
 from veridical.models.load import require_models
 from veridical.models.onnx_runtime import open_session
 
@@ -214,11 +214,11 @@ def test_telemetry_is_off_before_a_library_is_imported_unless_the_user_says_othe
     assert json.loads(done.stdout) == {library: given or off for library, (_, off) in SWITCHES.items()}
 
 
-SRC = Path(__file__).parents[1] / "src"
+MODULES = [path for folder in ("src", "lab/src") for path in (Path(__file__).parents[1] / folder).rglob("*.py")]
 
 
 def test_libraries_with_telemetry_are_imported_in_one_place() -> None:
     """Of transformers only the first import counts, which `require_models` makes."""
     first = "|".join(library for library in SWITCHES if library != "transformers")
     direct = re.compile(rf"^\s*(import|from) ({first})\b(?!.*TYPE_CHECKING)", re.MULTILINE)
-    assert not [path for path in SRC.rglob("*.py") if direct.search(path.read_text("utf-8"))]
+    assert not [path for path in MODULES if direct.search(path.read_text("utf-8"))]

@@ -50,7 +50,7 @@ def test_a_detector_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     loads: list[str] = []
     real = veridical.detectors.load_detector
     monkeypatch.setattr("veridical.detectors.load_detector", lambda spec: loads.append(spec) or real(spec))
-    testing._loaded.cache_clear()
+    testing.grounded._loaded.cache_clear()
     for _ in range(3):
         assert_grounded("Red.", ["Red."], detector="overlap:values")
     assert loads == ["overlap:values"]

@@ -1,4 +1,4 @@
-"""The layers of docs/ARCHITECTURE.md as a test: imports point down, the root is light, public names exist."""
+"""The layers of docs/ARCHITECTURE.md: imports point down and in no circle, the root is light, public names exist."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import ast
 import importlib
 import pkgutil
 import re
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 import veridical
+import veridical_lab
 from tests.processes import python
 from veridical.core.errors import MissingExtraError
 from veridical.detectors.default.detector import PACKAGED
 
 SRC = Path(veridical.__file__).parent
+LAB = Path(veridical_lab.__file__).parent
 ARCHITECTURE = Path(__file__).parents[2] / "docs" / "ARCHITECTURE.md"
 LAYERS = [
     {"core"},
@@ -23,18 +26,27 @@ LAYERS = [
     {"models"},
     {"llm"},
     {"calibration"},
-    {"detectors", "corrupt"},
-    {"revise", "guard"},
-    {"tasks", "checking"},
-    {"bench", "batch"},
-    {"probes", "training"},
-    {"annotate"},
+    {"detectors"},
+    {"revise"},
+    {"checking"},
+    {"batch"},
     {"report"},
     {"server", "testing", "integrations"},
     {"cli"},
     {"__main__"},
 ]
-LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
+LAB_LAYERS = [
+    {"datasets", "metrics"},
+    {"models"},
+    {"detectors", "corrupt"},
+    {"revise", "guard"},
+    {"tasks"},
+    {"bench"},
+    {"probes", "training"},
+    {"annotate"},
+    {"report"},
+    {"cli"},
+]
 HEAVY = [
     "torch",
     "transformers",
@@ -52,42 +64,65 @@ HEAVY = [
 ]
 
 
-def modules() -> list[Path]:
-    return sorted(SRC.rglob("*.py"))
+def name_of(path: Path) -> str:
+    root = SRC if path.is_relative_to(SRC) else LAB
+    return ".".join([root.name, *path.relative_to(root).with_suffix("").parts]).removesuffix(".__init__")
 
 
-def package_of(path: Path) -> str:
-    return path.relative_to(SRC).with_suffix("").parts[0]
+MODULES = {name_of(path): path for root in (SRC, LAB) for path in sorted(root.rglob("*.py"))}
 
 
-def imported(path: Path) -> set[str]:
-    """The packages of Veridical that a module imports, anywhere in it."""
-    packages: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        else:
+def package_of(module: str) -> str:
+    return [*module.split("."), "__init__"][1]
+
+
+def imported_modules(module: str, *, for_types: bool) -> set[str]:
+    """The modules of both packages that a module imports anywhere in it; `for_types`: those for type checking, too."""
+    targets: set[str] = set()
+    nodes: list[ast.AST] = [ast.parse(MODULES[module].read_text(encoding="utf-8"))]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) and not for_types:
+            nodes.extend(node.orelse)
             continue
-        packages |= {name.split(".")[1] for name in names if name.startswith("veridical.")}
-    return packages
+        nodes.extend(ast.iter_child_nodes(node))
+        if isinstance(node, ast.Import):
+            targets |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            targets |= {name if name in MODULES else node.module for name in inner}
+    return (targets & MODULES.keys()) - {module}
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SRC)))
-def test_imports_point_down(path: Path) -> None:
-    package = package_of(path)
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_point_down(module: str) -> None:
+    root, package = module.split(".")[0], package_of(module)
+    layers = LAYERS if root == "veridical" else LAB_LAYERS
+    layer = {name: number for number, names in enumerate(layers) for name in names}
+    imported = imported_modules(module, for_types=True)
+    if root == "veridical":
+        assert not [name for name in imported if name.startswith("veridical_lab")], "the product imports its laboratory"
+    own = {package_of(name) for name in imported if name.split(".")[0] == root}
     if package == "__init__":
-        assert imported(path) <= {"core", "checking"}
+        assert own <= {"core", "checking"}
         return
-    assert package in LAYER, f"{package} has no layer: give it one in docs/ARCHITECTURE.md and here"
-    wrong = {p for p in imported(path) & LAYER.keys() if p != package and LAYER[p] >= LAYER[package]}
-    assert not wrong, f"{package} (layer {LAYER[package]}) imports {wrong}"
+    assert package in layer, f"{package} has no layer: give it one in docs/ARCHITECTURE.md and here"
+    wrong = {name for name in own & layer.keys() if name != package and layer[name] >= layer[package]}
+    assert not wrong, f"{package} (layer {layer[package]}) imports {wrong}"
 
 
-def test_the_documented_table_is_this_one() -> None:
+def test_there_is_no_import_cycle() -> None:
+    """A package's `__init__` counts as a module of its own: imported only where a name in it is."""
+    graph = {module: imported_modules(module, for_types=False) for module in MODULES}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        raise AssertionError(" -> ".join(error.args[1])) from None
+
+
+def test_the_documented_tables_are_these() -> None:
     rows = re.findall(r"^\| \d+ \| ([`\w ]+) \|", ARCHITECTURE.read_text("utf-8"), re.MULTILINE)
-    assert [set(re.findall(r"`(\w+)`", row)) for row in rows] == LAYERS
+    assert [set(re.findall(r"`(\w+)`", row)) for row in rows] == LAYERS + LAB_LAYERS
 
 
 def loaded_by(code: str) -> set[str]:
@@ -111,11 +146,8 @@ def test_the_default_check_needs_no_heavy_library() -> None:
     assert not loaded & {"torch", "transformers", "sklearn", "scipy", "httpx", "fastapi", "matplotlib"}
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SRC)))
-def test_public_names_exist(path: Path) -> None:
-    name = ".".join(["veridical", *path.relative_to(SRC).with_suffix("").parts]).removesuffix(".__init__")
-    if name == "veridical.__main__":
-        return
+@pytest.mark.parametrize("name", [name for name in MODULES if name != "veridical.__main__"])
+def test_public_names_exist(name: str) -> None:
     try:
         module = importlib.import_module(name)
     except MissingExtraError as missing:  # an adapter to a framework that is not in the development environment
@@ -128,14 +160,14 @@ def test_public_names_exist(path: Path) -> None:
 
 def test_every_library_module_declares_what_is_public() -> None:
     undeclared = [
-        str(p.relative_to(SRC))
-        for p in modules()
-        if package_of(p) not in ("cli", "__main__")
-        and p.name != "__init__.py"
-        and "__all__" not in p.read_text("utf-8")
+        name
+        for name, path in MODULES.items()
+        if package_of(name) not in ("cli", "__main__")
+        and path.name != "__init__.py"
+        and "__all__" not in path.read_text("utf-8")
     ]
     assert not undeclared
 
 
 def test_no_module_is_a_drawer_for_odds_and_ends() -> None:
-    assert not [p for p in modules() if p.stem in ("utils", "util", "helpers", "common", "misc")]
+    assert not [name for name in MODULES if name.split(".")[-1] in ("utils", "util", "helpers", "common", "misc")]

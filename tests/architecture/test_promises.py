@@ -8,15 +8,20 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import veridical
+import veridical_lab
 from veridical.detectors.default.detector import PACKAGED
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-SOURCES = sorted((ROOT / "src").rglob("*.py"))
+SOURCES = [path for folder in ("src", "lab/src") for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
 def test_the_changelog_knows_this_version() -> None:
     assert f"## {veridical.__version__}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_both_packages_have_one_version() -> None:
+    assert veridical_lab.__version__ == veridical.__version__
 
 
 def test_the_licence_is_there() -> None:

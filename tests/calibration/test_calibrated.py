@@ -241,7 +241,7 @@ def test_models_are_told_apart_and_may_move(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     import shutil
 
-    from veridical.models.testing import tiny
+    from veridical_lab.models.testing import tiny
 
     here, there, other = (tmp_path / name for name in ("here", "there", "other"))
     tiny("llama", here)
@@ -262,7 +262,7 @@ def test_models_are_told_apart_and_may_move(tmp_path: Path) -> None:
 def test_maps_come_along(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    from veridical.models.testing import tiny
+    from veridical_lab.models.testing import tiny
 
     spec = f"salience:{tiny('llama', tmp_path / 'model')},dtype=fp32"
     save_record(FittedCalibration(spec, fingerprint_of(load_detector(spec)), SCALES), tmp_path / "fitted")

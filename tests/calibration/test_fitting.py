@@ -205,14 +205,12 @@ def test_the_command_and_what_reads_its_folder(
     data: str, tmp_path: Path, run: Callable[..., tuple[int, str, str]]
 ) -> None:
     out = str(tmp_path / "fitted")
-    code, shown, said = run("train", "threshold", "overlap", data, "--out", out)
+    code, shown, said = run("calibrate", "overlap", data, "--out", out)
     assert code == 0
     assert "cross-fitted" in shown
     assert "calibration: platt" in " ".join(shown.split())
     assert f"use it as calibrated:{out}" in said
-    code, shown, _ = run(
-        "train", "threshold", "overlap", data, "--out", out, "--json", "--criterion", "balanced_accuracy"
-    )
+    code, shown, _ = run("calibrate", "overlap", data, "--out", out, "--json", "--criterion", "balanced_accuracy")
     document = json.loads(shown)
     assert (code, document["detector"], document["training"]["seed"]) == (0, "overlap", 0)
     assert document == json.loads((tmp_path / "fitted" / "detector.json").read_text("utf-8"))
@@ -234,15 +232,15 @@ def test_the_command_refuses_in_one_line(data: str, tmp_path: Path, run: Callabl
         ["overlap", data, "--criterion", "f2"],
         ["overlap", data, "--levels", "word"],
     ):
-        code, shown, said = run("train", "threshold", *arguments, "--out", str(out))
+        code, shown, said = run("calibrate", *arguments, "--out", str(out))
         assert (code, shown, said.count("\n")) == (2, "", 1)
         assert said.startswith("veridical: ")
     assert not out.exists()
 
 
 def test_bench_measures_with_the_fitted_thresholds(data: str, tmp_path: Path) -> None:
-    from veridical.bench.run import run as bench
-    from veridical.bench.settings import Settings, load
+    from veridical_lab.bench.run import run as bench
+    from veridical_lab.bench.settings import Settings, load
 
     fitted = fit_thresholds(OVERLAP, EXAMPLES, Options(criterion="balanced_accuracy"), out=tmp_path / "fitted")
     names = ["ece", "brier", "f1", "token_f1"]

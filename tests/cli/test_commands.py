@@ -23,7 +23,7 @@ def test_a_command_imports_no_other() -> None:
     assert {name for name in COMMANDS if f"veridical.cli.{name}" in loaded} == {"version"}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", list(KINDS))
 def test_schema(capsys: pytest.CaptureFixture[str], kind: str) -> None:
     assert main(["schema", kind]) == 0
     assert json.loads(capsys.readouterr().out)["properties"]["veridical"] == {"const": tag_of(kind)}

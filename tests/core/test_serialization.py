@@ -130,7 +130,7 @@ VALIDATORS = {kind: jsonschema.Draft202012Validator(schema(kind)) for kind in KI
 
 
 def test_every_kind_of_the_core_is_tried() -> None:
-    assert list(RECORDS) == [kind for kind, entry in KINDS.items() if entry.target.startswith("veridical.core.")]
+    assert set(RECORDS) == {kind for kind in KINDS if KINDS.target(kind).startswith("veridical.core.")}
 
 
 @pytest.mark.parametrize("kind", RECORDS)
@@ -147,16 +147,16 @@ def test_a_record_comes_back_as_it_went(kind: str, data: st.DataObject) -> None:
     VALIDATORS[kind].validate(json.loads(text))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", list(KINDS))
 def test_a_schema_is_a_schema_and_knows_the_tag(kind: str) -> None:
     described = schema(kind)
     jsonschema.Draft202012Validator.check_schema(described)
     assert described["properties"][TAG] == {"const": tag_of(kind)}
-    assert set(described["properties"]) == {TAG, *(f.name for f in dataclasses.fields(KINDS[kind].load()))}
+    assert set(described["properties"]) == {TAG, *(f.name for f in dataclasses.fields(KINDS.load(kind)))}
     assert not VALIDATORS[kind].is_valid({TAG: tag_of(kind), "stray": 1})
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", list(KINDS))
 def test_every_record_in_a_document_is_read_strictly(kind: str) -> None:
     described = schema(kind)
     for name, body in {kind: described, **described.get("$defs", {})}.items():
@@ -219,7 +219,7 @@ def test_defaults_are_left_out() -> None:
         (Case(1, "a"), r"case: .*id.* \(records hold plain Python"),  # type: ignore[arg-type]
         (Case("1", "a", question=object()), r"case: .*object"),  # type: ignore[arg-type]
         (Judgement("1", "x", judged=[Span(0, 1)]), "judgement: .*tuple"),  # type: ignore[arg-type]
-        (Span(0, 1), "Span has no JSON form .one of case, judgement"),
+        (Span(0, 1), "Span has no JSON form .one of .*case, .*judgement"),
     ],
 )
 def test_what_has_no_json_form_is_refused(record: object, message: str) -> None:
@@ -251,7 +251,7 @@ MALFORMED = [
     (case('"question":' + "[" * 600 + "]" * 600), "case: this is not a JSON document: .*depth"),
     # kind and version
     ("{}", "does not say what it is: no 'veridical' field"),
-    ('{"veridical":"cases/1"}', "\"veridical\": 'cases/1' is not a known document .known: case/1, judgement/1"),
+    ('{"veridical":"cases/1"}', "\"veridical\": 'cases/1' is not a known document .known: .*case/1, .*judgement/1"),
     ('{"veridical":"case"}', "'case' is not a known document"),
     ('{"veridical":["case/1"]}', "a JSON array is not a known document"),
     ('{"veridical":{}}', "a JSON object is not a known document"),
@@ -373,7 +373,7 @@ def test_a_byte_order_mark_is_not_part_of_the_document() -> None:
     assert decode(text.encode("utf-16")) == Case("1", "\ufeffx")
 
 
-RECORD_CLASSES = [entry.load() for entry in KINDS.values()]
+RECORD_CLASSES = [KINDS.load(kind) for kind in KINDS]
 NAMES = st.sampled_from(
     sorted(
         {f.name for cls in (*RECORD_CLASSES, Source, Verdict, Omission, Span, Claim) for f in dataclasses.fields(cls)}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from tests.detectors.feature_examples import contradicted
 from tests.detectors.token_examples import trained_tokens
+from tests.lab.detectors.feature_examples import contradicted
 from veridical.core.types import Judgement
 from veridical.models.pairs import PairSettings
-from veridical.training.default import DefaultTraining, assemble
+from veridical_lab.training.default import DefaultTraining, assemble
 
 
 def tiny_default(folder: Path, epochs: int = 1) -> Path:

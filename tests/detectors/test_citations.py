@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veridical.core.types import Source
-from veridical.datasets import fave
 from veridical.detectors.claims.citations import (
     Citation,
     find_citations,
@@ -20,6 +19,7 @@ from veridical.detectors.claims.citations import (
     resolve_citation,
     statements,
 )
+from veridical_lab.datasets import fave
 
 
 def read(text: str) -> list[tuple[str, tuple[str, ...], str | None, str | None]]:

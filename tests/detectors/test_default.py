@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.detectors.default_artifact import tiny_default
-from tests.detectors.feature_examples import contradicted, examples
+from tests.lab.detectors.feature_examples import contradicted, examples
 from veridical.calibration.calibrators import calibrator
 from veridical.core.errors import DataError, InputError
 from veridical.core.segment import sentences, words
@@ -22,7 +22,7 @@ from veridical.detectors.default.detector import Default, score
 from veridical.detectors.tokens.lexical import FEATURES
 from veridical.metrics.ranking import roc_auc
 from veridical.models.artifact import DETECTOR
-from veridical.training.default_levels import level_rows
+from veridical_lab.training.default_levels import level_rows
 
 ARTICLE = Source("a", "The bridge over the Elbe was opened in 1893. It is 280 m long.", must_cover=True)
 

@@ -12,21 +12,21 @@ import numpy as np
 import pytest
 import torch
 
-from tests.detectors.feature_examples import examples
 from tests.detectors.token_examples import trained_tokens
+from tests.lab.detectors.feature_examples import examples
 from tests.processes import without_torch
 from veridical.core.errors import DataError, InputError, UnknownNameError
 from veridical.core.serialization import encode
 from veridical.core.types import Case, Judgement, Source, Span
 from veridical.detectors import load_detector
-from veridical.detectors.align.scoring import Head
 from veridical.detectors.claims.verify import Verify
 from veridical.detectors.entailment.detector import CONTRADICTION, UNSUPPORTED, Entailment
 from veridical.detectors.entailment.forms import Form, chunks, histograms
 from veridical.detectors.entailment.scorers import ClassifierScorer, ScorerOptions
 from veridical.detectors.tokens.detector import Tokens
 from veridical.models.cross_encoder import PairScores
-from veridical.models.testing import tiny
+from veridical.models.linear import LogisticLayer
+from veridical_lab.models.testing import tiny
 
 NLI = {0: "contradiction", 1: "neutral", 2: "entailment"}
 
@@ -92,7 +92,7 @@ def test_summac_conv() -> None:
     e, _ = matrix(scorer, PREMISES, HYPOTHESES)
     counts = np.stack([np.histogram(row, bins=50, range=(0, 1))[0] for row in e])
     logits = counts @ weight + bias
-    score, sentences = judged(Entailment(scorer, "summac-conv", layer=Head(weight, bias)))
+    score, sentences = judged(Entailment(scorer, "summac-conv", layer=LogisticLayer(weight, bias)))
     assert score == pytest.approx(1 / (1 + np.exp(-logits.mean())), abs=1e-6)
     assert sentences == pytest.approx((1 / (1 + np.exp(-logits))).tolist(), abs=1e-6)
     assert histograms(np.array([[0.0, 1.0, 0.999]]), 4).tolist() == [[1, 0, 0, 2]]

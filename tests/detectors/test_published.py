@@ -15,7 +15,7 @@ from veridical.core.types import Case, Judgement, Source
 from veridical.detectors import load_detector
 from veridical.detectors.entailment.detector import Entailment
 from veridical.detectors.tokens.detector import Tokens
-from veridical.models.testing import tiny
+from veridical_lab.models.testing import tiny
 
 PASSAGES = ("The cat sat on the mat.", "Anna Berg led the study in 1998; it took 3 hours.")
 ANSWERS = (

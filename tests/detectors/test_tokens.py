@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.detectors.feature_examples import contradicted, examples, phrases
 from tests.detectors.test_contract import CASES
 from tests.detectors.token_examples import trained_tokens
+from tests.lab.detectors.feature_examples import contradicted, examples, phrases
 from tests.processes import python, without_torch
 from veridical.core.errors import DataError, InputError
 from veridical.core.segment import word_forms, words
@@ -33,10 +33,10 @@ from veridical.models.onnx import export_onnx
 from veridical.models.onnx_runtime import OnnxRunner, open_session
 from veridical.models.pair_network import PairRunner
 from veridical.models.pairs import PairSettings
-from veridical.models.testing import tiny
-from veridical.training.token_evaluation import fit_scales, labelled_logits
-from veridical.training.token_options import TokenTraining
-from veridical.training.tokens import CHECKPOINT, TrainingStopped, train_tokens
+from veridical_lab.models.testing import tiny
+from veridical_lab.training.token_evaluation import fit_scales, labelled_logits
+from veridical_lab.training.token_options import TokenTraining
+from veridical_lab.training.tokens import CHECKPOINT, TrainingStopped, train_tokens
 
 
 @pytest.fixture(scope="module")
@@ -342,7 +342,7 @@ def test_an_export_has_a_mask_only_where_it_says_more_than_what_is_padding(
 
 
 def test_an_onnx_file_in_int8_is_of_its_weights(folder: Path, exported: Path, tmp_path: Path) -> None:
-    """In fp32: `tests/cli/test_train_tokens.py`."""
+    """In fp32: `tests/lab/cli/test_train_tokens.py`."""
     copy = Path(shutil.copytree(exported, tmp_path / "copy"))
     original = Tokens(copy, dtype="fp32")
     cases = [example.case for example in examples(12)]

@@ -19,9 +19,7 @@ from veridical.core.decide import Outcome, outcome
 from veridical.core.errors import InputError
 from veridical.core.segment import has_words, sentences, words
 from veridical.core.types import Case, Example, Judgement, Level, Source, Span, Usage, Verdict, check_judgement
-from veridical.datasets import bump, summedits
 from veridical.detectors import load_detector
-from veridical.detectors.baselines import Length
 from veridical.detectors.claims.aggregate import any_false
 from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG, CitationPolicy, statements
 from veridical.detectors.claims.claim_checker import ClaimResult
@@ -37,6 +35,8 @@ from veridical.llm.prompts import plain_prompt, prompt
 from veridical.llm.protocol import Failure, Reply, Request
 from veridical.llm.reply_parser import quotes
 from veridical.llm.scripted import Scripted, yes_no_reply
+from veridical_lab.datasets import bump, summedits
+from veridical_lab.detectors.baselines import Length
 
 TOWER = Source("wiki", "The tower was opened in 1889. It is 330 m tall and stands in Paris.")
 

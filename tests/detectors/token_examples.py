@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.detectors.feature_examples import examples
+from tests.lab.detectors.feature_examples import examples
 from veridical.core.types import Example
 from veridical.models.load import load, unload
-from veridical.models.testing import tiny
-from veridical.training.token_options import TokenTraining
-from veridical.training.tokens import train_tokens
+from veridical_lab.models.testing import tiny
+from veridical_lab.training.token_options import TokenTraining
+from veridical_lab.training.tokens import train_tokens
 
 
 def trained_tokens(

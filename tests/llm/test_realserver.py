@@ -155,7 +155,7 @@ def test_a_prompt_beyond_the_context_is_a_failure_of_its_own(llama: str) -> None
 
 
 def test_a_server_without_log_probabilities_is_noticed(tmp_path: Path) -> None:
-    from veridical.models.testing import tiny
+    from veridical_lab.models.testing import tiny
 
     run, port = python("TRANSFORMERS_PYTHON"), free_port()
     folder = tiny("llama", tmp_path / "tiny")

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from veridical.models.load import LocalModel, load  # noqa: E402
-from veridical.models.testing import ENCODER_DECODERS, ENCODERS, tiny  # noqa: E402
+from veridical_lab.models.testing import ENCODER_DECODERS, ENCODERS, tiny  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,7 +12,7 @@ import torch
 from veridical.core.errors import DataError, InputError
 from veridical.models.artifact import Artifact, base_of, check_base, load_artifact, load_base, save_artifact
 from veridical.models.load import LocalModel, load
-from veridical.models.testing import tiny
+from veridical_lab.models.testing import tiny
 
 Get = Callable[..., LocalModel]
 

@@ -13,7 +13,7 @@ from veridical.core.spans import Span, length
 from veridical.core.types import Case, Source, Turn
 from veridical.models.encode import Encoded, encode
 from veridical.models.load import LocalModel
-from veridical.models.testing import TOKENIZERS
+from veridical_lab.models.testing import TOKENIZERS
 
 Get = Callable[..., LocalModel]
 LONG = " ".join(f"Word{i} of the river." for i in range(400))

@@ -20,7 +20,7 @@ from veridical.models.fast_tokenizer import TOKENIZER, FastTokenizer
 from veridical.models.load import LocalModel, load
 from veridical.models.pairs import PairEncoder, PairEncoding, PairForm, PairSettings
 from veridical.models.template import render_chat
-from veridical.models.testing import TOKENIZERS, tiny, tiny_tokenizer
+from veridical_lab.models.testing import TOKENIZERS, tiny, tiny_tokenizer
 
 TEXTS = [
     "",

@@ -18,7 +18,7 @@ from veridical.models.generation import Generated, Generation, Prompt, generate 
 from veridical.models.head import finished  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.sampling import Sampler  # noqa: E402
-from veridical.models.testing import (  # noqa: E402
+from veridical_lab.models.testing import (  # noqa: E402
     ARCHITECTURES,
     ENCODER_DECODERS,
     ENCODERS,

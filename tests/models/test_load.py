@@ -13,7 +13,7 @@ import torch
 from veridical.core.errors import InputError, MissingExtraError, UnknownNameError
 from veridical.models import load as module
 from veridical.models.load import FORCED, READERS, LocalModel, load, unload
-from veridical.models.testing import from_llama2c, tiny
+from veridical_lab.models.testing import from_llama2c, tiny
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from veridical.models.load import LocalModel, load
 from veridical.models.packed_encoder import PackedEncoder
 from veridical.models.pair_network import PairRunner
 from veridical.models.pairs import PairEncoder, PairEncoding, PairSettings, Window
-from veridical.models.testing import tiny
+from veridical_lab.models.testing import tiny
 
 SOURCE = "The committee met on Monday. The river should be cleaned before summer. Paris is the capital of France."
 CASES = [

@@ -19,8 +19,8 @@ from veridical.models import pairs
 from veridical.models.load import LocalModel, load
 from veridical.models.pair_network import HeadSettings, PairHead, PairRunner, pool, torch_head
 from veridical.models.pairs import PairEncoder, PairEncoding, PairSettings, Window
-from veridical.models.testing import ENCODERS, tiny
 from veridical.models.token_words import token_ranges
+from veridical_lab.models.testing import ENCODERS, tiny
 
 SOURCE = "The committee met on Monday. The river should be cleaned before summer. Paris is the capital of France."
 CASES = [

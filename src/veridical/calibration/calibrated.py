@@ -1,6 +1,6 @@
 """Any detector with what was fitted for it on validation data: its scores as probabilities, and its thresholds.
 
-`veridical train threshold` writes the folder (`detector.json`, no weights). What was fitted belongs to one detector
+`veridical calibrate` writes the folder (`detector.json`, no weights). What was fitted belongs to one detector
 with its options and its model; another one is refused with the difference named. A scale for which nothing was fitted
 is left out of the judgements: a raw score beside a probability would be read as one.
 """
@@ -88,13 +88,13 @@ class FittedCalibration:
 
 
 class Calibrated:
-    """Any detector with thresholds and probabilities fitted on your labels (`veridical train threshold`).
+    """Any detector with thresholds and probabilities fitted on your labels (`veridical calibrate`).
 
     Scores are probabilities as fitted for responses, content words, coverage and source words apart, and so are the
     thresholds. What has no fit is left out, with a note: `info.levels` say what is there.
 
     Args:
-        path: The folder that `veridical train threshold` wrote.
+        path: The folder that `veridical calibrate` wrote.
         detector: The detector that it was fitted for.
         name: Default: "calibrated:PATH".
     """
@@ -118,7 +118,7 @@ class Calibrated:
         """
         own, inner = spec.split(["detector"])
         if spec.value is None:
-            raise InputError(f"{KIND} needs a folder", hint=f"{KIND}:FOLDER, as `veridical train threshold` wrote it")
+            raise InputError(f"{KIND} needs a folder", hint=f"{KIND}:FOLDER, as `veridical calibrate` wrote it")
         folder = spec.value
         if "detector" in own.options:  # what follows it are options of that detector
             detector = context.load(replace(inner, values=(own.options["detector"], *spec.values[1:])).nested(""))
@@ -148,8 +148,7 @@ class Calibrated:
                 raise InputError(
                     f"what is in {self.path} was fitted for {self.fitted.detector!r} and does not fit "
                     f"{self.detector.name!r}: {differs}",
-                    hint="give the detector that it was fitted for (,detector=SPEC), or fit again: "
-                    "veridical train threshold",
+                    hint="give the detector that it was fitted for (,detector=SPEC), or fit again: veridical calibrate",
                 )
             self._compared = True
         pairs = judge_with_maps(self.detector, cases)
@@ -229,6 +228,6 @@ def load_calibration(folder: str | Path) -> FittedCalibration:
     try:
         fitted: FittedCalibration = decode(document, KIND)
     except WireError as error:
-        hint = error.hint or "copy the folder again, or fit again: veridical train threshold"
+        hint = error.hint or "copy the folder again, or fit again: veridical calibrate"
         raise DataError(error.message, path=Path(folder) / DETECTOR, hint=hint) from None
     return fitted

@@ -13,27 +13,38 @@ import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from importlib import import_module
 from typing import Any, TextIO
 
 import typer
 from typer.main import get_group
 
 from veridical.core.errors import VeridicalError
+from veridical.core.registry import Registry
 
 __all__ = ["COMMANDS", "app", "main"]
 
 # click's class, or that of the copy which newer releases of Typer carry; neither is exported by Typer itself
 _UsageError: type[Exception] = typer.BadParameter.__base__  # type: ignore[assignment]
 
-# each is a module here with a function NAME_command, or an app NAME_app of its own commands
-COMMANDS = (
-    *("check", "batch", "verify", "revise", "guard", "papers", "kb", "answer", "salience", "serve"),
-    *("detectors", "train", "export", "analyse", "data", "annotate", "bench", "schema", "version"),
+# a command, or a Typer application with commands of its own
+COMMANDS = Registry(
+    "command",
+    {
+        "check": "veridical.cli.check:check_command",
+        "batch": "veridical.cli.batch:batch_command",
+        "verify": "veridical.cli.verify:verify_command",
+        "revise": "veridical.cli.revise:revise_command",
+        "serve": "veridical.cli.serve:serve_command",
+        "detectors": "veridical.cli.detectors:detectors_command",
+        "calibrate": "veridical.cli.calibrate:calibrate_command",
+        "schema": "veridical.cli.schema:schema_command",
+        "version": "veridical.cli.version:version_command",
+    },
+    group="veridical.commands",
 )
 
 
-def _app(names: Iterable[str] = COMMANDS) -> typer.Typer:
+def _app(names: Iterable[str] = ()) -> typer.Typer:
     """The application with some of the commands; nothing of the others is imported."""
     built = typer.Typer(
         name="veridical",
@@ -45,12 +56,13 @@ def _app(names: Iterable[str] = COMMANDS) -> typer.Typer:
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for name in names:
-        module = import_module(f"veridical.cli.{name}")
-        if hasattr(module, f"{name}_app"):
-            built.add_typer(getattr(module, f"{name}_app"), name=name)
+    for name in names or (*COMMANDS.table, *sorted(COMMANDS.plugins)):
+        command = COMMANDS.load(name)
+        panel = None if name in COMMANDS.table else f"Commands of {COMMANDS.package(name)}"
+        if isinstance(command, typer.Typer):
+            built.add_typer(command, name=name, rich_help_panel=panel)
         else:
-            built.command(name)(getattr(module, f"{name}_command"))
+            built.command(name, rich_help_panel=panel)(command)
     return built
 
 
@@ -116,7 +128,7 @@ def _run(arguments: list[str] | None) -> int:
         given = sys.argv[1:] if arguments is None else arguments
         named = [name for name in given[:1] if name in COMMANDS]
         # a group even of one command, which Typer would otherwise run without its name
-        code = get_group(_app(named or COMMANDS))(arguments, standalone_mode=False)
+        code = get_group(_app(named))(arguments, standalone_mode=False)
     except VeridicalError as error:
         return _fail(str(error), error.exit_code)
     except _UsageError as error:

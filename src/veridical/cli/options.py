@@ -27,6 +27,7 @@ __all__ = [
     "CaseFiles",
     "ChatOptions",
     "CheckOutputOptions",
+    "Criterion",
     "DataOptions",
     "DecisionOptions",
     "Explain",
@@ -93,6 +94,9 @@ ModelFolder = Annotated[str, Option(metavar="FOLDER", help="The language model: 
 
 OutJsonl = Annotated[
     Path, Option(metavar="FILE", help="The file to write (JSON Lines); read it as jsonl:FILE.", rich_help_panel=OUTPUT)
+]
+Criterion = Annotated[
+    str, Option(help="What the thresholds optimise: f1, balanced_accuracy, means (halfway) or precision@P.")
 ]
 OutFolder = Annotated[
     Path, Option(metavar="FOLDER", help="Write the trained detector to FOLDER.", rich_help_panel=OUTPUT)

@@ -102,9 +102,9 @@ class UnknownNameError(InputError):
 class MissingExtraError(VeridicalError):
     """An optional dependency is not installed."""
 
-    def __init__(self, what: str, extra: str) -> None:
+    def __init__(self, what: str, extra: str, package: str = "veridical") -> None:
         self.extra = extra
-        super().__init__(f"{what} needs an optional part", hint=f"run: pip install 'veridical[{extra}]'")
+        super().__init__(f"{what} needs an optional part", hint=f"run: pip install '{package}[{extra}]'")
 
 
 class OutputError(VeridicalError):

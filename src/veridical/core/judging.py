@@ -14,9 +14,14 @@ from veridical.core.types import Case, Judgement, Level, Thresholds, check_judge
 if TYPE_CHECKING:
     from veridical.core.salience_map import SalienceMap
 
-__all__ = ["judge", "judge_with_maps", "nothing_to_judge", "thresholds_in_force"]
+__all__ = ["judge", "judge_with_maps", "not_judged", "nothing_to_judge", "thresholds_in_force"]
 
 T = TypeVar("T")
+
+
+def not_judged(case: Case, by: str, *notes: str) -> Judgement:
+    """The judgement of a case that `by` could not judge; the notes say why."""
+    return Judgement(case.id, by, judged=(), notes=notes)
 
 
 def nothing_to_judge(case: Case, info: DetectorInfo) -> str | None:

@@ -28,21 +28,29 @@ class Registry:
         self.group = group
 
     @cached_property
-    def _plugins(self) -> dict[str, EntryPoint]:
-        return {e.name: e for e in entry_points(group=self.group)}
+    def plugins(self) -> dict[str, EntryPoint]:
+        """The entry points of other packages by name, without those whose name is taken."""
+        return {entry.name: entry for entry in entry_points(group=self.group) if entry.name not in self.table}
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted({*self.table, *self._plugins}))
+        return iter(sorted({*self.table, *self.plugins}))
 
     def __contains__(self, name: object) -> bool:
-        return name in self.table or name in self._plugins
+        return name in self.table or name in self.plugins
+
+    def target(self, name: str) -> str:
+        """Where the object called `name` is: "module:object" or "module"."""
+        return self.table[name] if name in self.table else self.plugins[name].value
+
+    def package(self, name: str) -> str:
+        """The name of the distribution that a plugin comes from."""
+        distribution = self.plugins[name].dist
+        return distribution.name if distribution else "another package"
 
     def load(self, name: str) -> Any:
         """The object called `name`, imported now; `UnknownNameError` with the nearest names if there is none."""
-        if name in self.table:
-            module, _, attribute = self.table[name].partition(":")
-            loaded = import_module(module)
-            return getattr(loaded, attribute) if attribute else loaded
-        if name in self._plugins:
-            return self._plugins[name].load()
-        raise UnknownNameError(self.kind, name, self)
+        if name not in self:
+            raise UnknownNameError(self.kind, name, self)
+        module, _, attribute = self.target(name).partition(":")
+        loaded = import_module(module)
+        return getattr(loaded, attribute) if attribute else loaded

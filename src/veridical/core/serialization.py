@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
-from importlib import import_module
 from math import isfinite
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -21,13 +20,13 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from veridical.core.errors import UnknownNameError, WireError
 from veridical.core.jsonl import Line, read_lines
+from veridical.core.registry import Registry
 from veridical.core.types import Case
 
 __all__ = [
     "KINDS",
     "STRICT",
     "TAG",
-    "Kind",
     "decode",
     "decode_case",
     "encode",
@@ -41,46 +40,32 @@ __all__ = [
 TAG = "veridical"
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of document: the "module:class" of its record, which is imported when it is needed, and its version."""
+KINDS = Registry(
+    "kind of document",
+    {
+        "case": "veridical.core.types:Case",
+        "judgement": "veridical.core.types:Judgement",
+        "example": "veridical.core.types:Example",
+        "check": "veridical.core.types:Checked",
+        "revision": "veridical.core.types:Revision",
+        "revised": "veridical.revise:Revised",
+        "calibrated": "veridical.calibration.calibrated:FittedCalibration",
+        "batch": "veridical.batch.records:BatchManifest",
+        "batch_shard": "veridical.batch.records:JudgedShard",
+        "batch_row": "veridical.batch.records:JudgedRow",
+        "failed_row": "veridical.batch.records:FailedRow",
+        "batch_report": "veridical.batch.summary:BatchReport",
+    },
+    group="veridical.documents",
+)
+_VERSIONS = {"check": 2, "batch": 2}  # of what has changed; all others are at 1
 
-    target: str
-    version: int = 1
 
-    def load(self) -> type[Any]:
-        """The class of the record; all records in it are from then on read strictly."""
-        module, _, name = self.target.partition(":")
-        cls: type[Any] = getattr(import_module(module), name)
-        _make_strict(cls)
-        return cls
-
-
-KINDS: dict[str, Kind] = {
-    "case": Kind("veridical.core.types:Case"),
-    "judgement": Kind("veridical.core.types:Judgement"),
-    "example": Kind("veridical.core.types:Example"),
-    "check": Kind("veridical.core.types:Checked", 2),
-    "revision": Kind("veridical.core.types:Revision"),
-    "revised": Kind("veridical.revise:Revised"),
-    "guarded": Kind("veridical.guard.types:Guarded"),
-    "answer": Kind("veridical.tasks.perspectives.answering:Answer"),
-    "prevalence": Kind("veridical.tasks.papers:StudyRow"),
-    "row": Kind("veridical.bench.results:ResultRow"),
-    "comparison": Kind("veridical.bench.compare:Comparison"),
-    "statistics": Kind("veridical.datasets.stats:DataStatistics"),
-    "corruption": Kind("veridical.corrupt.output:CorruptionReport"),
-    "calibrated": Kind("veridical.calibration.calibrated:FittedCalibration"),
-    "ensemble": Kind("veridical.detectors.ensemble.artifact:FittedEnsemble"),
-    "finding": Kind("veridical.probes.analysis.results:Finding"),
-    "peak": Kind("veridical.probes.analysis.results:Peak"),
-    "batch": Kind("veridical.batch.records:BatchManifest", 2),
-    "batch_shard": Kind("veridical.batch.records:JudgedShard"),
-    "batch_row": Kind("veridical.batch.records:JudgedRow"),
-    "failed_row": Kind("veridical.batch.records:FailedRow"),
-    "batch_report": Kind("veridical.batch.summary:BatchReport"),
-    "features": Kind("veridical.training.feature_analysis:FeatureAnalysis"),
-}
+def _load(kind: str) -> type[Any]:
+    """The class of the records of a kind; all records in it are from then on read strictly."""
+    cls: type[Any] = KINDS.load(kind)
+    _make_strict(cls)
+    return cls
 
 
 def _make_strict(cls: type[Any]) -> None:
@@ -95,20 +80,24 @@ def _make_strict(cls: type[Any]) -> None:
 
 @cache
 def _adapter(kind: str) -> TypeAdapter[Any]:
-    return TypeAdapter(KINDS[kind].load())
+    return TypeAdapter(_load(kind))
+
+
+def _version(kind: str) -> int:
+    return _VERSIONS.get(kind, 1)
 
 
 def tag_of(kind: str) -> str:
     """What a document of this kind says of itself, such as "case/1"."""
-    return f"{kind}/{KINDS[kind].version}"
+    return f"{kind}/{_version(kind)}"
 
 
 def kind_of(record: object) -> str:
     """The kind of a record ("case", "judgement" …); `WireError` for a type that has no JSON form."""
     cls = type(record)
     target = f"{cls.__module__}:{cls.__qualname__}"
-    for kind, entry in KINDS.items():
-        if entry.target == target:
+    for kind in KINDS:
+        if KINDS.target(kind) == target:
             return kind
     raise WireError(f"{cls.__name__} has no JSON form", hint=f"one of {', '.join(KINDS)}")
 
@@ -260,8 +249,8 @@ def _kind(tag: object, wanted: str | None) -> str:
         raise WireError(
             f'"{TAG}": {_shown(tag)} is not a known document', hint=f"known: {', '.join(map(tag_of, KINDS))}"
         )
-    if version != str(KINDS[kind].version):
-        hint = f"this Veridical reads version {KINDS[kind].version}, an older or newer one may read it"
+    if version != str(_version(kind)):
+        hint = f"this Veridical reads version {_version(kind)}, an older or newer one may read it"
         raise WireError(f"a {kind} of version {_short(version)}", hint=hint)
     if wanted is not None and kind != wanted:
         raise WireError(f"the document is of the kind {kind!r}, not {wanted!r}")
@@ -307,7 +296,7 @@ def _first_problem(error: ValidationError, kind: str) -> str:
     problem = next(stray, problems[0])
     *outer, last = problem["loc"] or ("",)
     if problem["type"] == "unexpected_keyword_argument":
-        cls = KINDS[kind].load()
+        cls = _load(kind)
         for name in outer:
             if hint := get_type_hints(cls).get(str(name)):  # the key of a mapping names no field
                 cls = next(iter(_records_in(hint)), cls)

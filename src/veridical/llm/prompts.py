@@ -35,18 +35,18 @@ class PromptTemplate:
         return tuple(dict.fromkeys(match[1] for match in _PLACEHOLDER.finditer(self.text)))
 
 
-def names() -> list[str]:
-    """The names of all shipped prompts."""
-    folder = files("veridical.llm") / "prompts"
+def names(package: str = "veridical.llm") -> list[str]:
+    """The names of the prompts in a package's folder `prompts`."""
+    folder = files(package) / "prompts"
     return sorted(f.name.removesuffix(".txt") for f in folder.iterdir() if f.name.endswith(".txt"))
 
 
-def prompt(name: str) -> PromptTemplate:
-    """The shipped prompt called `name`; `UnknownNameError` with the nearest ones otherwise."""
-    known = names()
+def prompt(name: str, package: str = "veridical.llm") -> PromptTemplate:
+    """The prompt called `name` in a package's folder `prompts`; `UnknownNameError` with the nearest ones otherwise."""
+    known = names(package)
     if name not in known:
         raise UnknownNameError("prompt", name, known)
-    return make(name, (files("veridical.llm") / "prompts" / f"{name}.txt").read_text(encoding="utf-8"))
+    return make(name, (files(package) / "prompts" / f"{name}.txt").read_text(encoding="utf-8"))
 
 
 def make(name: str, text: str) -> PromptTemplate:

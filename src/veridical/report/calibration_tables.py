@@ -1,4 +1,4 @@
-"""What `train threshold` fitted, as tables: one per level, figures on validation before and after."""
+"""What `veridical calibrate` fitted, as tables: one per level, figures on validation before and after."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Any
 
 from veridical.calibration.calibrated import FittedCalibration
 from veridical.metrics.measure import Measured
-from veridical.report.result_tables import cell
-from veridical.report.tables import Table
+from veridical.report.tables import Table, cell
 
 __all__ = ["NEARLY_ALL", "calibration_notes", "calibration_tables"]
 

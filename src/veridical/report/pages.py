@@ -21,11 +21,11 @@ __all__ = ["render", "render_page"]
 
 
 @cache
-def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def _environment(package: str) -> Environment:
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("veridical.report"),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader("veridical.report")]),
         autoescape=lambda name: name is not None and name.endswith(".html"),
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -36,9 +36,12 @@ def _environment() -> Environment:
     return environment
 
 
-def render(template: str, **values: Any) -> str:
-    """The text of a template (a part of a page, or a style sheet), everything filled into HTML escaped."""
-    return _environment().get_template(template).render(values).strip()
+def render(template: str, *, package: str = "veridical.report", **values: Any) -> str:
+    """The text of a template (a part of a page, or a style sheet), everything filled into HTML escaped.
+
+    `package` has the template in its folder `templates`; it may extend and include those of this package.
+    """
+    return _environment(package).get_template(template).render(values).strip()
 
 
 def render_page(template: str, *styles: str, title: str, **values: Any) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["FORMATS", "Table", "latex", "markdown", "narrow"]
+from veridical.metrics.measure import Measured
+
+__all__ = ["FORMATS", "Table", "cell", "latex", "markdown", "narrow"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +74,14 @@ def latex(tables: Sequence[Table]) -> str:
 
 
 FORMATS = {"markdown": markdown, "latex": latex}
+
+
+def cell(measured: Measured | None) -> str:
+    """`0.459 [0.441, 0.478]`; a dash where the metric does not apply, "undefined" where it has no value."""
+    if measured is None:
+        return "–"
+    if measured.value is None:
+        return "undefined"
+    if measured.low is None or measured.high is None:
+        return f"{measured.value:.3f}"
+    return f"{measured.value:.3f} [{measured.low:.3f}, {measured.high:.3f}]"

@@ -21,9 +21,9 @@ from veridical.detectors.claims.framing import is_refusal
 from veridical.detectors.default.absence import lacking, matter_of_absence
 from veridical.detectors.default.copies import is_copied
 from veridical.detectors.default.misplaced import misplaced
-from veridical.detectors.features.linear import LinearClassifier
 from veridical.detectors.tokens.lexical import FEATURES, lexical_features
 from veridical.detectors.tokens.scoring import ScoredResponse
+from veridical.models.linear import LinearClassifier
 
 __all__ = [
     "COLUMNS",

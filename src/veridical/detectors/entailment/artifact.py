@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from veridical.core.errors import DataError, InputError
-from veridical.detectors.align.scoring import Head
 from veridical.detectors.entailment.forms import Form
 from veridical.models.artifact import DETECTOR, Artifact, Base, load_artifact
+from veridical.models.linear import LogisticLayer
 
 __all__ = ["KIND", "TrainedLayer", "layer_artifact", "load_layer"]
 
@@ -27,7 +27,7 @@ class TrainedLayer:
     base: Base
     form: Form
     labels: str
-    layer: Head
+    layer: LogisticLayer
 
 
 def layer_artifact(trained: TrainedLayer, training: Mapping[str, Any], validation: Mapping[str, Any]) -> Artifact:
@@ -55,4 +55,4 @@ def load_layer(folder: Path) -> TrainedLayer:
         raise DataError(f"no layer for {form.bins} bins", path=path, hint="copy or train it again")
     if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
         raise DataError("the layer holds numbers that are not finite", path=path)
-    return TrainedLayer(artifact.base, form, labels, Head(weight, float(bias[0])))
+    return TrainedLayer(artifact.base, form, labels, LogisticLayer(weight, float(bias[0])))

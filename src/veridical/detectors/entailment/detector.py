@@ -13,10 +13,10 @@ from typing import Any
 
 from veridical.core.detector import DetectorContext, DetectorInfo, digest_of
 from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.judging import not_judged
 from veridical.core.spans import Span
 from veridical.core.spec import Spec
 from veridical.core.types import DEFAULT_THRESHOLD, Case, Evidence, Judgement, Level, SourceSpan
-from veridical.detectors.align.scoring import Head
 from veridical.detectors.claims.aggregate import aggregate_claims
 from veridical.detectors.claims.claim_checker import ClaimResult
 from veridical.detectors.claims.claims import Claims
@@ -24,9 +24,9 @@ from veridical.detectors.entailment.artifact import KIND, load_layer
 from veridical.detectors.entailment.comparison import Compared, compare
 from veridical.detectors.entailment.forms import CHOICES, FORMS, Floats, Form, sentence_scores
 from veridical.detectors.entailment.scorers import ClassifierScorer, PairScorer, ScorerOptions, open_scorer
-from veridical.detectors.local.forced_decoding import unjudged
 from veridical.models.artifact import described_kind
 from veridical.models.checkpoint import checkpoint_folder
+from veridical.models.linear import LogisticLayer
 
 __all__ = ["CONTRADICTION", "UNSUPPORTED", "Entailment"]
 
@@ -52,7 +52,12 @@ class Entailment:
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=True)
 
     def __init__(
-        self, scorer: PairScorer, form: Form | str = "nli", *, layer: Head | None = None, name: str = "entailment"
+        self,
+        scorer: PairScorer,
+        form: Form | str = "nli",
+        *,
+        layer: LogisticLayer | None = None,
+        name: str = "entailment",
     ) -> None:
         if isinstance(form, str):
             if form not in FORMS:
@@ -113,7 +118,7 @@ class Entailment:
     def _judgement(self, compared: Compared) -> Judgement:
         matrix, case = compared.matrix, compared.case
         if matrix is None:
-            return unjudged(case, self.name, compared.problem or "there is nothing to compare")
+            return not_judged(case, self.name, compared.problem or "there is nothing to compare")
         known = matrix.known
         found: list[ClaimResult] = []
         whole = None

@@ -18,8 +18,8 @@ from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.segment import has_words, words
 from veridical.core.spans import Span, trimmed
 from veridical.core.types import Claim, Source, SourceSpan
-from veridical.detectors.align.scoring import Head
 from veridical.detectors.claims.citations import statements
+from veridical.models.linear import LogisticLayer
 
 __all__ = ["CHOICES", "FORMS", "Form", "chunks", "histograms", "hypotheses_of", "premises_of", "sentence_scores"]
 
@@ -139,7 +139,7 @@ def histograms(entailment: Floats, bins: int) -> Floats:
 
 
 def sentence_scores(
-    entailment: Floats, contradiction: Floats | None, form: Form, layer: Head | None
+    entailment: Floats, contradiction: Floats | None, form: Form, layer: LogisticLayer | None
 ) -> tuple[Floats, float]:
     """The score of each hypothesis, in [0, 1], and that of the response.
 

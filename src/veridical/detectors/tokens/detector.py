@@ -17,11 +17,11 @@ import numpy as np
 from veridical.calibration.calibrators import Platt
 from veridical.core.detector import DetectorContext, DetectorInfo, digest_of
 from veridical.core.errors import InputError
+from veridical.core.judging import not_judged
 from veridical.core.spans import Span, complement
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level, Source, Verdict
 from veridical.detectors.explanation import likely_label
-from veridical.detectors.local.forced_decoding import unjudged
 from veridical.detectors.tokens.artifact import (
     BACKBONE,
     TokenScale,
@@ -235,7 +235,7 @@ class Tokens:
     def judgement(self, case: Case, scored: ScoredResponse) -> Judgement:
         """The judgement of `case` that its logits result in."""
         if scored.problem:
-            return unjudged(case, self.name, scored.problem)
+            return not_judged(case, self.name, scored.problem)
         known = np.isfinite(scored.logits)
         probabilities = probabilities_of(self.settings.span, scored.logits[known])
         spans = [unit for unit, there in zip(scored.units, known, strict=True) if there]

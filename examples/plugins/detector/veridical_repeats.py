@@ -1,0 +1,35 @@
+"""A detector for `veridical`: words that a response repeats too often."""
+
+from collections import Counter
+
+from veridical import Judgement, Verdict
+from veridical.core.detector import DetectorInfo
+from veridical.core.segment import words
+from veridical.core.types import Level
+
+
+class Repeats:
+    """Words that occur more than `most` times in the response; it needs no sources."""
+
+    info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=False)
+
+    def __init__(self, most=3):
+        self.name, self.most = f"repeats:most={most}", most
+
+    @classmethod
+    def from_spec(cls, spec, context):
+        """Make the detector of `repeats:most=N`."""
+        return cls(spec.accept(["most"]).whole("most", 3))
+
+    def judge(self, cases):
+        """Return one judgement per case."""
+        return [self._judge(case) for case in cases]
+
+    def _judge(self, case):
+        spans = words(case.response)
+        if not spans:
+            return Judgement(case.id, self.name, judged=(), notes=("the response has no words",))
+        counts = Counter(span.of(case.response).lower() for span in spans)
+        scores = [float(counts[span.of(case.response).lower()] > self.most) for span in spans]
+        verdicts = tuple(Verdict(span, score) for span, score in zip(spans, scores, strict=True))
+        return Judgement(case.id, self.name, sum(scores) / len(scores), verdicts=verdicts)

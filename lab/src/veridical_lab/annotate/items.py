@@ -1,0 +1,91 @@
+"""Items to annotate: one changed place of a response and what stood there before (Liu et al. 2022, §3.3).
+
+An item is an `Example` whose gold judges one span. Its one verdict has the span, the score (1 = inconsistent with the
+original) and, as `correction`, what the original has there. Until people have answered, the gold is that of whatever
+changed the text (`by="corrupt:rules"`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from veridical.core.errors import InputError
+from veridical.core.types import GOLD_THRESHOLD, Example, Judgement, Verdict
+
+__all__ = ["answer", "grouped", "is_item", "items_of", "labelled", "place_of", "says_hallucinated"]
+
+
+def is_item(example: Example) -> bool:
+    """Whether an example asks about one place of its response."""
+    gold = example.gold
+    return len(gold.verdicts) == 1 and gold.judged == (gold.verdicts[0].span,)
+
+
+def place_of(item: Example) -> Verdict:
+    """The verdict of an item: its span, its score and, as `correction`, what stood there; `InputError` for others."""
+    if not is_item(item):
+        raise InputError(
+            f"{item.case.id!r} is not an item to annotate: its gold does not judge exactly one span",
+            hint="make items with veridical_lab.annotate.items.items_of, or `veridical annotate select`",
+        )
+    return item.gold.verdicts[0]
+
+
+def items_of(examples: Iterable[Example]) -> Iterator[Example]:
+    """One item for each changed place of each example, in order; an example that is an item stays as it is.
+
+    A place counts as changed where the gold says what stood there (`Verdict.correction`), as `veridical data corrupt`
+    writes it; what was only added is no item. New items are called as their examples, with `#0`, `#1` … behind it.
+
+    >>> from veridical.core.types import Case, Span
+    >>> verdict = Verdict(Span(8, 12), 1.0, correction="Rome")
+    >>> gold = Judgement("1", "corrupt:rules", 1.0, verdicts=(verdict,))
+    >>> [(item.case.id, item.gold.judged) for item in items_of([Example(Case("1", "born in Oslo"), gold)])]
+    [('1#0', (Span(start=8, end=12),))]
+    """
+    for example in examples:
+        if is_item(example):
+            yield example
+            continue
+        for i, verdict in enumerate(example.gold.verdicts):
+            if not verdict.correction or not len(verdict.span):
+                continue
+            case = replace(example.case, id=f"{example.case.id}#{i}")
+            gold = Judgement(case.id, example.gold.by, verdict.score, verdicts=(verdict,), judged=(verdict.span,))
+            document = example.document if example.document is not None else example.case.id
+            yield replace(example, case=case, gold=gold, document=document, annotations=())
+
+
+def answer(item: Example, by: str, hallucinated: bool, *, seconds: float | None = None) -> Judgement:
+    """What one annotator says of an item; `seconds` is how long they took."""
+    verdict = replace(place_of(item), score=float(hallucinated))
+    provenance = () if seconds is None else (("seconds", f"{seconds:.1f}"),)
+    return Judgement(
+        item.case.id,
+        by if by.startswith("human:") else f"human:{by}",
+        verdict.score,
+        verdicts=(verdict,),
+        judged=(verdict.span,),
+        provenance=provenance,
+    )
+
+
+def says_hallucinated(judgement: Judgement) -> bool | None:
+    """The label that a judgement gives to its response or to its one place; None if it gives none."""
+    if judgement.hallucination is not None:
+        return judgement.hallucination >= GOLD_THRESHOLD
+    scores = [verdict.score >= GOLD_THRESHOLD for verdict in judgement.verdicts]
+    return any(scores) if scores else None
+
+
+def labelled(item: Example, hallucinated: bool, by: str, annotations: Sequence[Judgement] = ()) -> Example:
+    """The item with this label as its gold."""
+    gold = replace(answer(item, "", hallucinated), by=by)
+    return replace(item, gold=gold, annotations=tuple(annotations))
+
+
+def grouped(example: Example, **values: str | None) -> Example:
+    """The example with these groups set; None takes one away."""
+    groups = {**dict(example.group), **values}
+    return replace(example, group=tuple(sorted((key, value) for key, value in groups.items() if value is not None)))

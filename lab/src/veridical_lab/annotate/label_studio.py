@@ -1,0 +1,476 @@
+"""Label Studio's form of the questions that we ask, both ways: labelling configs, tasks, and its JSON exports.
+
+| kind | question | after |
+|---|---|---|
+| `consistency` | is the marked span consistent with the original, in its context? | Liu et al. 2022, §3.3 |
+| `spans` | which minimal spans of the response do the sources not support? | CH-Wang et al. 2024, appendix A |
+| `coverage` | what of this argument does the response leave out? | Chang et al. 2024, §4.1 |
+| `claims` | do the sources support this claim? | George & Stuhlmüller 2023 |
+
+Offsets: Label Studio's editor counts code points, as Python does, and a line end of two characters as two. Editors
+before 1.5 counted UTF-16 units. Every result also has its text, so each export shows which it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+from veridical.core.errors import DataError, InputError, SpanError, UnknownNameError
+from veridical.core.files import read_text
+from veridical.core.segment import sentences
+from veridical.core.serialization import encode
+from veridical.core.spans import Span, union
+from veridical.core.types import Case, Example, Judgement, Omission, Source, SourceSpan, Verdict
+from veridical_lab.annotate.items import answer, place_of
+
+__all__ = ["KINDS", "MARK", "Imported", "config_of", "find_span", "read_export", "read_tasks", "tasks_of"]
+
+KINDS = ("consistency", "spans", "coverage", "claims")
+MARK = "veridical"  # the key of a task's data that says what it is about
+_ANSWERS = {"consistent": False, "inconsistent": True}
+_CLAIM_LABELS = {"supported": 0.0, "contradicted": 1.0, "not in the sources": 1.0}
+_COVERAGE = ("covered", "partly covered", "left out")
+_STYLE = "<Style>.htx-text{ white-space: pre-wrap; }</Style>"  # else white space is shown, and saved, shortened
+
+
+def config_of(kind: str, *, labels: Sequence[str] = ("hallucinated",)) -> str:
+    """The labelling config of a kind of question, for the settings of a project.
+
+    Args:
+        kind: One of `KINDS`.
+        labels: For `spans`: the types of hallucination that annotators distinguish, such as intrinsic and extrinsic.
+    """
+    _check_kind(kind)
+    values = "".join(f"<Label value={quoteattr(label)}/>" for label in labels)
+    source = '<Header value="Sources"/><Text name="source" value="$source"/>'
+    response = '<Header value="Response"/><Text name="response" value="$response"/>'
+    question = '<Header value="$question"/>'
+    body = {
+        "consistency": '<Header value="Original"/><Text name="source" value="$source"/>'
+        '<Header value="Changed text"/><Text name="response" value="$response"/>'
+        '<Labels name="place" toName="response"><Label value="changed"/></Labels>'
+        + question
+        + _choices("answer", "response", _ANSWERS),
+        "spans": f'{source}{question}<Labels name="hallucination" toName="response">{values}</Labels>{response}',
+        "coverage": f'{response}{question}<Labels name="omission" toName="source"><Label value="left out"/></Labels>'
+        '<Header value="Argument"/><Text name="source" value="$source"/>' + _choices("coverage", "source", _COVERAGE),
+        "claims": f'{source}{response}<Header value="Claim"/><Text name="claim" value="$claim"/>'
+        + question
+        + _choices("support", "claim", _CLAIM_LABELS)
+        + '<TextArea name="reason" toName="claim" placeholder="Why? (optional)" rows="2"/>',
+    }[kind]
+    return f"<View>{_STYLE}{body}</View>"
+
+
+def _choices(name: str, to: str, values: Iterable[str]) -> str:
+    choices = "".join(f'<Choice value="{value}"/>' for value in values)
+    return f'<Choices name="{name}" toName="{to}" choice="single" required="true">{choices}</Choices>'
+
+
+def _check_kind(kind: str) -> None:
+    if kind not in KINDS:
+        raise UnknownNameError("kind of question", kind, KINDS)
+
+
+# ------------------------------------------------------------------------------------------------ export
+
+
+def tasks_of(
+    examples: Iterable[Example], kind: str, *, predictions: Mapping[str, Judgement] | None = None
+) -> list[dict[str, Any]]:
+    """The tasks of some cases, to import into a project with the config of `kind`.
+
+    `consistency` and `spans` make one task of each case, `coverage` one of each source that must be covered, `claims`
+    one of each claim that the prediction lists (each sentence of the response where it lists none).
+
+    Args:
+        examples: Cases; for `consistency` items (`veridical_lab.annotate.items`). Their gold is not shown.
+        kind: One of `KINDS`.
+        predictions: Judgements by case id, shown as pre-annotations that annotators correct. For `consistency`
+            they are not shown: a yes/no answer that is there already is an answer that people give.
+
+    Raises:
+        InputError: For an example that the question does not fit, such as a case without anything to cover.
+    """
+    _check_kind(kind)
+    return [task for example in examples for task in _MAKERS[kind](example, (predictions or {}).get(example.case.id))]
+
+
+def _task(kind: str, case: Case, part: str, data: Mapping[str, str], results: Sequence[Any], by: str) -> dict[str, Any]:
+    about = {"kind": f"{kind}/1", "case": case.id, "part": part, "hash": _hash(case)}
+    task: dict[str, Any] = {"data": {**data, MARK: about}}
+    if results:
+        task["predictions"] = [{"model_version": by, "result": list(results)}]
+    return task
+
+
+def _hash(case: Case) -> str:
+    return hashlib.sha256(encode(case).encode()).hexdigest()[:16]
+
+
+def _sources(case: Case) -> str:
+    return "\n\n".join(source.text for source in case.sources)
+
+
+def _region(name: str, to: str, text: str, span: Span, label: str, score: float | None = None) -> dict[str, Any]:
+    value = {"start": span.start, "end": span.end, "text": span.of(text), "labels": [label]}
+    result = {
+        "id": f"{name}-{span.start}-{span.end}",
+        "from_name": name,
+        "to_name": to,
+        "type": "labels",
+        "value": value,
+    }
+    return result if score is None else {**result, "score": score}
+
+
+def _consistency_tasks(example: Example, prediction: Judgement | None) -> list[dict[str, Any]]:
+    case, place = example.case, place_of(example)
+    new, old = place.span.of(case.response), place.correction or ""
+    question = f"In this context, is “{new}” consistent with “{old}” of the original?"
+    region = _region("place", "response", case.response, place.span, "changed")
+    data = {"source": _sources(case), "response": case.response, "question": question}
+    return [_task("consistency", case, "", data, [region], "veridical")]
+
+
+def _span_tasks(example: Example, prediction: Judgement | None) -> list[dict[str, Any]]:
+    case = example.case
+    regions = [
+        _region("hallucination", "response", case.response, v.span, "hallucinated", v.score)
+        for v in (prediction.verdicts if prediction else ())
+        if v.score >= 0.5
+    ]
+    question = "Mark the smallest spans of the response that would have to change for the sources to support it."
+    data = {"source": _sources(case), "response": case.response, "question": question}
+    return [_task("spans", case, "", data, regions, prediction.by if prediction else "")]
+
+
+def _coverage_tasks(example: Example, prediction: Judgement | None) -> list[dict[str, Any]]:
+    case = example.case
+    wanted = [source for source in case.sources if source.must_cover]
+    if not wanted:
+        raise InputError(
+            f"case {case.id!r} has no source to cover", hint="set must_cover on the sources, or ask for spans"
+        )
+    tasks = []
+    for source in wanted:
+        found = [o for o in (prediction.omissions if prediction else ()) if o.source_id == source.id and o.score >= 0.5]
+        regions = [_region("omission", "source", source.text, o.span, "left out", o.score) for o in found]
+        question = "Mark what of this argument the response leaves out."
+        data = {"source": source.text, "response": case.response, "question": question}
+        tasks.append(_task("coverage", case, source.id, data, regions, prediction.by if prediction else ""))
+    return tasks
+
+
+def _claim_tasks(example: Example, prediction: Judgement | None) -> list[dict[str, Any]]:
+    case = example.case
+    claims = [(v.claim.text, v.claim.spans) for v in (prediction.verdicts if prediction else ()) if v.claim is not None]
+    if not claims:
+        claims = [(span.of(case.response), (span,)) for span in sentences(case.response)]
+    tasks = []
+    for text, spans in claims:
+        place = ",".join(f"{span.start}-{span.end}" for span in spans)
+        data = {"source": _sources(case), "response": case.response, "claim": text}
+        data["question"] = "Do the sources support this claim?"
+        tasks.append(_task("claims", case, place, data, (), ""))
+    return tasks
+
+
+_MAKERS: dict[str, Callable[[Example, Judgement | None], list[dict[str, Any]]]] = {
+    "consistency": _consistency_tasks,
+    "spans": _span_tasks,
+    "coverage": _coverage_tasks,
+    "claims": _claim_tasks,
+}
+
+
+# ------------------------------------------------------------------------------------------------ import
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What annotators said, by case in the order of the cases, and annotations that were not used, by reason."""
+
+    examples: tuple[Example, ...]
+    annotations: int
+    skipped: Mapping[str, int] = field(default_factory=dict)
+
+
+def read_export(path: Path, examples: Sequence[Example]) -> Imported:
+    """The annotations in a JSON export of Label Studio; `DataError` for a file that is none. See `read_tasks`."""
+    try:
+        tasks = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"not JSON: {error}", path=path, hint="export the project as JSON") from None
+    try:
+        return read_tasks(tasks, examples)
+    except InputError as error:
+        raise DataError(error.message, path=path, hint=error.hint) from None
+
+
+def read_tasks(tasks: Any, examples: Sequence[Example]) -> Imported:
+    """The annotations in exported tasks (format "JSON", not "JSON-MIN"), added to the examples they are about.
+
+    Each annotator becomes `human:ID` (Label Studio's number or e-mail address). Skipped and counted are: annotations
+    that were cancelled or left unanswered, that contradict themselves (an argument called covered with passages marked
+    as left out), and spans that are nowhere in the text.
+
+    Args:
+        tasks: The export, as a list of tasks.
+        examples: The cases that the tasks were made from.
+
+    Raises:
+        InputError: For anything that is no export, a project of another config, or a case that was changed since.
+    """
+    cases = {example.case.id: example for example in examples}
+    answers: dict[tuple[str, str], list[tuple[str, Any]]] = {}
+    skipped: Counter[str] = Counter()
+    used = 0
+    if not isinstance(tasks, list):
+        raise InputError("the export is not a list of tasks", hint="export the project as JSON")
+    for number, task in enumerate(tasks, 1):
+        about, annotations = _task_about(task, number)
+        if about["case"] not in cases:
+            skipped["the case is not in the data"] += len(annotations)
+            continue
+        example = cases[about["case"]]
+        if about["hash"] != _hash(example.case):
+            raise InputError(
+                f"task {number}: case {about['case']!r} is not the one that the task was made from",
+                hint="give the data that was exported",
+            )
+        for annotation in annotations:
+            readable = _is_readable(annotation)
+            said = _READERS[about["kind"]](example, about["part"], annotation) if readable else "a result has no value"
+            if isinstance(said, str):
+                skipped[said] += 1
+                continue
+            used += 1
+            answers.setdefault((about["case"], _annotator(annotation)), []).append((about["kind"], said))
+    new: dict[str, list[Judgement]] = {}
+    for (id, by), of_annotator in answers.items():
+        new.setdefault(id, []).extend(_joined(id, by, of_annotator))
+    results = [replace(e, annotations=(*e.annotations, *new.get(e.case.id, ()))) for e in examples]
+    return Imported(tuple(results), used, dict(skipped.most_common()))
+
+
+def _task_about(task: Any, number: int) -> tuple[dict[str, str], list[Any]]:
+    """What a task is about, its kind without the version, and its annotations."""
+    try:
+        about = task["data"][MARK]
+        about = json.loads(about) if isinstance(about, str) else dict(about)
+        kind, _, version = str(about["kind"]).partition("/")
+        about = {"kind": kind, **{key: str(about[key]) for key in ("case", "part", "hash")}}
+        annotations = task["annotations"]
+    except (KeyError, TypeError, ValueError):
+        raise InputError(
+            f"task {number} was not made by Veridical, or is not in the format JSON",
+            hint="export a project whose tasks come from `veridical annotate export` or `push`, as JSON",
+        ) from None
+    if not isinstance(annotations, list) or not all(isinstance(a, dict) for a in annotations):
+        raise InputError(f"task {number}: its annotations are not a list of objects", hint="export the project as JSON")
+    if kind not in KINDS or version != "1":
+        raise InputError(
+            f"task {number} asks {kind!r} (version {version})", hint=f"one of {', '.join(KINDS)}, version 1"
+        )
+    names = {str(result.get("from_name")) for a in annotations for result in a.get("result") or () if result}
+    if foreign := sorted(names - _CONTROLS[kind] - {"None"}):
+        raise InputError(
+            f"task {number}: the labelling config has {', '.join(map(repr, foreign))}, which {kind!r} has not",
+            hint=f"set the project's config to that of `veridical annotate config {kind}`",
+        )
+    return about, annotations
+
+
+_CONTROLS = {
+    "consistency": {"place", "answer"},
+    "spans": {"hallucination"},
+    "coverage": {"omission", "coverage"},
+    "claims": {"support", "reason"},
+}
+
+
+_VALUES = {"answer": "choices", "coverage": "choices", "support": "choices", "reason": "text"}  # others: labels
+
+
+def _is_readable(annotation: Mapping[str, Any]) -> bool:
+    """Whether each result of a control has a value, such as a label or a choice."""
+    for result in annotation.get("result") or ():
+        if not isinstance(result, dict) or (name := result.get("from_name")) is None:
+            continue
+        value = result.get("value")
+        if not isinstance(value, dict) or not value.get(_VALUES.get(name, "labels")):
+            return False
+    return True
+
+
+def _annotator(annotation: Mapping[str, Any]) -> str:
+    by = annotation.get("completed_by")
+    name = by.get("email") or by.get("id") if isinstance(by, dict) else by
+    return f"human:{name}"
+
+
+def _seconds(annotation: Mapping[str, Any]) -> float | None:
+    return float(annotation["lead_time"]) if annotation.get("lead_time") is not None else None
+
+
+def _choice(annotation: Mapping[str, Any], name: str) -> str | None:
+    chosen = [r["value"]["choices"] for r in annotation.get("result") or () if r.get("from_name") == name]
+    return str(chosen[0][0]) if len(chosen) == 1 and len(chosen[0]) == 1 else None
+
+
+def _regions(annotation: Mapping[str, Any], name: str, text: str) -> list[tuple[Span, str]] | str:
+    """The labelled spans of a text, or why one of them is none."""
+    values = [r["value"] for r in annotation.get("result") or () if r.get("from_name") == name]
+    for count in _COUNTINGS:
+        spans = [_span_by(count, text, value) for value in values]
+        if all(span is not None for span in spans):
+            return [(span, str(v["labels"][0])) for span, v in zip(spans, values, strict=True) if span is not None]
+    return "a span that is not in the text"
+
+
+def _unanswered(annotation: Mapping[str, Any]) -> str | None:
+    return "skipped by the annotator" if annotation.get("was_cancelled") else None
+
+
+def _read_consistency(item: Example, part: str, annotation: Mapping[str, Any]) -> Judgement | str:
+    label = _choice(annotation, "answer")
+    if (problem := _unanswered(annotation)) or label not in _ANSWERS:
+        return problem or "no answer"
+    return answer(item, _annotator(annotation), _ANSWERS[label], seconds=_seconds(annotation))
+
+
+def _read_spans(example: Example, part: str, annotation: Mapping[str, Any]) -> Judgement | str:
+    if problem := _unanswered(annotation):
+        return problem
+    regions = _regions(annotation, "hallucination", example.case.response)
+    if isinstance(regions, str):
+        return regions
+    seconds = _seconds(annotation)
+    return Judgement(
+        example.case.id,
+        _annotator(annotation),
+        float(bool(regions)),
+        verdicts=tuple(Verdict(s, 1.0, None if label == "hallucinated" else label) for s, label in sorted(regions)),
+        provenance=() if seconds is None else (("seconds", f"{seconds:.1f}"),),
+    )
+
+
+def _read_coverage(example: Example, part: str, annotation: Mapping[str, Any]) -> tuple[Source, list[Span]] | str:
+    source = example.case.source(part)
+    label = _choice(annotation, "coverage")
+    if (problem := _unanswered(annotation)) or label not in _COVERAGE:
+        return problem or "no answer"
+    regions = _regions(annotation, "omission", source.text)
+    if isinstance(regions, str):
+        return regions
+    spans = [span for span, _ in regions]
+    if (label == "covered") == bool(spans) and label != "left out":
+        return "the annotation contradicts itself"
+    return source, spans or ([Span(0, len(source.text))] if label == "left out" else [])
+
+
+def _read_claim(example: Example, part: str, annotation: Mapping[str, Any]) -> Verdict | str:
+    label = _choice(annotation, "support")
+    if (problem := _unanswered(annotation)) or label not in _CLAIM_LABELS:
+        return problem or "no answer"
+    pieces = [Span(*map(int, piece.split("-"))) for piece in part.split(",") if piece]
+    if not pieces:
+        return "a claim without a place in the response"
+    reasons = [r["value"]["text"] for r in annotation.get("result") or () if r.get("from_name") == "reason"]
+    reason = " ".join(map(str, reasons[0])) if reasons and isinstance(reasons[0], list) else None
+    return Verdict(Span(pieces[0].start, pieces[-1].end), _CLAIM_LABELS[label], label, reason=reason)
+
+
+_READERS: dict[str, Callable[[Example, str, Mapping[str, Any]], Any]] = {
+    "consistency": _read_consistency,
+    "spans": _read_spans,
+    "coverage": _read_coverage,
+    "claims": _read_claim,
+}
+
+
+def _joined(id: str, by: str, answers: Sequence[tuple[str, Any]]) -> list[Judgement]:
+    """One annotator's answers about one case: arguments and claims as one judgement, of which the first answer counts;
+    of other questions every answer, so that a contradiction shows.
+    """
+    kind = answers[0][0]
+    if kind == "coverage":
+        first = {source.id: (source, spans) for _, (source, spans) in reversed(answers)}
+        passages = dict(reversed(first.items()))
+        omissions = [Omission(s.id, span, 1.0) for s, spans in passages.values() for span in union(spans)]
+        judged = tuple(SourceSpan(s.id, Span(0, len(s.text))) for s, _ in passages.values())
+        return [Judgement(id, by, omission=float(bool(omissions)), omissions=tuple(omissions), judged_sources=judged)]
+    if kind == "claims":
+        verdicts = tuple(sorted({v.span: v for _, v in reversed(answers)}.values(), key=lambda v: v.span))
+        judged_spans = tuple(union(v.span for v in verdicts))
+        return [Judgement(id, by, max(v.score for v in verdicts), verdicts=verdicts, judged=judged_spans)]
+    return [judgement for _, judgement in answers]
+
+
+# ------------------------------------------------------------------------------------------------ offsets
+
+
+def find_span(text: str, start: int, end: int, quote: str | None = None) -> Span:
+    """The span of `text` that Label Studio's offsets mean, by the text that it stored with them.
+
+    Counted are code points, else UTF-16 units, else either with each line end of two characters as one: whatever
+    first gives `quote`. White space may differ, and a line end may be written as backslash and n. Without a quote they
+    are code points. Raises `SpanError` where nothing fits.
+
+    >>> text = "😀 It rains.\\r\\nMuch."
+    >>> find_span(text, 5, 10, "rains"), find_span(text, 6, 11, "rains")
+    (Span(start=5, end=10), Span(start=5, end=10))
+    """
+    for count in _COUNTINGS:
+        span = _span_by(count, text, {"start": start, "end": end, "text": quote})
+        if span is not None:
+            return span
+    raise SpanError(f"offsets {start} to {end} with the text {quote!r} fit nowhere in {len(text)} characters")
+
+
+def _span_by(count: Callable[[str], list[int]], text: str, value: Mapping[str, Any]) -> Span | None:
+    try:
+        start, end = int(value["start"]), int(value["end"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    places = count(text)
+    first, last = bisect_left(places, start), bisect_left(places, end)
+    if not 0 <= start <= end or last >= len(places) or places[first] != start or places[last] != end:
+        return None
+    quote = value.get("text")
+    if quote is not None and _bare(text[first:last]) != _bare(str(quote)):
+        return None
+    return Span(first, last)
+
+
+def _bare(text: str) -> str:
+    return "".join(text.replace("\\n", " ").split())
+
+
+def _sizes(text: str, *, utf16: bool, one_line_end: bool) -> list[int]:
+    """Where each character begins in another way to count, and where the last one ends."""
+    sizes = (
+        0 if one_line_end and c == "\r" and text[i + 1 : i + 2] == "\n" else 1 + (utf16 and ord(c) > 0xFFFF)
+        for i, c in enumerate(text)
+    )
+    return list(accumulate(sizes, initial=0))
+
+
+_COUNTINGS: tuple[Callable[[str], list[int]], ...] = (
+    lambda text: list(range(len(text) + 1)),
+    lambda text: _sizes(text, utf16=True, one_line_end=False),
+    lambda text: _sizes(text, utf16=False, one_line_end=True),
+    lambda text: _sizes(text, utf16=True, one_line_end=True),
+)

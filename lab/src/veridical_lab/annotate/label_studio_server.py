@@ -1,0 +1,199 @@
+"""A running Label Studio over its HTTP API: create projects, push tasks, pull annotations. Needs httpx (`annotate`).
+
+The access token comes from the environment. Both of Label Studio's kinds are taken: a personal access token (a JSON
+web token, exchanged for short-lived ones) and a legacy token.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from veridical.core.errors import InputError, MissingExtraError, OutputError
+from veridical_lab.annotate.label_studio import MARK, config_of
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["KEY_ENV", "LabelStudio", "Project"]
+
+KEY_ENV = "LABEL_STUDIO_API_KEY"
+_BATCH = 200  # tasks of one request
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project of the server."""
+
+    id: int
+    title: str
+    config: str
+
+
+class LabelStudio:
+    """A Label Studio server; a context manager that closes its connections.
+
+    Args:
+        url: Where it is, such as http://127.0.0.1:8080.
+        token: An access token; None: that in the environment variable `LABEL_STUDIO_API_KEY`.
+        timeout: The time limit of one request, in seconds.
+        transport: How requests are sent, for tests; None: over the network.
+
+    Raises:
+        MissingExtraError: Without httpx.
+        InputError: Without a token, or for a URL that is none.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        timeout: float = 60.0,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        try:
+            import httpx
+        except ImportError:
+            raise MissingExtraError("a running Label Studio", "annotate", "veridical-lab") from None
+        token = token or os.environ.get(KEY_ENV)
+        if not token:
+            raise InputError(
+                "there is no access token for Label Studio",
+                hint=f"copy it from Account & Settings there into the environment variable {KEY_ENV}",
+            )
+        if not url.startswith(("http://", "https://")):
+            raise InputError(f"{url!r} is not the address of a server", hint="such as http://127.0.0.1:8080")
+        self.url = url.rstrip("/")
+        self._client = httpx.Client(base_url=self.url, timeout=timeout, transport=transport)
+        self._refresh = token if token.count(".") == 2 else None
+        if self._refresh is None:
+            self._client.headers["Authorization"] = f"Token {token}"
+
+    def __enter__(self) -> LabelStudio:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def projects(self) -> list[Project]:
+        """All projects that the token may see."""
+        found = self._pages("/api/projects/")
+        if not all(isinstance(project.get("id"), int) for project in found):
+            raise self._unexpected("/api/projects/")
+        return [Project(p["id"], p.get("title") or "", p.get("label_config") or "") for p in found]
+
+    def project(self, name: str) -> Project:
+        """The project with this number or title; `InputError` if there is none, or several."""
+        fitting = [p for p in self.projects() if name in (str(p.id), p.title)]
+        if len(fitting) != 1:
+            number = "no" if not fitting else str(len(fitting))
+            raise InputError(
+                f"{self.url} has {number} project {name!r}", hint="name it by its number, as in its address"
+            )
+        return fitting[0]
+
+    def create(
+        self, title: str, kind: str, *, annotators: int = 1, labels: Sequence[str] = ("hallucinated",)
+    ) -> Project:
+        """A new project that asks questions of `kind`, each of `annotators` people."""
+        config = config_of(kind, labels=labels)
+        settings = {
+            "title": title,
+            "label_config": config,
+            "maximum_annotations": annotators,
+            "show_collab_predictions": True,
+        }
+        made = self._json("POST", "/api/projects/", json=settings)
+        if not isinstance(made, dict) or not isinstance(made.get("id"), int):
+            raise self._unexpected("/api/projects/")
+        return Project(made["id"], title, config)
+
+    def push(self, project: Project, tasks: Sequence[dict[str, Any]]) -> int:
+        """Add those tasks that the project does not have yet, and return their number: an interrupted push goes on."""
+        there = {_identity(task) for task in self._pages("/api/tasks/", project=project.id, fields="all")}
+        new = [task for task in tasks if _identity(task) not in there]
+        for at in range(0, len(new), _BATCH):
+            self._json("POST", f"/api/projects/{project.id}/import", json=new[at : at + _BATCH])
+        return len(new)
+
+    def pull(self, project: Project) -> list[dict[str, Any]]:
+        """All annotated tasks of a project, for `label_studio.read_tasks`."""
+        path = f"/api/projects/{project.id}/export"
+        return self._entries(path, self._json("GET", path, params={"exportType": "JSON"}))
+
+    def annotate(self, task: int, result: Sequence[dict[str, Any]], *, seconds: float | None = None) -> None:
+        """Add an annotation to a task, as the owner of the token."""
+        about = {"result": list(result), "was_cancelled": False, "lead_time": seconds}
+        self._json("POST", f"/api/tasks/{task}/annotations/", json=about)
+
+    def tasks(self, project: Project) -> list[dict[str, Any]]:
+        """All tasks of a project with their data and pre-annotations."""
+        return self._pages("/api/tasks/", project=project.id, fields="all")
+
+    def _pages(self, path: str, **params: Any) -> list[dict[str, Any]]:
+        """All entries of a list that comes in pages."""
+        entries: list[dict[str, Any]] = []
+        page = 1
+        while True:
+            reply = self._json("GET", path, params={**params, "page": page, "page_size": _BATCH})
+            about = reply if isinstance(reply, dict) else {"results": reply}
+            found = self._entries(path, about.get("results", about.get("tasks")))
+            entries += found
+            total = about.get("count", about.get("total", len(entries)))
+            if not isinstance(total, int):
+                raise self._unexpected(path)
+            if not found or len(entries) >= total:
+                return entries
+            page += 1
+
+    def _entries(self, path: str, found: Any) -> list[dict[str, Any]]:
+        """The list of objects that was found in a reply; `InputError` if it is something else."""
+        if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+            raise self._unexpected(path)
+        return found
+
+    def _unexpected(self, path: str) -> InputError:
+        return InputError(f"{self.url}{path} is not Label Studio's answer", hint="check the address")
+
+    def _json(self, method: str, path: str, **options: Any) -> Any:
+        """The reply to one request; what went wrong becomes one line."""
+        import httpx
+
+        try:
+            if self._refresh is not None and "Authorization" not in self._client.headers:
+                self._authorize()
+            reply = self._client.request(method, path, **options)
+            if reply.status_code == 401 and self._refresh is not None:  # short-lived tokens last for minutes
+                self._authorize()
+                reply = self._client.request(method, path, **options)
+            if reply.status_code in (401, 403):
+                raise InputError(f"{self.url} refuses the access token", hint=f"put a valid one into {KEY_ENV}")
+            if reply.is_error:
+                raise OutputError(f"{self.url}{path}: {reply.status_code} {' '.join(reply.text.split())[:300]}")
+            return reply.json()
+        except httpx.HTTPError as error:
+            raise InputError(
+                f"{self.url} cannot be reached: {error}", hint="is Label Studio running there? label-studio start"
+            ) from None
+        except InputError:
+            raise
+        except (KeyError, TypeError, ValueError):
+            raise self._unexpected(path) from None
+
+    def _authorize(self) -> None:
+        reply = self._client.post("/api/token/refresh", json={"refresh": self._refresh})
+        if reply.is_error:
+            raise InputError(f"{self.url} refuses the access token", hint=f"put a valid one into {KEY_ENV}")
+        self._client.headers["Authorization"] = f"Bearer {reply.json()['access']}"
+
+
+def _identity(task: dict[str, Any]) -> str:
+    data = task.get("data")
+    about = data.get(MARK, {}) if isinstance(data, dict) else {}
+    return str((about.get("kind"), about.get("case"), about.get("part"))) if isinstance(about, dict) else str(about)

@@ -1,0 +1,119 @@
+"""Annotating in a terminal: what a person types of a text, as spans; any input and output can take its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from veridical.core.errors import InputError
+from veridical.core.quotes import find_quote
+from veridical.core.spans import Span, cut, union
+from veridical.core.text import visible
+from veridical.core.types import Example, Judgement, Verdict
+from veridical_lab.annotate.items import answer, is_item, place_of
+from veridical_lab.datasets.chevrons import parse_chevrons
+
+__all__ = ["Prompt", "mark_examples", "typed_spans"]
+
+_QUOTES = re.compile(r"\s*(?:<[^<>]*>\s*)+")
+HELP = (
+    "Copy the line with < and > around the smallest spans that the sources do not support, or type only <these spans>. "
+    "Enter: all of it is supported. s: skip this case. q: stop."
+)
+
+
+def typed_spans(line: str, typed: str) -> list[Span]:
+    """The spans of `line` that a person marked: in a copy of it with < and >, or as <quotes> from it alone.
+
+    A quote is its first occurrence that is not marked yet. Nothing typed is no span. Raises `InputError` for what is
+    neither.
+
+    >>> typed_spans("He won more than twice.", "<more than>"), typed_spans("a < b", "")
+    ([Span(start=7, end=16)], [])
+    """
+    if not typed.strip():
+        return []
+    if _QUOTES.fullmatch(typed):
+        spans: list[Span] = []
+        for quote in re.findall(r"<([^<>]*)>", typed):
+            span = find_quote(line, quote.strip(), used=spans)
+            if span is None:
+                raise InputError(f"{quote.strip()!r} is not in the line", hint="copy it letter by letter")
+            spans.append(span)
+        return union(spans)
+    spans, end = parse_chevrons(line, typed)
+    if line[end:].strip():
+        raise InputError("the copy ends before the line does", hint="copy all of it, or type only <the spans>")
+    return spans
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """How a person is asked: `show` prints a line, `ask` prints a prompt and returns a line without its end.
+
+    `ask` raises `EOFError` where there is no more input.
+    """
+
+    show: Callable[[str], None]
+    ask: Callable[[str], str]
+
+
+def mark_examples(examples: Sequence[Example], by: str, prompt: Prompt) -> Iterator[Judgement]:
+    """Ask one person about each case in turn; ends where they stop, or where their input ends.
+
+    Items (`veridical_lab.annotate.items`) are yes/no questions; of other cases each line of the response is shown and
+    the unsupported spans of it are asked for. What cannot be read is asked again.
+    """
+    prompt.show(HELP)
+    for number, example in enumerate(examples, 1):
+        prompt.show(f"\n[{number} of {len(examples)}] {visible(example.case.id)}")
+        for source in example.case.sources:
+            prompt.show(f"source: {visible(source.text)}")
+        try:
+            judgement = _ask_item(example, by, prompt) if is_item(example) else _ask_spans(example, by, prompt)
+        except EOFError:
+            return
+        if judgement is None:
+            continue
+        yield judgement
+
+
+def _ask_item(item: Example, by: str, prompt: Prompt) -> Judgement | None:
+    place = place_of(item)
+    text = "".join(f"<{piece}>" if inside else piece for piece, inside in cut(item.case.response, [place.span]))
+    prompt.show(f"text:   {visible(text)}")
+    prompt.show(f"before: {visible(place.correction or '')}")
+    while True:
+        typed = prompt.ask("consistent with the original? (y/n) ").strip().lower()
+        if typed in ("y", "yes", "n", "no"):
+            return answer(item, by, typed.startswith("n"))
+        if typed == "s":
+            return None
+        if typed == "q":
+            raise EOFError
+        prompt.show("y: consistent. n: inconsistent. s: skip. q: stop.")
+
+
+def _ask_spans(example: Example, by: str, prompt: Prompt) -> Judgement | None:
+    response = example.case.response
+    spans: list[Span] = []
+    at = 0
+    for line in response.splitlines(keepends=True):
+        start, at = at, at + len(line)
+        if not line.strip():
+            continue
+        prompt.show(f"line:   {visible(line.rstrip())}")
+        while True:
+            typed = prompt.ask("marked: ")
+            if typed.strip() in ("s", "q") and typed.strip() != line.strip():
+                if typed.strip() == "q":
+                    raise EOFError
+                return None
+            try:
+                spans += [span.shift(start) for span in typed_spans(line, typed)]
+                break
+            except InputError as error:
+                prompt.show(str(error))
+    verdicts = tuple(Verdict(span, 1.0) for span in spans)
+    return Judgement(example.case.id, f"human:{by}", float(bool(spans)), verdicts=verdicts)

@@ -1,0 +1,34 @@
+"""Vectors of phrases by an encoder: the mean over tokens of its last hidden states. Needs the extra `models`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from veridical.models.load import LocalModel, load, require_models
+from veridical_lab.annotate.select import Embed
+
+__all__ = ["phrase_vectors"]
+
+
+def phrase_vectors(model: str | LocalModel, *, batch_size: int = 64) -> Embed:
+    """What turns phrases into vectors with an encoder: a local folder, a hub name, or a loaded model."""
+    require_models("an encoder")
+    import torch
+
+    loaded = load(model, kinds=("encoder",)) if isinstance(model, str) else model
+
+    def embed(phrases: Sequence[str]) -> np.ndarray:
+        rows = []
+        for at in range(0, len(phrases), batch_size):
+            batch = loaded.tokenizer(
+                list(phrases[at : at + batch_size]), return_tensors="pt", padding=True, truncation=True
+            ).to(loaded.device)
+            with torch.inference_mode():
+                states = loaded.model(**batch, output_hidden_states=True).hidden_states[-1].float()
+            mask = batch["attention_mask"].unsqueeze(-1)
+            rows.append(((states * mask).sum(dim=1) / mask.sum(dim=1)).cpu().numpy())
+        return np.concatenate(rows).astype(np.float64)
+
+    return embed

@@ -1,0 +1,235 @@
+"""How well each annotator works: error rates with intervals, signs of spam, and a qualification quiz.
+
+Nobody's label is the truth. Error rates are those of Dawid & Skene 1979: what each annotator does and what is true of
+each item are estimated together, by expectation maximisation, for labels with two values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.core.errors import InputError
+from veridical.core.types import Example
+from veridical.datasets.split import document_of
+from veridical.metrics.significance import draw_documents
+from veridical_lab.annotate.consensus import annotators_of, join_annotations
+from veridical_lab.annotate.items import says_hallucinated
+
+__all__ = ["AnnotatorQuality", "QuizScore", "SpamRule", "annotator_quality", "error_rates", "score_quiz"]
+
+Floats = NDArray[np.float64]
+_ITERATIONS = 100
+_PRIOR = 0.5  # of a pseudo-label of either kind: no rate is exactly 0 or 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpamRule:
+    """When an annotator's work should be looked at (Liu et al. 2022, §3.3).
+
+    Attributes:
+        conflict: The share of labels that differ from the majority of the others, above which there is a sign.
+        seconds: The median time for each label, below which there is a sign; where times are known.
+        least: How many labels an annotator must have given.
+        chance: How likely it may be at most that they gave always the same label, at the rate of the others.
+    """
+
+    conflict: float = 0.3
+    seconds: float = 10.0
+    least: int = 10
+    chance: float = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatorQuality:
+    """What can be said of one annotator.
+
+    Attributes:
+        name: As in `Judgement.by`.
+        labels: How many items they labelled.
+        hallucinated: The share that they called hallucinated.
+        misses: The estimated share of hallucinated items that they call consistent.
+        misses_interval: Its 95 % interval, sampled by document; None where it cannot be estimated.
+        false_alarms: The estimated share of consistent items that they call hallucinated.
+        false_alarms_interval: Its 95 % interval.
+        conflict: The share of labels that differ from the majority of the others; None without any such majority.
+        seconds: The median time for one label; None where it is not known.
+        signs: Why their work should be looked at; () if nothing is conspicuous.
+    """
+
+    name: str
+    labels: int
+    hallucinated: float
+    misses: float
+    misses_interval: tuple[float, float] | None
+    false_alarms: float
+    false_alarms_interval: tuple[float, float] | None
+    conflict: float | None
+    seconds: float | None
+    signs: tuple[str, ...] = field(default=())
+
+
+def error_rates(ratings: Floats, weights: Floats | None = None, start: Floats | None = None) -> tuple[Floats, Floats]:
+    """Each annotator's misses and false alarms, *shape* (annotators, 2), and how likely each item is hallucinated.
+
+    Args:
+        ratings: 1 hallucinated, 0 consistent, NaN not labelled. *Shape:* (annotators, items)
+        weights: How often each item counts. *Shape:* (items,)
+        start: How likely each item is hallucinated, to start from; None: the mean of its labels.
+
+    >>> ratings = np.array([[1, 1, 1, 0, 0, 0], [1, 1, 1, 0, 0, 0], [0, 1, 1, 0, 0, 0]], dtype=float)
+    >>> error_rates(ratings)[0].round(1)[2].tolist()  # misses one of three
+    [0.4, 0.1]
+    """
+    given = ~np.isnan(ratings)
+    yes = np.where(given, ratings, 0.0)
+    no = np.where(given, 1.0 - ratings, 0.0)
+    weight = np.ones(ratings.shape[1]) if weights is None else weights
+    truth = yes.sum(axis=0) / np.maximum(given.sum(axis=0), 1) if start is None else start
+    misses = alarms = np.full(len(ratings), 0.5)
+    for _ in range(_ITERATIONS):
+        positive, negative = weight * truth, weight * (1.0 - truth)
+        misses = (no @ positive + _PRIOR) / (given @ positive + 2 * _PRIOR)
+        alarms = (yes @ negative + _PRIOR) / (given @ negative + 2 * _PRIOR)
+        prevalence = np.clip(positive.sum() / max(float(weight.sum()), 1e-12), 1e-6, 1 - 1e-6)
+        odds = np.log(prevalence / (1 - prevalence))
+        odds = odds + yes.T @ np.log((1 - misses) / alarms) + no.T @ np.log(misses / (1 - alarms))
+        updated = 1.0 / (1.0 + np.exp(-np.clip(odds, -500, 500)))
+        done = float(np.abs(updated - truth).max(initial=0.0)) < 1e-6
+        truth = updated
+        if done:
+            break
+    return np.stack([misses, alarms], axis=1), truth
+
+
+def annotator_quality(
+    examples: Iterable[Example], rule: SpamRule | None = None, *, resamples: int = 200, seed: int = 0
+) -> list[AnnotatorQuality]:
+    """What can be said of each annotator of some items, in the order of their names.
+
+    Args:
+        examples: Cases with annotations.
+        rule: The signs of spam.
+        resamples: Bootstrap samples for the intervals, drawn by document.
+        seed: Their random seed.
+
+    Raises:
+        InputError: If nobody labelled anything.
+    """
+    rule = rule or SpamRule()
+    joined, _ = join_annotations(examples)
+    names = annotators_of(joined)
+    if not names:
+        raise InputError("there are no annotations", hint="examples with `annotations`, as `veridical annotate` writes")
+    ratings = np.full((len(names), len(joined)), np.nan)
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for j, example in enumerate(joined):
+        for judgement in example.annotations:
+            label = says_hallucinated(judgement)
+            if label is not None:
+                ratings[names.index(judgement.by), j] = float(label)
+            times[judgement.by] += [float(value) for key, value in judgement.provenance if key == "seconds"]
+    rates, truth = error_rates(ratings)
+    documents = [document_of(example) for example in joined]
+    intervals = _intervals(ratings, truth, documents, resamples, seed)
+    conflict = _conflict(ratings)
+    results = []
+    for i, name in enumerate(names):
+        labels = ratings[i][~np.isnan(ratings[i])]
+        seconds = median(times[name]) if times[name] else None
+        share = float(labels.mean()) if len(labels) else 0.0
+        signs = []
+        if len(labels) >= rule.least:
+            # others label the same way most of the time, too, where one label is rare
+            alike = others_of(ratings, i) if share == 1.0 else 1.0 - others_of(ratings, i)
+            if share in (0.0, 1.0) and alike ** len(labels) < rule.chance:
+                signs.append("always the same label")
+            if conflict[i] is not None and conflict[i] > rule.conflict:  # type: ignore[operator]
+                signs.append(f"{conflict[i]:.0%} of the labels are against the majority of the others")
+            if seconds is not None and seconds < rule.seconds:
+                signs.append(f"{seconds:.0f} seconds per label")
+        results.append(
+            AnnotatorQuality(
+                name,
+                len(labels),
+                share,
+                float(rates[i, 0]),
+                None if intervals is None else (float(intervals[0, i, 0]), float(intervals[1, i, 0])),
+                float(rates[i, 1]),
+                None if intervals is None else (float(intervals[0, i, 1]), float(intervals[1, i, 1])),
+                conflict[i],
+                seconds,
+                tuple(signs),
+            )
+        )
+    return results
+
+
+def others_of(ratings: Floats, i: int) -> float:
+    """The share of the labels of all but annotator `i` that are "hallucinated"; 0.5 where there are none."""
+    others = np.delete(ratings, i, axis=0)
+    return float(np.nanmean(others)) if np.isfinite(others).any() else 0.5
+
+
+def _intervals(ratings: Floats, truth: Floats, documents: Sequence[str], resamples: int, seed: int) -> Floats | None:
+    """The 2.5 and 97.5 % quantiles of all rates, *shape* (2, annotators, 2); None for a single document."""
+    index = {name: i for i, name in enumerate(dict.fromkeys(documents))}
+    if len(index) < 2:
+        return None
+    of_item = np.array([index[name] for name in documents])
+    samples = draw_documents(len(index), resamples=resamples, seed=seed)
+    values = np.stack([error_rates(ratings, times[of_item], truth)[0] for times in samples])
+    quantiles: Floats = np.quantile(values, [0.025, 0.975], axis=0)
+    return quantiles
+
+
+def _conflict(ratings: Floats) -> list[float | None]:
+    """The share of each annotator's labels that differ from the majority of the others; items with a tie do not
+    count."""
+    given = ~np.isnan(ratings)
+    yes = np.where(given, ratings, 0.0)
+    shares: list[float | None] = []
+    for i in range(len(ratings)):
+        others = given.sum(axis=0) - given[i]
+        votes = yes.sum(axis=0) - yes[i]
+        counted = given[i] & (others > 0) & (2 * votes != others)
+        against = counted & ((2 * votes > others) != (yes[i] > 0))
+        shares.append(float(against.sum() / counted.sum()) if counted.any() else None)
+    return shares
+
+
+@dataclass(frozen=True, slots=True)
+class QuizScore:
+    """How one candidate answered a qualification quiz; a question without an answer counts as wrong."""
+
+    name: str
+    right: int
+    asked: int
+    passed: bool
+
+
+def score_quiz(examples: Iterable[Example], *, needed: int | None = None) -> list[QuizScore]:
+    """Score the annotations of examples whose gold is known; by default 8 right answers of 10 are needed, or as many.
+
+    Raises:
+        InputError: Without questions or candidates, for a question without a known answer, or an impossible demand.
+    """
+    quiz, _ = join_annotations(examples)
+    names = annotators_of(quiz)
+    if not quiz or not names:
+        raise InputError(f"{len(quiz)} questions and {len(names)} candidates", hint="give examples with annotations")
+    key = {example.case.id: says_hallucinated(example.gold) for example in quiz}
+    if unknown := [id for id, label in key.items() if label is None]:
+        raise InputError(f"the right answer to {unknown[0]!r} is not known", hint="a quiz has gold labels")
+    least = -(-8 * len(quiz) // 10) if needed is None else needed
+    if not 0 < least <= len(quiz):
+        raise InputError(f"{least} right answers are needed of {len(quiz)}", hint=f"from 1 to {len(quiz)}")
+    right = dict.fromkeys(names, 0)
+    for example in quiz:
+        for judgement in example.annotations:
+            right[judgement.by] += says_hallucinated(judgement) == key[example.case.id]
+    return [QuizScore(name, right[name], len(quiz), right[name] >= least) for name in names]

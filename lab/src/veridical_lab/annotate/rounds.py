@@ -1,0 +1,138 @@
+"""Rounds kept in files: the scores of the next one, annotations appended as they come, and a loop's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from veridical.core.errors import InputError
+from veridical.core.jsonl import append_lines, read_json
+from veridical.core.judging import judge
+from veridical.core.serialization import decode, encode
+from veridical.core.types import Example, Judgement
+from veridical.detectors import load_detector
+from veridical.metrics import UndefinedMetricError
+from veridical_lab.annotate.balance import Annotated
+from veridical_lab.annotate.items import place_of, says_hallucinated
+from veridical_lab.annotate.scorer import PoolScores, Scorer, item_weights, score_pool
+from veridical_lab.annotate.simulate import Loop
+
+__all__ = ["annotated_by", "append_annotation", "loop_rows", "round_scores"]
+
+
+def round_scores(
+    labelled: Sequence[Example], pool: Sequence[Example], detector: str | None = None, *, seed: int = 0
+) -> PoolScores:
+    """The scores of a pool, and what the detector predicts of items that are annotated.
+
+    Args:
+        labelled: Items of the rounds so far, with their consensus labels.
+        pool: Items to score.
+        detector: Whose scores; None: a classifier of word features, trained on `labelled` (`scorer.score_pool`).
+        seed: The random seed of its folds.
+
+    Raises:
+        InputError: If the detector judges no place of some item, or nothing can be trained.
+    """
+    if detector is None:
+        return score_pool(Scorer([*labelled, *pool]), labelled, pool, seed=seed)
+    loaded = load_detector(detector)
+    scores = []
+    items = [*labelled, *pool]
+    for item, judgement in zip(items, judge(loaded, [item.case for item in items]), strict=True):
+        place = place_of(item).span
+        found = [verdict.score for verdict in judgement.verdicts if verdict.span.overlaps(place)]
+        if not found and (judgement.judged is not None and not any(s.overlaps(place) for s in judgement.judged)):
+            raise InputError(
+                f"{detector} does not judge the place of item {item.case.id!r}", hint="take another detector"
+            )
+        scores.append(max(found, default=0.0))
+    labels = [bool(says_hallucinated(item.gold)) for item in labelled]
+    annotated = Annotated(labels, scores[: len(labelled)], item_weights(labelled).tolist())
+    return PoolScores(np.array(scores[len(labelled) :]), annotated)
+
+
+def append_annotation(path: Path, example: Example, judgement: Judgement) -> None:
+    """Append one person's annotation of an example to a file of examples, at once."""
+    single = Example(example.case, example.gold, example.document, example.group, (judgement,))
+    append_lines(path, [encode(single)])
+
+
+def annotated_by(path: Path, by: str) -> set[str]:
+    """The ids of the cases that a person has annotated in a file of examples; none where there is no such file."""
+    if not path.exists():
+        return set()
+    examples: list[Example] = [decode(value, "example") for _, value in read_json(path)]  # type: ignore[arg-type]
+    return {e.case.id for e in examples if any(judgement.by == by for judgement in e.annotations)}
+
+
+def loop_rows(loop: Loop, pool: int, method: str, consistent: float) -> list[dict[str, Any]]:
+    """A simulated loop as rows of plain values: one per round and per annotator, and one of the whole."""
+    rows: list[dict[str, Any]] = []
+    for r in loop.rounds:
+        measured = dict.fromkeys(("tpr", "tnr", "precision"))
+        if r.counts is not None:
+            for name, rate in (
+                ("tpr", r.counts.recall),
+                ("tnr", r.counts.specificity),
+                ("precision", r.counts.precision),
+            ):
+                try:
+                    measured[name] = rate()  # type: ignore[assignment]
+                except UndefinedMetricError:
+                    continue
+        rows.append(
+            {
+                "what": "round",
+                "round": r.number,
+                "candidates": r.candidates,
+                "left_out": dict(r.left_out),
+                **measured,
+                "threshold": r.threshold,
+                "exact": None if r.subsampling is None else r.subsampling.exact,
+                "ratio": None if r.subsampling is None else r.subsampling.hallucinated,
+                "annotated": r.annotated,
+                "agreed": r.agreed,
+                "hallucinated": r.hallucinated,
+                "cumulative": r.cumulative,
+                "alpha": r.agreement.alpha,
+                "kappa": r.agreement.kappa,
+            }
+        )
+    inside: list[bool] = []  # whether a known error rate is in its interval
+    for person, quality in loop.people:
+        rates = ((person.misses, quality.misses_interval), (person.false_alarms, quality.false_alarms_interval))
+        if person.name not in loop.blocked:
+            inside += [i[0] <= rate <= i[1] for rate, i in rates if i is not None]
+        rows.append(
+            {
+                "what": "annotator",
+                "name": person.name,
+                "labels": quality.labels,
+                "misses": person.misses,
+                "misses_estimate": quality.misses,
+                "misses_interval": quality.misses_interval,
+                "false_alarms": person.false_alarms,
+                "false_alarms_estimate": quality.false_alarms,
+                "false_alarms_interval": quality.false_alarms_interval,
+                "signs": "; ".join(quality.signs),
+            }
+        )
+    rows.append(
+        {
+            "what": "loop",
+            "pool": pool,
+            "method": method,
+            "consistent": consistent,
+            "total": len(loop.examples),
+            "right": loop.right,
+            "hallucinated": loop.rounds[-1].cumulative,
+            "rates": len(inside),
+            "rates_inside": sum(inside),
+            "blocked": list(loop.blocked),
+        }
+    )
+    return rows

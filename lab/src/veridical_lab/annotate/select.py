@@ -1,0 +1,311 @@
+"""What to annotate next: less trivial and more balanced than a random sample (Liu et al. 2022, §3.3 and appendix C).
+
+A detector trained on the rounds so far scores the pool. Items that it is sure of, near-paraphrases, and dates or names
+replaced by other ones are left out. Of those that it predicts to be hallucinated only a share is taken, such that as
+many of either class are to be expected. Nothing here trains or runs a detector: scores are given.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.core import quantities
+from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.names import is_name
+from veridical.core.segment import words
+from veridical.core.spans import Span
+from veridical.core.stopwords import STOP_WORDS
+from veridical.core.types import Example
+from veridical.core.vocabulary import MONTHS, WEEKDAYS
+from veridical.metrics.confusion import Confusion
+from veridical_lab.annotate.balance import (
+    Annotated,
+    Subsampling,
+    best_threshold,
+    evening_target,
+    expected_counts,
+    subsampling,
+)
+from veridical_lab.annotate.items import grouped, place_of
+from veridical_lab.corrupt.passages import implied
+
+__all__ = [
+    "STRATEGIES",
+    "Embed",
+    "SelectOptions",
+    "Selection",
+    "embedding_similarity",
+    "obvious",
+    "select",
+    "similarity",
+]
+
+Floats = NDArray[np.float64]
+Embed = Callable[[Sequence[str]], Floats]
+"""Turns texts into vectors, *shape* (texts, width)."""
+STRATEGIES = ("balance", "random", "uncertainty", "diversity")
+_RESERVE = 3  # candidates wanted for each item to choose: else what the detector is sure of comes back
+
+
+# ------------------------------------------------------------------------------------------------ trivial items
+
+
+def similarity(replaced: str, original: str) -> float:
+    """How much of what two phrases say is the same, from 0 to 1: shared stems and values over all of them.
+
+    Takes the place of an encoder's cosine where there is none. Phrases of stop words alone have 1 or 0.
+
+    >>> similarity("5 km", "5 kilometres"), similarity("the big boat", "a boat")
+    (1.0, 0.5)
+    """
+    ours, theirs = implied(replaced), implied(original)
+    if not ours or not theirs:
+        return float(replaced.casefold().split() == original.casefold().split())
+    return len(ours & theirs) / len(ours | theirs)
+
+
+def embedding_similarity(replaced: Sequence[str], original: Sequence[str], embed: Embed) -> list[float]:
+    """The cosine of the vectors of each pair of phrases, in [-1, 1]."""
+    if not replaced:
+        return []
+    a, b = np.asarray(embed(list(replaced)), dtype=float), np.asarray(embed(list(original)), dtype=float)
+    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    cosines: list[float] = ((a * b).sum(axis=1) / np.where(norms > 0, norms, 1.0)).tolist()
+    return cosines
+
+
+def obvious(item: Example) -> str | None:
+    """ "date" or "name" where a definite date, or a name, was replaced by another one; None for anything else.
+
+    Dates such as "today" are not definite. A value that means the same is another form, not another date.
+    """
+    place = place_of(item)
+    new, old = place.span.of(item.case.response), place.correction or ""
+    if _is_date(new) and _is_date(old):
+        return None if similarity(new, old) == 1.0 else "date"
+    if _is_name(item.case.response, place.span) and _is_name_alone(old) and new.casefold() != old.casefold():
+        return "name"
+    return None
+
+
+def _is_date(phrase: str) -> bool:
+    text = phrase.lower()
+    found = {text[word.start : word.end] for word in words(text)}
+    year = any(len(word) == 4 and word.isdecimal() and 1000 <= int(word) <= 2100 for word in found)
+    return bool(found & {*MONTHS, *WEEKDAYS}) or (year and quantities.is_value(text.strip()))
+
+
+def _is_name(text: str, span: Span) -> bool:
+    content = [
+        word.shift(span.start) for word in words(span.of(text)) if word.of(span.of(text)).lower() not in STOP_WORDS
+    ]
+    return bool(content) and all(is_name(text, word) for word in content)
+
+
+def _is_name_alone(phrase: str) -> bool:
+    return _is_name(f"of {phrase}", Span(3, 3 + len(phrase)))
+
+
+# ------------------------------------------------------------------------------------------------ a round
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectOptions:
+    """How items are chosen.
+
+    Attributes:
+        count: How many to choose at most.
+        strategy: One of `STRATEGIES`: even classes by equation (9); at random; those whose score is nearest to the
+            threshold; or those that are farthest from each other.
+        sure: Leave out scores from here on, and up to 1 minus this; 1 leaves out none. Where fewer than three
+            candidates per wanted item would remain, the least sure of the others stay.
+        similar: Leave out near-paraphrases, above this similarity of what was replaced and what stood there.
+        obvious: The share of replaced dates and names that is taken nevertheless.
+        threshold: The score from which an item is predicted to be hallucinated; None: the one that gives equation (9)
+            the largest share (`best_threshold`), or 0.5 where nothing is annotated.
+        target: The share of hallucinated items to aim at, between 0 and 1; None: what makes the labels of all rounds
+            even (`evening_target`).
+        seed: The random seed.
+    """
+
+    count: int = 200
+    strategy: str = "balance"
+    sure: float = 0.95
+    similar: float = 0.9
+    obvious: float = 0.0
+    threshold: float | None = None
+    target: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.strategy not in STRATEGIES:
+            raise UnknownNameError("strategy", self.strategy, STRATEGIES)
+        if self.count < 1:
+            raise InputError(f"{self.count} items are to be chosen", hint="a number from 1")
+        if not 0.5 < self.sure <= 1.0:
+            raise InputError(f"the score that is sure is {self.sure:g}", hint="above 0.5, at most 1")
+        if not (0.0 <= self.obvious <= 1.0 and 0.0 <= (self.threshold or 0.0) <= 1.0):
+            raise InputError(
+                f"the share of obvious items is {self.obvious:g}, the threshold {self.threshold}",
+                hint="both are in [0, 1]",
+            )
+        if self.target is not None and not 0.0 < self.target < 1.0:
+            raise InputError(f"the share of hallucinated items is to be {self.target:g}", hint="between 0 and 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The items of one round, in the order of the pool.
+
+    Attributes:
+        items: Each with the groups `predicted` ("hallucinated", "consistent") where there were scores, and `share`:
+            the share of its predicted class that was taken.
+        candidates: How many items were left to choose from.
+        left_out: How many were left out, by reason.
+        subsampling: The shares of both predicted classes; None for other strategies.
+        counts: What is expected of the candidates (`expected_counts`); None for other strategies.
+        threshold: The score from which an item is predicted to be hallucinated; None without scores.
+    """
+
+    items: tuple[Example, ...]
+    candidates: int
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    subsampling: Subsampling | None = None
+    counts: Confusion | None = None
+    threshold: float | None = None
+
+
+def select(
+    pool: Sequence[Example],
+    options: SelectOptions | None = None,
+    *,
+    scores: Sequence[float] | None = None,
+    annotated: Annotated | None = None,
+    embed: Embed | None = None,
+) -> Selection:
+    """Choose the items of the next round.
+
+    Args:
+        pool: Items (`items_of`) that are not annotated yet.
+        options: How to choose.
+        scores: The detector's score of each, in [0, 1]; None in the first round, which is a random sample.
+        annotated: What the detector says of the items of the rounds so far, and what people say; needed to balance.
+        embed: Turns phrases into vectors, for paraphrases and diversity; None: word overlap.
+
+    Raises:
+        InputError: Without scores or annotated items where they are needed, or if nothing is left to choose from.
+    """
+    options = options or SelectOptions()
+    if scores is not None and len(scores) != len(pool):
+        raise InputError(f"{len(scores)} scores for {len(pool)} items")
+    strategy = "random" if scores is None and options.strategy == "balance" else options.strategy
+    if strategy == "uncertainty" and scores is None:
+        raise InputError("uncertainty needs the scores of a detector", hint="give one, or take another strategy")
+    if strategy == "balance" and annotated is None:
+        raise InputError("to balance, annotated items are needed", hint="annotate a round first")
+    draw = random.Random(f"select\0{options.seed}")
+    left_out: Counter[str] = Counter()
+    left = _less_trivial(pool, options, scores, embed, left_out)
+    if not left:
+        shown = ", ".join(f"{reason} ({n})" for reason, n in left_out.most_common(3)) or "it is empty"
+        raise InputError("nothing in the pool is left to annotate", hint=shown)
+    shares = [1.0] * len(pool)
+    threshold, counts, subsampled = 0.5 if options.threshold is None else options.threshold, None, None
+    if scores is not None and annotated is not None:
+        candidates = [scores[i] for i in left]
+        target = evening_target(annotated.labels, options.count) if options.target is None else options.target
+        if options.threshold is None:
+            threshold = best_threshold(annotated, candidates, options.count, target)
+        counts = expected_counts(annotated, candidates, threshold)
+    if strategy == "balance" and scores is not None and counts is not None:
+        subsampled = subsampling(counts, target)
+        for i in left:
+            shares[i] = subsampled.hallucinated if scores[i] >= threshold else subsampled.consistent
+        chosen = [i for i in left if draw.random() < shares[i]]
+        chosen = draw.sample(chosen, min(options.count, len(chosen)))
+    elif strategy == "uncertainty" and scores is not None:
+        chosen = sorted(left, key=lambda i: (abs(scores[i] - threshold), i))[: options.count]
+    elif strategy == "diversity":
+        chosen = _farthest(left, [pool[i] for i in left], options.count, embed)
+    else:
+        chosen = draw.sample(left, min(options.count, len(left)))
+    items = []
+    for i in sorted(chosen):
+        predicted = None if scores is None else _CLASSES[scores[i] >= threshold]
+        items.append(grouped(pool[i], predicted=predicted, share=f"{shares[i]:.4g}"))
+    return Selection(
+        tuple(items),
+        len(left),
+        dict(left_out.most_common()),
+        subsampled,
+        counts,
+        None if scores is None else threshold,
+    )
+
+
+_CLASSES = {True: "hallucinated", False: "consistent"}
+
+
+def _less_trivial(
+    pool: Sequence[Example],
+    options: SelectOptions,
+    scores: Sequence[float] | None,
+    embed: Embed | None,
+    left_out: Counter[str],
+) -> list[int]:
+    """The indices of the items worth annotating; `left_out` counts the others."""
+    draw = random.Random(f"obvious\0{options.seed}")
+    places = [place_of(item) for item in pool]
+    pairs = [
+        (place.span.of(item.case.response), place.correction or "") for item, place in zip(pool, places, strict=True)
+    ]
+    if embed is None:
+        close = [similarity(new, old) for new, old in pairs]
+    else:
+        close = embedding_similarity([new for new, _ in pairs], [old for _, old in pairs], embed)
+    left = []
+    for i, item in enumerate(pool):
+        kind = obvious(item)
+        if close[i] > options.similar:
+            left_out["near-paraphrase of the original"] += 1
+        elif kind is not None and draw.random() >= options.obvious:
+            left_out[f"another {kind} in place of the original's"] += 1
+        else:
+            left.append(i)
+    if scores is None or options.sure == 1.0:
+        return left
+    by_doubt = sorted(left, key=lambda i: (abs(scores[i] - 0.5), i))
+    doubtful = sum(1 - options.sure < scores[i] < options.sure for i in left)
+    enough = max(doubtful, min(len(left), _RESERVE * options.count))
+    left_out["the detector is sure"] += len(left) - enough
+    return sorted(by_doubt[:enough])
+
+
+def _farthest(indices: Sequence[int], items: Sequence[Example], count: int, embed: Embed | None) -> list[int]:
+    """`count` of the items, each as far as can be from those before it (greedy k-centre, Sener & Savarese 2018)."""
+    phrases = [place_of(item).span.of(item.case.response) for item in items]
+    vectors = _hashed(phrases) if embed is None else np.asarray(embed(phrases), dtype=float)
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = vectors / np.where(norms > 0, norms, 1.0)
+    chosen = [0]
+    nearest = vectors @ vectors[0]
+    while len(chosen) < min(count, len(indices)):
+        nearest[chosen[-1]] = 2.0  # taken
+        chosen.append(int(np.argmin(nearest)))
+        nearest = np.maximum(nearest, vectors @ vectors[chosen[-1]])
+    return [indices[i] for i in chosen]
+
+
+def _hashed(phrases: Sequence[str], width: int = 512) -> Floats:
+    """The stems and values of each phrase as a vector of counts, *shape* (phrases, width)."""
+    vectors = np.zeros((len(phrases), width))
+    for row, phrase in zip(vectors, phrases, strict=True):
+        for key in implied(phrase):
+            row[random.Random(key).randrange(width)] += 1.0
+    return vectors

@@ -1,0 +1,304 @@
+"""The loop of select, annotate and agree from end to end, with simulated annotators whose error rates are known.
+
+It shows that rounds balance the labels and that error rates are recovered; how real people label, it cannot show.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+
+from veridical.core.edits import apply, carry
+from veridical.core.errors import InputError
+from veridical.core.spans import Span
+from veridical.core.types import Example, Judgement, Verdict
+from veridical.metrics.confusion import Confusion
+from veridical_lab.annotate.balance import Subsampling
+from veridical_lab.annotate.consensus import Agreement, ConsensusRule, agree, agreement, needed, without_annotators
+from veridical_lab.annotate.items import answer, grouped, items_of, says_hallucinated
+from veridical_lab.annotate.quality import AnnotatorQuality, annotator_quality
+from veridical_lab.annotate.scorer import Scorer, score_pool
+from veridical_lab.annotate.select import Selection, SelectOptions, select
+from veridical_lab.corrupt import WAYS, Corruptor
+from veridical_lab.corrupt.passages import passages_of
+from veridical_lab.corrupt.rewrites import rewrite
+from veridical_lab.corrupt.rules import Rules
+from veridical_lab.corrupt.streams import Recipe, excerpts
+
+__all__ = ["Loop", "Round", "SimulatedAnnotator", "make_pool", "simulate", "team"]
+
+_REWRITES = ("synonym", "date_form", "contraction", "voice", "order", "conjuncts")
+_TYPES = ("number", "date", "unit", "negation", "antonym", "relation")  # those that replace something
+_BLOCK = 200  # texts that names to put in are drawn from
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedAnnotator:
+    """Calls a hallucinated item consistent with the probability `misses`, a consistent one hallucinated with
+    `false_alarms`.
+    """
+
+    name: str
+    misses: float
+    false_alarms: float
+
+    def label(self, hallucinated: bool, draw: random.Random) -> bool:
+        """What the annotator says of an item whose true label is given."""
+        return hallucinated != (draw.random() < (self.misses if hallucinated else self.false_alarms))
+
+
+def team(*, seed: int = 0, careful: int = 8, spammers: int = 1) -> list[SimulatedAnnotator]:
+    """Annotators with error rates from 2 to 15 %, and some who always say "hallucinated"."""
+    draw = random.Random(f"team\0{seed}")
+    people = [
+        SimulatedAnnotator(
+            f"human:annotator-{i}", round(draw.uniform(0.02, 0.15), 3), round(draw.uniform(0.02, 0.15), 3)
+        )
+        for i in range(1, careful + 1)
+    ]
+    return people + [SimulatedAnnotator(f"human:spammer-{i}", 0.0, 1.0) for i in range(1, spammers + 1)]
+
+
+def make_pool(
+    texts: Iterable[str],
+    count: int,
+    *,
+    method: str | Callable[[Sequence[Example]], Corruptor] = "rules",
+    sentences: int = 1,
+    consistent: float = 0.13,
+    seed: int = 0,
+) -> list[Example]:
+    """Items from plain texts; the gold is the true label.
+
+    Args:
+        texts: Documents.
+        count: How many items to make at most.
+        method: The way to corrupt (a name in `veridical_lab.corrupt.WAYS`, or what makes one of a block of examples);
+            what it makes counts as hallucinated.
+        sentences: How many each text has, at most: one changed text is a case of its own.
+        consistent: The share of items in which the change keeps the meaning (a synonym, another form of a number).
+        seed: The random seed.
+    """
+    if not 0.0 < consistent < 1.0:
+        raise InputError(f"the share of consistent items is {consistent:g}", hint="between 0 and 1")
+    make: Callable[..., Corruptor]
+    if isinstance(method, str):
+        make = partial(Rules, types=_TYPES) if method == "rules" else WAYS.load(method)
+    else:
+        make = method
+    recipe = Recipe(
+        responses=1,
+        source_words=(40 * sentences, 80 * sentences),
+        response_sentences=(*[0.0] * (sentences - 1), 1.0),
+    )
+    pool = list(islice(_changed_texts(iter(texts), make, recipe, consistent, seed), count))
+    if not pool:
+        raise InputError("no text could be changed", hint="longer texts, or another way to corrupt")
+    return pool
+
+
+def _changed_texts(
+    texts: Iterator[str], make: Callable[..., Corruptor], recipe: Recipe, consistent: float, seed: int
+) -> Iterator[Example]:
+    number = made = kept_meaning = 0
+    while block := list(islice(texts, _BLOCK)):
+        given = [
+            excerpt
+            for i, text in enumerate(block, number)
+            for excerpt in excerpts(text, f"text/{i}", recipe, seed=seed)
+        ]
+        number += len(block)
+        way = make(given)
+        for example in given:
+            draw = random.Random(f"{seed}\0pool\0{example.case.id}")
+            changed: Example | str = "not tried"
+            if kept_meaning < consistent * (made + 1):
+                changed = _rewritten(example, draw)
+            kept_meaning += not isinstance(changed, str)
+            if isinstance(changed, str):
+                changed = way.change(example, draw)
+            for item in () if isinstance(changed, str) else items_of([changed]):
+                made += 1
+                yield item
+
+
+def _rewritten(example: Example, draw: random.Random) -> Example | str:
+    """The example with one change that keeps its meaning, marked as a consistent place."""
+    case = example.case
+    for passage in draw.sample(passages := passages_of(case), len(passages)):
+        edits = rewrite(passage, draw, most=1, types=_REWRITES)
+        if not edits:
+            continue
+        edit = edits[0] if len(edits) == 1 else None
+        response = apply(case.response, edits)
+        start = carry(Span(edits[0].span.start, edits[0].span.start), edits[:0]).start
+        before = Span(edits[0].span.start, edits[-1].span.end)
+        end = before.end + len(response) - len(case.response)
+        if end <= start or (edit is not None and not edit.replacement):
+            continue
+        verdict = Verdict(Span(start, end), 0.0, edits[0].because, correction=before.of(case.response))
+        changed = replace(case, id=f"{case.id}/rewritten", response=response)
+        gold = Judgement(changed.id, "corrupt:rewritten", 0.0, verdicts=(verdict,))
+        return grouped(replace(example, case=changed, gold=gold), corrupted="no")
+    return "nothing to rewrite"
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one round did.
+
+    Attributes:
+        number: From 1.
+        candidates: Items of the pool that were left after the trivial ones.
+        left_out: Trivial items, by reason.
+        counts: The detector's predictions on items annotated before, weighted; None in the first round.
+        threshold: Its threshold.
+        subsampling: The shares of both predicted classes that were taken.
+        annotated: Items annotated in this round.
+        agreed: Of these, with consensus.
+        hallucinated: The share of these that were found to be hallucinated.
+        cumulative: That share in all rounds so far.
+        total: Items with consensus in all rounds so far.
+        agreement: How far annotators agree in this round.
+    """
+
+    number: int
+    candidates: int
+    left_out: Mapping[str, int]
+    counts: Confusion | None
+    threshold: float | None
+    subsampling: Subsampling | None
+    annotated: int
+    agreed: int
+    hallucinated: float
+    cumulative: float
+    total: int
+    agreement: Agreement
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A whole run: rounds, annotators with their known error rates, and the items with consensus.
+
+    `right` is the share of consensus labels that are the true ones, `blocked` the annotators left out as spammers.
+    """
+
+    rounds: tuple[Round, ...]
+    people: tuple[tuple[SimulatedAnnotator, AnnotatorQuality], ...]
+    examples: tuple[Example, ...]
+    blocked: tuple[str, ...]
+    right: float
+
+
+def simulate(
+    pool: Sequence[Example],
+    people: Sequence[SimulatedAnnotator],
+    sizes: Sequence[int] = (100, 100, 150, 200, 250),
+    *,
+    options: SelectOptions | None = None,
+    scorer: Scorer | None = None,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Loop:
+    """Run one round after another.
+
+    Args:
+        pool: Items whose gold is the true label (`make_pool`).
+        people: Simulated annotators; each item gets different ones, drawn at random.
+        sizes: How many items to annotate in each round; the first is a random sample.
+        options: How items are chosen (`count` is taken from `sizes`).
+        scorer: What scores the pool, to share its features among several runs; None: a new one.
+        progress: Called with a line of text after each round.
+    """
+    options, rule = options or SelectOptions(), ConsensusRule()
+    if len(people) < rule.most:
+        raise InputError(f"{len(people)} annotators, and an item may need {rule.most}", hint="name more annotators")
+    truth = {item.case.id: bool(says_hallucinated(item.gold)) for item in pool}
+    scorer = scorer or Scorer(pool)
+    unlabelled = {item.case.id: item for item in pool}
+    annotated: list[Example] = []
+    caught: dict[str, AnnotatorQuality] = {}
+    rounds: list[Round] = []
+    for number, size in enumerate(sizes, 1):
+        chosen = _choose(scorer, agree(annotated, rule).examples, list(unlabelled.values()), size, options)
+        items = [grouped(item, round=str(number)) for item in chosen.items]
+        for item in items:
+            del unlabelled[item.case.id]
+        asked = _annotate(items, people, caught, truth, rule, options.seed)
+        while signs := [q for q in annotator_quality([*annotated, *asked], resamples=50) if q.signs]:
+            caught |= {quality.name: quality for quality in signs}
+            # other annotators label their items of this round; what they said before does not count either
+            annotated = without_annotators(annotated, caught)
+            asked = _annotate(items, people, caught, truth, rule, options.seed)
+        annotated += asked
+        agreed = agree(asked, rule)
+        total = agree(annotated, rule).examples
+        rounds.append(
+            Round(
+                number,
+                chosen.candidates,
+                chosen.left_out,
+                chosen.counts,
+                chosen.threshold,
+                chosen.subsampling,
+                len(items),
+                len(agreed.examples),
+                _share(agreed.examples),
+                _share(total),
+                len(total),
+                agreement(asked),
+            )
+        )
+        progress(
+            f"round {number}: {len(items)} items, {rounds[-1].hallucinated:.1%} hallucinated, "
+            f"{rounds[-1].cumulative:.1%} of {len(total)} so far"
+        )
+    qualities = {quality.name: quality for quality in annotator_quality(annotated)} | caught
+    return Loop(
+        tuple(rounds),
+        tuple((person, qualities[person.name]) for person in people if person.name in qualities),
+        total,
+        tuple(sorted(caught)),
+        sum(says_hallucinated(item.gold) == truth[item.case.id] for item in total) / max(len(total), 1),
+    )
+
+
+def _choose(
+    scorer: Scorer, labelled: Sequence[Example], left: Sequence[Example], size: int, options: SelectOptions
+) -> Selection:
+    """The items of the next round; a random sample in the first."""
+    here = replace(options, count=size, seed=options.seed + len(labelled))
+    if not labelled:
+        return select(left, replace(here, strategy="random"))
+    scores = score_pool(scorer, labelled, left, seed=options.seed)
+    return select(left, here, scores=scores.pool.tolist(), annotated=scores.annotated)
+
+
+def _share(items: Sequence[Example]) -> float:
+    return sum(bool(says_hallucinated(item.gold)) for item in items) / max(len(items), 1)
+
+
+def _annotate(
+    items: Sequence[Example],
+    people: Sequence[SimulatedAnnotator],
+    blocked: Collection[str],
+    truth: Mapping[str, bool],
+    rule: ConsensusRule,
+    seed: int,
+) -> list[Example]:
+    """The items with the answers of as many annotators as the rule asks for; those of blocked ones do not count."""
+    results = []
+    for item in items:
+        draw = random.Random(f"{seed}\0annotate\0{item.case.id}")
+        answers: list[Judgement] = []
+        labels: list[bool] = []
+        for person in draw.sample(people, len(people)):
+            label = person.label(truth[item.case.id], draw)
+            if person.name in blocked or not needed(labels, rule):
+                continue
+            labels.append(label)
+            answers.append(answer(item, person.name, label, seconds=draw.uniform(12, 40)))
+        results.append(replace(item, annotations=tuple(answers)))
+    return results

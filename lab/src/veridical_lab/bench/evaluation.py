@@ -1,0 +1,167 @@
+"""A detector evaluated on one data set: its judgements (journalled, timed), and its thresholds (given or fitted)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from veridical.calibration.thresholding import fit_metric_thresholds
+from veridical.core.detector import Detector, Fittable, digest_of, fingerprint_of, info_of, thresholds_of
+from veridical.core.errors import CannotJudgeError, InputError
+from veridical.core.judging import judge, thresholds_in_force
+from veridical.core.types import Case, Judgement, Level, Thresholds
+from veridical.datasets.split import split_by_document
+from veridical.detectors import load_detector
+from veridical.metrics.measure import Metric
+from veridical_lab.bench.journal import Journal
+from veridical_lab.bench.settings import Loaded, Settings
+
+__all__ = ["Evaluation", "evaluate", "identity", "judge_all", "load_all"]
+
+BATCH = 64
+FOLDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A detector's judgements on a data set, and the thresholds that apply to them.
+
+    Attributes:
+        name: The detector's name.
+        levels: What the detector scores.
+        data: The data set.
+        judgements: The judgement of each of `data.examples`, in their order.
+        thresholds: The threshold for each level of a detector and, where it was fitted, of a metric (`Metric.level`).
+        threshold_from: Where the thresholds come from, in words.
+        seconds: How long the judgements took.
+        decides: Whether a response is flagged as `core.decide` does; with thresholds that are fitted for each metric it
+            is flagged by its own score alone.
+    """
+
+    name: str
+    levels: tuple[Level, ...]
+    data: Loaded
+    judgements: Sequence[Judgement]
+    thresholds: Mapping[str, float]
+    threshold_from: str
+    seconds: float = 0.0
+    decides: bool = False
+
+    def threshold_for(self, metric: Metric) -> float | Thresholds:
+        """The threshold that applies to `metric`: its own level's where that was fitted, else that of spans."""
+        if self.decides and metric.level == "response":
+            return Thresholds(**{level.value: self.thresholds[level.value] for level in Level})
+        return self.thresholds[metric.level if metric.level in self.thresholds else "span"]
+
+
+def load_all(settings: Settings) -> list[Detector]:
+    """The detectors that the settings name; `InputError` if one is named twice."""
+    detectors = [load_detector(spec, settings.connection) for spec in settings.detectors]
+    if settings.connection is not None:
+        settings.connection.check_model_used(settings.detectors)
+    names = [detector.name for detector in detectors]
+    if len(set(names)) < len(names):
+        raise InputError(f"a detector is named twice: {', '.join(names)}")
+    return detectors
+
+
+def identity(detector: Detector) -> str:
+    """The detector's name, and a hash of all that its scores depend on, such as the contents of a model's folder."""
+    return f"{detector.name}\0{digest_of(fingerprint_of(detector))}"
+
+
+def evaluate(detector: Detector, data: Loaded, settings: Settings) -> Evaluation:
+    """Evaluate `detector` on `data`; one that learns (`fit`) learns from the fitting part first."""
+    if isinstance(detector, Fittable) and info_of(detector).needs_training:
+        judgements, seconds = _judge_out_of_fold(detector, data, settings)
+    else:
+        if data.fitting and isinstance(detector, Fittable):
+            detector = detector.fit(data.fitting)
+        judgements, seconds = _judge(detector, data, settings)
+    count = len(data.fitting)
+    in_force = thresholds_in_force(detector, settings.threshold)
+    thresholds = {level.value: in_force[level] for level in Level}
+    if settings.fits:
+        pairs = list(zip(data.fitting, judgements[:count], strict=True))
+        fitted, notes = fit_metric_thresholds(pairs, settings.fit or "", info_of(detector).levels)
+        thresholds |= fitted
+        source = "; ".join([f"{settings.fit} on {count} validation examples", *notes])
+    elif settings.threshold is not None:
+        source = "command"
+    else:
+        source = "detector" if thresholds_of(detector) else "default"
+    return Evaluation(
+        name=detector.name,
+        levels=info_of(detector).levels,
+        data=data,
+        judgements=judgements[count:],
+        thresholds=thresholds,
+        threshold_from=source,
+        seconds=seconds * len(data.examples) / (count + len(data.examples)),
+        decides=not settings.fits,
+    )
+
+
+def _judge_out_of_fold(detector: Fittable, data: Loaded, settings: Settings) -> tuple[list[Judgement], float]:
+    """Judge the cases of each fold of documents by the detector fitted on the other folds and the training examples."""
+    examples, training = [*data.fitting, *data.examples], data.training()
+    # by another hash than that of the division into parts, or a test part would fall into one fold
+    shares = {str(fold): 1 / FOLDS for fold in range(FOLDS)}
+    folds = split_by_document(examples, shares, seed=-1 - settings.seed)
+    judgements: dict[str, Judgement] = {}
+    started = time.perf_counter()
+    for fold, of_fold in folds.items():
+        others = [example for name, part in folds.items() if name != fold for example in part]
+        fitted = detector.fit([*training, *others])
+        judgements |= {judged.case_id: judged for judged in judge(fitted, [example.case for example in of_fold])}
+    return [judgements[example.case.id] for example in examples], time.perf_counter() - started
+
+
+def _judge(detector: Detector, data: Loaded, settings: Settings) -> tuple[list[Judgement], float]:
+    """All judgements, of the fitting part first, and the seconds they took, an earlier run's seconds included."""
+    folder = settings.journal
+    journal = Journal.open(folder, identity(detector), data.name, data.hash, data.split) if folder else None
+    cases = [example.case for example in (*data.fitting, *data.examples)]
+    return judge_all(detector, cases, f"{detector.name} on {data.name}", settings, journal=journal)
+
+
+def judge_all(
+    detector: Detector,
+    cases: Sequence[Case],
+    label: str,
+    settings: Settings,
+    *,
+    journal: Journal | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[list[Judgement], float]:
+    """The judgements of all cases, batch by batch, and the seconds that they took.
+
+    Args:
+        detector: The detector.
+        cases: What to judge.
+        label: What the progress is called.
+        settings: The progress, and the connection whose budget stops the run (`CannotJudgeError`).
+        journal: What an earlier run judged, which is not judged again but whose seconds count; what is new is added.
+        clock: Which seconds.
+    """
+    judgements = list(journal.judgements) if journal else []
+    seconds = journal.seconds if journal else 0.0
+    for at in range(len(judgements), len(cases), BATCH):
+        settings.progress(label, at, len(cases))
+        batch = cases[at : at + BATCH]
+        started = clock()
+        judged = judge(detector, batch)
+        elapsed = clock() - started
+        if settings.connection is not None and settings.connection.refused_requests:
+            # the batch in which the budget ran out is not kept; the replies in a cache are
+            raise CannotJudgeError(
+                f"{label}: the budget is spent, {at} of {len(cases)} cases are judged",
+                hint="run the same again with a larger budget: with --out (or --cache) nothing is paid twice",
+            )
+        if journal:
+            journal.add(judged, elapsed)
+        judgements += judged
+        seconds += elapsed
+    settings.progress(label, len(cases), len(cases))
+    return judgements, seconds

@@ -1,0 +1,185 @@
+"""Detectors on answers with several perspectives: the test sets and tables of Chang et al. 2024.
+
+Test sets are made from topics (§4.3): responses in the arguments' own words, or in others, each followed by the same
+response with synthetic errors; and responses with ambiguous errors. Organic errors come from labelled data.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from veridical.core.detector import digest_of
+from veridical.core.errors import DataError, InputError, UnknownNameError
+from veridical.core.types import Example
+from veridical.datasets.split import content_hash, split_by_document
+from veridical.metrics.registry import METRICS
+from veridical_lab.bench.compare import Comparison, compare_pair, correct
+from veridical_lab.bench.evaluation import evaluate, identity, load_all
+from veridical_lab.bench.results import ResultRow
+from veridical_lab.bench.run import result_rows
+from veridical_lab.bench.settings import Loaded, Settings, load
+from veridical_lab.corrupt.argument_responses import composed
+from veridical_lab.corrupt.arguments import AMBIGUOUS, FULL, each_error
+from veridical_lab.datasets.topics import Topic
+
+__all__ = ["SETS", "TABLES", "TRAINING", "error_sets", "measured", "training_sets", "variants"]
+
+SETS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "unparaphrased": ("same", FULL),
+    "paraphrased": ("other", FULL),
+    "ambiguous": ("same", AMBIGUOUS),
+}
+"""Test sets: how the given arguments are worded, and which errors are made."""
+
+_OF_RESPONSES = ("roc_auc", "coverage_roc_auc")
+TABLES: Mapping[int, tuple[str, ...]] = {
+    1: _OF_RESPONSES,
+    2: _OF_RESPONSES,
+    3: ("word_roc_auc", "source_word_roc_auc"),
+    5: _OF_RESPONSES,
+    6: _OF_RESPONSES,
+}
+"""The paper's tables and their metrics: of responses (1), by training data (2), of words (3), without annotated
+responses (5), by aggregation of salience (6)."""
+
+TRAINING: Mapping[str, tuple[str, float]] = {"synth": ("same", 0.25), "para": ("both", 0.25), "dev": ("both", 1.0)}
+"""Training data of table 2 (§5.2), each more than the one before: the wording of the given arguments, and which share
+of the topics of the training part is used (the paper: 9 training topics, then 28 more)."""
+
+LEVELS = ("response", "span", "coverage", "source")
+
+
+def error_sets(
+    topics: Iterable[Topic], *, per_topic: int = 4, seed: int = 0, part: str = "test", sample: int | None = None
+) -> dict[str, list[Example]]:
+    """The examples of each test set; all of them are about the same draws of arguments.
+
+    Args:
+        topics: Topics whose arguments have paraphrases.
+        per_topic: How many draws of arguments for each topic, at most.
+        seed: The random seed.
+        part: Which part of the split by groups of topics: train, valid or test (70/10/20).
+        sample: Only this many draws of arguments, drawn by the seed; None for all.
+
+    Raises:
+        DataError: No topic falls into the part.
+    """
+    given = list(topics)
+    drawn = split_by_document(composed(given, per_topic=per_topic, seed=seed), seed=seed)[part]
+    if not drawn:
+        raise DataError(f"no topic falls into the part {part!r} of the split", hint="give more topics")
+    ids = sorted({example.case.id.rpartition("/")[0] for example in drawn})
+    if sample is not None and sample < len(ids):
+        ids = random.Random(f"{seed}\0sample").sample(ids, sample)
+    kept = [example for example in drawn if example.case.id.rpartition("/")[0] in set(ids)]
+    sets = {}
+    for name, (wording, types) in SETS.items():
+        error_free = [example for example in kept if dict(example.group)["wording"] == wording]
+        sets[name] = list(each_error(error_free, types, topics=given, seed=seed))
+    return sets
+
+
+def training_sets(
+    topics: Iterable[Topic], which: str = "dev", *, per_topic: int = 4, seed: int = 0
+) -> dict[str, list[Example]]:
+    """Error-free examples and the same with each full error, to train ("train") and to validate on ("valid").
+
+    The parts are those of `error_sets` with the same seed, so none of their topics is in its test part. Validation is
+    the same for all of `TRAINING`.
+
+    Args:
+        topics: Topics whose arguments have paraphrases.
+        which: One of `TRAINING`.
+        per_topic: How many draws of arguments for each topic, at most.
+        seed: The random seed.
+
+    Raises:
+        UnknownNameError: There is no such training data.
+        DataError: No topic falls into a part.
+    """
+    if which not in TRAINING:
+        raise UnknownNameError("training data", which, TRAINING)
+    wording, share = TRAINING[which]
+    given = list(topics)
+    parts = split_by_document(composed(given, per_topic=per_topic, seed=seed), seed=seed)
+    used = split_by_document(parts["train"], {"used": share, "unused": 1.0 - share}, seed=seed + 1)["used"]
+    chosen = [example for example in used if wording in ("both", dict(example.group)["wording"])]
+    sets = {"train": chosen, "valid": parts["valid"]}
+    for name, examples in sets.items():
+        if not examples:
+            raise DataError(f"no topic falls into the part {name!r} of the split", hint="give more topics")
+    return {name: list(each_error(examples, FULL, topics=given, seed=seed)) for name, examples in sets.items()}
+
+
+def variants(detectors: Sequence[str], tables: Sequence[int]) -> list[str]:
+    """The detectors of some tables: in table 6, salience with each way to aggregate.
+
+    Raises:
+        InputError: There is no such table, or 6 is named with another one or without salience.
+
+    >>> variants(["salience:models/reader"], [6])
+    ['salience:models/reader,max', 'salience:models/reader,sum', 'salience:models/reader,entropy']
+    """
+    for table in tables:
+        if table not in TABLES:
+            raise InputError(f"there is no table {table}", hint=f"choose from {', '.join(map(str, TABLES))}")
+    if 6 not in tables:
+        return list(detectors)
+    if set(tables) != {6}:
+        raise InputError("table 6 has detectors of its own", hint="make it by itself")
+    other = [name for name in detectors if not name.startswith("salience:")]
+    if other:
+        raise InputError(f"{other[0]} has no aggregation of salience", hint="table 6 is for salience:FOLDER")
+    return [f"{name},{how}" for name in detectors for how in ("max", "sum", "entropy")]
+
+
+def measured(
+    settings: Settings,
+    sets: Mapping[str, Sequence[Example]],
+    tables: Sequence[int],
+    *,
+    organic: str | None = None,
+) -> tuple[list[ResultRow], list[Comparison]]:
+    """The rows of each detector on each test set, and the tests of every two detectors on each.
+
+    Differences of areas are tested as in the paper (§5.1): Hanley and McNeil's test, Bonferroni's correction over all
+    pairs of a test set, hallucinations and omissions together.
+
+    Args:
+        settings: The detectors, the bootstrap and the command; its data are not used.
+        sets: What `error_sets` makes.
+        tables: Some of `TABLES`.
+        organic: SET:PATH of labelled responses, as a further test set.
+    """
+    settings = replace(settings, detectors=variants(settings.detectors, tables), fit=None)
+    detectors = load_all(settings)
+    metrics = {name: METRICS[name] for table in tables for name in TABLES[table]}
+    loaded = [
+        Loaded(f"perspectives, {name}", "test part", list(examples), [], content_hash(examples), LEVELS, 0)
+        for name, examples in sets.items()
+    ]
+    if organic is not None:
+        loaded.append(replace(load(organic, settings), name="perspectives, organic"))
+    rows: list[ResultRow] = []
+    comparisons: list[Comparison] = []
+    for data in loaded:
+        evaluations = [evaluate(detector, data, settings) for detector in detectors]
+        for detector, evaluation in zip(detectors, evaluations, strict=True):
+            fitting = {name: metric for name, metric in metrics.items() if metric.fits(evaluation.levels, data.levels)}
+            if not fitting:
+                raise InputError(
+                    f"{detector.name} has no scores for these tables", hint=f"needed: {', '.join(metrics)}"
+                )
+            parts = (identity(detector), data.hash, sorted(metrics), settings.resamples, settings.level, settings.seed)
+            rows += result_rows(digest_of(parts), evaluation, settings, fitting)
+        of_set = [
+            compare_pair(a, b, name, settings)
+            for name, metric in metrics.items()
+            for a, b in combinations(evaluations, 2)
+            if all(metric.fits(e.levels, data.levels) for e in (a, b))
+        ]
+        comparisons += correct(of_set)
+    return rows, comparisons

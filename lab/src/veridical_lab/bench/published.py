@@ -1,0 +1,56 @@
+"""Figures that papers print, as data: to be shown next to measured rows, marked as the paper's, never among them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from veridical.core.errors import UnknownNameError
+
+__all__ = ["Published", "PublishedTable", "published"]
+
+_FOLDER = "published"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTable:
+    """One table of a paper: one value of `metric` per name and column (None: the paper prints a dash)."""
+
+    name: str
+    about: str
+    metric: str
+    columns: list[str]
+    rows: dict[str, list[float | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What one paper prints; `statements` are (place, what is stated, value)."""
+
+    citation: str
+    model: str
+    note: str
+    tables: tuple[PublishedTable, ...]
+    statements: tuple[tuple[str, str, float | list[float]], ...]
+
+
+def published(name: str) -> Published:
+    """The figures of the paper called `name`; `UnknownNameError` where there are none.
+
+    >>> published("chwang2024").tables[0].columns
+    ['CDM', 'CF', 'E2E']
+    """
+    folder = files("veridical_lab.bench") / _FOLDER
+    known = sorted(entry.name.removesuffix(".json") for entry in folder.iterdir() if entry.name.endswith(".json"))
+    if name not in known:
+        raise UnknownNameError("paper", name, known)
+    body: dict[str, Any] = json.loads((folder / f"{name}.json").read_text("utf-8"))
+    return Published(
+        body["citation"],
+        body["model"],
+        body["note"],
+        tuple(PublishedTable(**table) for table in body["tables"]),
+        tuple((s["where"], s["what"], s["value"]) for s in body["statements"]),
+    )

@@ -1,0 +1,205 @@
+"""Result rows: every detector on every data set, as a whole and by group."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from veridical.core.decide import unjudged
+from veridical.core.detector import Detector, Fittable, digest_of, info_of, thresholds_of
+from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.files import write_whole
+from veridical.core.serialization import encode
+from veridical.core.types import Example, Usage
+from veridical.datasets.split import document_of
+from veridical.metrics.arrays import Floats
+from veridical.metrics.measure import Metric, measure_rows
+from veridical.metrics.registry import METRICS
+from veridical_lab.bench.curves import curves
+from veridical_lab.bench.evaluation import BATCH, Evaluation, evaluate, identity, load_all
+from veridical_lab.bench.results import ResultRow, read_rows
+from veridical_lab.bench.settings import Loaded, Settings, load
+
+__all__ = ["Group", "dry_run", "result_rows", "run", "run_to_file"]
+
+Group = tuple[str | None, Sequence[int]]  # the name of a group of examples (None = all), and their indices
+
+
+def run(settings: Settings, known: Mapping[str, list[ResultRow]] | None = None) -> Iterator[list[ResultRow]]:
+    """The rows of each detector on each data set: one for all of it, then one per group.
+
+    A run whose id is in `known` is given back from there, without judging anything.
+    """
+    detectors = load_all(settings)
+    for name in settings.metrics or ():
+        if name not in METRICS:
+            raise UnknownNameError("metric", name, METRICS)
+    for spec in settings.data:
+        data = load(spec, settings)
+        for detector in detectors:
+            run_id = _run_id(detector, data, settings)
+            if known and run_id in known:
+                yield known[run_id]
+                continue
+            levels = info_of(detector).levels
+            fitting = {name: metric for name, metric in METRICS.items() if metric.fits(levels, data.levels)}
+            metrics = {name: fitting[name] for name in settings.metrics or fitting if name in fitting}
+            if settings.metrics and not metrics:
+                raise InputError(
+                    f"none of the metrics {', '.join(settings.metrics)} fits {detector.name} on {data.name}",
+                    hint=f"these do: {', '.join(fitting) or 'none'}",
+                )
+            groups: list[Group] = [(None, range(len(data.examples)))]
+            groups += [group for key in settings.group_by for group in _groups(data.examples, key)]
+            yield result_rows(run_id, evaluate(detector, data, settings), settings, metrics, groups)
+
+
+def run_to_file(settings: Settings, path: Path | None) -> list[ResultRow]:
+    """The rows of this run, appended to the file of results `path`.
+
+    Rows that the file has already are not measured again, and new ones are written as soon as a detector is done, so
+    that an interrupted run continues. The journal is removed in the end.
+    """
+    in_file = read_rows([path]) if path and path.exists() else []
+    known: dict[str, list[ResultRow]] = {}
+    for row in in_file:
+        known.setdefault(row.run_id, []).append(row)
+    rows: list[ResultRow] = []
+    for of_detector in run(settings, known):
+        rows += of_detector
+        if path and of_detector[0].run_id not in known:
+            in_file += of_detector
+            write_whole(path, "".join(encode(row) + "\n" for row in in_file))
+    if settings.journal and settings.journal.is_dir():
+        shutil.rmtree(settings.journal)
+    return rows
+
+
+def dry_run(settings: Settings) -> None:
+    """Let every detector that asks a chat model judge everything, over a connection that counts and sends nothing."""
+    detectors = load_all(settings)
+    for spec in settings.data:
+        data = load(spec, settings)
+        cases = [example.case for example in (*data.fitting, *data.examples)]
+        for loaded in detectors:
+            detector = loaded.fit(data.fitting) if data.fitting and isinstance(loaded, Fittable) else loaded
+            if info_of(detector).needs_chat_model:
+                for start in range(0, len(cases), BATCH):
+                    detector.judge(cases[start : start + BATCH])
+
+
+def _run_id(detector: Detector, data: Loaded, settings: Settings) -> str:
+    """A hash of all that determines the figures."""
+    parts = (
+        *(identity(detector), dict(thresholds_of(detector)), data.name, data.hash, data.split, settings.fit),
+        *(settings.metrics and list(settings.metrics), list(settings.group_by), settings.threshold),
+        *(settings.resamples, settings.level, settings.seed, _version("veridical")),
+        *(() if settings.fits else ("responses are flagged by core.decide",)),
+    )
+    return digest_of(parts)
+
+
+def _groups(examples: Sequence[Example], key: str) -> list[Group]:
+    """The groups "key=value" of the examples, each with the indices of its examples, sorted by name."""
+    groups: dict[str, list[int]] = {}
+    for i, example in enumerate(examples):
+        value = dict(example.group).get(key)
+        if value is not None:
+            groups.setdefault(f"{key}={value}", []).append(i)
+    if not groups:
+        raise UnknownNameError("group", key, {name for example in examples for name, _ in example.group})
+    return [(name, groups[name]) for name in sorted(groups)]
+
+
+def result_rows(
+    run_id: str,
+    evaluation: Evaluation,
+    settings: Settings,
+    metrics: Mapping[str, Metric],
+    groups: Sequence[Group] | None = None,
+) -> list[ResultRow]:
+    """The result rows of an evaluation, one per group of its examples.
+
+    Args:
+        run_id: The id of the run that the rows belong to.
+        evaluation: The judgements and thresholds.
+        settings: How the intervals are made, and the command.
+        metrics: What to measure, by name.
+        groups: The name of each group (None = all examples) and the indices of its examples; default: all in one.
+    """
+    data = evaluation.data
+    documents = [document_of(example) for example in data.examples]
+    bootstrap: dict[str, Any] = {"resamples": settings.resamples, "seed": settings.seed, "level": settings.level}
+    pairs = list(zip(data.examples, evaluation.judgements, strict=True))
+    rows = {
+        name: [metric.rows(example, judgement, evaluation.threshold_for(metric)) for example, judgement in pairs]
+        for name, metric in metrics.items()
+    }
+    return [
+        ResultRow(
+            run_id=run_id,
+            detector=evaluation.name,
+            data=data.name,
+            split=data.split,
+            group=group,
+            n=len(picked),
+            documents=len({documents[i] for i in picked}),
+            not_judged=sum(j.judged == () or bool(unjudged(e.case, j)) for e, j in (pairs[i] for i in picked)),
+            skipped=data.skipped,
+            data_hash=data.hash,
+            thresholds=dict(evaluation.thresholds),
+            threshold_from=evaluation.threshold_from,
+            metrics={
+                name: measure_rows(
+                    metric, [rows[name][i] for i in counted], [documents[i] for i in counted], **bootstrap
+                )
+                for name, metric in metrics.items()
+                for counted in [_with_other_class(rows[name], picked) if group and name == "roc_auc" else picked]
+            },
+            seconds=round(evaluation.seconds * len(picked) / len(pairs), 4),
+            peak_mb=_peak_mb(),
+            **bootstrap,
+            command=settings.command,
+            date=datetime.now(UTC).date().isoformat(),
+            machine=f"{os.cpu_count()} x {platform.machine()} {sys.platform}",
+            foreign=settings.foreign,
+            usage=Usage.total(pairs[i][1].usage for i in picked),
+            curves=curves(pairs) if group is None else {},
+            versions={name: _version(name) for name in ("veridical", "numpy")} | {"python": platform.python_version()},
+        )
+        for group, picked in groups or [(None, range(len(pairs)))]
+    ]
+
+
+def _with_other_class(rows: Sequence[Floats | None], picked: Sequence[int]) -> Sequence[int]:
+    """The cases of a group; where all are right, or all wrong, with every case of the set that is not."""
+    labels = [None if row is None else bool(row[0, 0]) for row in rows]
+    of_group = {labels[i] for i in picked} - {None}
+    if len(of_group) != 1:
+        return picked
+    (label,) = of_group
+    return [*picked, *(i for i, other in enumerate(labels) if other is not None and other != label)]
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _peak_mb() -> float | None:
+    """The peak resident memory of this process in MB; None where the system does not tell (Windows)."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (1024**2 if sys.platform == "darwin" else 1024), 1)  # macOS counts bytes, Linux kB

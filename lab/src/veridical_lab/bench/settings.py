@@ -1,0 +1,121 @@
+"""What to run, and the data sets that it runs on, split by document where something is fitted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from veridical.core.errors import DataError
+from veridical.core.types import Example
+from veridical.datasets import load_reader, read
+from veridical.datasets.split import content_hash, document_of, split_by_document
+from veridical_lab.datasets.foreign import among_foreign
+
+if TYPE_CHECKING:
+    from veridical.llm.connection import Connection
+
+__all__ = ["Loaded", "Settings", "load"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to run. `data` are NAME:PATH specs; `metrics` None takes all that fit the detector and the data.
+
+    `sample` takes that many documents of each data set, the same ones every time for a seed. With `fit` (one of
+    `veridical.calibration.thresholding.CRITERIA`) each data set is split by document: thresholds and detectors that
+    learn are fitted on its validation part, and its test part alone is measured; with `fit` "none" it is, and nothing
+    is fitted.
+    `foreign` puts each case's sources among those of so many other documents of its data set.
+    `connection` says how detectors that ask a chat model reach it; where its budget is spent, the run stops.
+    """
+
+    detectors: Sequence[str]
+    data: Sequence[str]
+    metrics: Sequence[str] | None = None
+    group_by: Sequence[str] = ()
+    split: str | None = None
+    sample: int | None = None
+    foreign: int = 0
+    fit: str | None = None
+    threshold: float | Mapping[str, float] | None = None
+    skip_bad: bool = False
+    resamples: int = 1000
+    level: float = 0.95
+    seed: int = 0
+    command: str = ""
+    journal: Path | None = None
+    connection: Connection | None = None
+    progress: Callable[[str, int, int], None] = field(default=lambda label, done, total: None)
+
+    @property
+    def fits(self) -> bool:
+        """Whether anything is fitted."""
+        return self.fit is not None and self.fit != "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """One data set in memory: the examples to measure on, those to fit on, what it labels, and its hash.
+
+    `hash` is of all examples as read (and with foreign sources), before they were divided. `training` gives the
+    examples of other documents: those that are neither measured nor fitted on, and the set's own part for training.
+    """
+
+    name: str
+    split: str
+    examples: list[Example]
+    fitting: list[Example]
+    hash: str
+    levels: tuple[str, ...]
+    skipped: int
+    training: Callable[[], list[Example]] = list
+
+
+def load(spec: str, settings: Settings) -> Loaded:
+    """The examples of NAME:PATH; `DataError` if there are none to measure or to fit on, or two share an id."""
+    bad: list[DataError] = []
+    examples = list(read(spec, settings.split, on_bad=bad.append if settings.skip_bad else None))
+    name, _, path = spec.partition(":")
+    if not examples:
+        raise DataError("no examples in it", path=path, hint=f"{len(bad)} rows were skipped" if bad else None)
+    ids = [example.case.id for example in examples]
+    if len(set(ids)) < len(ids):
+        twice = next(id for id, count in Counter(ids).items() if count > 1)
+        raise DataError(f"two cases have the id {twice!r}", path=path)
+    if settings.foreign:
+        examples = among_foreign(examples, settings.foreign, seed=settings.seed)
+    whole = examples
+    if settings.sample is not None:
+        # by another hash than that of the division into parts, or all of a small sample would fall into one part;
+        # a larger sample only adds documents to a smaller one
+        def sample_key(document: str) -> bytes:
+            return hashlib.sha256(f"sample\0{settings.seed}\0{document}".encode("utf-8", "surrogatepass")).digest()
+
+        chosen = set(sorted({document_of(example) for example in examples}, key=sample_key)[: settings.sample])
+        examples = [example for example in examples if document_of(example) in chosen]
+    parts = split_by_document(examples, seed=settings.seed) if settings.fit else {"test": examples, "valid": []}
+    fitting = parts["valid"] if settings.fits else []
+    if not parts["test"] or (settings.fits and not fitting):
+        raise DataError("too few documents to fit on some and measure on others", path=path, hint="leave out --fit")
+    sampled = None if settings.sample is None else f"{settings.sample} documents"
+    foreign = f"among {settings.foreign} foreign" if settings.foreign else None
+    split = ", ".join(filter(None, [settings.split, sampled, "test part" if settings.fit else None, foreign])) or "all"
+    info = load_reader(name).INFO
+    levels = (*info.levels, "pair") if info.pairs else info.levels
+    if name in ("hf", "jsonl"):  # the name of a format, which says nothing of the data
+        name = f"{name}:{Path(path).name if name == 'jsonl' else path}"
+    documents = {document_of(example) for example in (*fitting, *parts["test"])}
+
+    def training() -> list[Example]:
+        others = list(whole)
+        if "train" in info.splits and settings.split not in (None, "train"):
+            with suppress(DataError):  # a part that is not there
+                others += read(spec, "train", on_bad=lambda error: None)
+        return [example for example in others if document_of(example) not in documents]
+
+    return Loaded(name, split, parts["test"], fitting, content_hash(examples), levels, len(bad), training)

@@ -1,0 +1,330 @@
+"""`veridical annotate`: what to annotate next, in Label Studio or a terminal, what people agree on, and its release."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import typer
+from typer import Argument, Option
+
+from veridical.cli.comma_lists import parse_names
+from veridical.cli.delivery import plain_console, write_examples
+from veridical.cli.option_groups import option_groups
+from veridical.cli.options import OUTPUT, DataOptions, LabelledData, LabelledSets, OutJsonl, write_counts, write_line
+from veridical_lab.cli.annotate_label_studio import (
+    config_command,
+    export_command,
+    import_command,
+    pull_command,
+    push_command,
+)
+from veridical_lab.cli.annotate_simulate import simulate_command
+
+if TYPE_CHECKING:
+    from veridical.core.types import Example
+    from veridical_lab.annotate.consensus import ConsensusRule
+    from veridical_lab.annotate.select import Embed
+
+annotate_app = typer.Typer(
+    no_args_is_help=True,
+    help="Choose what to annotate, label it in Label Studio or a terminal, decide by consensus, release a data set.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionOptions:
+    """What is chosen from a pool, and how."""
+
+    PANEL: ClassVar[str] = "Selection"
+
+    count: Annotated[int, Option("--count", "-n", help="How many items to choose.", min=1)] = 200
+    labelled: Annotated[
+        list[str] | None,
+        Option(metavar="SET:PATH", help="Items of the rounds so far with their consensus labels. Repeatable."),
+    ] = None
+    strategy: Annotated[
+        str,
+        Option(
+            help="balance (as many of either label), uncertainty (nearest to the threshold), diversity (far from each "
+            "other) or random. Without --labelled a round is random."
+        ),
+    ] = "balance"
+    detector: Annotated[
+        str | None,
+        Option(
+            metavar="SPEC",
+            help="The detector that scores the pool; train it on other items than the last round's. Default: a "
+            "classifier of word features, trained on --labelled.",
+        ),
+    ] = None
+    sure: Annotated[float, Option(help="Leave out what the detector is this sure of (above 0.5; 1: nothing).")] = 0.95
+    similar: Annotated[float, Option(help="Leave out paraphrases of the original above this similarity.")] = 0.9
+    encoder: Annotated[
+        str | None,
+        Option(
+            metavar="FOLDER",
+            help="An encoder whose cosine is the similarity: a local folder, or a hub name. Default: word overlap.",
+        ),
+    ] = None
+    obvious: Annotated[float, Option(help="Take this share of dates and names replaced by others (0 to 1).")] = 0.0
+    target: Annotated[
+        float | None,
+        Option(help="The share of hallucinated items to aim at. Default: what makes all rounds even (0.3 to 0.7)."),
+    ] = None
+    round: Annotated[str | None, Option(metavar="NAME", help="What the round is called. Default: its number.")] = None
+    seed: Annotated[int, Option(help="Random seed.")] = 0
+
+    def embed(self) -> Embed | None:
+        """What turns phrases into vectors; None for word overlap."""
+        from veridical_lab.annotate.phrase_vectors import phrase_vectors
+
+        return None if self.encoder is None else phrase_vectors(self.encoder)
+
+
+@annotate_app.command("select")
+@option_groups
+def select_command(data: LabelledData, options: SelectionOptions, reading: DataOptions, out: OutJsonl) -> None:
+    """Choose the items of the next round from changed texts: less trivial ones, and as many of either label.
+
+    Each place that `veridical data corrupt` changed is an item. The detector's scores decide what is left out and which
+    share of the predicted hallucinations is taken (Liu et al. 2022, §3.3).
+
+    [bold]veridical annotate select jsonl:pool.jsonl --count 200 --out round-1.jsonl[/bold]
+    [bold]veridical annotate select jsonl:pool.jsonl --labelled jsonl:agreed.jsonl -n 300 --out round-2.jsonl[/bold]
+    """
+    from veridical.datasets import read
+    from veridical_lab.annotate.items import grouped, items_of
+    from veridical_lab.annotate.rounds import round_scores
+    from veridical_lab.annotate.select import SelectOptions, select
+
+    done = list(items_of(e for spec in options.labelled or () for e in read(spec)))
+    with reading.read(data) as examples:
+        pool = [item for item in items_of(examples) if item.case.id not in {e.case.id for e in done}]
+    chosen = SelectOptions(
+        count=options.count,
+        strategy=options.strategy,
+        sure=options.sure,
+        similar=options.similar,
+        obvious=options.obvious,
+        target=options.target,
+        seed=options.seed,
+    )
+    name = options.round or str(1 + len({dict(item.group).get("round", "1") for item in done}))
+    scores = round_scores(done, pool, options.detector, seed=options.seed) if done else None
+    selection = select(
+        pool,
+        chosen,
+        scores=None if scores is None else scores.pool.tolist(),
+        annotated=None if scores is None else scores.annotated,
+        embed=options.embed(),
+    )
+    write_examples(out, [grouped(item, round=name) for item in selection.items])
+    write_line(f"wrote {len(selection.items)} of {len(pool)} items to {out} (round {name})")
+    write_counts("left out", selection.left_out)
+    ratio = selection.subsampling
+    if ratio is not None:
+        exact = "not defined" if ratio.exact is None else f"{ratio.exact:.3f}"
+        note = f"; {ratio.note}" if ratio.note else ""
+        write_line(
+            f"equation (9): {exact}; taken are {ratio.hallucinated:.3f} of the predicted hallucinations and "
+            f"{ratio.consistent:.3f} of the others{note}"
+        )
+
+
+annotate_app.command("config")(config_command)
+annotate_app.command("export")(export_command)
+annotate_app.command("import")(import_command)
+annotate_app.command("push")(push_command)
+annotate_app.command("pull")(pull_command)
+
+
+@annotate_app.command("mark")
+@option_groups
+def mark_command(
+    data: LabelledData,
+    by: Annotated[str, Option(metavar="NAME", help="Who annotates.")],
+    reading: DataOptions,
+    out: OutJsonl,
+) -> None:
+    """Annotate in the terminal, line by line: type < and > around what the sources do not support.
+
+    Every case is saved at once, and one that the same person has annotated is not asked again. Items are yes/no
+    questions.
+
+    [bold]veridical annotate mark jsonl:answers.jsonl --by ann --out ann.jsonl[/bold]
+    """
+    from veridical_lab.annotate.marking import Prompt, mark_examples
+    from veridical_lab.annotate.rounds import annotated_by, append_annotation
+
+    with reading.read(data) as examples:
+        cases = {example.case.id: example for example in examples}
+    done = annotated_by(out, f"human:{by}")
+    left = [example for id, example in cases.items() if id not in done]
+    console = plain_console()
+    prompt = Prompt(lambda line: console.print(line, markup=False, highlight=False), _ask)
+    marked = 0
+    for judgement in mark_examples(left, by, prompt):
+        append_annotation(out, cases[judgement.case_id], judgement)
+        marked += 1
+    write_line(f"wrote {marked} annotations to {out}; {len(left) - marked} of {len(cases)} cases are left")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsensusOptions:
+    """When annotators agree."""
+
+    PANEL: ClassVar[str] = "Consensus"
+
+    spans: Annotated[
+        bool, Option("--spans", help="Merge marked spans by token (two of three) instead of deciding one label.")
+    ] = False
+    first: Annotated[int | None, Option(help="Annotators of each case. Default: 4, or 3 with --spans.", min=1)] = None
+    most: Annotated[int, Option(help="Annotators of a case at most; without a majority then it is dropped.")] = 6
+    least: Annotated[int, Option(help="With --spans: how many must mark a token.", min=1)] = 2
+    block: Annotated[
+        str | None, Option(metavar="NAMES", help="Leave out these annotators' labels; names separated by commas.")
+    ] = None
+
+    def rule(self) -> ConsensusRule:
+        """The rule of consensus on one label."""
+        from veridical_lab.annotate.consensus import ConsensusRule
+
+        first = 4 if self.first is None else self.first
+        return ConsensusRule(first=first, most=max(first, self.most))
+
+
+@annotate_app.command("agree")
+@option_groups
+def agree_command(
+    data: LabelledSets,
+    options: ConsensusOptions,
+    reading: DataOptions,
+    out: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="Write what is agreed on to FILE (JSON Lines).", rich_help_panel=OUTPUT),
+    ] = None,
+    more: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="Write what needs more annotators to FILE (JSON Lines).", rich_help_panel=OUTPUT),
+    ] = None,
+) -> None:
+    """Decide by consensus, list what needs more annotators, and report agreement and each annotator's quality.
+
+    [bold]veridical annotate agree jsonl:labels-1.jsonl --out agreed.jsonl --more again.jsonl[/bold]
+    [bold]veridical annotate agree jsonl:ann.jsonl jsonl:bo.jsonl jsonl:cy.jsonl --spans --out agreed.jsonl[/bold]
+    """
+    from veridical.report.terminal_tables import print_tables
+    from veridical_lab.annotate.consensus import agree, agreement, join_annotations, reconcile_spans, without_annotators
+    from veridical_lab.annotate.quality import annotator_quality
+    from veridical_lab.report.annotation import agreement_line, quality_table
+
+    examples: list[Example] = []
+    for spec in data:
+        with reading.read(spec) as of_spec:
+            examples += of_spec
+    blocked = [f"human:{name.removeprefix('human:')}" for name in parse_names(options.block)]
+    examples = without_annotators(examples, blocked)
+    if options.spans:
+        of = 3 if options.first is None else options.first
+        agreed = reconcile_spans(examples, least=options.least, of=of)
+    else:
+        agreed = agree(examples, options.rule())
+    if out is not None:
+        write_examples(out, agreed.examples)
+    if more is not None:
+        write_examples(more, [e for e in join_annotations(examples)[0] if e.case.id in agreed.waiting])
+    console = plain_console()
+    console.print(
+        f"{len(agreed.examples)} cases are agreed on, {len(agreed.waiting)} need {sum(agreed.waiting.values())} more "
+        f"labels, {len(agreed.split)} stay without consensus",
+        highlight=False,
+    )
+    console.print(agreement_line(agreement(examples)), highlight=False)
+    print_tables([quality_table(annotator_quality(examples))], console)
+    write_counts("not used", agreed.unused)
+
+
+@annotate_app.command("quiz")
+@option_groups
+def quiz_command(
+    data: LabelledSets,
+    reading: DataOptions,
+    needed: Annotated[
+        int | None, Option(help="Right answers that are needed. Default: 8 of 10, or as many in proportion.", min=1)
+    ] = None,
+) -> int:
+    """Score candidates' answers to questions whose gold labels are known. Exit code 1 if any candidate fails.
+
+    [bold]veridical annotate quiz jsonl:quiz-answers.jsonl --needed 8[/bold]
+    """
+    from veridical.report.terminal_tables import print_tables
+    from veridical_lab.annotate.quality import score_quiz
+    from veridical_lab.report.annotation import quiz_table
+
+    examples: list[Example] = []
+    for spec in data:
+        with reading.read(spec) as of_spec:
+            examples += of_spec
+    scores = score_quiz(examples, needed=needed)
+    print_tables([quiz_table(scores)], plain_console())
+    return 0 if all(score.passed for score in scores) else 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseOptions:
+    """What is said of a released data set, and how it is split."""
+
+    PANEL: ClassVar[str] = "Release"
+
+    name: Annotated[str, Option(metavar="TEXT", help="What the data set is called.")]
+    licence: Annotated[str, Option(metavar="LICENCE", help="Its licence, such as CC-BY-SA-4.0.")]
+    text_licence: Annotated[
+        str | None, Option(metavar="LICENCE", help="The licence of the texts, if it is another.")
+    ] = None
+    annotators: Annotated[
+        bool, Option("--annotators", help="Also write what each annotator said, not only the decision.")
+    ] = False
+    seed: Annotated[int, Option(help="Random seed of the split by document (70/10/20).")] = 0
+
+
+@annotate_app.command("release")
+@option_groups
+def release_command(
+    data: LabelledData,
+    folder: Annotated[Path, Argument(metavar="FOLDER", help="The new folder to write.")],
+    options: ReleaseOptions,
+    reading: DataOptions,
+) -> None:
+    """Write agreed examples as a data set: parts by document, a card with statistics, licence, hashes.
+
+    [bold]veridical annotate release jsonl:agreed.jsonl my-set --name "My set" --licence CC-BY-SA-4.0[/bold]
+    """
+    from veridical_lab.annotate.release import describe_release, write_release
+    from veridical_lab.report.annotation import release_card
+
+    with reading.read(data) as examples:
+        release = describe_release(
+            list(examples),
+            options.name,
+            options.licence,
+            seed=options.seed,
+            text_licence=options.text_licence,
+        )
+    hashes = write_release(release, folder, release_card(release), annotators=options.annotators)
+    for file, digest in hashes.items():
+        write_line(f"{folder / file}: {release.statistics[Path(file).stem].examples} examples, SHA-256 {digest}")
+
+
+annotate_app.command("simulate")(simulate_command)
+
+
+def _ask(prompt: str) -> str:
+    sys.stdout.write(prompt)
+    sys.stdout.flush()
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.rstrip("\r\n")

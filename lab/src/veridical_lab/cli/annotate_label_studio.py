@@ -1,0 +1,184 @@
+"""`veridical annotate config`, `export`, `import`, `push` and `pull`: labels from Label Studio."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from typer import Argument, Option
+
+from veridical.cli.comma_lists import parse_names
+from veridical.cli.delivery import write_examples
+from veridical.cli.option_groups import option_groups
+from veridical.cli.options import OUTPUT, DataOptions, LabelledData, OutJsonl, write_counts, write_line
+
+if TYPE_CHECKING:
+    from veridical.core.types import Example, Judgement
+
+__all__ = ["config_command", "export_command", "import_command", "pull_command", "push_command"]
+
+Kind = Annotated[
+    str,
+    Option(
+        metavar="KIND",
+        help="The question: consistency (of one changed place), spans (unsupported ones), coverage (of arguments) or "
+        "claims.",
+    ),
+]
+Predictions = Annotated[
+    str | None,
+    Option("--detector", metavar="SPEC", help="Show what this detector finds as pre-annotations, to be corrected."),
+]
+
+
+def config_command(
+    kind: Annotated[str, Argument(metavar="KIND", help="consistency, spans, coverage or claims.")],
+    labels: Annotated[
+        str, Option(metavar="NAMES", help="For spans: the types to distinguish, separated by commas.")
+    ] = "hallucinated",
+) -> None:
+    """Print the labelling config of a kind of question, to paste into a project's settings in Label Studio.
+
+    [bold]veridical annotate config spans --labels intrinsic,extrinsic[/bold]
+    """
+    from veridical_lab.annotate.label_studio import config_of
+
+    sys.stdout.write(config_of(kind, labels=parse_names(labels)) + "\n")
+
+
+@option_groups
+def export_command(
+    data: LabelledData,
+    kind: Kind,
+    reading: DataOptions,
+    out: Annotated[Path, Option(metavar="FILE", help="The file of tasks to write (JSON).", rich_help_panel=OUTPUT)],
+    detector: Predictions = None,
+) -> None:
+    """Write tasks for Label Studio's import, with a detector's findings as pre-annotations if wanted.
+
+    [bold]veridical annotate export jsonl:round-1.jsonl --kind consistency --out tasks.json[/bold]
+    [bold]veridical annotate export jsonl:answers.jsonl --kind spans --detector default --out tasks.json[/bold]
+    """
+    import json
+
+    from veridical.core.files import write_whole
+    from veridical_lab.annotate.label_studio import tasks_of
+
+    with reading.read(data) as examples:
+        cases = list(examples)
+    tasks = tasks_of(cases, kind, predictions=_predictions(cases, detector))
+    write_whole(out, json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
+    write_line(f"wrote {len(tasks)} tasks of {len(cases)} cases to {out}; config: veridical annotate config {kind}")
+
+
+@option_groups
+def import_command(
+    export: Annotated[Path, Argument(metavar="EXPORT", help="What Label Studio exported, in its format JSON.")],
+    data: Annotated[str, Option(metavar="SET:PATH", help="The data that the tasks were made from.")],
+    reading: DataOptions,
+    out: OutJsonl,
+) -> None:
+    """Read annotations back from a JSON export of Label Studio, with exact character spans.
+
+    [bold]veridical annotate import export.json --data jsonl:round-1.jsonl --out labels-1.jsonl[/bold]
+    """
+    from veridical_lab.annotate.label_studio import read_export
+
+    with reading.read(data) as examples:
+        imported = read_export(export, list(examples))
+    _deliver_imported(imported.examples, imported.annotations, imported.skipped, out)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelStudioOptions:
+    """The running Label Studio; its access token is in the environment variable LABEL_STUDIO_API_KEY."""
+
+    PANEL: ClassVar[str] = "Label Studio"
+
+    url: Annotated[str, Option(metavar="URL", help="Where Label Studio runs.")] = "http://127.0.0.1:8080"
+    timeout: Annotated[float, Option(help="Time limit of one request, in seconds.", min=0.1)] = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PushOptions:
+    """Which project tasks go to."""
+
+    PANEL: ClassVar[str] = "Project"
+
+    project: Annotated[str | None, Option(metavar="NAME", help="Add to this project (its number or title).")] = None
+    title: Annotated[str | None, Option(metavar="TEXT", help="Make a new project of this title.")] = None
+    annotators: Annotated[int, Option(help="How many people annotate each task of a new project.", min=1)] = 4
+    detector: Predictions = None
+
+
+@option_groups
+def push_command(
+    data: LabelledData,
+    kind: Kind,
+    server: LabelStudioOptions,
+    reading: DataOptions,
+    options: PushOptions,
+) -> None:
+    """Push tasks to a running Label Studio; those that the project has already are not pushed again.
+
+    [bold]veridical annotate push jsonl:round-1.jsonl --kind consistency --title "Round 1" --annotators 4[/bold]
+    """
+    from veridical.core.errors import InputError
+    from veridical_lab.annotate.label_studio import config_of, tasks_of
+    from veridical_lab.annotate.label_studio_server import LabelStudio
+
+    if (options.project is None) == (options.title is None):
+        raise InputError("name either a --project or the --title of a new one")
+    with reading.read(data) as examples:
+        cases = list(examples)
+    tasks = tasks_of(cases, kind, predictions=_predictions(cases, options.detector))
+    with LabelStudio(server.url, timeout=server.timeout) as studio:
+        if options.title is not None:
+            place = studio.create(options.title, kind, annotators=options.annotators)
+        else:
+            place = studio.project(options.project or "")
+            if place.config != config_of(kind):
+                write_line(f"veridical: project {place.id} has another config than: veridical annotate config {kind}")
+        pushed = studio.push(place, tasks)
+    write_line(f"pushed {pushed} of {len(tasks)} tasks to project {place.id} ({server.url}/projects/{place.id})")
+
+
+@option_groups
+def pull_command(
+    project: Annotated[str, Argument(metavar="PROJECT", help="The project's number or title.")],
+    data: Annotated[str, Option(metavar="SET:PATH", help="The data that the tasks were made from.")],
+    server: LabelStudioOptions,
+    reading: DataOptions,
+    out: OutJsonl,
+) -> None:
+    """Pull annotations from a running Label Studio.
+
+    [bold]veridical annotate pull "Round 1" --data jsonl:round-1.jsonl --out labels-1.jsonl[/bold]
+    """
+    from veridical_lab.annotate.label_studio import read_tasks
+    from veridical_lab.annotate.label_studio_server import LabelStudio
+
+    with reading.read(data) as examples:
+        cases = list(examples)
+    with LabelStudio(server.url, timeout=server.timeout) as studio:
+        tasks = studio.pull(studio.project(project))
+    imported = read_tasks(tasks, cases)
+    _deliver_imported(imported.examples, imported.annotations, imported.skipped, out)
+
+
+def _predictions(cases: Sequence[Example], detector: str | None) -> dict[str, Judgement]:
+    from veridical.core.judging import judge
+    from veridical.detectors import load_detector
+
+    if detector is None:
+        return {}
+    return {j.case_id: j for j in judge(load_detector(detector), [example.case for example in cases])}
+
+
+def _deliver_imported(examples: Sequence[Example], used: int, skipped: Mapping[str, int], out: Path) -> None:
+    write_examples(out, [example for example in examples if example.annotations])
+    write_line(f"wrote {used} annotations to {out}")
+    write_counts("skipped", skipped)

@@ -1,0 +1,472 @@
+"""`veridical bench`: detectors measured on labelled data, compared by exact tests, and the results as tables."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import typer
+from typer import Argument, Option
+from typer.core import TyperGroup
+
+from veridical.cli.comma_lists import parse_names, parse_thresholds
+from veridical.cli.delivery import print_dry_run
+from veridical.cli.option_groups import option_groups
+from veridical.cli.options import OUTPUT, ChatOptions, DataOptions, JsonRows, Threshold, this_command, write_line
+from veridical.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from veridical_lab.bench.settings import Settings
+
+
+class _RunByDefault(TyperGroup):
+    """`veridical bench overlap …` means `veridical bench run overlap …`."""
+
+    def parse_args(self, ctx, args):  # type: ignore[no-untyped-def]
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+bench_app = typer.Typer(
+    cls=_RunByDefault,
+    no_args_is_help=True,
+    help="Measure detectors on labelled data (DETECTOR… --data SET:PATH), test their differences, make tables.",
+)
+
+Metrics = Annotated[
+    str | None, Option(metavar="LIST", help="Metrics by name, separated by commas. Default: those that have a test.")
+]
+Columns = Annotated[
+    str | None,
+    Option(
+        metavar="LIST", help="Metrics by name, separated by commas, or all. Default: all that apply; six are shown."
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredOptions(DataOptions):
+    """Which detectors are measured, and on which data."""
+
+    detectors: Annotated[
+        list[str],
+        Argument(
+            metavar="DETECTOR…",
+            help="Detectors; see: veridical detectors. judge, verify and selfcheck ask a language model (--model).",
+        ),
+    ]
+    data: Annotated[list[str], Option(metavar="SET:PATH", help="Labelled data, such as xsum_token:FOLDER. Repeatable.")]
+    sample: Annotated[
+        int | None, Option(help="Use only this many documents of each data set, always the same for a seed.", min=1)
+    ] = None
+    fit: Annotated[
+        str | None,
+        Option(
+            help="Split the data by document (70/10/20), fit thresholds on the validation split by f1, "
+            "balanced_accuracy, means or precision@P, and measure on the test split. none: measure there, fit nothing."
+        ),
+    ] = None
+    threshold: Threshold = None
+    foreign: Annotated[
+        int,
+        Option(
+            help="Put each case's sources among those of so many other documents of the data, in random order.", min=0
+        ),
+    ] = 0
+    seed: Annotated[
+        int, Option(help="Random seed of the sample, of foreign sources, the split by document and the bootstrap.")
+    ] = 0
+
+    def settings(self, **others: Any) -> Settings:
+        """What to run, with `others` as further settings."""
+        from veridical_lab.bench.settings import Settings
+
+        return Settings(
+            detectors=self.detectors,
+            data=self.data,
+            split=self.split,
+            sample=self.sample,
+            foreign=self.foreign,
+            fit=self.fit,
+            threshold=parse_thresholds(self.threshold),
+            skip_bad=self.skip_bad,
+            seed=self.seed,
+            command=this_command(),
+            **others,
+        )
+
+
+@bench_app.command("run")
+@option_groups
+def run_command(
+    measured: MeasuredOptions,
+    chat: ChatOptions,
+    metrics: Columns = None,
+    group_by: Annotated[
+        str | None,
+        Option(metavar="LIST", help="Also one result per value of these, separated by commas, such as system,task."),
+    ] = None,
+    resamples: Annotated[int, Option(help="Bootstrap samples, drawn by document.", min=10)] = 1000,
+    out: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Append results to FILE (JSON Lines); an interrupted run continues there.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    as_json: JsonRows = False,
+) -> int:
+    """Measure detectors on labelled data and print a table of metrics with bootstrap confidence intervals, and their
+    means over several data sets.
+
+    [bold]veridical bench overlap --data xsum_token:data/xsum_token[/bold]
+    [bold]veridical bench overlap length coin --data bump:data/bump --group-by error_type --out rows.jsonl[/bold]
+    [bold]veridical bench judge:cot verify --model gpt-4o-mini --data bump:data/bump --sample 20 --out rows.jsonl[/bold]
+
+    With --out, replies are stored until the run is complete (longer with --cache): a run whose budget is spent
+    continues when it is started again.
+    """
+    from veridical.core.serialization import encode
+    from veridical.report.terminal_tables import print_tables
+    from veridical_lab.bench.run import dry_run, run_to_file
+    from veridical_lab.report.result_tables import mean_tables, result_tables
+
+    journal = out.with_name(out.name + ".work") if out else None
+    connection = chat.connection(cache=journal / "replies.db" if journal else None)
+    shown = parse_names(metrics) or None
+    settings = measured.settings(
+        metrics=None if shown == ["all"] else shown,
+        group_by=parse_names(group_by),
+        resamples=resamples,
+        journal=journal,
+        connection=connection,
+    )
+    if chat.dry_run:
+        dry_run(settings)
+        return print_dry_run(connection)
+    with progress_bar() as progress:
+        rows = run_to_file(replace(settings, progress=progress), out)
+    if as_json:
+        sys.stdout.write("".join(encode(row) + "\n" for row in rows))
+        return 0
+    print_tables([*result_tables(rows, shown), *mean_tables(rows, shown)])
+    return 0
+
+
+@bench_app.command("compare")
+@option_groups
+def compare_command(
+    measured: MeasuredOptions,
+    chat: ChatOptions,
+    metrics: Metrics = None,
+    out: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Append the comparisons to FILE (JSON Lines); one that is made again replaces the earlier one.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    as_json: JsonRows = False,
+) -> int:
+    """Test every pair of detectors for a difference on the same cases.
+
+    Exact paired permutation tests for accuracy and F1, the test of Hanley and McNeil for ROC AUC, with Bonferroni
+    correction.
+
+    [bold]veridical bench compare overlap overlap:values --data bump:data/bump --fit f1[/bold]
+    [bold]veridical bench compare overlap length --data xsum_token:data/xsum_token --metrics roc_auc,token_f1[/bold]
+    """
+    from veridical.core.files import write_whole
+    from veridical.core.serialization import encode
+    from veridical.report.terminal_tables import print_tables
+    from veridical_lab.bench.compare import compare, read_comparisons, without_repeats
+    from veridical_lab.bench.run import dry_run
+    from veridical_lab.report.result_tables import comparison_table
+
+    earlier = read_comparisons(out) if out and out.exists() else []
+    connection = chat.connection()
+    settings = measured.settings(metrics=parse_names(metrics) or None, connection=connection)
+    if chat.dry_run:
+        dry_run(settings)
+        return print_dry_run(connection)
+    with progress_bar() as progress:
+        by_data = list(compare(replace(settings, progress=progress)))
+    made = [comparison for comparisons in by_data for comparison in comparisons]
+    if out:
+        write_whole(out, "".join(encode(each) + "\n" for each in without_repeats([*earlier, *made])))
+    if as_json:
+        sys.stdout.write("".join(encode(each) + "\n" for each in made))
+    else:
+        print_tables(comparison_table(comparisons) for comparisons in by_data)
+    return 0
+
+
+@bench_app.command("tokens")
+@option_groups
+def tokens_command(
+    data: Annotated[
+        str, Argument(metavar="SET:PATH", help="Data with one labelled phrase per response, such as hades:FOLDER.")
+    ],
+    method: Annotated[
+        list[str],
+        Option(
+            metavar="METHOD",
+            help="What is trained: features:lr or features:svm with options (features:svm,model=FOLDER,tagger=…), or "
+            "any detector, used as it is. Repeatable.",
+        ),
+    ],
+    validation: Annotated[
+        str | None, Option(metavar="SET:PATH", help="Choose on these data. Default: the data's own split, else 10%.")
+    ] = None,
+    test: Annotated[
+        str | None, Option(metavar="SET:PATH", help="Measure on these data. Default: the data's own split, else 20%.")
+    ] = None,
+    setting: Annotated[
+        str,
+        Option(
+            metavar="LIST",
+            help="offline (context on both sides), online (the response ends with the phrase); @N keeps N words "
+            "on each side: offline@5,offline@20,offline.",
+        ),
+    ] = "offline,online",
+    criterion: Annotated[
+        str, Option(help="What thresholds optimise on validation: f1, balanced_accuracy, means or precision@P.")
+    ] = "balanced_accuracy",
+    resamples: Annotated[int, Option(help="Bootstrap samples, drawn by document.", min=10)] = 1000,
+    seed: Annotated[int, Option(help="Random seed of a split by document and of the bootstrap.")] = 0,
+    paper: Annotated[
+        bool,
+        Option("--paper", help="Also print the figures of Liu et al. 2022, Tables 2 and 3.", rich_help_panel=OUTPUT),
+    ] = False,
+    out: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE", help="Also write results to FILE (JSON Lines), which is replaced.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    as_json: JsonRows = False,
+) -> int:
+    """Train detectors of hallucinated phrases and compare them, offline and online: accuracy, G-Mean, Brier score
+    (BSS), ROC AUC, and precision, recall and F1 of both classes, in percent.
+
+    [bold]veridical bench tokens hades:data/hades --method features:lr --method features:svm[/bold]
+    [bold]veridical bench tokens hades:data/hades --method features:lr,model=models/bert --method majority
+    --paper[/bold]
+    """
+    from veridical.core.files import write_whole
+    from veridical.core.serialization import encode
+    from veridical.report.terminal_tables import print_tables
+    from veridical_lab.bench.published import published
+    from veridical_lab.report.result_tables import phrase_tables, published_tables
+    from veridical_lab.training.token_benchmark import RunOptions, benchmark_rows, read_benchmark
+    from veridical_lab.training.token_methods import load_method
+
+    options = RunOptions(
+        settings=parse_names(setting),
+        criterion=criterion,
+        resamples=resamples,
+        seed=seed,
+        command=this_command(),
+        progress=write_line,
+    )
+    methods = [load_method(spec) for spec in method]
+    parts = read_benchmark(data, validation=validation, test=test, seed=seed)
+    for note in parts.notes:
+        write_line(f"veridical: {note}")
+    rows = list(benchmark_rows(parts, methods, options))
+    documents = "".join(encode(row) + "\n" for row in rows)
+    if out:
+        write_whole(out, documents)
+    if as_json:
+        sys.stdout.write(documents)
+    else:
+        print_tables([*phrase_tables(rows), *(published_tables(published("liu2022")) if paper else ())])
+    return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestSetOptions:
+    """Which test sets are made."""
+
+    PANEL: ClassVar[str] = "Data"
+
+    data: Annotated[
+        str,
+        Option(
+            metavar="TOPICS",
+            help="Topics whose arguments have paraphrases: perspectrum:FOLDER, or a .json, .jsonl or .csv file.",
+        ),
+    ]
+    part: Annotated[str, Option(help="Part of the 70/10/20 split by topic: train, valid or test.")] = "test"
+    per_topic: Annotated[int, Option(help="Maximum number of draws of arguments per topic.", min=1)] = 4
+    sample: Annotated[int | None, Option(help="Use only so many draws of arguments, drawn by the seed.", min=2)] = None
+    organic: Annotated[
+        str | None, Option(metavar="SET:PATH", help="Also measure on these labelled responses, such as procon:FILE.")
+    ] = None
+    skip_bad: Annotated[bool, Option("--skip-bad", help="Skip and count rows that cannot be used.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperTableOptions:
+    """Which tables are made, and how intervals are."""
+
+    table: Annotated[
+        list[int],
+        Option(
+            help="Of Chang et al. 2024: 1 (responses), 2 (classifiers by training data), 3 (words), 5 (classifiers "
+            "without annotated responses), 6 (salience by aggregation). Repeatable."
+        ),
+    ]
+    resamples: Annotated[int, Option(help="Bootstrap samples, by topic.", min=10)] = 1000
+    seed: Annotated[int, Option(help="Random seed of the test sets, the split by topic and the bootstrap.")] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestOutputOptions:
+    """Where results and tests of differences go."""
+
+    PANEL: ClassVar[str] = OUTPUT
+
+    paper: Annotated[bool, Option("--paper", help="Also print the figures of the paper.")] = False
+    out: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Also write results to FILE (JSON Lines). Judgements are kept in FILE.work: an interrupted run "
+            "continues, and one with further detectors judges with these alone.",
+        ),
+    ] = None
+    comparisons: Annotated[Path | None, Option(metavar="FILE", help="Also write the tests to FILE (JSON Lines).")] = (
+        None
+    )
+    json: JsonRows = False
+
+
+@bench_app.command("perspectives")
+@option_groups
+def perspectives_command(
+    detectors: Annotated[list[str], Argument(metavar="DETECTOR…", help="Detectors; see: veridical detectors.")],
+    sets: TestSetOptions,
+    chat: ChatOptions,
+    chosen: PaperTableOptions,
+    output: TestOutputOptions,
+) -> int:
+    """Measure detectors on answers with several perspectives: areas under the ROC curve for hallucinations and for
+    arguments that are left out, by test set, and Hanley and McNeil's test of every difference.
+
+    The sets are made from topics: responses in the given arguments' words or in others, each with synthetic errors, and
+    with ambiguous ones.
+
+    [bold]veridical bench perspectives overlap default --data perspectrum:data/perspectrum --table 1 --paper[/bold]
+    [bold]veridical bench perspectives salience:models/reader --data perspectrum:data/perspectrum --table 6[/bold]
+    [bold]veridical bench perspectives classifier:synth classifier:para --data perspectrum:data/perspectrum --table
+    2[/bold]
+    """
+    from veridical.core.errors import DataError, UnknownNameError
+    from veridical.core.files import write_whole
+    from veridical.core.serialization import encode
+    from veridical.datasets.split import FRACTIONS
+    from veridical.report.terminal_tables import print_tables
+    from veridical_lab.bench.perspectives import error_sets, measured, variants
+    from veridical_lab.bench.published import published
+    from veridical_lab.bench.settings import Settings
+    from veridical_lab.datasets.topics import read_topics
+    from veridical_lab.report.result_tables import comparison_table, published_tables, result_tables
+
+    variants(detectors, chosen.table)  # what cannot be made is refused before anything is read
+    if sets.part not in FRACTIONS:
+        raise UnknownNameError("part", sets.part, FRACTIONS)
+    skipped: list[DataError] = []
+    topics = list(read_topics(sets.data, on_bad=skipped.append if sets.skip_bad else None))
+    if skipped:
+        write_line(f"veridical: {len(skipped)} rows were skipped; the first: {skipped[0]}")
+    made = error_sets(topics, per_topic=sets.per_topic, seed=chosen.seed, part=sets.part, sample=sets.sample)
+    connection = chat.connection()
+    with progress_bar() as progress:
+        settings = Settings(
+            detectors=detectors,
+            data=(),
+            resamples=chosen.resamples,
+            seed=chosen.seed,
+            command=this_command(),
+            connection=connection,
+            progress=progress,
+            journal=output.out.with_name(output.out.name + ".work") if output.out else None,
+        )
+        rows, tests = measured(settings, made, chosen.table, organic=sets.organic)
+    if chat.dry_run:
+        return print_dry_run(connection)
+    documents = "".join(encode(row) + "\n" for row in rows)
+    if output.out:
+        write_whole(output.out, documents)
+    if output.comparisons:
+        write_whole(output.comparisons, "".join(encode(test) + "\n" for test in tests))
+    if output.json:
+        sys.stdout.write(documents)
+        return 0
+    by_set = {test.data: [other for other in tests if other.data == test.data] for test in tests}
+    print_tables([*result_tables(rows, ["all"]), *map(comparison_table, by_set.values())])
+    if output.paper:
+        print_tables(published_tables(published("chang2024"), [f"table {number}" for number in chosen.table]))
+    return 0
+
+
+@bench_app.command("table")
+@option_groups
+def table_command(
+    rows: Annotated[list[Path], Argument(metavar="FILE…", help="Files of results.")],
+    metrics: Columns = None,
+    output_format: Annotated[
+        str, Option("--format", "-f", help="terminal, markdown, latex, html, or svg (a plot).", rich_help_panel=OUTPUT)
+    ] = "terminal",
+    out: Annotated[
+        Path | None, Option(metavar="FILE", help="Write to FILE instead of standard output.", rich_help_panel=OUTPUT)
+    ] = None,
+) -> int:
+    """Make tables from results, or a plot of one metric on all data sets.
+
+    [bold]veridical bench table rows.jsonl --format markdown --metrics token_f1,roc_auc[/bold]
+    [bold]veridical bench table rows.jsonl --format html --out results.html[/bold]
+    [bold]veridical bench table rows.jsonl --format svg --metrics roc_auc --out results.svg[/bold]
+    """
+    from veridical.core.errors import InputError, UnknownNameError
+    from veridical.core.files import write_whole
+    from veridical.report.tables import FORMATS
+    from veridical.report.terminal_tables import print_tables
+    from veridical_lab.bench.results import read_rows
+    from veridical_lab.report.result_tables import mean_tables, result_tables
+
+    results = read_rows(rows)
+    columns = parse_names(metrics) or None
+    if output_format == "terminal":
+        print_tables([*result_tables(results, columns), *mean_tables(results, columns)])
+        return 0
+    if output_format == "html":
+        from veridical_lab.report.result_page import render_results
+
+        text = render_results(results, columns)
+    elif output_format == "svg":
+        from veridical_lab.report.result_plots import by_set
+
+        if not columns or len(columns) > 1:
+            raise InputError("a plot shows one metric", hint="such as --metrics roc_auc")
+        plot = by_set(results, columns[0])
+        if plot is None:
+            measured = dict.fromkeys(name for row in results for name in row.metrics)
+            raise InputError(f"no row has a value of {columns[0]}", hint=f"there are: {', '.join(measured)}")
+        text = plot + "\n"
+    elif output_format in FORMATS:
+        tables = [*result_tables(results, columns), *mean_tables(results, columns)]
+        text = FORMATS[output_format](tables) + "\n"
+    else:
+        raise UnknownNameError("format", output_format, ["terminal", "html", "svg", *FORMATS])
+    if out:
+        write_whole(out, text)
+    else:
+        sys.stdout.write(text)
+    return 0

@@ -1,0 +1,311 @@
+"""`veridical data`: labelled data: what there is, what it contains, conversion, and synthetic data."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import typer
+from typer import Argument, Option
+
+from veridical.cli.comma_lists import parse_thresholds
+from veridical.cli.delivery import plain_console, write_examples
+from veridical.cli.option_groups import option_groups
+from veridical.cli.options import (
+    DETECTION,
+    OUTPUT,
+    DataOptions,
+    LabelledData,
+    LocalModelOptions,
+    ModelFolder,
+    Threshold,
+    texts_of,
+    write_counts,
+    write_line,
+)
+from veridical_lab.cli.data_corrupt import corrupt_command
+
+if TYPE_CHECKING:
+    from veridical.core.types import Example
+
+data_app = typer.Typer(
+    no_args_is_help=True, help="Labelled data: list, show, count and convert data sets, and make synthetic ones."
+)
+
+
+@data_app.command("list")
+def list_command() -> None:
+    """List the data sets that can be read, with what they label and their licences.
+
+    [bold]veridical data list[/bold]
+    """
+    from rich.table import Table
+
+    from veridical.datasets import DATASETS, load_reader
+
+    table = Table("name", "what it is", "labels", "licence")
+    for name in DATASETS:
+        info = load_reader(name).INFO
+        table.add_row(name, info.title, ", ".join(info.levels), info.licence)
+    plain_console().print(table)
+
+
+@data_app.command("statistics")
+@option_groups
+def statistics_command(
+    files: Annotated[
+        list[str],
+        Argument(metavar="FILE…", help="Text files, one document each; or a data set as SET:PATH (wikipedia:FOLDER)."),
+    ],
+    out: Annotated[Path, Option(metavar="FILE", help="The file to write (.npz).", rich_help_panel=OUTPUT)],
+    window: Annotated[int, Option(help="How many words apart the two words of a pair are at most.", min=1)] = 5,
+    max_words: Annotated[int, Option(help="Keep this many words: those in most documents.", min=1)] = 50_000,
+    min_pairs: Annotated[int, Option(help="Leave out pairs that occur less often.", min=1)] = 3,
+) -> int:
+    """Count words, and pairs of words near each other, in any texts: for the TF-IDF and PPMI of word features.
+
+    The file holds words and counts, no running text.
+
+    [bold]veridical data statistics wikipedia:data/wikipedia --out words.npz[/bold]
+    [bold]veridical train features xsum_token:data/xsum_token --statistics words.npz --out words[/bold]
+    """
+    from veridical_lab.detectors.features.statistics import count_words
+
+    counted = count_words(texts_of(files), window=window, max_words=max_words, min_pairs=min_pairs)
+    counted.save(out)
+    write_line(
+        f"wrote {out}: {len(counted.words):,} words and {len(counted.pair_keys):,} pairs of {counted.documents:,} texts"
+    )
+    return 0
+
+
+@data_app.command("show")
+@option_groups
+def show_command(
+    data: LabelledData,
+    options: DataOptions,
+    count: Annotated[int, Option("-n", help="How many cases.", min=1)] = 3,
+    case_id: Annotated[str | None, Option("--id", metavar="ID", help="Only the case with this id.")] = None,
+) -> None:
+    """Show labelled cases with the human labels marked.
+
+    [bold]veridical data show bump:data/bump -n 2[/bold]
+    [bold]veridical data show bump:data/bump --id 17[/bold]
+    """
+    from veridical.core.decide import decide
+    from veridical.core.errors import InputError
+    from veridical.core.types import Checked
+    from veridical.report.terminal import print_report
+
+    with options.read(data) as examples:
+        chosen = list(islice((e for e in examples if case_id is None or e.case.id == case_id), count))
+    if not chosen:
+        raise InputError(f"no case {case_id!r} in {data}", hint="ids are as `veridical data show` prints them")
+    decisions = [decide(example.case, example.gold) for example in chosen]
+    checked = [Checked(e.case, (e.gold,), (d,), d.outcome) for e, d in zip(chosen, decisions, strict=True)]
+    print_report(checked, plain_console())
+
+
+@data_app.command("stats")
+@option_groups
+def stats_command(
+    data: LabelledData,
+    options: DataOptions,
+    as_json: Annotated[
+        bool, Option("--json", help="Print one JSON document instead of text.", rich_help_panel=OUTPUT)
+    ] = False,
+) -> None:
+    """Count cases, documents, labels and marked text, and print the hash that results refer to.
+
+    [bold]veridical data stats xsum_token:data/xsum_token[/bold]
+    """
+    from veridical.core.serialization import encode
+    from veridical_lab.datasets.stats import count_examples
+    from veridical_lab.report.data_statistics import statistics_text
+
+    with options.read(data) as examples:
+        statistics = count_examples(examples)
+    sys.stdout.write(encode(statistics) + "\n" if as_json else statistics_text(statistics))
+
+
+@data_app.command("convert")
+@option_groups
+def convert_command(
+    data: LabelledData,
+    out: Annotated[Path, Argument(metavar="FILE", help="The file to write (JSON Lines); read it as jsonl:FILE.")],
+    options: DataOptions,
+    part: Annotated[
+        str | None, Option(metavar="PART", help="Only one part of a 70/10/20 split by document: train, valid or test.")
+    ] = None,
+    seed: Annotated[int, Option(help="Random seed of the split by document.")] = 0,
+) -> None:
+    """Write labelled data as JSON Lines, one example per line, which jsonl:FILE reads back.
+
+    [bold]veridical data convert bump:data/bump bump.jsonl[/bold]
+    [bold]veridical data convert bump:data/bump bump-train.jsonl --part train[/bold]
+    """
+    from veridical.core.errors import UnknownNameError
+    from veridical.datasets.split import FRACTIONS, split_by_document
+
+    if part is not None and part not in FRACTIONS:
+        raise UnknownNameError("part", part, FRACTIONS)
+    with options.read(data) as reading:
+        examples = list(reading)
+    chosen = examples if part is None else split_by_document(examples, seed=seed)[part]
+    write_examples(out, chosen)
+    write_line(f"wrote {len(chosen)} of {len(examples)} examples to {out}")
+
+
+@data_app.command("label")
+@option_groups
+def label_command(
+    data: LabelledData,
+    detector: Annotated[
+        str, Option(metavar="DETECTOR", help="The detector whose scores become the labels; see: veridical detectors.")
+    ],
+    out: Annotated[Path, Option(metavar="FILE", help="The file to write (JSON Lines); read it as jsonl:FILE.")],
+    options: DataOptions,
+    weight: Annotated[
+        float,
+        Option(min=0.0, max=1.0, help="Weight of the detector's scores; the data's own labels have the rest."),
+    ] = 1.0,
+) -> None:
+    """Write data with the scores of a detector as labels, to train another one on them (distillation).
+
+    What the detector could not judge is left out. The scores are targets as they are with `train tokens --soft-labels`.
+    With --weight below 1 they are mixed with the labels that the data have; where these have none, of a word or of the
+    response, the detector's score counts alone.
+
+    [bold]veridical data label wice:data/wice --detector tokens:teacher --weight 0.7 --out soft.jsonl[/bold]
+    [bold]veridical train tokens jsonl:soft.jsonl --model models/minilm --soft-labels --out student[/bold]
+    """
+    import hashlib
+
+    from veridical.cli.progress import progress_bar
+    from veridical.core.judging import judge
+    from veridical.detectors import load_detector
+    from veridical_lab.training.soft_labels import mixed
+
+    with options.read(data) as reading:
+        examples = list(reading)
+    loaded = load_detector(detector)
+    labelled: list[Example] = []
+    with progress_bar() as progress:
+        for at in range(0, len(examples), 64):
+            progress(loaded.name, at, len(examples))
+            batch = examples[at : at + 64]
+            judgements = judge(loaded, [example.case for example in batch])
+            labelled += [
+                mixed(example, judgement, weight)
+                for example, judgement in zip(batch, judgements, strict=True)
+                if judgement.judged != ()
+            ]
+        progress(loaded.name, len(examples), len(examples))
+    write_examples(out, labelled)
+    digest = hashlib.sha256(out.read_bytes()).hexdigest()
+    write_line(f"wrote {len(labelled)} of {len(examples)} examples to {out} (SHA-256 {digest})")
+
+
+data_app.command("corrupt")(corrupt_command)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationOptions:
+    """How responses are generated."""
+
+    PANEL: ClassVar[str] = "Generation"
+
+    task: Annotated[str, Option(help="summarise, dialogue or data-to-text.")]
+    template: Annotated[
+        str | None, Option(help="The prompt template. Default: the task's (tldr, dialogue, data-to-text).")
+    ] = None
+    top_k: Annotated[
+        int, Option(help="Sample from the k most likely tokens; 1: always the most likely; 0: from all.", min=0)
+    ] = 2
+    temperature: Annotated[float, Option(help="Lower is more conservative; 0 always takes the most likely token.")] = (
+        1.0
+    )
+    max_tokens: Annotated[int | None, Option(help="Maximum tokens per response. Default: the task's.")] = None
+    max_prompt: Annotated[
+        int | None, Option(help="Maximum tokens per prompt. Default: what fits into the model's context.", min=1)
+    ] = None
+    truncate: Annotated[
+        bool, Option("--truncate", help="Truncate sources that are too long, instead of skipping their cases.")
+    ] = False
+    sample: Annotated[int | None, Option(help="Use only this many inputs, drawn by the seed.")] = None
+    seed: Annotated[int, Option(help="Random seed of the sample and of generation.")] = 0
+    batch_size: Annotated[int, Option(help="Responses generated at once.", min=1)] = 16
+    label: Annotated[
+        str | None,
+        Option(
+            metavar="SPEC", help="Label the responses with this detector, such as overlap.", rich_help_panel=DETECTION
+        ),
+    ] = None
+    threshold: Threshold = None
+
+
+@data_app.command("generate")
+@option_groups
+def generate_command(
+    data: LabelledData,
+    model: ModelFolder,
+    out: Annotated[
+        Path,
+        Option(
+            metavar="FILE",
+            help="The file to write (JSON Lines); responses that it has already are not generated again.",
+            rich_help_panel=OUTPUT,
+        ),
+    ],
+    generation: GenerationOptions,
+    options: DataOptions,
+    local: LocalModelOptions,
+) -> None:
+    """Generate responses to the inputs of a data set with a local model: natural errors, to be labelled.
+
+    Each case keeps its prompt. Responses are unlabelled unless a detector is named with --label, and such labels carry
+    its name. The same seed gives the same responses; an interrupted run continues when it is started again.
+
+    [bold]veridical data generate bump:data/bump --model models/reader --task summarise --sample 50 --out s.jsonl[/bold]
+    [bold]veridical data generate e2e:data/e2e --model m --task data-to-text --label overlap --out d.jsonl[/bold]
+    """
+    from veridical.cli.progress import progress_bar
+    from veridical.core.judging import thresholds_in_force
+    from veridical.detectors import load_detector
+    from veridical_lab.tasks.grounded import Writing, find_task, inputs_of, labelled, write
+    from veridical_lab.tasks.responses import append_responses, kept_responses
+
+    writing = Writing(
+        find_task(generation.task),
+        generation.template,
+        generation.top_k,
+        generation.temperature,
+        generation.max_tokens,
+        generation.max_prompt,
+        generation.seed,
+        generation.truncate,
+    )
+    detector = None if generation.label is None else load_detector(generation.label)
+    thresholds = thresholds_in_force(detector, parse_thresholds(generation.threshold))
+    with options.read(data) as reading:
+        inputs = inputs_of(reading, writing.prompt, sample=generation.sample, seed=generation.seed)
+    name = Path(model).name
+    wanted = {writing.id_of(given, name): given for given in inputs}
+    done = kept_responses(out, wanted, writing.groups(name), labelled=detector is not None)
+    left = [given for id, given in wanted.items() if id not in done]
+    loaded = local.load(model)
+    missed: Counter[str] = Counter()
+    with progress_bar() as show:
+        for start in range(0, len(left), generation.batch_size):
+            show("responses", len(done) + start, len(wanted))
+            results = write(loaded, left[start : start + generation.batch_size], writing, name=name)
+            missed.update(result for result in results if isinstance(result, str))
+            responses = [result for result in results if not isinstance(result, str)]
+            append_responses(out, responses if detector is None else labelled(responses, detector, thresholds))
+    before = f" ({len(done)} were there)" if done else ""
+    write_line(f"wrote {len(left) - missed.total()} of {len(wanted)} responses to {out}{before}")
+    write_counts("no response", missed)

@@ -1,0 +1,216 @@
+"""`veridical papers`: how often models hallucinate in cited summaries of papers, before and after revision."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from typer import Argument, Option
+
+from veridical.cli.delivery import plain_console, print_dry_run, write_page
+from veridical.cli.option_groups import option_groups
+from veridical.cli.options import OUTPUT, OutputOptions, ServerOptions, this_command, write_line
+
+if TYPE_CHECKING:
+    from veridical.llm.connection import Connection
+    from veridical_lab.tasks.papers import Judge
+    from veridical_lab.tasks.prevalence import Audit
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleOptions:
+    """Which models write, criticise and judge."""
+
+    PANEL: ClassVar[str] = "Roles"
+
+    model: Annotated[
+        list[str],
+        Option(
+            "--model",
+            "-m",
+            metavar="NAME",
+            help="Writes and revises summaries: a model on the server, a local folder, or scripted:FILE. Repeatable.",
+        ),
+    ]
+    critic: Annotated[
+        list[str],
+        Option(
+            metavar="NAME",
+            help="Criticises the summaries: a model, or verify:DETECTOR[,citations=HOW]. Repeatable. Default: none, so "
+            "nothing is revised.",
+        ),
+    ] = field(default_factory=list)
+    judge: Annotated[
+        list[str],
+        Option(
+            metavar="NAME",
+            help="Counts hallucinations: a model, or verify:DETECTOR[,citations=HOW]. Repeatable. Default: "
+            "verify:overlap.",
+        ),
+    ] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        from veridical.core.errors import InputError
+
+        for name in ("model", "critic", "judge"):
+            object.__setattr__(self, name, list(dict.fromkeys(getattr(self, name))))
+        if not self.judge:
+            self.judge.append("verify:overlap")
+        for name in filter(_is_detector, self.model):
+            raise InputError(f"--model {name} writes nothing", hint="a detector can be a critic or a judge")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountingOptions:
+    """What is counted."""
+
+    PANEL: ClassVar[str] = "Study"
+
+    audit: Annotated[
+        list[str],
+        Option(
+            metavar="RIGHT/FLAGGED",
+            help="How far the judges can be trusted: of FLAGGED reports that people looked at, RIGHT were right. "
+            "JUDGE=RIGHT/FLAGGED for one judge. A second pair, such as 66/100,40/50, is how many of the true "
+            "hallucinations were found.",
+        ),
+    ] = field(default_factory=list)
+    limit: Annotated[int | None, Option(help="Use only the first questions, at most this many.", min=1)] = None
+    threshold: Annotated[float, Option(help="A claim counts as hallucinated if it scores at least this.")] = 0.5
+    self_correction: Annotated[
+        bool, Option("--self-correction", help="Also let each model revise all its summaries by its own feedback.")
+    ] = False
+    only_better: Annotated[
+        bool, Option("--only-better", help="Keep only revisions that the critic finds better. Default: keep all.")
+    ] = False
+    rounds: Annotated[int, Option(help="Maximum number of revisions per summary, 1 to 10 (with --only-better).")] = 1
+    seed: Annotated[int, Option(help="Random seed of the bootstrap.")] = 0
+
+    def audits(self, names: Mapping[str, str]) -> dict[str, Audit]:
+        """The audits by the name of each judge in the results; `names` are those names, by what the user calls them."""
+        from veridical.core.errors import InputError
+
+        audits: dict[str, Audit] = {}
+        for text in self.audit:
+            judge, equals, counts = text.rpartition("=")
+            if equals and judge not in names:
+                raise InputError(f"--audit {text!r}: no judge is called {judge!r}", hint=f"judges: {', '.join(names)}")
+            for name in [judge] if equals else names:
+                audits[names[name]] = _audit(counts)
+        return audits
+
+
+@option_groups
+def papers_command(
+    data: Annotated[
+        Path, Argument(metavar="PATH", help="The questions with abstracts: paper_dataset.json, or its folder.")
+    ],
+    roles: RoleOptions,
+    counting: CountingOptions,
+    server: ServerOptions,
+    output: OutputOptions,
+    out: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Also write the figures to FILE (JSON Lines); an interrupted run continues there.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+) -> int:
+    """Let models summarise papers with citations, revise the summaries, and count unsupported claims.
+
+    [bold]veridical papers fave/ -m gpt-4o-mini --critic gpt-4o --judge gpt-4o --audit 66/100 --out rows.jsonl[/bold]
+    [bold]veridical papers fave/ -m gpt-4o-mini --critic gpt-4o --judge gpt-4o --dry-run --limit 10[/bold]
+
+    All models share one budget. With --out, replies are stored until the run is complete (longer with --cache): a run
+    whose budget is spent continues when it is started again.
+
+    Exit codes: 0 done, 2 usage or input error, 3 could not be judged.
+    """
+    from veridical.cli.progress import progress_bar
+    from veridical.core.errors import CannotJudgeError
+    from veridical.core.files import write_whole
+    from veridical.core.serialization import encode
+    from veridical.core.text import visible
+    from veridical.report.revision import render_revisions
+    from veridical.report.terminal_tables import print_tables
+    from veridical_lab.datasets.fave import read_questions
+    from veridical_lab.report.prevalence_table import prevalence_tables
+    from veridical_lab.tasks.papers import StudyOptions, study
+
+    connection = server.connection(cache=out.with_name(out.name + ".work") / "replies.db" if out else None)
+    generators = [connection.chat(name) for name in roles.model]
+    judges = {name: _judge(name, connection) for name in (*roles.critic, *roles.judge)}
+    with progress_bar() as progress:
+        results = study(
+            list(islice(read_questions(data), counting.limit)),
+            generators,
+            critics=[judges[name] for name in roles.critic],
+            judges=[judges[name] for name in roles.judge],
+            options=StudyOptions(
+                self_correction=counting.self_correction,
+                only_better=counting.only_better,
+                rounds=counting.rounds,
+                threshold=counting.threshold,
+                audits=counting.audits({name: judges[name].name for name in roles.judge}),
+                seed=counting.seed,
+                command=this_command(),
+                progress=lambda step, done, total: progress("steps", done, total),
+            ),
+        )
+    if server.dry_run:
+        return print_dry_run(connection)
+    for note in results.notes:
+        write_line(visible(note))
+    if connection.refused_requests:
+        raise CannotJudgeError(
+            "the budget is spent before all summaries are written, revised and counted",
+            hint="run the same again with a larger budget: with --out (or --cache) nothing is paid twice",
+        )
+    rows = [*results.rows, *results.means]
+    documents = "".join(encode(row) + "\n" for row in rows)
+    if out:
+        write_whole(out, documents)
+        shutil.rmtree(out.with_name(out.name + ".work"), ignore_errors=True)
+    if output.json:
+        sys.stdout.write(documents)
+    else:
+        print_tables(prevalence_tables(rows), plain_console())
+    if output.html is not None:
+        revisions = [result for several in results.revisions.values() for result in several]
+        write_page(output.html, render_revisions(revisions, title="Revised summaries of papers"))
+    return 0 if any(row.prevalence.summaries for row in results.rows) else 3
+
+
+def _is_detector(name: str) -> bool:
+    return name == "verify" or name.startswith("verify:")
+
+
+def _judge(name: str, connection: Connection) -> Judge:
+    """A chat model, or the detector `verify` of a spec, which skips sentences that cite nothing by default."""
+    from veridical.core.spec import parse_spec
+    from veridical.detectors import load_detector
+
+    if not _is_detector(name):
+        return connection.chat(name)
+    spec = parse_spec(name)
+    return load_detector(replace(spec, options={"citations": "skip", **spec.options}), connection)
+
+
+def _audit(counts: str) -> Audit:
+    from veridical.core.errors import InputError
+    from veridical_lab.tasks.prevalence import Audit
+
+    try:
+        numbers = [int(number) for pair in counts.split(",") for number in pair.split("/")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (2, 4):
+        raise InputError(f"--audit {counts!r} is not RIGHT/FLAGGED", hint="such as 66/100, or 66/100,40/50")
+    return Audit(*numbers)

@@ -1,0 +1,250 @@
+"""`veridical train`: detectors that learn from labelled data, written as a folder that `veridical check` can use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import typer
+from typer import Option
+
+from veridical.cli.comma_lists import parse_counts
+from veridical.cli.option_groups import option_groups
+from veridical.cli.options import (
+    Criterion,
+    LabelledSets,
+    LocalModelOptions,
+    ModelFolder,
+    OutFolder,
+    Split,
+    ValidationSets,
+    write_line,
+)
+from veridical_lab.cli.train_classifier import classifier_command
+from veridical_lab.cli.train_default import default_command
+from veridical_lab.cli.train_ensemble import ensemble_command
+from veridical_lab.cli.train_generator import generator_command
+from veridical_lab.cli.train_masked import masked_command
+from veridical_lab.cli.train_summac import summac_command
+from veridical_lab.cli.train_tokens import tokens_command
+from veridical_lab.cli.training_options import FeatureInputOptions, ProbeTrainingOptions
+
+if TYPE_CHECKING:
+    from veridical_lab.training.features import FeatureOptions
+
+train_app = typer.Typer(no_args_is_help=True, help="Train detectors, and fit thresholds, on labelled data.")
+
+
+@train_app.callback()
+def _train() -> None:
+    """Train detectors, and fit thresholds, on labelled data."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(ProbeTrainingOptions):
+    """How probes are trained, and which of them are kept."""
+
+    objective: Annotated[str, Option(help="What probes predict: token, response, or both (token,response).")] = (
+        "token,response"
+    )
+    select: Annotated[
+        str, Option(help="ensemble: combine the probes of all sublayers. best: keep the best one on validation.")
+    ] = "ensemble"
+    threshold_metric: Annotated[
+        str, Option(help="The validation metric that decides the threshold of tokens: token_f1 or f1_sp.")
+    ] = "token_f1"
+    sublayers: Annotated[
+        str | None,
+        Option(
+            metavar="LIST",
+            help="Use only these sublayers, separated by commas: 2i is the attention of layer i, 2i+1 its "
+            "feed-forward network.",
+        ),
+    ] = None
+    hidden: Annotated[int, Option(help="Hidden units of an mlp probe.", min=1)] = 16
+    balanced: Annotated[bool, Option("--balanced", help="Give both classes the same weight.")] = False
+    calibrate: Annotated[
+        bool, Option("--calibrate", help="Calibrate the scores on the validation split (needs the extra stats).")
+    ] = False
+    store_dtype: Annotated[
+        str, Option(help="Precision of stored activations: auto (the model's), fp32, bf16 or fp16.")
+    ] = "auto"
+    stream: Annotated[bool, Option("--stream", help="Store no activations: run the model again in every epoch.")] = (
+        False
+    )
+    max_windows: Annotated[int, Option(help="Maximum number of windows over long sources.", min=1)] = 1
+
+
+@train_app.command("probe")
+@option_groups
+def probe_command(data: LabelledSets, model: ModelFolder, out: OutFolder, options: TrainingOptions) -> int:
+    """Train probes, which detect hallucinations in the hidden states of a language model.
+
+    Data are split by document into training, validation and test (70/10/20); `veridical bench --fit f1` with the same
+    seed measures on the same test split.
+
+    [bold]veridical train probe xsum_token:data/xsum_token --model models/reader-6m --out probe --template tldr[/bold]
+    [bold]veridical check answer.json --detector probe:probe[/bold]
+    """
+    from veridical.datasets import read
+    from veridical.models.load import READERS
+    from veridical_lab.probes.options import TrainingConfig
+    from veridical_lab.probes.training import train_probe
+
+    training = options.training(hidden=options.hidden, balanced=options.balanced)
+    sublayers = None if options.sublayers is None else parse_counts(options.sublayers, "--sublayers")
+    loaded = options.load(model, READERS)
+    config = TrainingConfig(
+        options=training,
+        objectives=options.objectives or (),
+        select=options.select,
+        threshold_metric=options.threshold_metric,
+        template=options.template,
+        sublayers=sublayers,
+        max_tokens=options.max_tokens,
+        max_windows=options.max_windows,
+        store=options.store,
+        store_dtype=options.store_dtype,
+        stream=options.stream,
+        memory=options.memory_bytes,
+        calibrate=options.calibrate,
+        device=str(loaded.device),
+        progress=write_line,
+    )
+    examples = [example for spec in data for example in read(spec, options.split)]
+    train_probe(loaded, examples, config, out=out)
+    write_line(f"wrote {out}; use it as probe:{out}")
+    return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureTrainingOptions(FeatureInputOptions):
+    """How a classifier of word features is trained."""
+
+    classifier: Annotated[str, Option(help="lr: logistic regression. svm: a linear support vector machine.")] = "lr"
+    unit: Annotated[
+        str, Option(help="What a label is about: word, phrase (the judged part of each response), or auto.")
+    ] = "auto"
+    balanced: Annotated[bool, Option("--balanced/--unbalanced", help="Give both classes the same weight.")] = True
+    criterion: Criterion = "f1"
+
+    def training(self) -> FeatureOptions:
+        """What to train."""
+        from veridical_lab.training.features import FeatureOptions
+
+        return FeatureOptions(
+            classifier=self.classifier,
+            features=self.features,
+            tagger=self.tagger,
+            unit=self.unit,
+            balanced=self.balanced,
+            criterion=self.criterion,
+            seed=self.seed,
+        )
+
+
+@train_app.command("features")
+@option_groups
+def features_command(
+    data: LabelledSets,
+    out: OutFolder,
+    options: FeatureTrainingOptions,
+    validation: ValidationSets = None,
+) -> int:
+    """Train a linear classifier on features of words: how likely a language model finds them, how rare they are, what
+    part of speech, and whether the sources have them.
+
+    Trains in seconds, on words or on one marked phrase per response, with sources or without. Without --validation,
+    `veridical bench --fit none` with the same seed measures on the same test split.
+
+    [bold]veridical train features xsum_token:data/xsum_token --out words[/bold]
+    [bold]veridical train features xsum_token:data/xsum_token --model models/reader --template tldr --out words[/bold]
+    [bold]veridical train features hades:data/hades --split train --no-sources --model models/bert --classifier svm
+    --out phrases[/bold]
+    [bold]veridical check answer.txt article.txt --detector features:words[/bold]
+    """
+    from veridical.datasets import read
+    from veridical_lab.training.features import train_features
+
+    examples = [example for spec in data for example in read(spec, options.split)]
+    held_out = [example for spec in validation or () for example in read(spec)]
+    train_features(examples, options.training(), options.inputs(), validation=held_out or None, out=out)
+    write_line(f"wrote {out}; use it as features:{out}")
+    return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlignTrainingCommandOptions(LocalModelOptions):
+    """How heads on the matches of words are trained."""
+
+    PANEL: ClassVar[str] = "Training"
+
+    layers: Annotated[
+        str | None,
+        Option(
+            metavar="LIST",
+            help="Compare the states of these layers, separated by commas; the last gives the evidence. Default: a "
+            "third up, the last but one and the last.",
+        ),
+    ] = None
+    window: Annotated[
+        int | None, Option(help="Tokens of a text that are read at once. Default: the encoder's, at most 512.", min=8)
+    ] = None
+    criterion: Criterion = "f1"
+    calibration: Annotated[str, Option(help="platt, isotonic, none, or auto (platt for fewer than 1000 items).")] = (
+        "platt"
+    )
+    store: Annotated[
+        Path | None, Option(metavar="FOLDER", help="Keep the embeddings of sources in FOLDER; a later run reuses them.")
+    ] = None
+    split: Split = None
+    seed: Annotated[int, Option(help="Random seed of the split by document.")] = 0
+
+
+@train_app.command("align")
+@option_groups
+def align_command(
+    data: LabelledSets,
+    model: Annotated[str, Option(metavar="FOLDER", help="The encoder: a local folder, or a hub name.")],
+    out: OutFolder,
+    options: AlignTrainingCommandOptions,
+    validation: ValidationSets = None,
+) -> int:
+    """Train heads on how well each word of a response matches its sources in an encoder's embeddings, and the reverse.
+
+    The encoder stays as it is; a logistic regression per level (words, responses, coverage) trains in seconds once the
+    texts are encoded. Without --validation, `veridical bench --fit none` with the same seed measures on the same test
+    split.
+
+    [bold]veridical train align xsum_token:data/xsum_token --model models/minilm --out aligned[/bold]
+    [bold]veridical train align argkp:data/argkp --model models/minilm --out aligned --layers 6[/bold]
+    [bold]veridical check answer.txt article.txt --detector align:aligned[/bold]
+    """
+    from veridical.datasets import read
+    from veridical_lab.training.align import AlignTrainingOptions, train_align
+
+    wanted = AlignTrainingOptions(
+        layers=None if options.layers is None else parse_counts(options.layers, "--layers"),
+        window=options.window,
+        criterion=options.criterion,
+        calibration=options.calibration,
+        seed=options.seed,
+        store=options.store,
+        progress=write_line,
+    )
+    loaded = options.load(model, ("encoder",))
+    examples = [example for spec in data for example in read(spec, options.split)]
+    held_out = [example for spec in validation or () for example in read(spec)]
+    train_align(loaded, examples, wanted, validation=held_out or None, out=out)
+    write_line(f"wrote {out}; use it as align:{out}")
+    return 0
+
+
+train_app.command("classifier")(classifier_command)
+train_app.command("generator")(generator_command)
+train_app.command("tokens")(tokens_command)
+train_app.command("ensemble")(ensemble_command)
+train_app.command("default")(default_command)
+train_app.command("summac")(summac_command)
+train_app.command("masked")(masked_command)

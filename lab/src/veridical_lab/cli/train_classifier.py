@@ -1,0 +1,148 @@
+"""`veridical train classifier`: classifiers of whole responses and of coverage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from typer import Option
+
+from veridical.cli.comma_lists import parse_names
+from veridical.cli.option_groups import option_groups
+from veridical.cli.options import Criterion, LabelledSets, ModelFolder, OutFolder, Split, ValidationSets, write_line
+from veridical.cli.progress import stop_asked_for
+from veridical_lab.cli.training_options import TuningOptions, VirtualTokens
+
+if TYPE_CHECKING:
+    from veridical.core.types import Example
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierFormOptions:
+    """What a classifier judges, and what is tuned."""
+
+    PANEL: ClassVar[str] = "Classifier"
+
+    task: Annotated[str, Option(help="What is judged: hallucination or coverage.")]
+    method: Annotated[
+        str,
+        Option(
+            help="What is tuned: prompt (a soft prompt), lora, head (a linear head only), or full (a linear head and "
+            "all weights). prompt and lora are for decoders, and need the extra tuning."
+        ),
+    ] = "prompt"
+    unit: Annotated[
+        str,
+        Option(
+            help="What is read at once: whole (the case), part (a sentence of the response with all sources, or a "
+            "source with the whole response; the worst counts), or pair (a sentence and a source; the best pair "
+            "counts for a sentence or source, and of these the worst)."
+        ),
+    ] = "whole"
+    labels: Annotated[
+        str, Option(metavar="FINE,ERROR", help="What a decoder answers without an error, and with one.")
+    ] = "YES,NO"
+    virtual_tokens: VirtualTokens = 5
+    rank: Annotated[int, Option(help="Rank of LoRA.", min=1)] = 8
+    max_tokens: Annotated[
+        int | None, Option(help="Maximum tokens of what is judged at once. Default: the model's.", min=16)
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierTrainingOptions(TuningOptions):
+    """How a classifier is trained."""
+
+    training: Annotated[
+        str | None,
+        Option(
+            metavar="NAME",
+            help="The data are topics (perspectrum:FOLDER): make responses with synthetic errors of them. synth: of a "
+            "quarter of the training topics, in the arguments' own words; para: also with paraphrases; dev: also of "
+            "all other training topics.",
+        ),
+    ] = None
+    learning_rate: Annotated[
+        float | None,
+        Option(help="Highest learning rate. Default: prompt 0.1, lora and head 1e-3, full 5e-5.", min=0),
+    ] = None
+    batch: Annotated[int, Option(help="Cases, or parts of cases, per step.", min=2)] = 16
+    validation_examples: Annotated[int, Option(help="Maximum number of validation examples.", min=2)] = 200
+    criterion: Criterion = "balanced_accuracy"
+    bf16: Annotated[bool, Option("--bf16", help="Compute matrix products in bf16 where weights are in fp32.")] = False
+    seed: Annotated[int, Option(help="Random seed of the split by document, the batches and the tuned weights.")] = 0
+    split: Split = None
+
+
+@option_groups
+def classifier_command(
+    data: LabelledSets,
+    model: ModelFolder,
+    out: OutFolder,
+    form: ClassifierFormOptions,
+    options: ClassifierTrainingOptions,
+    validation: ValidationSets = None,
+) -> int:
+    """Train a classifier of whole responses (hallucination) or of coverage: a soft prompt or LoRA on a decoder that
+    answers YES or NO, or a linear head on any model.
+
+    OUT holds the tuned weights alone. Without --validation, data are split by document into training, validation and
+    test (70/10/20). An interrupted training continues when the same command is run again.
+
+    [bold]veridical train classifier perspectrum:data/perspectrum --training dev --task coverage --model models/smollm
+    --out coverage[/bold]
+    [bold]veridical train classifier jsonl:errors.jsonl --task hallucination --method full --model models/minilm --out
+    hallucination[/bold]
+    [bold]veridical check answer.txt --perspective pro=for.txt --perspective con=against.txt --detector
+    classifier:hallucination,coverage[/bold]
+    """
+    from dataclasses import fields
+
+    from veridical.core.errors import InputError
+    from veridical.models.load import READERS, load
+    from veridical_lab.detectors.classifier.artifact import KIND, ClassifierSettings
+    from veridical_lab.training.classifier import ClassifierTraining, train_classifier
+
+    labels = tuple(parse_names(form.labels))
+    if len(labels) != 2:
+        raise InputError(f"--labels {form.labels!r} names {len(labels)} labels", hint="two, such as YES,NO")
+    given = {f.name: getattr(form, f.name) for f in fields(ClassifierFormOptions)}
+    settings = ClassifierSettings(**{**given, "labels": labels})
+    trained = {f.name: getattr(options, f.name) for f in fields(ClassifierTraining) if f.name != "classifier"}
+    wanted = ClassifierTraining(classifier=settings, **trained)
+    parts = _parts(data, options, validation)
+    dtype = "fp32" if form.method == "full" and options.dtype == "auto" else options.dtype
+    loaded = load(model, device=options.device, dtype=dtype, kinds=READERS)
+    with stop_asked_for() as stop:
+        train_classifier(
+            loaded,
+            parts["train"],
+            parts["valid"],
+            wanted,
+            out=out,
+            checkpoint_minutes=options.checkpoint_minutes,
+            stop=stop,
+            progress=write_line,
+        )
+    write_line(f"wrote {out}; use it as {KIND}:{out}")
+    return 0
+
+
+def _parts(
+    data: list[str], options: ClassifierTrainingOptions, validation: list[str] | None
+) -> dict[str, list[Example]]:
+    """What to train ("train") and to validate on ("valid")."""
+    from veridical.datasets import read
+    from veridical.datasets.split import split_by_document
+    from veridical_lab.bench.perspectives import training_sets
+    from veridical_lab.datasets.topics import read_topics
+
+    held_out = [example for spec in validation or () for example in read(spec)]
+    if options.training is not None:
+        topics = [topic for spec in data for topic in read_topics(spec, options.split)]
+        parts = training_sets(topics, options.training, per_topic=options.per_topic, seed=options.seed)
+        return {**parts, "valid": held_out or parts["valid"]}
+    examples = [example for spec in data for example in read(spec, options.split)]
+    if held_out:
+        return {"train": examples, "valid": held_out}
+    return split_by_document(examples, seed=options.seed)

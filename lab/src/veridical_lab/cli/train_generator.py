@@ -1,0 +1,65 @@
+"""`veridical train generator`: generators of answers with several perspectives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from veridical.cli.option_groups import option_groups
+from veridical.cli.options import OUTPUT, ModelFolder, write_line
+from veridical.cli.progress import stop_asked_for
+from veridical_lab.cli.training_options import TuningOptions, VirtualTokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratorTrainingOptions(TuningOptions):
+    """How a generator is trained."""
+
+    virtual_tokens: VirtualTokens = 5
+    learning_rate: Annotated[float, Option(help="Highest learning rate.", min=0)] = 0.1
+    batch: Annotated[int, Option(help="Answers per step.", min=1)] = 16
+    validation_examples: Annotated[int, Option(help="Maximum number of validation answers.", min=1)] = 100
+    seed: Annotated[int, Option(help="Random seed of the split by topic, the batches and the soft prompt.")] = 0
+
+
+@option_groups
+def generator_command(
+    topics: Annotated[
+        str, Argument(metavar="TOPICS", help="perspectrum:FOLDER, or a .json, .jsonl or .csv file of topics.")
+    ],
+    model: ModelFolder,
+    out: Annotated[
+        Path, Option(metavar="FOLDER", help="Write the trained soft prompt to FOLDER.", rich_help_panel=OUTPUT)
+    ],
+    options: GeneratorTrainingOptions,
+) -> int:
+    """Train a soft prompt with which a local model writes answers with several perspectives.
+
+    It learns from answers that are composed from the topics' arguments (70/10/20 by topic; the test part is not used).
+    OUT holds the vectors alone. An interrupted training continues when the same command is run again. Needs the extra
+    tuning.
+
+    [bold]veridical train generator perspectrum:data/perspectrum --model models/smollm --out generator[/bold]
+    [bold]veridical answer "Should cars be banned?" --kb topics.kb --model generator --revise[/bold]
+    """
+    from veridical_lab.datasets.topics import read_topics
+    from veridical_lab.training.generator import GeneratorTraining, train_generator
+
+    settings = GeneratorTraining(**{f.name: getattr(options, f.name) for f in fields(GeneratorTraining)})
+    read = list(read_topics(topics))
+    loaded = options.load(model)
+    with stop_asked_for() as stop:
+        train_generator(
+            loaded,
+            read,
+            settings,
+            out=out,
+            checkpoint_minutes=options.checkpoint_minutes,
+            stop=stop,
+            progress=write_line,
+        )
+    write_line(f"wrote {out}; use it as: veridical answer --model {out}")
+    return 0

@@ -1,0 +1,63 @@
+"""`veridical train summac`: the layer of SummaC Conv."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from typer import Option
+
+from veridical.cli.option_groups import option_groups
+from veridical.cli.options import LabelledSets, LocalModelOptions, OutFolder, Split, ValidationSets, write_line
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummacTrainingOptions(LocalModelOptions):
+    """How the layer is trained."""
+
+    PANEL: ClassVar[str] = "Training"
+
+    bins: Annotated[int, Option(help="Bins of P(entailment) that the layer reads.", min=2)] = 50
+    premise: Annotated[str, Option(help="What of a source is compared: sentence, chunk or document.")] = "sentence"
+    labels: Annotated[
+        str | None,
+        Option(metavar="NAMES", help="What the model's classes are, in order, separated by |. Default: as it says."),
+    ] = None
+    split: Split = None
+    seed: Annotated[int, Option(help="Random seed of the split by document.")] = 0
+
+
+@option_groups
+def summac_command(
+    data: LabelledSets,
+    model: Annotated[str, Option(metavar="FOLDER", help="A cross-encoder of text pairs: a folder, or a hub name.")],
+    out: OutFolder,
+    options: SummacTrainingOptions,
+    validation: ValidationSets = None,
+) -> int:
+    """Train the layer of SummaC Conv: from how many source sentences entail a sentence, and how much, to a score.
+
+    It learns from labels of whole responses. Data are split by document into training, validation and test (70/10/20).
+
+    [bold]veridical train summac summedits:data/summedits --model models/nli --out summac[/bold]
+    [bold]veridical check answer.txt article.txt --detector entailment:summac[/bold]
+    """
+    from dataclasses import replace
+
+    from veridical.datasets import read
+    from veridical.detectors.entailment.forms import FORMS
+    from veridical.detectors.entailment.scorers import ClassifierScorer, ScorerOptions
+    from veridical.models.checkpoint import checkpoint_folder
+    from veridical_lab.training.summac import train_summac
+
+    form = replace(FORMS["summac-conv"], bins=options.bins, premise=options.premise)  # type: ignore[arg-type]
+    how = ScorerOptions(labels=options.labels, device=options.device, dtype=options.dtype)
+    scorer = ClassifierScorer(checkpoint_folder(model), how)
+    examples = [example for spec in data for example in read(spec, options.split)]
+    held_out = [example for spec in validation or () for example in read(spec)]
+    artifact = train_summac(scorer, examples, form, validation=held_out or None, seed=options.seed, out=out)
+    write_line(
+        f"ROC AUC {artifact.validation['roc_auc']:.3f} on {artifact.validation['responses']} validation responses"
+    )
+    write_line(f"wrote {out}; use it as entailment:{out}")
+    return 0

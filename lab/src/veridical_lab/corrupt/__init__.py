@@ -1,0 +1,171 @@
+"""Synthetic errors: labelled examples made ungrounded in a known way, one file per method.
+
+What was changed is written into the gold, which marks every place of the response that the change took the ground
+from. A place that cannot be found makes the example unusable; that is counted, never passed over. The same seed gives
+the same errors, whatever the order of the examples.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Protocol, runtime_checkable
+
+from veridical.core.errors import InputError
+from veridical.core.registry import Registry
+from veridical.core.types import Example
+
+__all__ = ["WAYS", "Attempt", "Corrupted", "Corruptor", "CorruptsMany", "attempts", "corrupt", "is_grounded"]
+
+
+class Corruptor(Protocol):
+    """One way to make errors, built with all examples, from which it may draw what it puts in."""
+
+    name: str
+
+    def change(self, example: Example, draw: random.Random) -> Example | str:
+        """The example made ungrounded, with its gold, under an id of its own; or why it cannot be used."""
+        ...
+
+
+@runtime_checkable
+class CorruptsMany(Protocol):
+    """A way that changes several examples at once faster than one by one, with the same results."""
+
+    def change_many(self, examples: Sequence[Example], draws: Sequence[random.Random]) -> list[Example | str]:
+        """What `change` gives for each example and its draw."""
+        ...
+
+
+WAYS = Registry(
+    "way to corrupt",
+    {
+        "arguments": "veridical_lab.corrupt.arguments:Arguments",
+        "attributes": "veridical_lab.corrupt.attributes:Attributes",
+        "entities": "veridical_lab.corrupt.entities:Entities",
+        "knowledge": "veridical_lab.corrupt.knowledge:Knowledge",
+        "masked": "veridical_lab.corrupt.masked:Masked",
+        "rules": "veridical_lab.corrupt.rules:Rules",
+    },
+    group="veridical_lab.corrupt",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What one example became: `examples` (itself, corrupted, or both), or nothing, for the reason `skipped`."""
+
+    id: str
+    examples: tuple[Example, ...] = ()
+    skipped: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Corrupted:
+    """Grounded and corrupted examples in the order of their originals, and what was not used, with how often."""
+
+    examples: tuple[Example, ...]
+    changed: int
+    skipped: Mapping[str, int]
+
+
+def corrupt(
+    examples: Iterable[Example],
+    how: str | Callable[..., Corruptor],
+    *,
+    share: float = 0.5,
+    pairs: bool = False,
+    seed: int = 0,
+    types: Sequence[str] | None = None,
+) -> Corrupted:
+    """Corrupt some of the grounded examples and keep the others as they are.
+
+    Examples that are already labelled hallucinated, or not labelled, are skipped. Documents stay what they were, so
+    that a split by document keeps both versions of a text together.
+
+    Args:
+        examples: Labelled examples.
+        how: The way to corrupt: a name in `WAYS`, or what makes one of the examples, such as
+            `partial(Rules, errors=(0.7, 0.3))`.
+        share: The share of the grounded examples that is corrupted, drawn one by one; above 0, at most 1.
+        pairs: Every corrupted example has its unchanged original before it, and what was not drawn is left out.
+        seed: The random seed; an example's draws do not depend on the others.
+        types: The types of error to make, for a way that has several (`rules`, `arguments`); None for its usual ones.
+
+    Raises:
+        InputError: For a share out of range, types where there are none, or if nothing could be corrupted.
+    """
+    given = list(examples)
+    make = WAYS.load(how) if isinstance(how, str) else how
+    if types is not None and not hasattr(make, "types"):
+        raise InputError(f"{how!r} has no error types to choose from", hint="leave the types out, or take 'rules'")
+    way: Corruptor = make(given) if types is None else make(given, types=types)
+    skipped: Counter[str] = Counter()
+    results: list[Example] = []
+    for attempt in attempts(given, way, share=share, pairs=pairs, seed=seed):
+        results += attempt.examples
+        skipped.update([attempt.skipped] if attempt.skipped else [])
+    changed = sum(not is_grounded(example) for example in results)
+    if not changed:
+        why = ", ".join(f"{reason} ({n})" for reason, n in skipped.most_common(3)) or "no example was drawn"
+        raise InputError(f"none of {len(given)} examples could be corrupted by {way.name!r}", hint=why)
+    return Corrupted(tuple(results), changed, dict(skipped.most_common()))
+
+
+def attempts(
+    examples: Iterable[Example],
+    way: Corruptor,
+    *,
+    share: float = 0.5,
+    pairs: bool = False,
+    seed: int = 0,
+    batch_size: int = 32,
+) -> Iterator[Attempt]:
+    """What each example becomes, as `corrupt` makes it, as a stream.
+
+    Args:
+        examples: Labelled examples; read as a stream, `batch_size` at a time.
+        way: The way to corrupt.
+        share: The share of the grounded examples that is corrupted; above 0, at most 1.
+        pairs: Every corrupted example has its unchanged original before it, and what was not drawn is left out.
+        seed: The random seed; an example's draws do not depend on the others, nor on the batch.
+        batch_size: How many examples are changed at once, at least 1.
+
+    Raises:
+        InputError: For a share or a batch size out of range.
+    """
+    if not 0.0 < share <= 1.0:
+        raise InputError(f"the share is {share:g}", hint="above 0, at most 1")
+    if batch_size < 1:
+        raise InputError(f"the batch size is {batch_size}", hint="at least 1")
+    remaining = iter(examples)
+    while batch := list(islice(remaining, batch_size)):
+        draws = {i: random.Random(f"{seed}\0{way.name}\0{example.case.id}") for i, example in enumerate(batch)}
+        chosen = [i for i, example in enumerate(batch) if is_grounded(example) and draws[i].random() < share]
+        some = [batch[i] for i in chosen], [draws[i] for i in chosen]
+        results = way.change_many(*some) if isinstance(way, CorruptsMany) else list(map(way.change, *some))
+        by_index = dict(zip(chosen, results, strict=True))
+        for i, example in enumerate(batch):
+            result = by_index.get(i)
+            if isinstance(result, Example):
+                yield Attempt(example.case.id, (_unchanged(example), result) if pairs else (result,))
+            elif isinstance(result, str):
+                yield Attempt(example.case.id, skipped=result)
+            elif not is_grounded(example):
+                yield Attempt(example.case.id, skipped="not labelled as grounded")
+            else:
+                yield Attempt(example.case.id, () if pairs else (_unchanged(example),))
+
+
+def is_grounded(example: Example) -> bool:
+    """Whether the gold says that the whole response is grounded."""
+    gold = example.gold
+    return gold.judged is None and gold.hallucination is not None and gold.hallucination < 0.5
+
+
+def _unchanged(example: Example) -> Example:
+    groups = tuple(sorted({**dict(example.group), "corrupted": "no"}.items()))
+    return replace(example, group=groups)

@@ -1,0 +1,332 @@
+"""Arguments taken away from, or added to, what a response was given (Chang et al. 2024, §4.2), and ambiguous errors.
+
+A full error leaves the response as it is: without one of its arguments the response says what it was not given, and
+with a further one it leaves something out. Ambiguous errors (§3) are kinds of their own. What a response says of each
+argument is read from the gold (a verdict with the argument as its evidence, as `argument_responses` makes and as people
+may mark); where it is not marked, a removed argument makes a response hallucinated without saying where.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from veridical.core.edits import apply, carry
+from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.segment import sentences, words
+from veridical.core.spans import Span
+from veridical.core.stemmer import stem
+from veridical.core.stopwords import STOP_WORDS
+from veridical.core.types import GOLD_THRESHOLD, Edit, Example, Omission, Source, Verdict
+from veridical_lab.corrupt.argument_responses import usable_topic
+from veridical_lab.datasets.topics import Argument, Topic, normal_form
+
+__all__ = ["AMBIGUOUS", "FULL", "Arguments", "each_error"]
+
+FULL = ("removed", "added", "both")
+"""An argument that was not given is said, one that was given is not, or both."""
+
+AMBIGUOUS = ("partly-given", "partly-said", "repeated", "swapped")
+"""An argument was given, or is said, only in part; one is said twice; two change sides."""
+
+_ALIKE = 0.5  # an argument with so large a share of its content words in another one may be the same
+_FEWEST = 3  # words on either side of where an argument is cut
+_CUT = re.compile(
+    r"(?:,? (?:because|so that|since|which|while|although|unless|by|and|when|if|as well as)) ", re.IGNORECASE
+)
+
+_Change = Callable[["Arguments", Example, random.Random], "Example | str"]
+
+
+class Arguments:
+    """Makes one error of a type drawn from `types`; where it cannot be made, the next one drawn is tried.
+
+    Arguments that may say the same as another (half of the content words in common) are neither removed nor added.
+
+    Args:
+        examples: Error-free examples; their topic is the group `topic`, else the document.
+        types: Names of `FULL` and `AMBIGUOUS`; None for `FULL`.
+        topics: The topics, by whose id an example names its own; None: what `examples` have of each. An
+            argument is added in a wording like that of the given ones, so that its style does not give it away.
+    """
+
+    name = "arguments"
+    types = (*FULL, *AMBIGUOUS)
+
+    def __init__(
+        self, examples: Iterable[Example], *, types: Sequence[str] | None = None, topics: Iterable[Topic] | None = None
+    ) -> None:
+        chosen = FULL if types is None else tuple(dict.fromkeys(types))
+        for unknown in (name for name in chosen if name not in self.types):
+            raise UnknownNameError("error type of arguments", unknown, self.types)
+        if not chosen:
+            raise InputError("no error type is named", hint=f"choose from {', '.join(self.types)}")
+        self._types = chosen
+        self._pool: dict[tuple[str | None, str | None], dict[str, Argument]] = {}
+        for example in examples if topics is None else ():
+            topic, wording = _topic_of(example)
+            own = self._pool.setdefault((topic, wording), {})
+            for source in example.case.sources:
+                argument = Argument(source.id, source.perspective or "", source.text)
+                own.setdefault(source.id if wording else normal_form(source.text), argument)
+        for each in topics or ():
+            for wording, reworded in (("same", False), ("other", True), (None, False)):
+                usable = usable_topic(each, reworded=reworded) or each
+                self._pool[each.id, wording] = {argument.id: argument for argument in usable.arguments}
+
+    def change(self, example: Example, draw: random.Random) -> Example | str:
+        """The example with an error and its gold, or why it cannot be used."""
+        why = ""
+        for kind in draw.sample(self._types, len(self._types)):
+            result = self.make(kind, example, draw)
+            if not isinstance(result, str):
+                return result
+            why = result
+        return why
+
+    def make(self, kind: str, example: Example, draw: random.Random) -> Example | str:
+        """The example with an error of this type, under the id CASE/TYPE, or why there is none."""
+        if not any(source.must_cover for source in example.case.sources):
+            return "no argument that has to be covered"
+        made = _CHANGES[kind](self, example, draw)
+        if isinstance(made, str):
+            return made
+        case, gold = replace(made.case, id=f"{example.case.id}/{kind}", prompt=None), made.gold
+        omission = max((o.score for o in gold.omissions), default=gold.omission)
+        gold = replace(gold, case_id=case.id, by="corrupt:arguments", omission=omission)
+        kinds = {"added": "omission", "both": "extrinsic and omission"}.get(
+            kind, "extrinsic" if kind in FULL else "ambiguous"
+        )
+        groups = {**dict(example.group), "corrupted": kind, "kind": kinds}
+        return Example(case, gold, example.document, tuple(sorted(groups.items())))
+
+    def added(self, example: Example, draw: random.Random) -> Example | str:
+        """The example with one more argument of its topic, which the response does not say."""
+        given = [source for source in example.case.sources if source.must_cover]
+        topic, wording = _topic_of(example)
+        sides = {source.perspective for source in given}
+        said = {source.id for source in given} if wording else set()
+        unused = [
+            argument.source(draw.choice(argument.paraphrases) if wording == "other" and argument.paraphrases else None)
+            for argument in self._pool.get((topic, wording), {}).values()
+            if argument.perspective in sides and argument.id not in said
+        ]
+        unused = [
+            source
+            for source in unused
+            if not any(_alike(source, other) for other in given)
+            and not _stems(source.text) <= _stems(example.case.response)
+        ]
+        if not unused:
+            return "its topic has no argument that is not used"
+        taken = {source.id for source in example.case.sources}
+        source = draw.choice(unused)
+        ids = (source.id, *(f"{source.id}+{i}" for i in range(1, len(taken) + 2)))
+        source = replace(source, id=next(id for id in ids if id not in taken), must_cover=True)
+        last = max(i for i, other in enumerate(example.case.sources) if other.perspective == source.perspective)
+        sources = (*example.case.sources[: last + 1], source, *example.case.sources[last + 1 :])
+        omissions = (
+            *example.gold.omissions,
+            Omission(source.id, Span(0, len(source.text)), 1.0, "not in the response"),
+        )
+        gold = replace(example.gold, omissions=omissions)
+        return replace(example, case=replace(example.case, sources=sources), gold=gold)
+
+    def removed(self, example: Example, draw: random.Random) -> Example | str:
+        """The example without one of its arguments, which the response still says."""
+        given = [source for source in example.case.sources if source.must_cover]
+        unlike = [s for s in given if not any(_alike(s, other) for other in example.case.sources if other is not s)]
+        if len(given) < 2 or not unlike:
+            return "no argument that can be removed" if len(given) < 2 else "its arguments may say the same"
+        source = draw.choice(unlike)
+        sources = tuple(other for other in example.case.sources if other is not source)
+        verdicts = tuple(
+            replace(
+                verdict, score=1.0, label="removed", evidence=(), reason=f"the argument {source.text!r} is not given"
+            )
+            if any(evidence.source_id == source.id for evidence in verdict.evidence)
+            else verdict
+            for verdict in example.gold.verdicts
+        )
+        if not any(verdict.score >= GOLD_THRESHOLD for verdict in verdicts):
+            verdicts = ()  # nobody marked where the argument is said
+        omissions = tuple(o for o in example.gold.omissions if o.source_id != source.id)
+        gold = replace(example.gold, hallucination=1.0, verdicts=verdicts, omissions=omissions)
+        return replace(example, case=replace(example.case, sources=sources), gold=gold)
+
+    def both(self, example: Example, draw: random.Random) -> Example | str:
+        """The example with one argument removed, and another one added."""
+        added = self.added(example, draw)
+        if isinstance(added, str):
+            return added
+        new = {source.id for source in added.case.sources} - {source.id for source in example.case.sources}
+        removed = self.removed(example, draw)
+        if isinstance(removed, str):
+            return removed
+        kept = {source.id for source in removed.case.sources} | new
+        case = replace(added.case, sources=tuple(s for s in added.case.sources if s.id in kept))
+        omissions = tuple(o for o in added.gold.omissions if o.source_id in kept)
+        return replace(removed, case=case, gold=replace(removed.gold, omissions=omissions))
+
+    def partly_given(self, example: Example, draw: random.Random) -> Example | str:
+        """The example with the end of one argument cut off, which the response still says."""
+        found = _cut_place(example, draw)
+        if found is None:
+            return "no argument that can be cut"
+        verdict, source, at = found
+        cut = replace(source, text=source.text[:at])
+        sources = tuple(cut if other is source else other for other in example.case.sources)
+        said = verdict.span.of(example.case.response)
+        begin = verdict.span.start + at + len(said[at:]) - len(said[at:].lstrip(" ,"))
+        tail = Verdict(Span(begin, verdict.span.end), 1.0, "partly-given", reason="this part is not given")
+        head = replace(verdict, span=Span(verdict.span.start, verdict.span.start + at))
+        verdicts = tuple(
+            replace(v, evidence=tuple(e for e in v.evidence if e.source_id != source.id))
+            for old in example.gold.verdicts
+            for v in ((head, tail) if old is verdict else (old,))
+        )
+        whole = Span(0, at)
+        omissions = tuple(replace(o, span=whole) if o.source_id == cut.id else o for o in example.gold.omissions)
+        gold = replace(example.gold, hallucination=1.0, verdicts=verdicts, omissions=omissions)
+        return replace(example, case=replace(example.case, sources=sources), gold=gold)
+
+    def partly_said(self, example: Example, draw: random.Random) -> Example | str:
+        """The example with a response that breaks one argument off."""
+        found = _cut_place(example, draw)
+        if found is None:
+            return "no argument that can be cut"
+        verdict, source, at = found
+        edited = _edited(example, [Edit(Span(verdict.span.start + at, verdict.span.end), "", "partly-said")])
+        parts = (
+            Omission(source.id, Span(0, at), 0.0),
+            Omission(source.id, Span(at, len(source.text)), 1.0, "this part is not in the response"),
+        )
+        omissions = tuple(new for o in edited.gold.omissions for new in (parts if o.source_id == source.id else (o,)))
+        return replace(edited, gold=replace(edited.gold, omissions=omissions))
+
+    def repeated(self, example: Example, draw: random.Random) -> Example | str:
+        """The example with one argument said once more, at the end of its passage."""
+        marked = _marked(example)
+        if not marked:
+            return "where its arguments are said is not marked"
+        verdict, _ = draw.choice(marked)
+        text = example.case.response
+        line_end = text.find("\n", verdict.span.end)
+        end = len(text.rstrip()) if line_end < 0 else line_end
+        opening = draw.choice((" Once more, they say that ", " They also repeat that "))
+        said = verdict.span.of(text).rstrip(" .")
+        edited = _edited(example, [Edit(Span(end, end), f"{opening}{said}.", "repeated")])
+        begin = end + len(opening)
+        again = Verdict(
+            Span(begin, begin + len(said)), 1.0, "repeated", evidence=verdict.evidence, reason="said before"
+        )
+        verdicts = tuple(sorted((*edited.gold.verdicts, again), key=lambda v: v.span))
+        return replace(edited, gold=replace(edited.gold, hallucination=1.0, verdicts=verdicts))
+
+    def swapped(self, example: Example, draw: random.Random) -> Example | str:
+        """The example with two arguments of different perspectives in each other's place."""
+        text = example.case.response
+        pairs = [
+            (a, b)
+            for (a, of_a), (b, of_b) in combinations(sorted(_marked(example), key=lambda pair: pair[0].span), 2)
+            if of_a.perspective != of_b.perspective
+            and not a.span.overlaps(b.span)
+            and text[a.span.start].islower() == text[b.span.start].islower()
+        ]
+        if not pairs:
+            return "no two arguments that can change sides"
+        one, two = draw.choice(pairs)
+        edits = [Edit(a.span, b.span.of(text), "swapped") for a, b in ((one, two), (two, one))]
+        edited = _edited(example, edits)
+        said = {example.gold.verdicts.index(one): two.evidence, example.gold.verdicts.index(two): one.evidence}
+        verdicts = tuple(
+            replace(v, score=1.0, label="swapped", evidence=said[i], reason="said for another perspective")
+            if i in said
+            else v
+            for i, v in enumerate(edited.gold.verdicts)
+        )
+        ids = {evidence.source_id for evidence in (*one.evidence, *two.evidence)}
+        omissions = tuple(replace(o, score=1.0) if o.source_id in ids else o for o in example.gold.omissions)
+        return replace(edited, gold=replace(edited.gold, hallucination=1.0, verdicts=verdicts, omissions=omissions))
+
+
+_CHANGES: Mapping[str, _Change] = {
+    "removed": Arguments.removed,
+    "added": Arguments.added,
+    "both": Arguments.both,
+    "partly-given": Arguments.partly_given,
+    "partly-said": Arguments.partly_said,
+    "repeated": Arguments.repeated,
+    "swapped": Arguments.swapped,
+}
+
+
+def each_error(
+    examples: Iterable[Example], types: Sequence[str] = FULL, *, topics: Iterable[Topic] | None = None, seed: int = 0
+) -> Iterator[Example]:
+    """Each example followed by one with an error of each type that can be made of it (§4.3: a test set).
+
+    Args:
+        examples: Error-free examples.
+        types: Names of `FULL` and `AMBIGUOUS`.
+        topics: See `Arguments`.
+        seed: The random seed; an example's draws do not depend on the others.
+    """
+    given = list(examples)
+    way = Arguments(given, types=types, topics=topics)
+    for example in given:
+        yield replace(example, group=tuple(sorted({**dict(example.group), "corrupted": "no"}.items())))
+        for kind in types:
+            made = way.make(kind, example, random.Random(f"{seed}\0{kind}\0{example.case.id}"))
+            if not isinstance(made, str):
+                yield made
+
+
+def _topic_of(example: Example) -> tuple[str | None, str | None]:
+    """The name of its topic, and how its arguments are worded where that is known."""
+    groups = dict(example.group)
+    return groups.get("topic", example.document), groups.get("wording")
+
+
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(stem(w) for span in words(text) if (w := span.of(text).casefold()) not in STOP_WORDS)
+
+
+def _alike(one: Source, two: Source) -> bool:
+    """Whether the two may say the same: half of the content words of either, or all words, are in the other."""
+    a, b = _stems(one.text), _stems(two.text)
+    x, y = f" {normal_form(one.text)} ", f" {normal_form(two.text)} "
+    return len(a & b) >= _ALIKE * min(len(a), len(b)) or x in y or y in x
+
+
+def _marked(example: Example) -> list[tuple[Verdict, Source]]:
+    """The verdicts that are about one argument each, with it."""
+    sources = {source.id: source for source in example.case.sources if source.must_cover}
+    return [
+        (verdict, sources[verdict.evidence[0].source_id])
+        for verdict in example.gold.verdicts
+        if verdict.score < GOLD_THRESHOLD and len(verdict.evidence) == 1 and verdict.evidence[0].source_id in sources
+    ]
+
+
+def _cut_place(example: Example, draw: random.Random) -> tuple[Verdict, Source, int] | None:
+    """A drawn argument that is said word for word and has two parts, and where in it the second one begins."""
+    marked = _marked(example)
+    for verdict, source in draw.sample(marked, len(marked)):
+        said = verdict.span.of(example.case.response).casefold()
+        if not source.text.casefold().startswith(said) or len(sentences(source.text)) > 1:
+            continue
+        for match in _CUT.finditer(source.text):
+            if all(len(words(part)) >= _FEWEST for part in (source.text[: match.start()], source.text[match.end() :])):
+                return verdict, source, match.start()
+    return None
+
+
+def _edited(example: Example, edits: Sequence[Edit]) -> Example:
+    """The example with `edits` in its response; its verdicts keep their places."""
+    case = replace(example.case, response=apply(example.case.response, edits))
+    verdicts = tuple(replace(v, span=carry(v.span, edits)) for v in example.gold.verdicts)
+    return replace(example, case=case, gold=replace(example.gold, verdicts=verdicts), annotations=())

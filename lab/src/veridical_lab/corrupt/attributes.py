@@ -1,0 +1,111 @@
+"""Attributes taken out or changed, so that they no longer support the description (CH-Wang et al. 2024, §3.2, E2E).
+
+The description stays as people wrote it; what it says of a changed attribute is marked. The paper's authors looked at
+every pair and corrected it by hand. Here an example is used only if all that it says of each drawn attribute is found.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from veridical.core.spans import Span
+from veridical.core.types import GOLD_THRESHOLD, Case, Evidence, Example, Judgement, Omission, Source, Verdict
+from veridical_lab.datasets.e2e_slots import VALUES, Slot, Unplaced, meaning, place_slots, says, slot_of
+
+__all__ = ["Attributes"]
+
+
+class Attributes:
+    """Takes out or changes some of the attributes that the response of an example says.
+
+    Of the n attributes that it says, k in 1 … n - 1 are drawn, and a fair coin decides whether all k go or are changed.
+    A new value is drawn from the same attribute of all `examples` (as often as it occurs there; from the published
+    values where all of them have the same), and is one that the response does not say. The gold marks each place of
+    the k in the response; the label is the attribute as it was, the reason says what became of it.
+    """
+
+    name = "attributes"
+
+    def __init__(self, examples: Iterable[Example]) -> None:
+        self._values: dict[str, Counter[str]] = {}
+        for example in examples:
+            for name, value in map(slot_of, example.case.sources):
+                self._values.setdefault(name, Counter())[value] += 1
+
+    def change(self, example: Example, draw: random.Random) -> Example | str:
+        """The example with other attributes and its gold, or why it cannot be used."""
+        left_out = {o.source_id for o in example.gold.omissions if o.score >= GOLD_THRESHOLD}
+        said = [source for source in example.case.sources if source.id not in left_out]
+        if len(said) < 2:
+            return "fewer than two attributes are said"
+        response = example.case.response
+        slots = [slot_of(source) for source in said]
+        chosen = sorted(draw.sample(range(len(said)), draw.randint(1, len(said) - 1)))
+        perturb = draw.random() < 0.5
+        spans_of: dict[str, tuple[Span, ...]] = {}
+        for i, spans in enumerate(place_slots(response, slots)):
+            if i in chosen and isinstance(spans, Unplaced):
+                return f"{slots[i][0]}: {spans.why}"
+            if not isinstance(spans, Unplaced):
+                spans_of[said[i].id] = spans
+        ids = [said[i].id for i in chosen]
+        unchanged = [span for id, spans in spans_of.items() if id not in ids for span in spans]
+        if any(span.overlaps(other) for id in ids for span in spans_of[id] for other in unchanged):
+            return "one phrase says two attributes"
+        new: dict[str, str | None] = dict.fromkeys(ids)
+        for i in chosen if perturb else ():
+            value = self._other(slots[i], response, slots, draw)
+            if value is None:
+                return f"{slots[i][0]}: no other value"
+            new[said[i].id] = value
+        return _changed(example, {id: spans_of[id] for id in ids}, new)
+
+    def _other(self, slot: Slot, response: str, slots: Sequence[Slot], draw: random.Random) -> str | None:
+        """A value with another meaning that the response does not say; None if there is none."""
+        name = slot[0]
+        beside = [other for other in slots if other != slot]
+        for pool in (self._values.get(name, Counter()), Counter(list(VALUES.get(name, ())))):
+            values = sorted(v for v in pool if meaning((name, v)) != meaning(slot))
+            values = [v for v in values if not says(response, (name, v), beside=beside)]
+            if values:
+                return draw.choices(values, [pool[v] for v in values])[0]
+        return None
+
+
+def _changed(example: Example, spans_of: dict[str, tuple[Span, ...]], new: dict[str, str | None]) -> Example:
+    """`example` with the values `new` (None: taken out) of the attributes, whose mentions are at `spans_of`."""
+    case = example.case
+    sources = tuple(_renewed(case.sources, new))
+    changed = Case(f"{case.id}/attributes", case.response, sources, case.question, case.history)
+    verdicts = []
+    for id, spans in spans_of.items():
+        value = new[id]
+        before = case.source(id).text
+        after = f"was changed to {slot_of(case.source(id))[0]}[{value}]" if value is not None else "was taken out"
+        evidence = (Evidence(id, Span(0, len(changed.source(id).text))),) if value is not None else ()
+        verdicts += [Verdict(s, 1.0, before, evidence=evidence, reason=f"{before} {after}") for s in spans]
+    old = {o.source_id: o for o in example.gold.omissions}
+    omissions = tuple(
+        Omission(s.id, Span(0, len(s.text)), 1.0 if s.id in new else old[s.id].score) for s in sources if s.id in old
+    )
+    omission = max((o.score for o in omissions), default=None)
+    verdicts.sort(key=lambda v: v.span)
+    gold = Judgement(changed.id, "corrupt:attributes", 1.0, omission, tuple(verdicts), omissions)
+    perturbed = any(value is not None for value in new.values())
+    groups = {
+        **dict(example.group),
+        "corrupted": "perturbed" if perturbed else "removed",
+        "kind": "intrinsic" if perturbed else "extrinsic",
+    }
+    return replace(example, case=changed, gold=gold, group=tuple(sorted(groups.items())), annotations=())
+
+
+def _renewed(sources: Iterable[Source], new: dict[str, str | None]) -> Iterator[Source]:
+    for source in sources:
+        if source.id not in new:
+            yield source
+        elif (value := new[source.id]) is not None:
+            yield replace(source, text=f"{slot_of(source)[0]}[{value}]")

@@ -1,0 +1,98 @@
+"""Word lists for errors made by rule: antonyms, verbs with a doer and an object, words of one kind, negations."""
+
+from __future__ import annotations
+
+from veridical.core.vocabulary import ANTONYM_PAIRS, MONTHS, WEEKDAYS
+from veridical_lab.corrupt.mentions import COUNTS
+
+__all__ = [
+    "ANTONYMS",
+    "AUXILIARY",
+    "CONTRACTIONS",
+    "FALLBACK_CLAUSES",
+    "PARTICIPLES",
+    "TRANSITIVE",
+    "UNITS",
+    "VALUE_WORDS",
+]
+
+_ONE_WAY = {"none": None, "end": None, "lower": "higher", "enemy": "ally", "rarely": "often"}
+
+
+def _antonyms() -> dict[str, str]:
+    """Each word of the pairs and its opposite, the first named of several."""
+    opposites: dict[str, str] = {}
+    for first, second in ANTONYM_PAIRS:
+        opposites.setdefault(first, second)
+        opposites.setdefault(second, first)
+    for word, opposite in _ONE_WAY.items():
+        opposites.pop(word, None)
+        if opposite:
+            opposites[word] = opposite
+    return opposites
+
+
+ANTONYMS = _antonyms()
+
+# Past forms of verbs that say something else when doer and object change places.
+_TRANSITIVE = """
+accused acquired adopted appointed arrested assassinated attacked beat blamed bought captured challenged commanded
+conquered convinced created criticised criticized defeated defended described designed directed discovered educated
+employed established executed followed founded funded hired influenced inherited injured inspired invaded invited
+killed led left mentored murdered named nominated overthrew owned paid painted persuaded praised preceded produced
+promoted protected published purchased received recruited rejected released replaced rescued saved sent served
+signed sold stabbed kidnapped exiled deposed ousted warned helped assisted coached advised sponsored annexed
+occupied besieged outscored succeeded sued supported taught threatened took trained visited wrote
+"""
+TRANSITIVE = tuple(_TRANSITIVE.split())
+PARTICIPLES = {"beat": "beaten", "overthrew": "overthrown", "took": "taken", "wrote": "written"}
+"""Participles of those verbs whose past form is another."""
+
+AUXILIARY = "is are was were will would should must has have had do does did can could".split()  # noqa: SIM905
+CONTRACTIONS = {f"{word}n't": word for word in AUXILIARY if word not in ("will", "can")}
+CONTRACTIONS |= {"can't": "can", "cannot": "can", "won't": "will"}
+
+
+def _groups(*lists: str) -> dict[str, tuple[str, ...]]:
+    """Each word and the other words of its list; a list is split at white space."""
+    groups = [tuple(words.split()) for words in lists]
+    return {word: tuple(w for w in group if w != word) for group in reversed(groups) for word in group}
+
+
+VALUE_WORDS = _groups(
+    " ".join(COUNTS),
+    "thirteen fourteen fifteen sixteen seventeen eighteen nineteen",
+    "twenty thirty forty fifty sixty seventy eighty ninety",
+    "first second third fourth fifth sixth seventh eighth ninth tenth",
+    " ".join(MONTHS),
+    " ".join(month[:3] for month in MONTHS if len(month) > 3),
+    " ".join(WEEKDAYS),
+)
+UNITS = _groups(
+    "kilometres metres miles feet",
+    "kilometers meters miles feet",
+    "kilometre metre mile foot",
+    "kilometer meter mile foot",
+    "km m mi ft",
+    "cm mm inches",
+    "kilograms grams pounds ounces tonnes",
+    "kg g lb oz",
+    "seconds minutes hours days weeks months years decades",
+    "second minute hour day week month year decade",
+    "thousand million billion trillion",
+    "dollars euros pounds yen",
+    "$ £ €",
+    "°c °f",
+    "mph km/h",
+)
+
+FALLBACK_CLAUSES = (
+    "at a cost of {n} million dollars",
+    "in front of {n} invited guests",
+    "after {n} years of negotiations",
+    "where it remained for another {n} years",
+    "a decision that was reversed {n} months later",
+    "despite the objections of {n} local residents",
+    "with the help of {n} volunteers from abroad",
+    "although a later inquiry named {n} other causes",
+)

@@ -1,0 +1,83 @@
+"""A name, number or time of the response swapped for another, so that it says what its source does not.
+
+The automatic counterpart of BUMP's entity and circumstance errors (Ma et al. 2023), which people wrote; they are the
+synthetic summaries of CH-Wang et al. 2024, §3.2. Intrinsic: what is put in is elsewhere in the source. Extrinsic: it
+is in another source only.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+
+from veridical.core.types import Case, Example, Judgement, Verdict
+from veridical_lab.corrupt.mentions import (
+    Names,
+    find_mentions,
+    occurrences,
+    replaced,
+    shared_mentions,
+    substitute_for,
+)
+
+__all__ = ["Entities"]
+
+
+class Entities:
+    """Swaps one thing that the response and its sources mention, everywhere in the response.
+
+    A fair coin decides whether another one of the same kind comes from the case's own sources or from elsewhere; where
+    the one has none to offer the other is taken. The verdicts' `correction` is what stood there.
+    """
+
+    name = "entities"
+
+    def __init__(self, examples: Iterable[Example]) -> None:
+        self._names = Names.in_sources(examples)
+
+    def change(self, example: Example, draw: random.Random) -> Example | str:
+        """The example with a changed response and its gold, or why it cannot be used."""
+        case = example.case
+        shared = shared_mentions(case)
+        if not shared:
+            return "no name, number or time is in both texts"
+        phrase, kind = draw.choice(shared)
+        intrinsic_first = draw.random() < 0.5
+        texts = [case.response, *(source.text for source in case.sources)]
+        new = None
+        for intrinsic in (intrinsic_first, not intrinsic_first):
+            if intrinsic:
+                new = self._from_sources(case, phrase, kind, draw)
+            else:
+                new = substitute_for(phrase, kind, self._names, texts, draw)
+            if new is not None:
+                break
+        if new is None:
+            return f"no other {kind}"
+        response, spans = replaced(case.response, phrase, new)
+        changed = replace(case, id=f"{case.id}/entities", response=response)
+        reason = f"{phrase!r} was changed to {new!r} in the response"
+        verdicts = tuple(Verdict(span, 1.0, kind, reason=reason, correction=phrase) for span in spans)
+        gold = Judgement(changed.id, "corrupt:entities", 1.0, verdicts=verdicts)
+        groups = {**dict(example.group), "corrupted": kind, "kind": "intrinsic" if intrinsic else "extrinsic"}
+        return replace(example, case=changed, gold=gold, group=tuple(sorted(groups.items())), annotations=())
+
+    def _from_sources(self, case: Case, phrase: str, kind: str, draw: random.Random) -> str | None:
+        """Another mention of the kind in the sources that the response does not make and that shares no word."""
+        mentioned = {
+            m.span.of(source.text)
+            for source in case.sources
+            for m in find_mentions(source.text, known=case.response)
+            if m.kind == kind
+        }
+        words = {word.lower() for word in phrase.split()}
+        options = sorted(
+            other
+            for other in mentioned
+            if not words & {word.lower() for word in other.split()}
+            and other[0].isdigit() == phrase[0].isdigit()
+            and (kind != "name" or abs(len(other.split()) - len(phrase.split())) <= 1)
+            and not occurrences(case.response, other, ignore_case=True)
+        )
+        return draw.choice(options) if options else None

@@ -1,0 +1,217 @@
+"""Words replaced by what a language model expects there: mask, replace, rank (Liu et al. 2022, §3.2).
+
+Some words from the third sentence on are masked (a name, date or quantity as a whole), replaced by what a masked or a
+causal language model proposes without the original, and of several texts made so the most fluent one is kept. Nobody
+has read them: a replacement may say the same, or be true, and counts as an error all the same.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from veridical.core import quantities
+from veridical.core.edits import apply
+from veridical.core.errors import InputError
+from veridical.core.segment import has_words, sentences, words
+from veridical.core.spans import Span
+from veridical.core.stopwords import STOP_WORDS
+from veridical.core.types import Edit, Example
+from veridical.core.vocabulary import MONTHS, WEEKDAYS
+from veridical.models.artifact import base_of
+from veridical.models.load import LocalModel
+from veridical_lab.corrupt.gold import with_errors
+from veridical_lab.corrupt.name_kinds import NameFinder, find_kinds
+from veridical_lab.corrupt.passages import VALUE, implied
+from veridical_lab.models.filling import Filler, Gaps, Sampling
+from veridical_lab.models.perplexity import mean_surprisal
+
+__all__ = ["Masked", "MaskedOptions", "maskable"]
+
+_CANDIDATES = 8
+_CLOSE = {"fp32": 1e-4}  # in nats per token: how far a mean of one batch may be from that of another
+_CLOSE_IN_HALF_PRECISION = 0.02
+_GENITIVE = re.compile(r"['’]s?$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskedOptions:
+    """How words are masked and replaced.
+
+    Attributes:
+        ratio: The share of words to mask in what may be masked, above 0, at most 1; one unit at least.
+        first_sentence: The sentence from which words are masked, from 1: what is before it is context.
+        candidates: From how many texts the most fluent one is taken; None: 8 with a model that ranks, else 1.
+        sampling: How a replacement is chosen from what the model expects.
+    """
+
+    ratio: float = 0.15
+    first_sentence: int = 3
+    candidates: int | None = None
+    sampling: Sampling = field(default_factory=Sampling)
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.ratio <= 1.0:
+            raise InputError(f"the mask ratio is {self.ratio:g}", hint="above 0, at most 1")
+        if self.first_sentence < 1 or (self.candidates is not None and self.candidates < 1):
+            raise InputError(
+                f"masked from sentence {self.first_sentence}, {self.candidates} candidates", hint="numbers from 1"
+            )
+
+
+class Masked:
+    """Replaces words of a response by what a language model expects in their place.
+
+    Each replaced word or name is a verdict, its label `name`, `date`, `number` or `word`, its `correction` what was
+    there. The gold's `provenance` names the models. Which examples are changed together changes nothing.
+
+    Args:
+        examples: Not used: nothing is put in from other examples.
+        model: What proposes replacements: a masked or a causal language model.
+        ranker: The causal language model that ranks candidates by perplexity; None: there is one candidate only.
+        options: How words are masked and replaced.
+        find: Finds names and their kinds; None for the rules of `name_kinds`.
+
+    Attributes:
+        provenance: The models, each with a hash of its weights.
+
+    Raises:
+        InputError: Without a model, for one that fills no words, or for several candidates without a ranker.
+    """
+
+    name = "masked"
+
+    def __init__(
+        self,
+        examples: Iterable[Example] = (),
+        *,
+        model: LocalModel | None = None,
+        ranker: LocalModel | None = None,
+        options: MaskedOptions | None = None,
+        find: NameFinder | None = None,
+    ) -> None:
+        if model is None:
+            raise InputError("words are masked, and no model is named that replaces them", hint="--fill-model FOLDER")
+        if ranker is not None and ranker.kind != "causal":
+            raise InputError(f"{ranker.name} ranks no texts", hint="a causal language model is needed")
+        self._options = options or MaskedOptions()
+        self._candidates = self._options.candidates or (1 if ranker is None else _CANDIDATES)
+        if ranker is None and self._candidates > 1:
+            raise InputError(
+                f"of {self._candidates} candidates none can be preferred without a model",
+                hint="--rank-model FOLDER (a causal language model), or --candidates 1",
+            )
+        self._filler, self._ranker, self._find = Filler(model, self._options.sampling), ranker, find
+        named = {"fill_model": model} if ranker is None else {"fill_model": model, "rank_model": ranker}
+        bases = {key: base_of(each) for key, each in sorted(named.items())}
+        self.provenance = tuple((key, f"{Path(b.name).name}@{b.weights or b.config}") for key, b in bases.items())
+
+    def change(self, example: Example, draw: random.Random) -> Example | str:
+        """The example with words of its response replaced, or why it cannot be used."""
+        return self.change_many([example], [draw])[0]
+
+    def change_many(self, examples: Sequence[Example], draws: Sequence[random.Random]) -> list[Example | str]:
+        """What `change` gives for each example, with the models run on many texts at once."""
+        results: dict[int, Example | str] = {}
+        masked: dict[int, tuple[Gaps, Mapping[Span, str]]] = {}
+        for i, (example, draw) in enumerate(zip(examples, draws, strict=True)):
+            what = self._mask(example.case.response, draw)
+            if isinstance(what, str):
+                results[i] = what
+            else:
+                masked[i] = what
+        names = [f"{draws[i].getrandbits(64):x}" for i in masked]
+        fillings = self._filler.fill([gaps for gaps, _ in masked.values()], names, self._candidates)
+        candidates: dict[int, dict[str, list[Edit]]] = {}
+        for (i, (gaps, labels)), of_text in zip(masked.items(), fillings, strict=True):
+            edits = [_edits(gaps, labels, filled) for filled in of_text]
+            candidates[i] = {apply(gaps.text, made): made for made in edits if made}
+        for i, text in self._most_fluent(candidates).items():
+            if text is None:
+                results[i] = "the model proposes nothing that says anything else"
+                continue
+            changed = with_errors(examples[i], candidates[i][text], self.name)
+            results[i] = replace(changed, gold=replace(changed.gold, provenance=self.provenance))
+        return [results[i] for i in range(len(examples))]
+
+    def _mask(self, text: str, draw: random.Random) -> tuple[Gaps, Mapping[Span, str]] | str:
+        """What to fill in a text, with the label of each span; or why there is nothing."""
+        first = self._options.first_sentence
+        spans = sentences(text)
+        if len(spans) < first:
+            return f"fewer than {first} sentences"
+        begin = spans[first - 1].start
+        labels = {span: label for span, label in maskable(text, self._find) if span.start >= begin}
+        if not labels:
+            return f"nothing that can be masked from sentence {first} on"
+        usable = self._filler.gaps(text, list(labels)).spans
+        if not usable:
+            return "the model's tokenizer splits all that can be masked into parts that it cannot replace"
+        wanted = max(1, round(self._options.ratio * len(words(text[begin:]))))
+        chosen: list[Span] = []
+        for span in draw.sample(usable, len(usable)):
+            # none next to another, so that each replacement has words of the original on both sides
+            apart = all(has_words(text[min(a.end, span.end) : max(a.start, span.start)]) for a in chosen)
+            size = len(words(span.of(text)))
+            if wanted > 0 and apart and (size <= wanted or not chosen):
+                chosen.append(span)
+                wanted -= size
+        return self._filler.gaps(text, sorted(chosen)), labels
+
+    def _most_fluent(self, candidates: Mapping[int, Mapping[str, object]]) -> dict[int, str | None]:
+        """The text of the least perplexity among the candidates of each example; None where there is none."""
+        several = [text for texts in candidates.values() if len(texts) > 1 for text in texts]
+        surprisal: dict[str, float] = {}
+        if several and self._ranker is not None:
+            surprisal = dict(zip(several, mean_surprisal(self._ranker, several), strict=True))
+        best: dict[int, str | None] = {}
+        for i, texts in candidates.items():
+            best[i] = next(iter(texts), None)
+            if len(texts) > 1 and self._ranker is not None:
+                close = _CLOSE.get(self._ranker.dtype_name, _CLOSE_IN_HALF_PRECISION)
+                numbers = {text: surprisal[text] if math.isfinite(surprisal[text]) else math.inf for text in texts}
+                near = [text for text in texts if numbers[text] <= min(numbers.values()) + close]
+                if len(near) > 1:  # closer than the rounding of a batch: each by itself
+                    numbers = {text: mean_surprisal(self._ranker, [text])[0] for text in near}
+                best[i] = min(near, key=lambda text: (numbers[text], text))
+        return best
+
+
+def maskable(text: str, find: NameFinder | None = None) -> list[tuple[Span, str]]:
+    """What may be masked in a text, in order: dates, quantities and names as a whole, and words but stop words.
+
+    Each with its label: `date`, `number`, `name` or `word`. A genitive's ending is left as it is.
+
+    >>> text = "On 3 May 2021 Ann Berg's clinic had 1.2 million visitors."
+    >>> [(span.of(text), label) for span, label in maskable(text)]
+    [('3 May 2021', 'date'), ('Ann Berg', 'name'), ('clinic', 'word'), ('1.2 million', 'number'), ('visitors', 'word')]
+    """
+    units: list[tuple[Span, str]] = []
+    for match in VALUE.finditer(quantities.fold(text)):
+        if quantities.is_value(match[0]) and match[0] not in STOP_WORDS:
+            is_date = any(key.startswith("d:") for key in quantities.keys(match[0]))
+            units.append((Span(*match.span()), "date" if is_date else "number"))
+    found = [(span, "name") for span, _ in (find or find_kinds)(text)]
+    for word in words(text):
+        low = quantities.fold(word.of(text))
+        stem = _GENITIVE.sub("", low)
+        if {low, stem} & STOP_WORDS or len(stem) < 2 or not stem.isalpha():
+            continue
+        found.append((Span(word.start, word.start + len(stem)), "date" if stem in (*MONTHS, *WEEKDAYS) else "word"))
+    for span, label in found:  # names first, then words
+        if not any(span.overlaps(other) for other, _ in units):
+            units.append((span, label))
+    return sorted(units)
+
+
+def _edits(gaps: Gaps, labels: Mapping[Span, str], filled: Sequence[str]) -> list[Edit]:
+    """The edits that a filling makes: what has the stem or value of the original is no error and is left out."""
+    return [
+        Edit(span, new, labels[span])
+        for span, new in zip(gaps.spans, filled, strict=True)
+        if implied(new) != implied(span.of(gaps.text))
+    ]

@@ -1,0 +1,56 @@
+"""Several ways to corrupt, mixed with weights: each example is changed by one of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+
+from veridical.core.errors import InputError
+from veridical.core.types import Example
+from veridical_lab.corrupt import Corruptor, CorruptsMany
+
+__all__ = ["Mixture"]
+
+
+class Mixture:
+    """Changes each example by a way that is drawn with a weight; one that fails leaves it to the next one drawn.
+
+    Args:
+        ways: The ways with their weights, all above 0.
+
+    Raises:
+        InputError: For fewer than two ways, or a weight that is not positive.
+    """
+
+    def __init__(self, ways: Sequence[tuple[Corruptor, float]]) -> None:
+        if len(ways) < 2 or any(weight <= 0 for _, weight in ways):
+            weights = ", ".join(f"{way.name}={weight:g}" for way, weight in ways)
+            raise InputError(f"the mixture is {weights or 'empty'}", hint="two ways or more, weights above 0")
+        self._ways = list(ways)
+        self.name = ",".join(f"{way.name}={weight:g}" for way, weight in self._ways)
+
+    def change(self, example: Example, draw: random.Random) -> Example | str:
+        """The example as one of the ways makes it, or why none can."""
+        return self.change_many([example], [draw])[0]
+
+    def change_many(self, examples: Sequence[Example], draws: Sequence[random.Random]) -> list[Example | str]:
+        """What `change` gives for each example; each way gets all that it is to change at once."""
+        orders: list[list[tuple[Corruptor, random.Random]]] = []
+        for draw in draws:
+            # a draw of its own for each way, so that what one makes does not depend on which were tried before
+            own = [(way, random.Random(draw.getrandbits(64))) for way, _ in self._ways]
+            keys = [draw.random() ** (1 / weight) for _, weight in self._ways]
+            orders.append([own[i] for i in sorted(range(len(own)), key=lambda i: -keys[i])])
+        results: dict[int, Example] = {}
+        reasons: Mapping[int, list[str]] = {i: [] for i in range(len(examples))}
+        for turn in range(len(self._ways)):
+            for way, _ in self._ways:
+                chosen = [i for i, order in enumerate(orders) if i not in results and order[turn][0] is way]
+                some = [examples[i] for i in chosen], [orders[i][turn][1] for i in chosen]
+                made = way.change_many(*some) if isinstance(way, CorruptsMany) else list(map(way.change, *some))
+                for i, result in zip(chosen, made, strict=True):
+                    if isinstance(result, Example):
+                        results[i] = result
+                    else:
+                        reasons[i].append(f"{way.name}: {result}")
+        return [results.get(i) or "; ".join(sorted(reasons[i])) for i in range(len(examples))]

@@ -1,0 +1,199 @@
+"""Whether a name is one of a person, place, organisation … : by cues in the name and around it, or by a pipeline.
+
+No list of names is used: titles, roles and verbs of people, "in X", "X Inc", "the River X". A name without a cue has
+the kind "name". Where a spaCy pipeline is at hand, `spacy_names` finds names and kinds with it instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from veridical.core.names import is_name
+from veridical.core.spans import Span
+from veridical.core.vocabulary import MONTHS, WEEKDAYS
+from veridical_lab.corrupt.mentions import Mention, find_mentions
+
+__all__ = ["NameFinder", "NamePool", "find_kinds", "is_whole", "name_form", "name_mentions", "spacy_names"]
+
+NameFinder = Callable[[str], Iterable[tuple[Span, str]]]
+"""Finds the names of a text, each with its kind: person, place, organisation, people, event, work, or "name"."""
+
+_TITLES = (
+    "Mr Mrs Ms Dr Prof Professor President Senator Governor Mayor Judge Justice Sir Lady Lord King Queen Prince "
+    "Princess Duke Earl Count Baron Emperor Pope Bishop Archbishop Cardinal Saint General Colonel Captain Major "
+    "Lieutenant Admiral Sergeant Rabbi Imam Sheikh Sultan Chancellor Minister"
+)
+_ROLES = (
+    "actor actress singer author writer poet novelist director producer president minister king queen prince emperor "
+    "brother sister son daughter wife husband father mother uncle nephew cousin friend coach player artist composer "
+    "journalist general captain professor historian philosopher architect painter musician politician lawyer judge "
+    "senator governor mayor bishop driver striker footballer goalkeeper midfielder drummer guitarist bassist scientist "
+    "physicist engineer businessman entrepreneur leader secretary spokesman spokeswoman analyst reporter critic "
+    "economist surgeon physician sculptor dancer rapper wrestler boxer cricketer swimmer officer activist scholar"
+)
+_OF_PERSON = (
+    "said says died wrote married argued believed studied graduated retired scored sang resigned recalled thought "
+    "felt starred directed composed painted was_born is_survived"
+)
+_LAST_WORDS = {
+    "organisation": "Inc Inc. Ltd Corp Corporation Company Co Group Bank University College School Institute Academy "
+    "Party Club Association Society Church Council Committee Commission Ministry Department Agency Army Navy Records "
+    "Press Hospital Foundation Union League Airlines Airways Motors Orchestra Band Team Board Bureau Court Police "
+    "Parliament Senate Congress Times Guardian Herald Tribune Museum Library Studios Pictures Entertainment Media "
+    "Network Television Radio Brigade Regiment Division Corps Federation Organization Organisation Administration "
+    "Authority Service Services Industries Technologies Systems Centre Center Theatre Theater Assembly United FC",
+    "place": "River Lake Mountain Mountains Island Islands County Street Road Avenue Bridge Park Airport Station "
+    "Valley Bay Sea Ocean District Province City Town Village Beach Castle Square Hill Hills Coast Peninsula Region "
+    "Desert Forest Tower Palace Stadium Arena Territory Mall House Hall Building Cathedral Temple Abbey Cemetery "
+    "Railway Canal Harbour Harbor Parish Township Gardens Hotel",
+    "event": "War Wars Battle Revolution Championship Championships Cup Olympics Games Festival Award Awards Prize "
+    "Treaty Act Conference Election Elections Tour Trophy Open Series Season Parade Race",
+    "work": "Journal Magazine Review Studies Gazette News Show Album Symphony",
+}
+_FIRST_WORDS = {
+    "place": "Lake Mount River Port Fort Cape Camp San",
+    "organisation": "University Bank Ministry Department Church FC College Institute Academy School",
+    "event": "Battle Treaty Siege",
+    "person": _TITLES,
+}
+_LAST = {word: kind for kind, words in _LAST_WORDS.items() for word in words.split()}
+_FIRST = {word: kind for kind, words in _FIRST_WORDS.items() for word in words.split()}
+_LEFT = (
+    (re.compile(rf"\b(?:{_TITLES.replace(' ', '|')})\.? $"), "person", 3),
+    (re.compile(rf"\b(?:{_ROLES.replace(' ', '|')}),? $"), "person", 2),
+    (re.compile(r"\b(?:directed|written|played|sung|produced|composed|painted) by $"), "person", 2),
+    (re.compile(r"\b(?:[Ii]n|[Nn]ear|across|throughout|outside|around) (?:the )?$"), "place", 1),
+    (re.compile(r"\b(?:north|south|east|west|city|town|village|capital|people|state|province) of $"), "place", 2),
+)
+_RIGHT = (
+    (re.compile(rf"(?:,? who)?,? (?:{_OF_PERSON.replace(' ', '|').replace('_', ' ')})\b"), "person", 2),
+    (
+        re.compile(r",? who\b|,? \((?:born|[a-z. ]*(?:[0-9]{1,2} )?(?:[A-Z][a-z]+ )?[0-9]{4} ?[-–])|, (?:his|her)\b"),
+        "person",
+        2,
+    ),
+    (re.compile(rf" (?:is|was) an? (?:[A-Z][\w-]+ )?(?:[a-z-]+ ){{0,2}}(?:{_ROLES.replace(' ', '|')})\b"), "person", 4),
+    (re.compile(r"['’]s (?:capital|population|economy|government|coast|parliament)\b"), "place", 2),
+    (
+        re.compile(r" (?:announced|acquired|launched|employs)\b|['’]s (?:shares|headquarters|chairman)\b"),
+        "organisation",
+        1,
+    ),
+)
+_PEOPLE = re.compile(r"(?:ish|ese|[a-z]ian|[a-z]ean|[a-z]ican|\bFrench|\bGerman|\bDutch|\bGreek|\bRoman|\bSwiss)s?$")
+_NO_PART = {name.capitalize() for name in (*MONTHS, *WEEKDAYS)}
+
+
+@lru_cache(maxsize=1024)
+def find_kinds(text: str) -> tuple[tuple[Span, str], ...]:
+    """The names of `text` in order, each with its kind by what is in it and around it, anywhere in the text.
+
+    The last word of a person's name is that person's, too.
+
+    >>> text = "The actor Ann Berg said so in Oslo. Berg works for Acme Inc and for Umbra."
+    >>> [(span.of(text), kind) for span, kind in find_kinds(text)]
+    [('Ann Berg', 'person'), ('Oslo', 'place'), ('Berg', 'person'), ('Acme Inc', 'organisation'), ('Umbra', 'name')]
+    """
+    votes: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    spans: list[Span] = []
+    for mention in find_mentions(text):
+        name = mention.span.of(text)
+        first = Span(mention.span.start, mention.span.start + len(name.partition(" ")[0]))
+        if mention.kind != "name" or not is_name(text, first):
+            continue
+        spans.append(mention.span)
+        words = name.split(" ")
+        for word, table in ((words[-1], _LAST), (words[0], _FIRST)):
+            if word in table and len(words) > 1:
+                votes[name]["office" if table[word] == "person" and " of " in name else table[word]] += 6
+        if _PEOPLE.search(name) and len(words) == 1:
+            votes[name]["people"] += 4
+        before, after = text[max(0, first.start - 30) : first.start], text[mention.span.end : mention.span.end + 60]
+        for pattern, kind, weight in _LEFT:
+            if pattern.search(before):
+                votes[name][kind] += weight
+        for pattern, kind, weight in _RIGHT:
+            if pattern.match(after):
+                votes[name][kind] += weight
+    kinds = {name: count.most_common(1)[0][0] for name, count in votes.items() if count}
+    single = {name for span in spans if " " not in (name := span.of(text))}
+    for name in dict.fromkeys(span.of(text) for span in spans):
+        *given, last = name.split(" ")
+        if 1 <= len(given) <= 2 and last in single and {kinds.get(n, "person") for n in (name, last)} == {"person"}:
+            kinds[name] = kinds[last] = "person"
+    return tuple((span, kinds.get(span.of(text), "name")) for span in spans)
+
+
+def name_mentions(text: str, sources: Sequence[str] = (), find: NameFinder | None = None) -> list[Mention]:
+    """The names that `text` mentions; a kind that it does not show is the one that the sources show.
+
+    Args:
+        text: Where to find names.
+        sources: Texts whose cues count, too.
+        find: Finds names and kinds; None for `find_kinds`.
+    """
+    found = (find or find_kinds)(text)
+    known: dict[str, str] = {}
+    for source in sources:
+        for span, kind in (find or find_kinds)(source):
+            if kind != "name":
+                known.setdefault(span.of(source), kind)
+    for name in [name for name, kind in known.items() if kind == "person"]:
+        known.setdefault(name.rpartition(" ")[2], "person")
+    return [Mention(span, known.get(span.of(text), kind)) for span, kind in found]
+
+
+class NamePool:
+    """The names in some texts by kind, to draw from as often as they occur there.
+
+    Alike are names of one known kind, of one word or of several, all in capitals or not; names of unknown kind must
+    have as many words and stand after the same word ("the", "by" …), or both at the beginning of a sentence.
+    """
+
+    def __init__(self, texts: Iterable[str], find: NameFinder | None = None) -> None:
+        self._alike: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)
+        for text in texts:
+            for mention in name_mentions(text, find=find):
+                name = mention.span.of(text)
+                if is_whole(text, mention.span) and not _NO_PART & set(name.split(" ")):
+                    self._alike[name_form(text, mention)].append(name)
+
+    def like(self, text: str, mention: Mention) -> Sequence[str]:
+        """All that is like a name that `text` mentions, which may be among them."""
+        return self._alike.get(name_form(text, mention), ())
+
+
+def name_form(text: str, mention: Mention) -> tuple[object, ...]:
+    """What alike names have in common: kind, length, capitals; and the word before where the kind is unknown."""
+    name = mention.span.of(text)
+    count = len(name.split(" "))
+    if mention.kind != "name":
+        return mention.kind, min(count, 2), name.isupper()
+    before = re.search(r"(?:^|[\s(])([a-zA-Z]+) $", text[max(0, mention.span.start - 15) : mention.span.start])
+    return mention.kind, count, name.isupper(), before[1].lower() if before else ""
+
+
+def is_whole(text: str, span: Span) -> bool:
+    """Whether a name does not look like a part of a longer one ("Tour" in "Tour de las Américas", "CG" in "CG-64")."""
+    before, after = text[max(0, span.start - 12) : span.start], text[span.end : span.end + 6]
+    return not re.search(r"[-–/&#]$|[A-Z][\w.’']* $|[\"“][^ ]* $", before) and not re.match(
+        r"[-–/&]| (?:[0-9A-Z]|d['’]|de\b|del\b|of\b|&)|, [A-Z]", after
+    )
+
+
+def spacy_names(pipeline: Callable[[str], Any]) -> NameFinder:
+    """A finder of names by the entities of a loaded spaCy pipeline, such as `spacy.load("en_core_web_sm")`."""
+    kinds = {"PERSON": "person", "PER": "person", "GPE": "place", "LOC": "place", "FAC": "place"}
+    kinds |= {"ORG": "organisation", "NORP": "people", "EVENT": "event", "WORK_OF_ART": "work", "PRODUCT": "name"}
+
+    @lru_cache(maxsize=1024)
+    def find(text: str) -> tuple[tuple[Span, str], ...]:
+        found = ((e.start_char, e.end_char, e.label_) for e in pipeline(text).ents if e.label_ in kinds)
+        without_article = ((s + 4 if text[s : s + 4].lower() == "the " else s, e, kinds[k]) for s, e, k in found)
+        return tuple((Span(start, end), kind) for start, end, kind in without_article if text[start:end].strip())
+
+    return find

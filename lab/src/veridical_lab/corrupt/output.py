@@ -1,0 +1,169 @@
+"""Corrupted examples written to a file as they are made, so that an interrupted run continues where it stopped.
+
+Until all are there, they are in FILE.part, and what was reached is in FILE.part.json.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from veridical.core.errors import DataError, InputError, OutputError
+from veridical.core.files import read_text, write_whole
+from veridical.core.jsonl import append_lines
+from veridical.core.serialization import decode, encode, parse
+from veridical.core.spans import length
+from veridical.core.types import Example
+from veridical_lab.corrupt import Attempt, is_grounded
+
+__all__ = ["CorruptionOutput", "CorruptionReport"]
+
+
+@dataclass(frozen=True, slots=True)
+class CorruptionReport:
+    """What was made.
+
+    Attributes:
+        method: The way to corrupt, or several with their weights.
+        seed: The random seed.
+        inputs: How many examples were read.
+        written: How many were written.
+        corrupted: How many of these have errors.
+        by: Corrupted examples by the way that made them.
+        errors: Marked places by their label.
+        marked_characters: The characters of these places.
+        characters: The characters of all responses that were written.
+        skipped: Why examples were not used, and how often.
+        sha256: That of the file; "" until it is complete.
+    """
+
+    method: str
+    seed: int
+    inputs: int = 0
+    written: int = 0
+    corrupted: int = 0
+    by: dict[str, int] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
+    marked_characters: int = 0
+    characters: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)
+    sha256: str = ""
+
+    def with_attempts(self, made: Iterable[Attempt]) -> CorruptionReport:
+        """The report with more examples counted."""
+        made = list(made)
+        written = [example for attempt in made for example in attempt.examples]
+        wrong = [example for example in written if not is_grounded(example)]
+        skipped = Counter(attempt.skipped for attempt in made if attempt.skipped)
+        labels = Counter(verdict.label or "" for example in wrong for verdict in example.gold.verdicts)
+        return CorruptionReport(
+            self.method,
+            self.seed,
+            self.inputs + len(made),
+            self.written + len(written),
+            self.corrupted + len(wrong),
+            _sum(self.by, Counter(example.gold.by for example in wrong)),
+            _sum(self.errors, labels),
+            self.marked_characters + sum(length(v.span for v in example.gold.verdicts) for example in wrong),
+            self.characters + sum(len(example.case.response) for example in written),
+            _sum(self.skipped, skipped),
+        )
+
+
+def _sum(counts: dict[str, int], more: Counter[str]) -> dict[str, int]:
+    """Both counts together, the most frequent first."""
+    return dict(sorted((Counter(counts) + more).items(), key=lambda item: (-item[1], item[0])))
+
+
+class CorruptionOutput:
+    """The file at `path` that a run writes, which goes on from what an interrupted run with the same `run` left.
+
+    Args:
+        path: The file to write.
+        run: What must be equal for two runs to write the same, such as a digest of their options.
+        method: The way to corrupt, for the report.
+        seed: The random seed, for the report.
+
+    Attributes:
+        report: What was made so far; `inputs` is how many examples are not to be read again.
+
+    Raises:
+        InputError: If what is left at the place is of another run.
+        DataError: If it is damaged.
+    """
+
+    def __init__(self, path: Path, run: str, *, method: str, seed: int) -> None:
+        self.path, self._run = path, run
+        self._part = path.with_name(path.name + ".part")
+        self._state = path.with_name(path.name + ".part.json")
+        self.report, self._last, self._bytes = CorruptionReport(method, seed), "", 0
+        if path.is_dir():
+            raise OutputError(f"cannot write {path}: it is a folder", hint="name a file")
+        if path.exists() and not path.is_file():
+            raise OutputError(f"cannot write {path}: it is no file", hint="name a file")
+        if self._state.exists():
+            self._resume()
+        else:
+            self._part.unlink(missing_ok=True)
+
+    def _resume(self) -> None:
+        hint = f"delete {self._state} to start again, or name another --out"
+        try:
+            state = parse(read_text(self._state))
+            run, last, size, report = state["run"], str(state["last"]), int(state["bytes"]), state["report"]
+            self.report = decode(report, "corruption")
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"not the state of a run: {error}", path=self._state, hint=hint) from None
+        if run != self._run:
+            raise InputError(f"{self._part} is of a run with other data, options or models", hint=hint)
+        if size and (not self._part.is_file() or self._part.stat().st_size < size):
+            raise DataError("shorter than what was written", path=self._part, hint=hint)
+        if self._part.exists():
+            os.truncate(self._part, size)
+        self._last, self._bytes = last, size
+
+    def check_last(self, example: Example | None) -> None:
+        """Raise `InputError` unless `example`, the last one that is not read again, is the one that was read last."""
+        if (example.case.id if example else "") != self._last:
+            raise InputError(
+                f"the data are not those that {self._part} is of: {self._last!r} is not where it was",
+                hint=f"delete {self._state} to start again, or name another --out",
+            )
+
+    def add(self, made: Iterable[Attempt]) -> None:
+        """Append what was made of more examples, and save what was reached."""
+        made = list(made)
+        lines = [encode(example) for attempt in made for example in attempt.examples]
+        append_lines(self._part, lines)
+        self._bytes += sum(len(line.encode()) + 1 for line in lines)
+        self._last = made[-1].id if made else self._last
+        self.report = self.report.with_attempts(made)
+        state = {"run": self._run, "last": self._last, "bytes": self._bytes, "report": parse(encode(self.report))}
+        write_whole(self._state, json.dumps(state) + "\n")
+
+    def finish(self) -> CorruptionReport:
+        """Put the file in its place; `InputError` if nothing was corrupted, and nothing is left then."""
+        if not self.report.corrupted:
+            self._part.unlink(missing_ok=True)
+            self._state.unlink(missing_ok=True)
+            why = ", ".join(f"{reason} ({n})" for reason, n in [*self.report.skipped.items()][:3])
+            raise InputError(
+                f"none of {self.report.inputs} examples could be corrupted by {self.report.method!r}",
+                hint=why or "no example was drawn",
+            )
+        with self._part.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        try:
+            os.replace(self._part, self.path.resolve())
+        except OSError as error:
+            raise OutputError(
+                f"cannot write {self.path}: {error.strerror or error}", hint="choose another place"
+            ) from None
+        self._state.unlink(missing_ok=True)
+        self.report = CorruptionReport(**{**asdict(self.report), "sha256": digest})
+        return self.report

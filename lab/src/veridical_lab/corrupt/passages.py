@@ -1,0 +1,118 @@
+"""One sentence of a response with what its sources say: what rules that change sentences need to know."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from veridical.core import quantities
+from veridical.core.names import is_name
+from veridical.core.segment import sentences, words
+from veridical.core.spans import Span
+from veridical.core.types import Case, Edit
+from veridical_lab.corrupt.mentions import Mention
+from veridical_lab.corrupt.name_kinds import NameFinder, name_mentions
+
+__all__ = ["VALUE", "Passage", "SourceText", "article_fits", "implied", "opens_with_name", "passages_of", "read_source"]
+
+VALUE = re.compile(rf"{quantities.PATTERN}|[^\W_]+")
+"""A value (a number, date, quantity …) or else a word, in lower-case text."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """One source, read once: what its words imply as a whole and by sentence."""
+
+    text: str
+    keys: frozenset[str]
+    sentence_keys: tuple[frozenset[str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One sentence of a response, and what is needed to say it differently or to say something else in it.
+
+    Attributes:
+        text: The whole response.
+        span: The sentence that is to be changed.
+        mentions: The names that the response mentions; `kind` is person, place, organisation … or "name" if unknown.
+        sources: What the response rests on.
+        near: What the words of those source sentences imply that say most of what this sentence says.
+    """
+
+    text: str
+    span: Span
+    mentions: Sequence[Mention]
+    sources: Sequence[SourceText]
+    near: frozenset[str]
+
+    @property
+    def sentence(self) -> str:
+        """The characters of the sentence."""
+        return self.span.of(self.text)
+
+    @property
+    def names(self) -> list[Mention]:
+        """The names in the sentence, in order."""
+        return [mention for mention in self.mentions if self.span.contains(mention.span)]
+
+    def edit(self, start: int, end: int, new: str, kind: str) -> Edit:
+        """The edit that puts `new` for the characters `start` to `end` of the sentence."""
+        return Edit(Span(start, end).shift(self.span.start), new, kind)
+
+    def is_supported(self, keys: Sequence[str]) -> bool:
+        """Whether a source implies any of `keys`."""
+        return any(not source.keys.isdisjoint(keys) for source in self.sources)
+
+
+def implied(text: str) -> frozenset[str]:
+    """What the words and values of `text` support in another text; stop words support nothing."""
+    return frozenset(key for word in set(VALUE.findall(quantities.fold(text))) for key in quantities.implies(word))
+
+
+@lru_cache(maxsize=1024)
+def read_source(text: str) -> SourceText:
+    """Read a source; the last 1,024 are kept, because examples share sources."""
+    by_sentence = tuple(implied(span.of(text)) for span in sentences(text))
+    return SourceText(text, frozenset().union(*by_sentence), by_sentence)
+
+
+def passages_of(case: Case, find: NameFinder | None = None) -> list[Passage]:
+    """The sentences of a response that have words.
+
+    A source sentence is near if it has at least half of what the sentence says, or the most of all.
+    """
+    sources = tuple(read_source(source.text) for source in case.sources)
+    mentions = name_mentions(case.response, [source.text for source in case.sources], find)
+    passages = []
+    for span in sentences(case.response):
+        sentence = span.of(case.response)
+        if not words(sentence):
+            continue
+        keys = implied(sentence)
+        shared = [(len(keys & of_sentence), of_sentence) for source in sources for of_sentence in source.sentence_keys]
+        enough = min(len(keys) / 2, max((count for count, _ in shared), default=0))
+        near = frozenset().union(*(of_sentence for count, of_sentence in shared if count >= enough > 0))
+        passages.append(Passage(case.response, span, mentions, sources, near))
+    return passages
+
+
+def article_fits(text: str, edit: Edit) -> bool:
+    """Whether "a" or "an" before the place of an edit still goes with what is put in.
+
+    >>> [article_fits("It is an owl.", Edit(Span(9, 12), new, "")) for new in ("eagle", "bird")]
+    [True, False]
+    """
+    article = re.search(r"\b[Aa](n?) $", text[max(0, edit.span.start - 4) : edit.span.start])
+    return not article or bool(article[1]) == (_VOWEL.match(edit.replacement.lower()) is not None)
+
+
+_VOWEL = re.compile(r"[aeio]|u(?!ni|s[aeiu])|8|1[18](?![0-9])")
+
+
+def opens_with_name(text: str) -> bool:
+    """Whether the first word of a sentence keeps its capital letter inside one: a name, "I", an acronym."""
+    first = next(iter(words(text)), None)
+    return first is not None and (first.of(text) == "I" or is_name(text, first))

@@ -1,0 +1,147 @@
+"""Errors made by rule in a response: a value, name, negation, antonym, relation, invented clause or foreign sentence.
+
+Grounded responses, rewrites of them (`rewrites`) and sentences copied from a source (`copied_sentences`) are changed
+alike, and some of all are kept as they are, so that words other than the source's are no sign of an error. Nothing here
+understands the text: what is put in is checked against the sources by value (numbers, dates, quantities) or by stem
+(names, antonyms).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+
+from veridical.core.edits import apply
+from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.segment import sentences
+from veridical.core.types import Case, Edit, Example, Judgement, Source
+from veridical_lab.corrupt.error_types import ERROR_TYPES, Material, plain_sentences
+from veridical_lab.corrupt.gold import with_errors
+from veridical_lab.corrupt.name_kinds import NameFinder
+from veridical_lab.corrupt.passages import Passage, article_fits, passages_of
+
+__all__ = ["Rules", "copied_sentences", "text_examples"]
+
+# How readily a type is drawn first: the rarer its chances are in sentences, the more so.
+_WEIGHTS = dict.fromkeys(ERROR_TYPES, 4) | {"relation": 30, "unit": 30, "negation": 2}
+_WEIGHTS |= {"name": 2, "invented": 1, "foreign": 1}
+# Two errors of these types in one sentence are two errors; another one could make up for a negation or an antonym.
+_TOGETHER = frozenset({"number", "date", "unit", "name", "invented", "foreign"})
+
+
+class Rules:
+    """Makes errors in the response, each of a type drawn from `types`, most often in different sentences.
+
+    Where a type finds nothing to change in any sentence, the next one drawn is tried. Types that few sentences offer
+    are drawn first more often, so that every type makes a share of the errors. Each changed place is a
+    verdict with the type as its label; its `correction` is what stood there, "" where something was added.
+    Names, clauses and sentences that the example's own sources do not offer come from the sources of all `examples`.
+
+    Args:
+        examples: What names, clauses and sentences are taken from.
+        types: Names in `ERROR_TYPES`; None for all.
+        errors: How often a response gets one error, two, three …, as weights; fewer are made where no more can be.
+        find: Finds names and their kinds; None for the rules of `name_kinds`.
+        material: What is put in, if it is not to be taken from `examples`.
+    """
+
+    name = "rules"
+    types = tuple(ERROR_TYPES)
+
+    def __init__(
+        self,
+        examples: Iterable[Example],
+        *,
+        types: Sequence[str] | None = None,
+        errors: Sequence[float] = (1.0,),
+        find: NameFinder | None = None,
+        material: Material | None = None,
+    ) -> None:
+        chosen = self.types if types is None else tuple(dict.fromkeys(types))
+        for unknown in (name for name in chosen if name not in ERROR_TYPES):
+            raise UnknownNameError("error type", unknown, ERROR_TYPES)
+        if not chosen:
+            raise InputError("no error type is named", hint=f"choose from {', '.join(ERROR_TYPES)}")
+        if not errors or min(errors) < 0 or sum(errors) <= 0:
+            raise InputError(
+                f"the weights of one, two, three … errors are {list(errors)}", hint="numbers from 0, not all of them 0"
+            )
+        self._types = chosen
+        self._errors = tuple(errors)
+        texts = (source.text for example in examples for source in example.case.sources)
+        self._material = Material.of(texts, find) if material is None else material
+
+    def change(self, example: Example, draw: random.Random) -> Example | str:
+        """The example with errors in its response and its gold, or why it cannot be used."""
+        case = example.case
+        if not any(source.text.strip() for source in case.sources):
+            return "no source to contradict"
+        passages = passages_of(case, self._material.find)
+        if not passages:
+            return "the response has no words"
+        (count,) = draw.choices(range(1, len(self._errors) + 1), self._errors)
+        edits: list[Edit] = []
+        for _ in range(count):
+            edits = sorted([*edits, *self._one_error(passages, edits, draw)], key=lambda edit: edit.span)
+        if edits:
+            return with_errors(example, edits, "rules")
+        return "nothing in it can be changed" if len(self._types) > 1 else f"no {self._types[0]} that can be changed"
+
+    def _one_error(self, passages: Sequence[Passage], before: Sequence[Edit], draw: random.Random) -> Sequence[Edit]:
+        """The edits of one more error, apart from those `before`; none if no type finds any."""
+        for kind in sorted(self._types, key=lambda kind: draw.random() ** (1 / _WEIGHTS[kind]), reverse=True):
+            for passage in draw.sample(passages, len(passages)):
+                here = [edit for edit in before if passage.span.contains(edit.span)]
+                if here and not {kind, *(edit.because for edit in here)} <= _TOGETHER:
+                    continue
+                for edits in ERROR_TYPES[kind](passage, self._material, draw):
+                    apart = all(
+                        a.span.end + 1 < b.span.start or b.span.end + 1 < a.span.start for a in here for b in edits
+                    )
+                    if apart and _is_error(passage, edits):
+                        return edits
+        return ()
+
+
+def text_examples(texts: Iterable[str], name: str) -> Iterator[Example]:
+    """Each text as the source of an example called `NAME/0`, `NAME/1` …, with no response and no label."""
+    for i, text in enumerate(texts):
+        id = f"{name}/{i}"
+        yield Example(Case(id, "", (Source("text", text),)), Judgement(id, name, judged=()), id)
+
+
+def copied_sentences(examples: Iterable[Example], count: int, *, seed: int = 0) -> Iterator[Example]:
+    """Make grounded examples whose response is a sentence of a source, word for word.
+
+    Sources and document are those of the first example with that source; labels are not looked at. Only sentences of
+    6 to 60 words with a final stop are drawn. The group `response` is `copied`.
+
+    Args:
+        examples: What the sources are taken from.
+        count: How many sentences of each source to use at most.
+        seed: The random seed; the draw for one source does not depend on the others.
+    """
+    seen: set[str] = set()
+    for example in examples:
+        for source in example.case.sources:
+            if source.text in seen:
+                continue
+            seen.add(source.text)
+            spans = [span for span in sentences(source.text) if plain_sentences(span.of(source.text))]
+            draw = random.Random(f"{seed}\0{source.text}")
+            for span in sorted(draw.sample(spans, min(count, len(spans)))):
+                id = f"{example.case.id}/{source.id}/{span.start}"
+                case = Case(id, span.of(source.text), example.case.sources)
+                group = tuple(sorted({**dict(example.group), "response": "copied"}.items()))
+                yield Example(case, Judgement(id, "copied", 0.0), example.document, group)
+
+
+def _is_error(passage: Passage, edits: Sequence[Edit]) -> bool:
+    """Whether the sentence says something that no source has word for word, with its articles still right."""
+    text = passage.text
+    if not all(article_fits(text, edit) for edit in edits):
+        return False
+    changed = apply(text, edits)
+    end = passage.span.end + len(changed) - len(text)
+    sentence = changed[passage.span.start : end].rstrip(" .!?")
+    return changed != text and not any(sentence in source.text for source in passage.sources)

@@ -1,0 +1,215 @@
+"""Training cases from plain text: sources as long and as cluttered as real ones, responses with known errors or none.
+
+A response is one sentence of its source or several (as systems that copy write them), as it is or rewritten so that it
+means the same; then errors are put into a share of them. The gold marks exactly the characters that were put in, so the
+cases train detectors of tokens, of spans and of responses alike.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count, islice
+
+from veridical.core.errors import InputError
+from veridical.core.segment import sentences, words
+from veridical.core.spans import Span
+from veridical.core.types import Case, Example, Judgement, Source
+from veridical_lab.corrupt.error_types import Material, plain_sentences
+from veridical_lab.corrupt.name_kinds import NameFinder
+from veridical_lab.corrupt.rewrites import rewritten
+from veridical_lab.corrupt.rules import Rules
+
+__all__ = ["Recipe", "cluttered", "excerpts", "passages", "training_examples"]
+
+_PASSAGE = (5, 8)  # the fewest and the most sentences
+_PRONOUNS = frozenset("he she it they his her its their this these that those him them such there".split())  # noqa: SIM905
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How training cases are made of plain text.
+
+    Attributes:
+        faithful: The share of responses without an error, 0 to 1.
+        rewrite: The share of responses that are rewritten first, 0 to 1.
+        errors: Weights of one, two, three … errors in a response that has any.
+        types: Error types, names in `ERROR_TYPES`; None for all.
+        response_sentences: Weights of one, two, three … sentences in a response.
+        source_words: The fewest and the most words of a source; lengths are drawn evenly on a logarithmic scale.
+        responses: Responses for each source.
+        clutter: The share of sources that get sentences of other documents around them, as many words as they have.
+        find: Finds names and their kinds; None for the rules of `name_kinds`.
+    """
+
+    faithful: float = 0.4
+    rewrite: float = 0.5
+    errors: Sequence[float] = (0.65, 0.25, 0.1)
+    types: Sequence[str] | None = None
+    response_sentences: Sequence[float] = (0.5, 0.2, 0.15, 0.1, 0.05)
+    source_words: tuple[int, int] = (40, 1500)
+    responses: int = 3
+    clutter: float = 0.25
+    find: NameFinder | None = None
+
+    def __post_init__(self) -> None:
+        shares = (self.faithful, self.rewrite, self.clutter)
+        if not all(0.0 <= share <= 1.0 for share in shares):
+            raise InputError(f"the shares are {shares}", hint="faithful, rewrite and clutter are shares from 0 to 1")
+        if not 1 <= self.source_words[0] <= self.source_words[1] or self.responses < 1:
+            raise InputError(
+                f"sources of {self.source_words} words, {self.responses} responses for each",
+                hint="numbers from 1, in order",
+            )
+
+
+def training_examples(
+    texts: Iterable[str], recipe: Recipe | None = None, *, name: str = "text", seed: int = 0, block: int = 100
+) -> Iterator[Example]:
+    """Labelled cases from plain texts, as a stream; the same texts and seed give the same cases.
+
+    Args:
+        texts: Documents, read `block` at a time; names, clauses and sentences that are put in come from the same block.
+        recipe: How cases are made; None for the defaults.
+        name: What the documents' ids begin with ("wikipedia" for "wikipedia/17"); split by `document`.
+        seed: The random seed.
+        block: How many documents are held at once, at least 2.
+
+    Yields:
+        Examples whose gold marks each error (`Verdict.label` is its type, `correction` what stood there) or, where
+        there is none, has the score 0. Groups: `corrupted`, `rewritten`, `response` (`copied`), `kind`.
+    """
+    recipe = recipe or Recipe()
+    remaining = iter(texts)
+    for number in count():
+        some = list(islice(remaining, block))
+        if not some:
+            return
+        material = Material.of(some, recipe.find)
+        rules = Rules((), types=recipe.types, errors=recipe.errors, material=material)
+        given = (
+            example
+            for i, text in enumerate(some)
+            for example in excerpts(text, f"{name}/{number * block + i}", recipe, seed=seed)
+        )
+        surrounded = cluttered(given, material.sentences, share=recipe.clutter, seed=seed)
+        for example in rewritten(surrounded, share=recipe.rewrite, find=recipe.find, seed=seed):
+            draw = random.Random(f"{seed}\0training\0{example.case.id}")
+            changed = rules.change(example, draw) if draw.random() >= recipe.faithful else "faithful"
+            if isinstance(changed, str):
+                group = tuple(sorted({**dict(example.group), "corrupted": "no"}.items()))
+                changed = replace(example, group=group)
+            yield changed
+
+
+def excerpts(text: str, document: str, recipe: Recipe, *, seed: int = 0) -> Iterator[Example]:
+    """Faithful cases of one document: passages of it as sources, sentences of each as responses.
+
+    A sentence that opens with a pronoun is only taken together with the one before it.
+    """
+    draw = random.Random(f"{seed}\0excerpts\0{document}\0{text[:1000]}")
+    spans = sentences(text)
+    sizes = [len(words(span.of(text))) for span in spans]
+    first = 0
+    while first < len(spans):
+        low, high = recipe.source_words
+        wanted = low * (high / low) ** draw.random()
+        last, size = first, 0
+        while last < len(spans) and size < wanted:
+            size += sizes[last]
+            last += 1
+        passage = Span(spans[first].start, spans[last - 1].end)
+        inside = [span.shift(-passage.start) for span in spans[first:last]]
+        first = last
+        if size < low:
+            return
+        source = passage.of(text)
+        for nth in range(recipe.responses):
+            (size_of_response,) = draw.choices(range(1, len(recipe.response_sentences) + 1), recipe.response_sentences)
+            response = excerpt(source, inside, size_of_response, draw)
+            if response:
+                id = f"{document}/{passage.start}/{nth}"
+                case = Case(id, response, (Source("text", source),))
+                yield Example(case, Judgement(id, "copied", 0.0), document, (("response", "copied"),))
+
+
+def passages(text: str, document: str, count: int) -> Iterator[Example]:
+    """Faithful cases of one document: its first passages of five to eight sentences, each as source and response.
+
+    A passage is within a paragraph (one line). The group `response` is `copied`.
+
+    Args:
+        text: The document.
+        document: What it is called; the cases are called `DOCUMENT/START/whole`.
+        count: The most passages.
+    """
+    begin = 0
+    for line in text.splitlines(keepends=True):
+        spans = [span.shift(begin) for span in sentences(line)]
+        begin += len(line)
+        while len(spans) >= _PASSAGE[0] and count > 0:
+            # what is left for the next passage is not too short for one
+            size = min(_PASSAGE[1], len(spans) if len(spans) <= _PASSAGE[1] else len(spans) - _PASSAGE[0])
+            passage = Span(spans[0].start, spans[size - 1].end)
+            spans, count = spans[size:], count - 1
+            id = f"{document}/{passage.start}/whole"
+            case = Case(id, passage.of(text), (Source("text", passage.of(text)),))
+            yield Example(case, Judgement(id, "copied", 0.0), document, (("response", "copied"),))
+
+
+def excerpt(text: str, spans: Sequence[Span], count: int, draw: random.Random) -> str:
+    """About `count` of the sentences `spans` of `text`, in order, with spaces between; "" if none stands for itself."""
+    usable = [i for i, span in enumerate(spans) if plain_sentences(span.of(text))]
+    chosen: set[int] = set()
+    for i in draw.sample(usable, len(usable)):
+        with_it = [i]
+        while spans[with_it[-1]].of(text).split(None, 1)[0].lower() in _PRONOUNS and with_it[-1] - 1 in usable:
+            with_it.append(with_it[-1] - 1)
+        opens = spans[with_it[-1]].of(text).split(None, 1)[0].lower() in _PRONOUNS
+        if not opens and len(chosen | set(with_it)) <= max(count, 2 if len(with_it) > 1 and not chosen else 0):
+            chosen |= set(with_it)
+        if len(chosen) >= count:
+            break
+    return " ".join(spans[i].of(text) for i in sorted(chosen))
+
+
+def cluttered(
+    examples: Iterable[Example], pool: Sequence[str], *, share: float = 1.0, words_around: int = 0, seed: int = 0
+) -> Iterator[Example]:
+    """The examples, the sources of some of them between sentences of other documents.
+
+    Sentences are added before and after each source until the added words are as many as its own. Sources that must be
+    covered or that the gold points to stay as they are, and so does the case if `pool` is empty.
+
+    Args:
+        examples: Labelled examples; read as a stream.
+        pool: Sentences to draw from; those that the source has already are passed over.
+        share: The share of examples to change, from 0 to 1.
+        words_around: The fewest words to add to each source.
+        seed: The random seed; an example's draws depend on its document, so that cases share their sources.
+    """
+    if not 0.0 <= share <= 1.0:
+        raise InputError(f"the share is {share:g}", hint="from 0 to 1")
+    for example in examples:
+        gold, case = example.gold, example.case
+        pointed = {o.source_id for o in gold.omissions} | {e.source_id for v in gold.verdicts for e in v.evidence}
+        sources = []
+        for source in case.sources:
+            draw = random.Random(f"{seed}\0clutter\0{example.document}\0{source.text[:500]}")
+            if draw.random() >= share or source.must_cover or source.id in pointed or not pool:
+                sources.append(source)
+                continue
+            wanted = max(words_around, len(words(source.text)))
+            added: list[str] = []
+            while wanted > 0:
+                sentence = draw.choice(pool)
+                wanted -= max(1, len(words(sentence)))
+                if sentence not in source.text and sentence not in case.response:
+                    added.append(sentence)
+            before = draw.randint(0, len(added))
+            text = "\n".join(part for part in (" ".join(added[:before]), source.text, " ".join(added[before:])) if part)
+            sources.append(replace(source, text=text))
+        yield (
+            replace(example, case=replace(case, sources=tuple(sources))) if tuple(sources) != case.sources else example
+        )

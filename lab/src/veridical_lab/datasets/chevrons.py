@@ -1,0 +1,119 @@
+"""Responses in which annotators put < and > around what is not backed by the source (CH-Wang et al. 2024, App. A)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from veridical.core.errors import InputError
+from veridical.core.spans import Span, cut, trimmed, union
+from veridical.core.types import Case, Example, Judgement, Level, Source, Verdict
+from veridical.datasets import Info, OnBad
+from veridical.datasets.reading import Row, group, jsonl_rows, read_rows, text_id
+from veridical_lab.datasets.consensus import majority
+from veridical_lab.datasets.files import check_split
+
+__all__ = ["INFO", "mark_chevrons", "parse_chevrons", "read"]
+
+INFO = Info(
+    name="chevrons",
+    title="Chevron annotations",
+    licence="yours",
+    citation="CH-Wang et al. 2024, Do Androids Know They're Only Dreaming of Electric Sheep? (appendix A)",
+    levels=(Level.RESPONSE, Level.SPAN),
+    document="`document`, else the first source (by its hash)",
+    notes=(
+        "JSON Lines: id, response, sources (texts), annotations (annotator to marked text); question, task, document "
+        "if wanted. An annotator copies the response, or its beginning, with < and > around spans; what they did not "
+        "copy is not judged. A character is hallucinated where more than half of the annotators mark it (two of three)."
+    ),
+)
+
+
+def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
+    """The annotated responses in the file's order."""
+    check_split(INFO, split)
+    return read_rows(jsonl_rows(path, on_bad), _example, on_bad)
+
+
+def _example(row: Row) -> list[Example]:
+    sources = tuple(Source(str(i), text) for i, text in enumerate(row.texts("sources"), 1))
+    question = row.text("question") if row.optional("question") else None
+    case = Case(row.name("id"), row.text("response"), sources, question)
+    marked = row.row("annotations")
+    if not marked.values:
+        raise row.bad("'annotations' is empty", hint="an object of annotator to marked text")
+    people: list[Judgement] = []
+    for name in marked.values:
+        try:
+            spans, end = parse_chevrons(case.response, marked.text(name))
+        except InputError as error:
+            raise marked.bad(f"{name}: {error.message}") from None
+        verdicts = tuple(Verdict(span, 1.0) for span in spans)
+        judged = (Span(0, end),) if case.response[end:].strip() else None
+        notes = () if judged is None else (f"only the first {end} characters were annotated",)
+        person = f"human:{name}"
+        people.append(Judgement(case.id, person, float(bool(spans)), verdicts=verdicts, judged=judged, notes=notes))
+    document = row.optional("document") or (text_id(sources[0].text) if sources else None)
+    return [Example(case, majority(people, case), document, group(task=row.optional("task")), tuple(people))]
+
+
+def parse_chevrons(response: str, marked: str) -> tuple[list[Span], int]:
+    """The spans of `response` that `marked`, a copy of its beginning, puts between < and >, and where the copy ends.
+
+    White space may differ; a < or > of the response itself is copied as it is. Spans that touch or have only white
+    space between them are one, without white space at their ends. Raises `InputError` where the copy differs from the
+    response or a mark is left open.
+
+    >>> parse_chevrons("He won more than twice.", "He won <more than>twice.")
+    ([Span(start=7, end=16)], 23)
+    """
+    spans: list[Span] = []
+    at, open_start = 0, -1
+    for i, character in enumerate(marked):
+        if character.isspace():
+            continue
+        following = at
+        while following < len(response) and response[following].isspace():
+            following += 1
+        if response[following : following + 1] == character:
+            at = following + 1
+        elif character == "<" and open_start < 0:
+            open_start = following
+        elif character == ">" and open_start >= 0:
+            if open_start < at:
+                spans.append(Span(open_start, at))
+            open_start = -1
+        else:
+            raise InputError(f"the marked text differs from the response at its character {i} ({character!r})")
+    if open_start >= 0:
+        raise InputError("a < is never closed")
+    joined: list[Span] = []
+    for span in union(spans):
+        if joined and not response[joined[-1].end : span.start].strip():
+            joined[-1] = Span(joined[-1].start, span.end)
+        else:
+            joined.append(span)
+    return joined, at
+
+
+def mark_chevrons(response: str, spans: Sequence[Span]) -> str:
+    """The response with < and > around `spans`, which `parse_chevrons` reads back.
+
+    Raises `InputError` where this form cannot say it: a span that begins before a < of the response itself, or ends
+    behind a > of it, would be read as another one. Spans with only white space between them become one.
+
+    >>> mark_chevrons("He won more than twice.", [Span(7, 16)])
+    'He won <more than> twice.'
+    """
+    wanted: list[Span] = []
+    for span in union(spans):
+        inner = trimmed(span, response)
+        if inner is not None and wanted and not response[wanted[-1].end : inner.start].strip():
+            wanted[-1] = Span(wanted[-1].start, inner.end)
+        elif inner is not None:
+            wanted.append(inner)
+    marked = "".join(f"<{piece}>" if inside else piece for piece, inside in cut(response, wanted))
+    if parse_chevrons(response, marked)[0] != wanted:
+        raise InputError("the response has < or > next to a marked span", hint="mark it as character spans instead")
+    return marked

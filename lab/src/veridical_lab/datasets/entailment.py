@@ -1,0 +1,537 @@
+"""Sets of labelled sentence pairs: does the premise entail the hypothesis? One reader per set, all of one form."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile, ZipFile
+
+from veridical.core.errors import DataError
+from veridical.core.files import read_text
+from veridical.core.jsonl import json_error, refuse
+from veridical.core.types import Case, Example, Judgement, Level, Source, Turn
+from veridical.datasets import Info, OnBad
+from veridical.datasets.reading import Row, csv_rows, group, json_rows, jsonl_rows, read_rows, text_id
+from veridical_lab.datasets.files import found_file, split_files
+
+__all__ = ["SCORES", "Pair", "PairSet"]
+
+SCORES = {"entailment": 0.0, "neutral": 1.0, "contradiction": 1.0, "not entailed": 1.0, "partial": 1.0}
+NAMED = {name: name for name in ("entailment", "neutral", "contradiction")}
+SUPPORT = {"supports": "entailment", "refutes": "contradiction", "not enough info": "neutral"}
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One source with one statement about it.
+
+    Attributes:
+        source: The premise, passage or knowledge.
+        response: The hypothesis, claim or reply.
+        label: A key of `SCORES`, or None where nothing is labelled.
+        document: The document; None stands for the source text.
+        version: What tells the pairs of one row apart; the last part of the case's id.
+        history: The turns before the response.
+        groups: What results may be broken down by, beside the label.
+        note: Why nothing is labelled.
+    """
+
+    source: str
+    response: str
+    label: str | None
+    document: str | None = None
+    version: str | None = None
+    history: tuple[Turn, ...] = ()
+    groups: Mapping[str, object] = field(default_factory=dict)
+    note: str = "no label"
+
+
+@dataclass(frozen=True)
+class PairSet:
+    """The reader of one set of labelled pairs.
+
+    Attributes:
+        INFO: What the set is.
+        files: The file of each split.
+        rows: Reads the rows of one file.
+        pairs: Makes the pairs of one row.
+        linked: Whether pairs that share a premise or a hypothesis, directly or through others, are one document. All
+            rows are then held in memory, and the name of a document depends on which splits are read.
+    """
+
+    INFO: Info
+    files: Mapping[str, str]
+    rows: Callable[[Path, OnBad], Iterable[Row]]
+    pairs: Callable[[Row], Iterable[Pair]]
+    linked: bool = False
+
+    def read(self, path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
+        """The labelled pairs of every file that is there, or of one split; `on_bad` gets the rows left out, too."""
+        files = split_files(self.INFO, path, split, self.files)
+        parts = (read_rows(self.rows(file, on_bad), partial(self._make, part), on_bad) for part, file in files)
+        examples = chain.from_iterable(parts)
+        return _link(examples) if self.linked else examples
+
+    def _make(self, part: str, row: Row) -> Iterator[Example]:
+        for pair in self.pairs(row):
+            id = f"{part}/{row.number}" + (f"/{pair.version}" if pair.version else "")
+            case = Case(id, pair.response, (Source("source", pair.source),), history=pair.history)
+            by = f"human:{self.INFO.name}"
+            if pair.label is None:
+                gold = Judgement(id, by, judged=(), notes=(pair.note,))
+            else:
+                gold = Judgement(id, by, SCORES[pair.label])
+            groups = group(label=pair.label, version=pair.version, **pair.groups)
+            yield Example(case, gold, pair.document or text_id(pair.source), groups)
+
+
+def _link(examples: Iterable[Example]) -> Iterator[Example]:
+    """The examples, with one document for all that share a source text or a response, directly or through others."""
+    examples = list(examples)
+    above: dict[str, str] = {}
+
+    def top(text: str) -> str:
+        while above.setdefault(text, text) != text:
+            above[text] = text = above[above[text]]
+        return text
+
+    for example in examples:
+        above[top(example.case.response)] = top(example.case.sources[0].text)
+    for example in examples:
+        yield replace(example, document=text_id(top(example.case.response)))
+
+
+# Rows
+
+
+def _table(path: Path, on_bad: OnBad, **form: Any) -> Iterator[Row]:
+    return csv_rows(path, on_bad, delimiter="\t", **form)
+
+
+_tsv = partial(_table, quoted=False)
+
+
+def _lists(path: Path, on_bad: OnBad) -> Iterator[Row]:
+    """The rows of a JSON array whose `sentence` holds two texts behind "NAME: " each, as `first` and `second`."""
+    form = re.compile(r"(?:sentence 1|question): (.*)\n(?:sentence 2|passage): (.*)", re.DOTALL)
+    for row in json_rows(path, on_bad):
+        parts = form.fullmatch(str(row.values.get("sentence")))
+        if parts is None:
+            refuse(row.bad("'sentence' does not hold two texts", hint="such as 'sentence 1: …', newline, …"), on_bad)
+        else:
+            yield Row(path, row.line, {**row.values, "first": parts[1], "second": parts[2]}, row.number)
+
+
+def _aligned(path: Path, on_bad: OnBad) -> Iterator[Row]:
+    """The rows of three line-aligned files: `labels.PART` beside `s1.PART` and `s2.PART`."""
+    columns: dict[str, list[str]] = {}
+    part = path.name.removesuffix(".gz").partition(".")[2]
+    for name in ("labels", "s1", "s2"):
+        file = path.with_name(f"{name}.{part}")
+        columns[name] = read_text(found_file(file) or file).removesuffix("\n").split("\n")
+        if len(columns[name]) != len(columns["labels"]):
+            raise DataError(f"{len(columns[name])} lines, where {path.name} has {len(columns['labels'])}", path=file)
+    for number, texts in enumerate(zip(*columns.values(), strict=True), 1):
+        values = {name: text.strip() for name, text in zip(columns, texts, strict=True)}
+        yield Row(path, number, values, number)
+
+
+def _zipped(path: Path, on_bad: OnBad) -> Iterator[Row]:
+    """The rows of the JSON Lines files in a ZIP archive, or of a JSON Lines file."""
+    if path.suffix != ".zip":
+        yield from jsonl_rows(path, on_bad)
+        return
+    try:
+        with ZipFile(path) as archive:
+            for name in (name for name in archive.namelist() if name.endswith(".jsonl")):
+                for number, line in enumerate(archive.read(name).decode().splitlines(), 1):
+                    try:
+                        value = json.loads(line)
+                    except (ValueError, RecursionError) as error:
+                        refuse(json_error(error, path / name, number), on_bad)
+                        continue
+                    yield Row(path / name, number, value if isinstance(value, dict) else {}, number)
+    except (BadZipFile, UnicodeDecodeError) as error:
+        raise DataError(f"not a ZIP archive of text: {error}", path=path) from None
+
+
+# Pairs
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Makes the pair of a row that has a column for each part.
+
+    Attributes:
+        premise: The column of the premise.
+        hypothesis: The column of the hypothesis.
+        label: The column of the label.
+        labels: Which of our labels each of the set's stands for.
+        document: The column that names the document, where there is one.
+        groups: The columns that results may be broken down by, each with what it is called in `group`.
+        unlabelled: Whether a row without the label's column is kept, with nothing judged.
+    """
+
+    premise: str = "premise"
+    hypothesis: str = "hypothesis"
+    label: str = "label"
+    labels: Mapping[str, str] = field(default_factory=lambda: NAMED)
+    document: str | None = None
+    groups: Mapping[str, str] = field(default_factory=dict)
+    unlabelled: bool = False
+
+    def __call__(self, row: Row) -> list[Pair]:
+        label = None
+        if not self.unlabelled or self.label in row.values:
+            row.choice(self.label, dict.fromkeys(self.labels, 0.0))
+            label = self.labels[row.get(self.label)]
+        document = row.text(self.document) if self.document else None
+        groups = {name: row.optional(column) for column, name in self.groups.items()}
+        return [Pair(row.text(self.premise), row.text(self.hypothesis), label, document, groups=groups)]
+
+
+def _taxinli(row: Row) -> list[Pair]:
+    (pair,) = Columns("prem", "hyp")(row)
+    kinds = [k for k in row.values if re.search(r"_(linguistic|logic|reasoning|knowledge)$", k) and row.text(k) == "1"]
+    reasoning = "+".join(kind.rpartition("_")[0] for kind in kinds) or None
+    annotated, genre = row.text("annotated_label"), row.text("genre")
+    groups = {"genre": genre, "annotated": annotated, "reasoning": reasoning}
+    return [Pair(pair.source, pair.response, pair.label, groups=groups)]
+
+
+def _hans(row: Row) -> list[Pair]:
+    premise, hypothesis = row.text("premise"), row.text("hypothesis")
+    label = Columns(labels={"0": "entailment", "1": "not entailed"})(row)[0].label
+    part = f" {hypothesis.lower()} " in f" {premise.lower()} "
+    return [Pair(premise, hypothesis, label, groups={"heuristic": "subsequence" if part else "lexical overlap"})]
+
+
+def _vitaminc(row: Row) -> list[Pair]:
+    (pair,) = Columns("evidence", "claim", labels=SUPPORT)(row)
+    return [Pair(pair.source, pair.response, pair.label, row.text("id").rpartition("_")[0])]
+
+
+def _answers(question: str, passage: str, labels: Mapping[str, str], **more: Any) -> list[Pair]:
+    """A statement for each answer to a yes/no question, with the label that `labels` gives the answer."""
+    ask = question.strip().removesuffix("?")
+    return [
+        Pair(passage, f'The answer to "{ask}?" is {answer}.', labels[answer], version=answer, **more)
+        for answer in ("yes", "no")
+    ]
+
+
+ANSWERS = {
+    "YES": {"yes": "entailment", "no": "contradiction"},
+    "NO": {"yes": "contradiction", "no": "entailment"},
+    "DON'T KNOW": {"yes": "neutral", "no": "neutral"},
+}
+
+
+def _boolq(row: Row) -> list[Pair]:
+    row.choice("label", {"True": 1.0, "False": 0.0})
+    return _answers(row.text("first"), row.text("second"), ANSWERS["YES" if row.get("label") == "True" else "NO"])
+
+
+def _condaqa(row: Row) -> list[Pair]:
+    edit = {"0": "original", "1": "paraphrase", "2": "scope", "3": "affirmative"}.get(row.name("PassageEditID"))
+    document, passage = row.name("PassageID"), row.text("sentence1")
+    labels = ANSWERS.get(row.text("label"))
+    if labels is None:
+        raise row.unfit("the answer is a span of the passage, not yes or no")
+    return _answers(row.text("sentence2"), passage, labels, document=document, groups={"edit": edit})
+
+
+def _bamboo(row: Row) -> list[Pair]:
+    title, answer = row.text("title"), row.get("answer")
+    if not isinstance(answer, bool):
+        raise row.bad("'answer' is not true or false")
+    label = "entailment" if answer else "not entailed"
+    return [Pair(row.text("content").strip(), row.text("hypothesis").strip(), label, title)]
+
+
+def _wow(row: Row) -> Iterator[Pair]:
+    history = (Turn("user", row.text("message")),) if row.optional("message") else ()
+    groups = {"topic": row.optional("topic")}
+    for model in ("dodeca", "memnet"):
+        row.choice(f"{model}_label", {"0": 0.0, "1": 1.0})
+        label = "entailment" if row.get(f"{model}_label") == "0" else "not entailed"
+        response, knowledge = row.text(f"{model}_response"), row.text("knowledge")
+        yield Pair(knowledge, response, label, version=model, history=history, groups=groups)
+
+
+_MODELS = ("ctrl", "doha", "gpt2")
+
+
+def _faithdial(row: Row) -> list[Pair]:
+    """One reply, of a model (its column is called like it) or of a person (`response`)."""
+    model = next((name for name in _MODELS if name in row.values), "response")
+    raw = row.text("BEGIN" if model == "response" else "begin_label", blank=True)
+    kinds = set(re.split(r"\W+", raw.lower())) - {""}
+    if unknown := kinds - {*["entailment", "hallucination", "hallucinated", "partial", "generic", "uncooperative"]}:
+        raise row.bad(f"the label is {raw!r}", hint=f"unknown: {', '.join(sorted(unknown))}")
+    label, note = None, f"labelled {raw.lower()}: says nothing of the knowledge" if kinds else "no label"
+    if kinds & {"hallucination", "hallucinated"}:
+        label = "partial" if kinds & {"partial", "entailment"} else "not entailed"
+    elif "entailment" in kinds:
+        label = "entailment"
+    knowledge, reply = row.optional("evidence" if model == "response" else "knowledge"), row.optional(model)
+    if knowledge is None or reply is None:
+        raise row.unfit("a line without knowledge or reply")
+    history = (Turn("user", row.text("history")),) if row.optional("history") else ()
+    groups = {"model": "human" if model == "response" else model}
+    return [Pair(knowledge, reply, label, history=history, groups=groups, note=note)]
+
+
+def _filled(path: Path, on_bad: OnBad) -> Iterator[Row]:
+    """The rows of a CSV file that hold anything."""
+    return (row for row in csv_rows(path, on_bad) if any(str(value).strip() for value in row.values.values()))
+
+
+# The sets
+
+_PREMISE = "the premise (by its hash)"
+_LINKED = "pairs that share a sentence (by its hash)"
+
+
+def _info(name: str, title: str, licence: str, citation: str, notes: str, **more: Any) -> Info:
+    return Info(name, title, licence, citation, (Level.RESPONSE,), notes=notes, **{"document": _PREMISE, **more})
+
+
+_TRAIN_DEV_TEST = ("train", "dev", "test")
+
+SNLI = PairSet(
+    _info(
+        *("snli", "SNLI", "CC BY-SA 4.0"),
+        "Bowman et al. 2015, A large annotated corpus for learning natural language inference",
+        "Line-aligned files s1.SPLIT, s2.SPLIT and labels.SPLIT, as e-SNLI publishes them. Tokenised image captions.",
+        splits=("dev", "test"),
+    ),
+    {"dev": "labels.dev", "test": "labels.test"},
+    _aligned,
+    Columns("s1", "s2", "labels"),
+)
+_MNLI = (
+    "OANC licence; fiction CC BY 3.0, CC BY-SA 3.0 or public domain",
+    "Williams et al. 2018, A Broad-Coverage Challenge Corpus for Sentence Understanding through Inference",
+)
+MNLI_DEV = PairSet(
+    _info("mnli_dev", "MultiNLI, matched development pairs", *_MNLI, "Three hypotheses per premise; five genres."),
+    {"all": "data/mnli/dev.jsonl"},
+    jsonl_rows,
+    Columns(),
+)
+MNLI_OLORA = PairSet(
+    _info("mnli_olora", "MultiNLI, 3,000 training pairs", *_MNLI, "As the O-LoRA benchmark publishes them."),
+    {"all": "train.json"},
+    _lists,
+    Columns("first", "second"),
+)
+TAXINLI = PairSet(
+    _info(
+        *("taxinli", "TaxiNLI", "C-UDA 1.0 (text: MultiNLI)"),
+        "Joshi et al. 2020, TaxiNLI: Taking a Ride up the NLU Hill",
+        "The label is MultiNLI's; the annotators of this set agree in 92 % (group annotated). Group reasoning: the "
+        "kinds of reasoning that a pair takes.",
+    ),
+    {"all": "taxinli10k.tsv"},
+    _tsv,
+    _taxinli,
+)
+CAD_NLI = PairSet(
+    _info(
+        *("cad_nli", "Counterfactually augmented SNLI", "Apache-2.0 (seed text: SNLI, CC BY-SA 4.0)"),
+        "Kaushik et al. 2020, Learning the Difference that Makes a Difference with Counterfactually-Augmented Data",
+        "NLI/all_combined is read: the original pairs and their edits. About 40 pairs occur with two labels.",
+        document=_LINKED,
+        splits=_TRAIN_DEV_TEST,
+    ),
+    {split: f"NLI/all_combined/{split}.tsv" for split in _TRAIN_DEV_TEST},
+    partial(_table, quoted=True),
+    Columns("sentence1", "sentence2", "gold_label"),
+    linked=True,
+)
+BREAKING_NLI = PairSet(
+    _info(
+        *("breaking_nli", "Breaking NLI", "CC BY-SA 4.0"),
+        "Glockner et al. 2018, Breaking NLI Systems with Sentences that Require Simple Lexical Inferences",
+        "An SNLI premise with one word replaced, read from the published ZIP archive. The group category nearly gives "
+        "the label away.",
+    ),
+    {"all": "breaking_nli_dataset.zip"},
+    _zipped,
+    Columns("sentence1", "sentence2", "gold_label", groups={"category": "category"}),
+)
+HANS_EVAL = PairSet(
+    _info(
+        *("hans_eval", "HANS, evaluation pairs", "MIT"),
+        "McCoy et al. 2019, Right for the Wrong Reasons: Diagnosing Syntactic Heuristics in Natural Language Inference",
+        "Made from about a hundred templates: take a small share. Group heuristic: whether the hypothesis stands in "
+        "the premise word for word (subsequence, constituents among them) or in other order (lexical overlap).",
+    ),
+    {"all": "data/sick/hans.txt"},
+    partial(_tsv, names=("premise", "hypothesis", "label")),
+    _hans,
+)
+CONJNLI = PairSet(
+    _info(
+        *("conjnli", "ConjNLI", "MIT (text: Wikipedia, CC BY-SA)"),
+        "Saha et al. 2020, ConjNLI: Natural Language Inference Over Conjunctive Sentences",
+        "The training pairs are made by rules. The test file has no labels: its pairs are kept, with nothing judged.",
+        splits=_TRAIN_DEV_TEST,
+    ),
+    {"train": "adversarial_train_15k.tsv", "dev": "conj_dev.tsv", "test": "conj_test.tsv"},
+    _tsv,
+    Columns("Premise", "Hypothesis", "Label", unlabelled=True),
+)
+NEGATION_NLI = PairSet(
+    _info(
+        *("negation_nli", "NLI with negation", "MIT (text: MultiNLI, SNLI)"),
+        "Hossain et al. 2020, An Analysis of Natural Language Inference Benchmarks through the Lens of Negation",
+        "A negation added to premise, hypothesis or both; labelled again by hand. The files are Windows-1252 text.",
+        document=_LINKED,
+        splits=("mnli", "snli"),
+    ),
+    {"mnli": "MNLI.txt", "snli": "SNLI.txt"},
+    partial(_tsv, encoding="cp1252"),
+    Columns("Text", "Hypothesis", "gold_label"),
+    linked=True,
+)
+MED = PairSet(
+    _info(
+        *("med", "MED", "CC BY-SA 4.0"),
+        "Yanaka et al. 2019, Can Neural Networks Understand Monotonicity Reasoning?",
+        "Neutral means neutral or contradiction. Holds items of FraCaS and the GLUE diagnostics.",
+        document=_LINKED,
+    ),
+    {"all": "MED.tsv"},
+    _tsv,
+    Columns("sentence1", "sentence2", "gold_label", groups={"genre": "genre"}),
+    linked=True,
+)
+HELP = PairSet(
+    _info(
+        *("help", "HELP, conjunction and disjunction", "CC BY-SA 4.0"),
+        "Yanaka et al. 2019, HELP: A Dataset for Identifying Shortcomings of Neural Models in Monotonicity Reasoning",
+        "Made by rules: a sentence, and the same without a conjunct, each way round.",
+        document=_LINKED,
+        splits=("and", "or"),
+    ),
+    {kind: f"output_en/leskexppmb_{kind}.tsv" for kind in ("and", "or")},
+    _tsv,
+    Columns("ori_sentence", "new_sentence", "gold_label", groups={"monotonicity": "monotonicity"}),
+    linked=True,
+)
+PAWSX_EN = PairSet(
+    _info(
+        *("pawsx_en", "PAWS-X, English development pairs", "may be freely used for any purpose, naming Google"),
+        "Yang et al. 2019, PAWS-X: A Cross-lingual Adversarial Dataset for Paraphrase Identification",
+        "A paraphrase is entailed; a pair that is none (not entailed) does not say which sentence goes beyond which.",
+        document=_LINKED,
+    ),
+    {"all": "dev-en.tsv"},
+    partial(_tsv, names=("premise", "hypothesis", "label")),
+    Columns(labels={"1": "entailment", "0": "not entailed"}),
+    linked=True,
+)
+FEVER_SYMMETRIC = PairSet(
+    _info(
+        *("fever_symmetric", "FEVER symmetric", "CC BY-SA 3.0 (text: Wikipedia)"),
+        "Schuster et al. 2019, Towards Debiasing Fact Verification Models",
+        "Version 0.2, which holds all of version 0.1. A claim stands with both labels; evidence is partly invented.",
+        document=_LINKED,
+        splits=("dev", "test"),
+    ),
+    {split: f"symmetric_v0.2/fever_symmetric_{split}.jsonl" for split in ("dev", "test")},
+    jsonl_rows,
+    Columns("evidence", "claim", "gold_label", {name.upper(): ours for name, ours in SUPPORT.items()}),
+    linked=True,
+)
+_VITAMINC = (*(f"train_{i}" for i in range(5)), "test")
+VITAMINC_SAMPLE = PairSet(
+    _info(
+        *("vitaminc_sample", "VitaminC, a sample", "CC BY-SA 3.0 (text: Wikipedia)"),
+        "Schuster et al. 2021, Get Your Vitamin C! Robust Fact Verification with Contrastive Evidence",
+        "The few-shot sample of Lifelong-ICL. Evidence holds invented revisions.",
+        document="the Wikipedia revision (id)",
+        splits=_VITAMINC,
+    ),
+    {split: f"{split}.jsonl" for split in _VITAMINC},
+    jsonl_rows,
+    _vitaminc,
+)
+_FAITHDIAL = {
+    **{f"gold/{name}": f"data-audit/gold/{name}.csv" for name in ("cmu", "topical")},
+    **{f"ctrl/{name}": f"data-audit/CTRL/ctrl_processed_{name}.csv" for name in ("cmu", "topicalchat")},
+    **{f"doha/{name}": f"data-audit/DoHA/doha_processed_{name}.csv" for name in ("cmu", "topical")},
+    **{f"gpt2/{name}": f"data-audit/GPT2/gpt2_processed_{name}.csv" for name in ("cmu", "topical")},
+}
+FAITHDIAL_AUDIT = PairSet(
+    _info(
+        *("faithdial_audit", "Audit of knowledge-grounded dialogue", "MIT (terms of the dialogue sets: see there)"),
+        "Dziri et al. 2022, On the Origin of Hallucinations in Conversational Models: Is it the Datasets or the "
+        "Models?",
+        "Replies of people and of three models to CMU-DoG and Topical-Chat. Generic and uncooperative replies, and "
+        "those without a label, have nothing judged; lines without knowledge or reply are left out.",
+        document="the knowledge (by its hash)",
+        splits=tuple(_FAITHDIAL),
+    ),
+    _FAITHDIAL,
+    _filled,
+    _faithdial,
+)
+WOW_Q2 = PairSet(
+    _info(
+        *("wow_q2", "Wizard of Wikipedia replies of Q²", "MIT"),
+        "Honovich et al. 2021, Q²: Evaluating Factual Consistency in Knowledge-Grounded Dialogues",
+        "cross_annotation.csv, whose replies the four other files repeat; two models' replies per row.",
+        document="the knowledge (by its hash)",
+    ),
+    {"all": "cross_annotation.csv"},
+    csv_rows,
+    _wow,
+)
+BAMBOO_HALLU = PairSet(
+    _info(
+        *("bamboo_hallu", "BAMBOO: AbsHallu and SenHallu", "MIT (papers: CC BY 4.0)"),
+        "Dong et al. 2024, BAMBOO: A Comprehensive Benchmark for Evaluating Long Text Modeling Capacities of Large "
+        "Language Models",
+        "A paper and its abstract, or some of its sentences, true or altered by ChatGPT. Long sources.",
+        document="the paper (title)",
+        splits=("abstract", "sentence"),
+    ),
+    {"abstract": "abshallu_4k.jsonl", "sentence": "senhallu_4k.jsonl"},
+    jsonl_rows,
+    _bamboo,
+)
+_YES_NO = 'A question becomes a pair of statements (The answer to "…?" is yes. / is no.).'
+BOOLQ = PairSet(
+    _info(
+        *("boolq", "BoolQ", "CC BY-SA 3.0"),
+        "Clark et al. 2019, BoolQ: Exploring the Surprising Difficulty of Natural Yes/No Questions",
+        f"{_YES_NO} As the O-LoRA benchmark publishes it.",
+        document="the passage (by its hash)",
+        splits=("train", "dev"),
+        pairs=True,
+    ),
+    {"train": "train.json", "dev": "dev.json"},
+    _lists,
+    _boolq,
+)
+CONDAQA = PairSet(
+    _info(
+        *("condaqa", "CondaQA", "Apache-2.0 (text: Wikipedia)"),
+        "Ravichander et al. 2022, CONDAQA: A Contrastive Reading Comprehension Dataset for Reasoning about Negation",
+        f"{_YES_NO} Both are neutral where the answer is not known; questions with another answer are left out.",
+        document="the passage and its edits (PassageID)",
+        pairs=True,
+    ),
+    {"all": "condaqa_dev.json"},
+    jsonl_rows,
+    _condaqa,
+)

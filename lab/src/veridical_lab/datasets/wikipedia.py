@@ -1,0 +1,49 @@
+"""Plain Wikipedia articles, a blank line between them: texts to perturb and to count words in, without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from veridical.core.errors import DataError, InputError
+from veridical.core.files import decode_text, open_bytes
+from veridical.core.types import Example
+from veridical.datasets import Info, OnBad
+from veridical_lab.datasets.files import one_file
+
+__all__ = ["INFO", "read", "read_texts"]
+
+INFO = Info(
+    name="wikipedia",
+    title="Wikipedia articles",
+    licence="CC BY-SA 4.0",
+    citation="Wikipedia contributors",
+    levels=(),
+    document="the article",
+    notes="No labels: `wikipedia.read_texts` gives the articles' texts.",
+)
+
+
+def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
+    """Never an example: raises `InputError`, for these are texts without labels."""
+    raise InputError("wikipedia has no labels", hint="veridical_lab.datasets.wikipedia.read_texts gives its articles")
+
+
+def read_texts(path: Path, split: str | None = None) -> Iterator[str]:
+    """The articles in the file's order, line breaks between paragraphs kept; the file is read as a stream."""
+    file = one_file(INFO, path, split, "articles.txt")
+    paragraphs: list[str] = []
+    empty = True
+    with open_bytes(file) as lines:
+        for raw in lines:
+            line = decode_text(raw, file).rstrip("\r\n")
+            if line.strip():
+                paragraphs.append(line)
+                empty = False
+            elif paragraphs:
+                yield "\n".join(paragraphs)
+                paragraphs = []
+    if paragraphs:
+        yield "\n".join(paragraphs)
+    if empty:
+        raise DataError("the file is empty", path=file)

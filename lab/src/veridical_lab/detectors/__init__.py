@@ -1,0 +1,1 @@
+"""The papers' detectors: a package per family, one module per method."""

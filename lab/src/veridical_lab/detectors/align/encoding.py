@@ -1,0 +1,174 @@
+"""Texts of any length as one contextual embedding per token, from an encoder that reads windows of them.
+
+Windows overlap, and each token's embedding is taken from the window where it has most context, so that the time grows
+linearly with the text. Windows of all texts are batched by length; the result does not depend on the batch.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.core.errors import InputError
+from veridical.models.encode import Encoded, Tokens, special_tokens, tokenize
+from veridical.models.load import LocalModel
+from veridical_lab.models.runner import RequestedOutputs, Runner
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["TextStates", "Window", "encode_texts", "encode_windows", "torch_dtype", "windows_of"]
+
+_OVERLAP = 4  # windows share a quarter, so that a token has an eighth of a window of context on both sides
+_GROUP_TOKENS = 1 << 15  # of windows whose states are held in fp32 before they are stored
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextStates:
+    """The tokens of one text, without special tokens: `states` (layers, tokens, width), each of length 1.
+
+    `offsets` are the characters of each token, *shape* (tokens, 2); `ids` its ids, *shape* (tokens,). `problem` says
+    why there are no states, None if there are.
+    """
+
+    states: torch.Tensor
+    offsets: Ints
+    ids: Ints
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Tokens `start` to `end` of a text are read at once; the embeddings of `first` to `last` are taken from there."""
+
+    start: int
+    end: int
+    first: int
+    last: int
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """The torch type that `name` ("fp32", "bf16" or "fp16") stands for."""
+    import torch
+
+    return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[name]
+
+
+def windows_of(count: int, size: int) -> list[Window]:
+    """Overlapping windows of at most `size` tokens over `count` tokens, evenly spaced; each token belongs to one.
+
+    It is the one in which the nearer edge that cuts the text is furthest away.
+
+    >>> windows_of(10, 8)
+    [Window(start=0, end=8, first=0, last=5), Window(start=2, end=10, first=5, last=10)]
+    """
+    if count <= size:
+        return [Window(0, count, 0, count)] if count else []
+    step = max(1, size - size // _OVERLAP)
+    number = 1 + -(-(count - size) // step)
+    starts = np.linspace(0, count - size, number).round().astype(int).tolist()
+    edges = [0, *((start + before + size) // 2 for before, start in itertools.pairwise(starts)), count]
+    return [Window(s, s + size, edges[i], edges[i + 1]) for i, s in enumerate(starts)]
+
+
+def encode_texts(
+    model: LocalModel,
+    texts: Sequence[str],
+    layers: Sequence[int],
+    *,
+    window: int | None = None,
+    storage: str = "fp32",
+    specials: bool = False,
+) -> list[TextStates]:
+    """Encode each text by itself.
+
+    Args:
+        model: An encoder.
+        texts: The texts.
+        layers: Whose states to return: 0 for the embeddings, i for what the i-th block hands on.
+        window: The most tokens that the model reads at once, special tokens included; None: as many as it can.
+        storage: The precision of the states: "fp32", "bf16" or "fp16".
+        specials: Whether the special tokens before and behind a text are returned, too (with characters 0 to 0).
+
+    Raises:
+        InputError: For a layer that the model does not have, or a window without room.
+    """
+    import torch
+
+    around = special_tokens(model)
+    room = min(window or model.max_positions, model.max_positions) - len(around.before) - len(around.after)
+    if room < 1:
+        raise InputError(f"a window of {window} tokens has no room", hint=f"the model reads {model.max_positions}")
+    tokens = [tokenize(model.tokenizer, text) for text in texts]
+    before, after = (around.before, around.after) if specials else ((), ())
+    width = int(model.model.config.get_text_config().hidden_size)
+    extra = len(before) + len(after)
+    states = [torch.zeros(len(layers), len(each.ids) + extra, width, dtype=torch_dtype(storage)) for each in tokens]
+    plan = [(i, window) for i, each in enumerate(tokens) for window in windows_of(len(each.ids), room)]
+    plan.sort(key=lambda item: item[1].end - item[1].start)
+    problems: dict[int, str] = {}
+    for i, window_, found in encode_windows(model, tokens, plan, layers):
+        if isinstance(found, str):
+            problems.setdefault(i, found)
+            continue
+        first, last = len(before) + window_.first, len(before) + window_.last
+        if window_.first == 0:
+            first = 0
+        if window_.last == len(tokens[i].ids):
+            last += len(after)
+        skipped = len(around.before) + window_.first - window_.start - (len(before) if window_.first == 0 else 0)
+        states[i][:, first:last] = found[:, skipped : skipped + last - first].to(states[i].dtype)
+    offsets = [[(0, 0)] * len(before) + each.offsets + [(0, 0)] * len(after) for each in tokens]
+    return [
+        TextStates(
+            states[i],
+            np.array(offsets[i], dtype=np.int64).reshape(-1, 2),
+            np.array([*before, *each.ids, *after], dtype=np.int64),
+            problems.get(i),
+        )
+        for i, each in enumerate(tokens)
+    ]
+
+
+def encode_windows(
+    model: LocalModel, tokens: Sequence[Tokens], plan: Sequence[tuple[int, Window]], layers: Sequence[int]
+) -> Iterator[tuple[int, Window, torch.Tensor | str]]:
+    """Yield the states (layers, tokens, width) of all tokens of each window, special tokens included.
+
+    They have length 1, in fp32; in place of them may be why there are none.
+
+    Args:
+        model: An encoder.
+        tokens: The tokens of each text.
+        plan: (index of a text, window), best in the order of their lengths.
+        layers: Whose states.
+    """
+    import torch
+
+    around = special_tokens(model)
+    runner = Runner(model)
+    wanted = RequestedOutputs(logprobs=False, layers=tuple(layers))
+    at = 0
+    while at < len(plan):
+        group: list[tuple[int, Window]] = []
+        held = 0
+        while at < len(plan) and (not group or held < _GROUP_TOKENS):
+            group.append(plan[at])
+            held += plan[at][1].end - plan[at][1].start
+            at += 1
+        read = []
+        for i, window in group:
+            ids = (*around.before, *tokens[i].ids[window.start : window.end], *around.after)
+            read.append(Encoded(ids, 0, (None,) * len(ids)))
+        for (i, window), result in zip(group, runner.run(read, wanted), strict=True):
+            if result.failed:
+                yield i, window, result.failed
+            else:
+                stacked = torch.stack([torch.from_numpy(result.states[layer]) for layer in layers])
+                yield i, window, torch.nn.functional.normalize(stacked, dim=-1)

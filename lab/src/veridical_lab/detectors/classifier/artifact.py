@@ -1,0 +1,112 @@
+"""A trained classifier as a folder: `detector.json`, and the tuned weights alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.calibration.calibrated import Scale
+from veridical.calibration.calibrators import Platt
+from veridical.core.errors import DataError, InputError, UnknownNameError
+from veridical.core.types import Level
+from veridical.models.artifact import DETECTOR, Artifact, base_of, load_artifact, save_artifact
+from veridical.models.load import LocalModel
+from veridical_lab.detectors.classifier.presentation import TASKS, UNITS
+
+__all__ = ["KIND", "METHODS", "ClassifierSettings", "load_classifier", "save_classifier"]
+
+KIND = "classifier"
+METHODS = ("prompt", "lora", "head", "full")
+"""A soft prompt, LoRA, a linear head on a model that stays as it is, or a linear head with all weights tuned."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifierSettings:
+    """What a classifier judges, and how.
+
+    Attributes:
+        task: "hallucination" or "coverage".
+        method: What is tuned, one of `METHODS`.
+        unit: What is read at once, one of `UNITS`: "whole" (the whole case), "part" (a sentence of the response, or a
+            source; the worst counts), or "pair" (a sentence and a source; the best pair of a part counts, and then
+            the worst part).
+        labels: What a decoder answers where there is no error, and where there is one.
+        virtual_tokens: The length of a soft prompt.
+        rank: The rank of LoRA.
+        max_tokens: The most tokens of a part; None: as many as the model reads. A longer case is not judged.
+        scales: By "whole" and "part": threshold and calibration of the margin between the labels' log-likelihoods.
+    """
+
+    task: str = "hallucination"
+    method: str = "prompt"
+    unit: str = "whole"
+    labels: tuple[str, str] = ("YES", "NO")
+    virtual_tokens: int = 5
+    rank: int = 8
+    max_tokens: int | None = None
+    scales: Mapping[str, Scale] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for what, value, known in (
+            ("task", self.task, TASKS),
+            ("method", self.method, METHODS),
+            ("unit", self.unit, UNITS),
+        ):
+            if value not in known:
+                raise UnknownNameError(f"{what} of a classifier", value, known)
+        if min(self.virtual_tokens, self.rank, self.max_tokens or 1) < 1:
+            raise InputError("virtual_tokens, rank and max_tokens are counts of at least 1")
+
+    @property
+    def answers(self) -> bool:
+        """Whether the score comes from a language model's labels, and not from a head."""
+        return self.method in ("prompt", "lora")
+
+    @property
+    def levels(self) -> dict[str, Level]:
+        """The level of the score of a whole case, and of a part where parts are judged."""
+        whole, part = (Level.RESPONSE, Level.SPAN) if self.task == "hallucination" else (Level.COVERAGE, Level.SOURCE)
+        return {"whole": whole} if self.unit == "whole" else {"whole": whole, "part": part}
+
+    def scale(self, unit: str) -> Scale:
+        """What was fitted for the scores of "whole" cases or of a "part"; without a fit, softmax over the labels."""
+        return self.scales.get(unit, Scale(0.5, Platt(1.0, 0.0)))
+
+
+def save_classifier(
+    model: LocalModel,
+    settings: ClassifierSettings,
+    tensors: Mapping[str, NDArray[Any]],
+    folder: str | Path,
+    records: tuple[dict[str, Any], dict[str, Any]] = ({}, {}),
+) -> Path:
+    """Write the classifier to `folder`; `records` say how it was trained and what it is worth on validation data."""
+    about = asdict(settings)
+    about["scales"] = {
+        unit: {"threshold": scale.threshold, **(scale.calibration.parameters() if scale.calibration else {})}
+        for unit, scale in settings.scales.items()
+    }
+    return save_artifact(Artifact(KIND, base_of(model), about, dict(tensors), *records), folder)
+
+
+def load_classifier(folder: str | Path) -> tuple[Artifact, ClassifierSettings]:
+    """The classifier in `folder`; `DataError` if it is damaged."""
+    artifact = load_artifact(folder, KIND)
+    path = Path(folder) / DETECTOR
+    try:
+        given = dict(artifact.settings)
+        scales = {
+            unit: Scale(float(about["threshold"]), Platt(float(about["slope"]), float(about["intercept"])))
+            for unit, about in given.pop("scales").items()
+        }
+        settings = ClassifierSettings(**{**given, "labels": tuple(given["labels"]), "scales": scales})
+    except (AttributeError, InputError, KeyError, TypeError, ValueError) as error:
+        raise DataError(f"the settings cannot be used: {error}", path=path, hint="train the classifier again") from None
+    if not artifact.tensors or not all(np.isfinite(array).all() for array in artifact.tensors.values()):
+        raise DataError("the weights are missing or not finite", path=path, hint="train the classifier again")
+    return artifact, settings

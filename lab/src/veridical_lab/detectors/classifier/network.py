@@ -1,0 +1,283 @@
+"""The network of a classifier: a language model with tuned weights, and how it scores parts of cases.
+
+The score of a part is a margin, in training and in use: the log-likelihood of the label for an error minus that of the
+other one (its logistic function is the softmax over the two, Chang et al. 2024, §3.3), or what a linear head gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.core.errors import InputError
+from veridical.models.cached_forward import CachedForward, read_prompts
+from veridical.models.load import LocalModel
+from veridical.models.tuning import (
+    last_logits,
+    own_copy,
+    rectangle,
+    set_tuned_weights,
+    tuned_weights,
+    virtual_tokens,
+    with_lora,
+    with_soft_prompt,
+)
+from veridical_lab.detectors.classifier.artifact import ClassifierSettings
+from veridical_lab.detectors.classifier.presentation import Encoded, Part, encode_reading
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["ClassifierNetwork", "label_tokens"]
+
+Ids = tuple[int, ...]
+_BATCH_TOKENS = {"cpu": 4096}  # of a pass, padding included; elsewhere `_MORE_TOKENS`
+_MORE_TOKENS = 32768
+
+
+def label_tokens(model: LocalModel, labels: tuple[str, str]) -> tuple[Ids, Ids]:
+    """The token ids of both labels; `InputError` where the tokenizer has none of its own for one."""
+    tokenizer = model.tokenizer
+    both = tuple(tuple(tokenizer(label, add_special_tokens=False)["input_ids"]) for label in labels)
+    for label, ids in zip(labels, both, strict=True):
+        if not ids or tokenizer.unk_token_id in ids:
+            raise InputError(
+                f"{model.name} has no tokens for the label {label!r}", hint="choose other labels, such as yes,no"
+            )
+    if both[0] == both[1]:
+        raise InputError(f"{model.name} reads {labels[0]!r} and {labels[1]!r} as the same tokens", hint="other labels")
+    return both  # type: ignore[return-value]
+
+
+class ClassifierNetwork:
+    """A model with its tuned weights.
+
+    Args:
+        model: The model that is tuned. It stays as it is: weights that change are copied first.
+        settings: What is tuned.
+        seed: Of the tuned weights as they begin.
+
+    Attributes:
+        model: The model with the tuned weights.
+        max_tokens: The most tokens of a part.
+
+    Raises:
+        InputError: A decoder is needed and the model is none, or has no tokens for the labels.
+        MissingExtraError: Without `peft`, for a soft prompt and LoRA.
+    """
+
+    def __init__(self, model: LocalModel, settings: ClassifierSettings, seed: int = 0) -> None:
+        import torch
+
+        self.settings = settings
+        self.base, self.model = model, model
+        room = model.max_positions
+        self.labels: tuple[Ids, Ids] = ((), ())
+        if settings.answers:
+            if model.kind != "causal":
+                raise InputError(f"{model.name} is no decoder and answers nothing", hint="method head or full")
+            self.labels = label_tokens(model, settings.labels)
+            room -= settings.virtual_tokens + max(map(len, self.labels))
+        self.max_tokens = min(settings.max_tokens or room, room)
+        if settings.method == "prompt":
+            self._tuned: Any = with_soft_prompt(model, settings.virtual_tokens, seed)
+        elif settings.method == "lora":
+            self.model = own_copy(model)
+            self._tuned = with_lora(self.model, settings.rank, seed)
+        else:
+            if settings.method == "full":
+                self.model = own_copy(model)
+                self.model.model.requires_grad_(True)
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                width = int(model.model.config.get_text_config().hidden_size)
+                self._head = torch.nn.Linear(4 * width if self._apart else width, 1).to(model.device)
+        self.known_states: dict[Ids, torch.Tensor] | None = None
+
+    @property
+    def weights(self) -> dict[str, torch.Tensor]:
+        """The tuned weights by name; not copied."""
+        if self.settings.answers:
+            return tuned_weights(self._tuned)
+        weights = {f"head.{name}": weight for name, weight in self._head.state_dict().items()}
+        if self.settings.method == "full":
+            weights |= {f"model.{name}": weight for name, weight in self.model.model.state_dict().items()}
+        return weights
+
+    def set_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Set all tuned weights; `InputError` where names or shapes differ."""
+        own = self.weights
+        if {name: w.shape for name, w in own.items()} != {name: w.shape for name, w in weights.items()}:
+            raise InputError("the weights are not those of this classifier", hint="train the classifier again")
+        if self.settings.answers:
+            set_tuned_weights(self._tuned, weights)
+            return
+        for name, weight in own.items():
+            weight.copy_(weights[name])
+
+    @property
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """What is trained."""
+        if self.settings.answers:
+            return [p for p in self._tuned.parameters() if p.requires_grad]
+        own = self.model.model.parameters() if self.settings.method == "full" else ()
+        return [*self._head.parameters(), *own]
+
+    def encode(self, part: Part) -> tuple[Encoded, ...] | str:
+        """The tokens of a part's readings, or why it cannot be judged."""
+        task, answers = self.settings.task, self.settings.answers
+        encoded = tuple(
+            encode_reading(self.model, reading, task, answers=answers, apart=self._apart) for reading in part.readings
+        )
+        longest = max(max(len(each.ids), len(each.other)) for each in encoded)
+        if longest > self.max_tokens:
+            return f"it takes {longest} tokens, and {self.max_tokens} can be read"
+        return encoded
+
+    def margins(self, batch: Sequence[Encoded]) -> torch.Tensor:
+        """The margin of each reading, differentiable. *Shape:* (readings,)"""
+        if not self.settings.answers:
+            pooled: torch.Tensor = self._head(self._pooled(batch))[:, 0]
+            return pooled
+        longest = [c for c in self._contexts if not any(o[: len(c)] == c and o != c for o in self._contexts)]
+        rows = [(*part.ids, *context) for part in batch for context in longest]
+        with self._virtual() as virtual:
+            count = max(map(len, longest)) + 1
+            logits = last_logits(self.model, [(*virtual, *row) for row in rows], count)
+        table = logits.log_softmax(-1).unflatten(0, (len(batch), len(longest)))
+        return self._margin(
+            lambda context, token: next(
+                table[:, at, count - 1 - len(long) + len(context), token]
+                for at, long in enumerate(longest)
+                if long[: len(context)] == context
+            )
+        )
+
+    def scores(self, parts: Sequence[Sequence[Encoded]]) -> NDArray[np.float64]:
+        """The margin of each part, the lowest of its readings; what occurs in several parts is read once."""
+        return np.array([min(known) for known in self._scores_of_readings(parts)])
+
+    def lowest(self, parts: Sequence[Sequence[Encoded]]) -> list[int]:
+        """Which reading of each part has the lowest margin."""
+        return [int(np.argmin(known)) for known in self._scores_of_readings(parts)]
+
+    def _scores_of_readings(self, parts: Sequence[Sequence[Encoded]]) -> list[list[float]]:
+        readings = list(dict.fromkeys(reading for part in parts for reading in part))
+        known = dict(zip(readings, self._scores(readings).tolist(), strict=True))
+        return [[known[reading] for reading in part] for part in parts]
+
+    def _scores(self, readings: Sequence[Encoded]) -> NDArray[np.float64]:
+        """The margin of each reading, computed in batches; what readings begin with in common is read once."""
+        import torch
+
+        if not self.settings.answers:
+            order = sorted(range(len(readings)), key=lambda i: len(readings[i].ids))
+            margins = np.zeros(len(readings))
+            with self._remembering(), torch.no_grad():  # not inference: what is kept may be trained on
+                for chosen in self._batches([len(readings[i].ids) for i in order]):
+                    indices = [order[i] for i in chosen]
+                    margins[indices] = self.margins([readings[i] for i in indices]).double().cpu().numpy()
+            return margins
+        rows = [(each.ids, i, context) for i, each in enumerate(readings) for context in self._contexts]
+        rows.sort(key=lambda row: row[0] + row[2])  # those that begin alike are neighbours
+        wanted = sorted(set(self.labels[0] + self.labels[1]))
+        logprobs = {context: np.zeros((len(readings), len(wanted)), np.float32) for context in self._contexts}
+        with self._virtual() as virtual:
+            for chosen in self._batches([len(virtual) + len(ids) + len(context) for ids, _, context in rows]):
+                prompts = [(*virtual, *rows[i][0], *rows[i][2]) for i in chosen]
+                logits, _ = read_prompts(CachedForward(self.model), prompts)
+                values = logits.log_softmax(-1)[:, wanted].cpu().numpy()
+                for i, of_row in zip(chosen, values, strict=True):
+                    logprobs[rows[i][2]][rows[i][1]] = of_row
+        result: NDArray[np.float64] = np.asarray(
+            self._margin(lambda context, token: logprobs[context][:, wanted.index(token)]), np.float64
+        )
+        return result
+
+    @property
+    def _contexts(self) -> list[Ids]:
+        """What a label has been begun with where one of its tokens is predicted; () is its first one."""
+        return sorted({label[:n] for label in self.labels for n in range(len(label))})
+
+    def _margin(self, logprob: Any) -> Any:
+        """What (context, next token) -> log-probability makes of the labels: that of an error minus the other."""
+        fine, error = (sum(logprob(label[:n], label[n]) for n in range(len(label))) for label in self.labels)
+        return error - fine
+
+    def _virtual(self) -> AbstractContextManager[Sequence[int]]:
+        if self.settings.method != "prompt":
+            return nullcontext(())
+        (vectors,) = self.parameters
+        return virtual_tokens(self.model, vectors)
+
+    @property
+    def _apart(self) -> bool:
+        """Whether the two texts of a part are read apart: by a head on an encoder that stays as it is."""
+        return self.settings.method == "head" and self.model.kind == "encoder"
+
+    @contextmanager
+    def _remembering(self) -> Iterator[None]:
+        """Keep the states of texts while the context lasts, where weights stay as they are."""
+        before = self.known_states
+        if before is None and self.settings.method == "head":
+            self.known_states = {}
+        try:
+            yield
+        finally:
+            self.known_states = before
+
+    def _pooled(self, batch: Sequence[Encoded]) -> torch.Tensor:
+        """What the head reads of each reading. *Shape:* (readings, width or 4 times that)
+
+        A decoder's state at the last token, the mean over an encoder's tokens; of two texts read apart both (scaled to
+        the same length), their difference without sign and their product, element by element.
+        """
+        import torch
+
+        texts = [(part.ids, part.types) for part in batch]
+        texts += [(part.other, (0,) * len(part.other)) for part in batch if part.other]
+        known = {} if self.known_states is None else self.known_states
+        missing = list({ids: (ids, types) for ids, types in texts if ids not in known}.values())
+        if missing:
+            known |= dict(zip((ids for ids, _ in missing), self._states(missing), strict=True))
+        states = torch.stack([known[part.ids] for part in batch])
+        if not self._apart:
+            return states
+        scale = states.shape[1] ** 0.5
+        one = torch.nn.functional.normalize(states) * scale
+        two = torch.nn.functional.normalize(torch.stack([known[part.other] for part in batch])) * scale
+        return torch.cat([one, two, (one - two).abs(), one * two], 1)
+
+    def _states(self, texts: Sequence[tuple[Ids, Ids]]) -> torch.Tensor:
+        """The pooled state of texts, given as (ids, types). *Shape:* (texts, width)"""
+        import torch
+
+        ids, mask = rectangle(self.model, [ids for ids, _ in texts])
+        options: dict[str, Any] = {"attention_mask": mask}
+        if self.model.kind != "encoder":
+            options |= {"use_cache": False, "position_ids": (mask.cumsum(-1) - 1).clamp(min=0)}
+        elif "token_type_ids" in signature(self.model.model.forward).parameters:
+            options["token_type_ids"] = rectangle(self.model, [types for _, types in texts])[0]
+        with torch.set_grad_enabled(self.settings.method == "full" and torch.is_grad_enabled()):
+            states: torch.Tensor = self.model.model.base_model(input_ids=ids, **options).last_hidden_state.float()
+            if self.model.kind != "encoder":
+                return states[:, -1]
+            return (states * (mask[..., None] / mask.sum(-1)[:, None, None])).sum(1)
+
+    def _batches(self, lengths: Sequence[int]) -> list[list[int]]:
+        """Neighbouring rows, as many as fit into a pass with padding."""
+        most = _BATCH_TOKENS.get(self.model.device.type, _MORE_TOKENS)
+        batches: list[list[int]] = []
+        longest = 0
+        for i, length in enumerate(lengths):
+            longest = max(longest, length)
+            if not batches or longest * (len(batches[-1]) + 1) > most:
+                batches.append([])
+                longest = length
+            batches[-1].append(i)
+        return batches

@@ -1,0 +1,229 @@
+"""Dependency arcs of the response that the sources do not have: words that are all there, but joined otherwise.
+
+After Goyal and Durrett 2020 (DAE), a baseline of CH-Wang et al. 2024, §5.2. DAE trains a model to say whether an arc
+is entailed. Here nothing is trained: an arc between two content words is backed as far as the two are close in the
+parse of one source sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Protocol
+
+from veridical.core.detector import DetectorContext, DetectorInfo
+from veridical.core.quantities import fold, implies, keys
+from veridical.core.segment import sentences
+from veridical.core.spans import Span
+from veridical.core.spec import Spec
+from veridical.core.types import Case, Evidence, Judgement, Level, Verdict
+from veridical_lab.detectors.spacy_pipeline import identity_of, load_pipeline
+
+__all__ = ["DependencyArcs", "Parser", "SpacyParser"]
+
+_KEPT = 20_000  # parsed sentences
+_LONGEST = 10_000  # characters of a sentence that are parsed together
+
+
+# words that other detectors take for stop words, and that make an arc
+_NOT_STOPPED = {"n't": "not", "n’t": "not", "no": "not", "never": "not", "nor": "not"}
+_KEYS = {word: (f"={word}",) for word in ("not", "won")}
+
+
+class Parser(Protocol):
+    """What gives the words of sentences and their heads."""
+
+    def parse(self, texts: Sequence[str]) -> list[list[tuple[Span, int]]]:
+        """For each text its words with the index of each one's head; the root's is its own."""
+        ...
+
+    def identity(self) -> str:
+        """What two parsers that give the same have in common."""
+        ...
+
+
+class SpacyParser:
+    """The dependency parser of a spaCy pipeline: `pipeline` is its folder, or the name of an installed one."""
+
+    def __init__(self, pipeline: str) -> None:
+        self.pipeline = pipeline
+
+    @cached_property
+    def _nlp(self) -> Any:
+        return load_pipeline(self.pipeline, exclude=("ner", "lemmatizer"), needs=("parser",), what="parser")
+
+    def identity(self) -> str:
+        """Language, name and version of the pipeline."""
+        return identity_of(self._nlp)
+
+    def parse(self, texts: Sequence[str]) -> list[list[tuple[Span, int]]]:
+        """For each text its words with the index of each one's head; the root's is its own."""
+        docs = self._nlp.pipe(texts, batch_size=64)
+        return [[(Span(token.idx, token.idx + len(token)), token.head.i) for token in doc] for doc in docs]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    """The content words of a sentence: where, what they are found by and imply, and the content word above each."""
+
+    words: tuple[Span, ...]
+    keys: tuple[tuple[str, ...], ...]
+    implied: tuple[frozenset[str], ...]
+    heads: tuple[int | None, ...]
+
+    @classmethod
+    def of(cls, text: str, parsed: Sequence[tuple[Span, int]]) -> _Sentence:
+        """Function words are left out; what hangs on one hangs on what is above it ("opened [in] 1889").
+
+        Where nothing is above it, it hangs on the first content word that does so ("big" on "Rome" in "Rome is big").
+        """
+        folded = [_NOT_STOPPED.get(form, form) for form in (fold(span.of(text)) for span, _ in parsed)]
+        found = [_KEYS.get(form) or keys(form) if any(map(str.isalnum, form)) else () for form in folded]
+        content = [i for i, by in enumerate(found) if by]
+        number = {i: n for n, i in enumerate(content)}
+        heads: list[int | None] = []
+        first: dict[int, int] = {}  # of each function word with nothing above it, the first content word below it
+        for i in content:
+            seen = {i}
+            at = parsed[i][1]
+            while at not in number and at not in seen:
+                seen.add(at)
+                at = parsed[at][1]
+            if at == i or at in number:
+                heads.append(number.get(at) if at != i else None)
+            else:
+                heads.append(first.get(at))
+                first.setdefault(at, number[i])
+        return cls(
+            tuple(parsed[i][0] for i in content),
+            tuple(found[i] for i in content),
+            tuple(frozenset(_KEYS.get(folded[i]) or implies(folded[i])) for i in content),
+            tuple(heads),
+        )
+
+    def path(self, at: int) -> list[int]:
+        """A word and all above it, up to the root."""
+        path = [at]
+        while (head := self.heads[path[-1]]) is not None and head not in path:
+            path.append(head)
+        return path
+
+    def distance(self, one: int, other: int) -> int | None:
+        """The number of arcs between two words; None if nothing joins them."""
+        above, below = self.path(one), self.path(other)
+        met = next((word for word in above if word in below), None)
+        return None if met is None else above.index(met) + below.index(met)
+
+
+class DependencyArcs:
+    """Arcs between content words that no source sentence has: `dependency_arcs[:PIPELINE]`, a spaCy pipeline.
+
+    An arc of the response scores 1 - 1/d, d being the least distance of its two words in the parse of a source sentence
+    (0 if they are joined there, too), and 1 if no sentence has both. A word's score is the mean over its arcs, the
+    response's the mean over all.
+
+    Args:
+        parser: What parses sentences, or a spaCy pipeline's folder or name.
+    """
+
+    info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=True)
+
+    def __init__(self, parser: Parser | str = "en_core_web_sm") -> None:
+        self.name = "dependency_arcs" if not isinstance(parser, str) else f"dependency_arcs:{parser}"
+        self.parser: Parser = SpacyParser(parser) if isinstance(parser, str) else parser
+        self._parsed: dict[str, _Sentence] = {}
+
+    @classmethod
+    def from_spec(cls, spec: Spec, context: DetectorContext) -> DependencyArcs:
+        """The detector for `dependency_arcs[:PIPELINE]`."""
+        return cls(spec.accept(values=1).value or "en_core_web_sm")
+
+    def fingerprint(self) -> dict[str, str]:
+        """What its scores depend on."""
+        return {"parser": self.parser.identity()}
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        """One judgement per case; each different sentence is parsed once."""
+        texts = dict.fromkeys(text for case in cases for text in (case.response, *(s.text for s in case.sources)))
+        cut = {text: list(_pieces(text)) for text in texts}
+        if len(self._parsed) > _KEPT:
+            self._parsed.clear()
+        new = [t for t in dict.fromkeys(p.of(text) for text, ps in cut.items() for p in ps) if t not in self._parsed]
+        for text, parsed in zip(new, self.parser.parse(new) if new else [], strict=True):
+            self._parsed[text] = _Sentence.of(text, parsed)
+        return [self._judge(case, cut) for case in cases]
+
+    def _judge(self, case: Case, cut: dict[str, list[Span]]) -> Judgement:
+        response = [(piece.start, self._parsed[piece.of(case.response)]) for piece in cut[case.response]]
+        if not any(sentence.words for _, sentence in response):
+            return Judgement(case.id, self.name, judged=(), notes=("the response has no content words",))
+        places: dict[str, list[tuple[str, int, _Sentence, int]]] = {}  # of each key: source, start, sentence, word
+        seen: set[int] = set()
+        for source in case.sources:
+            for piece in cut[source.text]:
+                sentence = self._parsed[piece.of(source.text)]
+                if id(sentence) not in seen:  # a sentence that is repeated says nothing new
+                    seen.add(id(sentence))
+                    for word, implied in enumerate(sentence.implied):
+                        for key in implied:
+                            places.setdefault(key, []).append((source.id, piece.start, sentence, word))
+        if not places:
+            return Judgement(case.id, self.name, judged=(), notes=("the sources have no content words",))
+        verdicts, arcs = [], []
+        for start, sentence in response:
+            of_word: list[list[tuple[float, int, Evidence | None]]] = [[] for _ in sentence.words]
+            for child, head in enumerate(sentence.heads):
+                if head is not None:
+                    score, evidence = _arc(sentence.keys[child], sentence.keys[head], places)
+                    arcs.append(score)
+                    of_word[child].append((score, head, evidence))
+                    of_word[head].append((score, child, evidence))
+            for word, (span, found) in enumerate(zip(sentence.words, of_word, strict=True)):
+                there = any(key in places for key in sentence.keys[word])
+                if not found:  # alone in its sentence
+                    verdicts.append(Verdict(span.shift(start), 0.0 if there else 1.0))
+                    continue
+                score = sum(part for part, _, _ in found) / len(found)
+                worst, other, _ = max(found, key=lambda part: part[0])
+                reason = None
+                if not there:
+                    reason = "in no source"
+                elif worst > 0:
+                    text = sentence.words[other].shift(start).of(case.response)
+                    reason = f"not joined to “{text}” in any source sentence"
+                backed = tuple(dict.fromkeys(evidence for _, _, evidence in found if evidence is not None))
+                verdicts.append(Verdict(span.shift(start), score, evidence=backed, reason=reason))
+        of_response = arcs or [verdict.score for verdict in verdicts]
+        return Judgement(case.id, self.name, sum(of_response) / len(of_response), verdicts=tuple(verdicts))
+
+
+def _pieces(text: str) -> Iterator[Span]:
+    """The sentences of a text; an endless one in parts."""
+    for span in sentences(text):
+        for start, end in pairwise([*range(span.start, span.end, _LONGEST), span.end]):
+            yield Span(start, end)
+
+
+def _arc(
+    child: Sequence[str], head: Sequence[str], places: dict[str, list[tuple[str, int, _Sentence, int]]]
+) -> tuple[float, Evidence | None]:
+    """The score of an arc, and the words of the source sentence that come closest to it."""
+    best, evidence = 1.0, None
+    others: dict[int, list[int]] = {}
+    for key in head:
+        for _, _, sentence, word in places.get(key, ()):
+            others.setdefault(id(sentence), []).append(word)
+    for key in child:
+        for id_of_source, start, sentence, word in places.get(key, ()):
+            for other in others.get(id(sentence), ()):
+                distance = sentence.distance(word, other)
+                if distance and 1.0 - 1.0 / distance < best:
+                    best = 1.0 - 1.0 / distance
+                    one, two = sentence.words[word], sentence.words[other]
+                    hull = Span(min(one.start, two.start), max(one.end, two.end)).shift(start)
+                    evidence = Evidence(id_of_source, hull, 1.0 - best)
+                    if best == 0.0:
+                        return best, evidence
+    return best, evidence

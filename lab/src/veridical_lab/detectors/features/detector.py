@@ -1,0 +1,271 @@
+"""A linear classifier on word features, trained on your labels (Liu et al. 2022, §4).
+
+The artifact comes from `veridical train features`. Words are scored by what a small language model, word statistics and
+a tagger say of them, and by whether the sources have them. No network is trained and none is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from veridical.core.detector import DetectorContext, DetectorInfo, digest_of
+from veridical.core.errors import DataError, InputError
+from veridical.core.jsonl import read_json
+from veridical.core.judging import not_judged
+from veridical.core.segment import words
+from veridical.core.spans import Span, union
+from veridical.core.spec import Spec
+from veridical.core.types import Case, Judgement, Level, Verdict
+from veridical.models.artifact import DETECTOR, WEIGHTS, Base, load_base, read_base, read_folder
+from veridical.models.linear import LinearClassifier
+from veridical.models.load import LocalModel
+from veridical.models.template import get_template
+from veridical_lab.detectors.features.extraction import Extracted, FeatureExtractor, TokenScores
+from veridical_lab.detectors.features.settings import KIND, DetectorSettings
+from veridical_lab.detectors.features.statistics import WordStatistics
+from veridical_lab.detectors.features.tagger import load_tagger
+
+__all__ = ["Features", "TrainedFeatures", "read_token_scores"]
+
+_OPTIONS = ("device", "dtype", "model", "tagger", "token_scores")
+_STATISTICS = "statistics."  # before the names of their arrays
+_REASONS = 3  # features that a verdict names
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainedFeatures:
+    """A trained feature detector: settings, classifier, word statistics, and the language model it belongs to."""
+
+    settings: DetectorSettings
+    classifier: LinearClassifier
+    statistics: WordStatistics
+    base: Base | None
+    training: dict[str, Any]
+    validation: dict[str, Any]
+
+    @property
+    def tensors(self) -> dict[str, np.ndarray]:
+        """All numbers by name, as `weights.safetensors` has them."""
+        counts = {_STATISTICS + name: array for name, array in self.statistics.arrays().items()}
+        return {**self.classifier.arrays(), **counts}
+
+    @classmethod
+    def load(cls, folder: Path) -> TrainedFeatures:
+        """The detector in `folder`; `DataError` if it is none, damaged, of another kind or of a newer format."""
+        document, tensors = read_folder(folder, KIND)
+        settings = DetectorSettings.from_json(document.get("settings"), folder / DETECTOR)
+        base = None if document.get("base") is None else read_base(document["base"], folder / DETECTOR)
+        if (base is None) != (settings.features.probability is None):
+            raise DataError("it names no base model, or one that it does not read", path=folder / DETECTOR)
+        counts = {name.removeprefix(_STATISTICS): a for name, a in tensors.items() if name.startswith(_STATISTICS)}
+        return cls(
+            settings,
+            LinearClassifier.from_arrays(tensors, len(settings.names), folder / WEIGHTS),
+            WordStatistics.from_arrays(counts, folder / WEIGHTS),
+            base,
+            dict(document.get("training") or {}),
+            dict(document.get("validation") or {}),
+        )
+
+
+class Features:
+    """A linear classifier on word features, trained on your labels (`veridical train features`).
+
+    Every word of the response gets a verdict with the probability that it is hallucinated; `hallucination` is that of
+    the worst word. A detector trained with sources compares words, names and numbers with them and judges no case
+    without any; one trained without (`--no-sources`) reads the response alone.
+
+    Args:
+        path: The artifact's folder, or what was trained.
+        model: Where its language model lies now; default: where it lay at training. It must be the same model.
+        tagger: The tagger now ("rules", "spacy:PIPELINE"); default: the one at training. It must be the same.
+        token_scores: A file with scores of each response's tokens, for a detector that was trained with such.
+        device: Where the model runs.
+        dtype: Its precision; default: that at training.
+        name: Default: "features:PATH".
+    """
+
+    info = DetectorInfo((Level.RESPONSE, Level.SPAN))
+
+    def __init__(
+        self,
+        path: str | Path | TrainedFeatures,
+        *,
+        model: str | Path | None = None,
+        tagger: str | None = None,
+        token_scores: str | Path | TokenScores | None = None,
+        device: str = "auto",
+        dtype: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.path = Path("(not saved)") if isinstance(path, TrainedFeatures) else Path(path)
+        if isinstance(path, TrainedFeatures):
+            self.trained = path
+        self.model = model
+        self.tagger = tagger
+        self.token_scores = token_scores
+        self.device = device
+        self.dtype = dtype
+        self.name = name or f"{KIND}:{self.path}"
+
+    @classmethod
+    def from_spec(cls, spec: Spec, context: DetectorContext) -> Features:
+        """The detector for `features:FOLDER[,model=FOLDER,tagger=NAME,token_scores=FILE,device=…,dtype=…]`."""
+        if spec.accept(_OPTIONS, values=1).value is None:
+            raise InputError(f"{KIND} needs a trained detector", hint=f"{KIND}:FOLDER, see: veridical train features")
+        if context.artifact is not None and "token_scores" in spec.options:
+            raise InputError(f"{context.artifact} names a file of token scores, and an artifact may not name files")
+        detector = cls(spec.values[0], name=str(spec), **spec.options)  # type: ignore[arg-type]
+        detector.info = DetectorInfo(cls.info.levels, needs_sources=detector.trained.settings.features.sources)
+        return detector
+
+    @cached_property
+    def trained(self) -> TrainedFeatures:
+        """The artifact, loaded when it is first asked for; `DataError` if it is damaged."""
+        return TrainedFeatures.load(self.path)
+
+    @property
+    def thresholds(self) -> dict[Level, float]:
+        """The probability from which words and responses are flagged, as fitted on validation documents."""
+        return self.trained.settings.levels
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What its scores depend on: all that was trained, and the file of token scores."""
+        trained = self.trained
+        numbers = hashlib.sha256()
+        for name, array in sorted(trained.tensors.items()):
+            numbers.update(name.encode() + np.ascontiguousarray(array).tobytes())
+        base = None if trained.base is None else asdict(trained.base)
+        about: dict[str, Any] = {KIND: digest_of([trained.settings.to_json(), base, numbers.hexdigest()])}
+        if trained.settings.features.token_scores:
+            scores = {id: [(s.start, s.end, v) for s, v in of_case] for id, of_case in self._scores().items()}
+            about["token_scores"] = digest_of(scores)
+        return about
+
+    def _scores(self) -> TokenScores:
+        if not self.trained.settings.features.token_scores:
+            return {}
+        if self.token_scores is None:
+            raise InputError(
+                f"the detector in {self.path} was trained with scores of the generator's tokens",
+                hint=f"give them: {KIND}:{self.path},token_scores=FILE",
+            )
+        return (
+            read_token_scores(Path(self.token_scores))
+            if isinstance(self.token_scores, str | Path)
+            else (self.token_scores)
+        )
+
+    def base_model(self, base: Base) -> LocalModel:
+        """The language model that the features come from; `InputError` if it is another than at training."""
+        kind = self.trained.settings.features.probability or "causal"
+        return load_base(
+            base,
+            f"the detector in {self.path}",
+            model=self.model,
+            device=self.device,
+            dtype=self.dtype,
+            kinds=(kind,),  # type: ignore[arg-type]
+        )
+
+    @cached_property
+    def extractor(self) -> FeatureExtractor:
+        """What extracts the features; loads tagger and model, and refuses others than those at training."""
+        trained = self.trained
+        settings = trained.settings
+        tagger = load_tagger(self.tagger or settings.tagger)
+        if tagger.identity() != settings.tagger_identity:
+            raise InputError(
+                f"the detector in {self.path} was trained with the tagger {settings.tagger_identity}, "
+                f"and {tagger.name} is {tagger.identity()}",
+                hint=f"give the same one: {KIND}:{self.path},tagger=NAME; or train it again",
+            )
+        if settings.template_digest is not None and settings.features.template is not None:
+            template = get_template(settings.features.template)
+            if template.digest != settings.template_digest:
+                raise InputError(
+                    f"the template {template.name!r} is not the one that the detector in {self.path} was trained with",
+                    hint="train the detector again, or use the Veridical that trained it",
+                )
+        model = None if trained.base is None else self.base_model(trained.base)
+        return FeatureExtractor(settings.features, tagger, trained.statistics, model, self._scores())
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        """One judgement per case, with a verdict on each word."""
+        return self._judge(cases, [words(case.response) for case in cases])
+
+    def judge_spans(self, cases: Sequence[Case], spans: Sequence[Sequence[Span]]) -> list[Judgement]:
+        """One judgement per case, with a verdict on each of `spans`: its features are those of its words together."""
+        return self._judge(cases, spans)
+
+    def _judge(self, cases: Sequence[Case], units: Sequence[Sequence[Span]]) -> list[Judgement]:
+        if not any(words(case.response) for case in cases):
+            extracted = [Extracted(np.zeros((0, 0)), problem="the response has no words") for _ in cases]
+        else:
+            extracted = self.extractor.extract(cases, units)
+        judgements = []
+        for case, spans, found in zip(cases, units, extracted, strict=True):
+            if found.problem is not None or not len(spans):
+                judgements.append(not_judged(case, self.name, found.problem or "there is nothing to judge"))
+                continue
+            there = ~np.all(np.isnan(found.values), axis=1)
+            scores = self.probabilities(found.values)
+            reasons = self.reasons(found.values, scores)
+            verdicts = tuple(
+                Verdict(span, score, reason=reason)
+                for span, score, reason, known in zip(spans, scores.tolist(), reasons, there.tolist(), strict=True)
+                if known
+            )
+            if not verdicts:
+                judgements.append(not_judged(case, self.name, "what was to be judged has no words", *found.notes))
+                continue
+            whole = list(spans) == words(case.response)
+            judged = None if whole else tuple(union(verdict.span for verdict in verdicts))
+            worst = max(verdict.score for verdict in verdicts)
+            judgements.append(Judgement(case.id, self.name, worst, verdicts=verdicts, judged=judged, notes=found.notes))
+        return judgements
+
+    def reasons(self, rows: np.ndarray, scores: np.ndarray) -> list[str | None]:
+        """The features that add most to the score of each row *(n, features)*, None for one that is not flagged."""
+        names = self.trained.settings.names
+        reasons: list[str | None] = []
+        for parts, score in zip(self.trained.classifier.contributions(rows), scores, strict=True):
+            top = [i for i in np.argsort(-parts, kind="stable")[:_REASONS] if parts[i] > 0]
+            flagged = bool(top) and score >= self.thresholds[Level.SPAN]
+            reasons.append(", ".join(names[i].replace("_", " ") for i in top) if flagged else None)
+        return reasons
+
+    def probabilities(self, rows: np.ndarray) -> np.ndarray:
+        """The probability of each row of features *(n, features)* that it is hallucinated, in [0, 1]."""
+        distances = self.trained.classifier.decide(rows)
+        values: np.ndarray = np.clip(self.trained.settings.calibrator.apply(distances), 0.0, 1.0)
+        return values
+
+
+def read_token_scores(path: Path) -> TokenScores:
+    """The scores of the generator's tokens in a JSON Lines file: {"case": ID, "tokens": [[START, END, SCORE], …]}.
+
+    Any number counts as a score, such as a log-probability or a logit; the lower, the less likely the token was.
+    Raises `DataError` with file and line for anything else.
+    """
+    scores: dict[str, list[tuple[Span, float]]] = {}
+    for line, value in read_json(path):
+        about: Any = value
+        try:
+            tokens = [(Span(int(start), int(end)), float(score)) for start, end, score in about["tokens"]]
+            scores[str(about["case"])] = tokens
+        except (KeyError, TypeError, ValueError):
+            raise DataError(
+                "not the token scores of a case",
+                path=path,
+                line=line.number,
+                hint='{"case": ID, "tokens": [[START, END, SCORE], …]}',
+            ) from None
+    return scores

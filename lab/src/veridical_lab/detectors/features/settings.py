@@ -1,0 +1,95 @@
+"""The settings of a trained feature detector as its artifact has them, checked when they are loaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from veridical.calibration.calibrators import Isotonic, Platt, calibrator
+from veridical.core.errors import DataError, InputError, VeridicalError
+from veridical.core.types import Level
+from veridical_lab.detectors.features.extraction import FeatureSettings
+from veridical_lab.detectors.features.tagger import load_tagger
+
+__all__ = ["CLASSIFIERS", "CONTEXTS", "KIND", "DetectorSettings"]
+
+KIND = "features"
+CLASSIFIERS = ("lr", "svm")
+CONTEXTS = ("both", "left")
+
+
+@dataclass(frozen=True, slots=True)
+class DetectorSettings:
+    """What a trained feature detector is, but for the numbers of its classifier and of the word statistics.
+
+    Attributes:
+        classifier: "lr" (logistic regression) or "svm" (a linear support vector machine).
+        features: Which features there are.
+        names: Their names, in the order of the columns.
+        tagger: The name of the tagger.
+        tagger_identity: What it was when the detector was trained.
+        template_digest: A hash of the prompt template at training; None without a causal model.
+        calibration: `parameters()` of the calibrator that turns the classifier's distance into a probability.
+        thresholds: The probability from which is flagged, by level ("span", "response").
+    """
+
+    classifier: str
+    features: FeatureSettings
+    names: list[str]
+    tagger: str
+    tagger_identity: str
+    calibration: dict[str, Any]
+    thresholds: dict[str, float] = field(default_factory=dict)
+    template_digest: str | None = None
+
+    @property
+    def calibrator(self) -> Platt | Isotonic:
+        """What makes a probability of the classifier's distance."""
+        return calibrator(self.calibration)
+
+    def to_json(self) -> dict[str, Any]:
+        """The settings as an artifact has them."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, settings: object, path: Path) -> DetectorSettings:
+        """The settings in an artifact; `DataError` with `path` and the first field that is missing or invalid."""
+        from pydantic import TypeAdapter, ValidationError
+
+        hint = "copy or train the detector again"
+        try:
+            plain = dict(settings) if isinstance(settings, Mapping) else {}
+            loaded = TypeAdapter(cls).validate_json(json.dumps(plain), strict=True)
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            place = ".".join(str(part) for part in ("settings", *problem["loc"]))
+            raise DataError(f"{place}: {problem['msg']}", path=path, hint=hint) from None
+
+        def require(valid: bool, name: str, value: object, allowed: str) -> None:
+            if not valid:
+                raise DataError(f"settings.{name} is {value!r}", path=path, hint=f"allowed: {allowed}")
+
+        features = loaded.features
+        require(loaded.classifier in CLASSIFIERS, "classifier", loaded.classifier, ", ".join(CLASSIFIERS))
+        require(features.context in CONTEXTS, "features.context", features.context, ", ".join(CONTEXTS))
+        kinds = ("causal", "masked", None)
+        require(features.probability in kinds, "features.probability", features.probability, "causal, masked, null")
+        if tuple(loaded.names) != features.names:
+            raise DataError("its features are not those of this Veridical", path=path, hint="train the detector again")
+        require(set(loaded.thresholds) <= {"span", "response"}, "thresholds", loaded.thresholds, "span, response")
+        for name, value in loaded.thresholds.items():
+            require(0.0 <= value <= 1.0, f"thresholds.{name}", value, "numbers from 0 to 1")
+        try:
+            load_tagger(loaded.tagger)
+            calibrator(loaded.calibration)
+        except (VeridicalError, InputError, TypeError, ValueError) as error:
+            raise DataError(f"settings: {error}", path=path, hint=hint) from None
+        return loaded
+
+    @property
+    def levels(self) -> dict[Level, float]:
+        """The fitted threshold of each level."""
+        return {Level(name): value for name, value in self.thresholds.items()}

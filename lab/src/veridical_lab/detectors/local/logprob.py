@@ -1,0 +1,144 @@
+"""How likely a local language model finds the response, given its sources: the length-normalised log-probability.
+
+After Seq-Logprob, the model-uncertainty baseline of CH-Wang et al. 2024, §5.2. The response is not generated but scored
+by teacher forcing. It works without sources, too; then it says how likely the text is in itself. With an
+encoder-decoder that was trained to summarise it is what Yuan et al. 2021 call BARTScore.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from veridical.core.detector import DetectorContext, DetectorInfo
+from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.judging import not_judged
+from veridical.core.segment import words
+from veridical.core.spec import Spec
+from veridical.core.types import Case, Judgement, Level
+from veridical.models.artifact import identity
+from veridical.models.encode import default_template
+from veridical.models.load import DTYPES, FORCED, LocalModel, load
+from veridical.models.template import get_template
+from veridical_lab.detectors.local.forced_decoding import NO_WORDS, decode_cases
+from veridical_lab.detectors.local.word_scores import UNITS, word_verdicts
+from veridical_lab.models.runner import RequestedOutputs
+
+__all__ = ["SCORES", "Logprob", "token_scores"]
+
+SCORES = ("logprob", "entropy", "rank")
+_OPTIONS = ("device", "dtype", "max_tokens", "max_windows", "revision", "score", "template", "unit")
+
+
+class Logprob:
+    """How improbable a local language model finds the response and each word of it, given the sources.
+
+    `model` is a folder in Hugging Face format (or a hub name), a decoder or an encoder-decoder; it loads on first use.
+    `template` None is "general", and "bare" (the source alone) for an encoder-decoder. `hallucination` is
+    1 - exp(mean log p) over the response's tokens: 1 - the geometric mean of their probabilities. A token's score is
+    1 - p; with `score` "entropy" the entropy of what the model expected there, as a share of the highest possible;
+    with "rank" 1 - 1/rank. (The response's score is their mean then.) A word's score is the highest of its tokens';
+    `unit="token"` gives a verdict to each token instead. Of several windows over long sources the one that supports a
+    token best counts.
+
+    These are likelihoods, not probabilities of hallucination: fit the threshold on labelled validation data.
+    """
+
+    info = DetectorInfo((Level.RESPONSE, Level.SPAN))
+
+    def __init__(
+        self,
+        model: str | Path,
+        *,
+        template: str | None = None,
+        score: str = "logprob",
+        unit: str = "word",
+        device: str = "auto",
+        dtype: str = "auto",
+        revision: str | None = None,
+        max_tokens: int | None = None,
+        max_windows: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        for kind, value, known in (("score", score, SCORES), ("unit", unit, UNITS), ("dtype", dtype, DTYPES)):
+            if value not in known:
+                raise UnknownNameError(f"{kind} of logprob", value, known)
+        if template is not None:
+            get_template(template)
+        self.model = model
+        self.template = template
+        self.score = score
+        self.unit = unit
+        self.device = device
+        self.dtype = dtype
+        self.revision = revision
+        self.max_tokens = max_tokens
+        self.max_windows = max_windows
+        self.name = name or f"logprob:{model}"
+
+    @classmethod
+    def from_spec(cls, spec: Spec, context: DetectorContext) -> Logprob:
+        """The detector for `logprob:PATH[,OPTION=VALUE,…]`, such as "logprob:models/reader,score=rank"."""
+        if spec.accept(_OPTIONS, values=1).value is None:
+            raise InputError("logprob needs a model", hint="logprob:FOLDER[,template=NAME,score=rank,unit=token,…]")
+        numbers = {name: spec.whole(name) for name in ("max_tokens", "max_windows")}
+        return cls(spec.values[0], name=str(spec), **{**spec.options, **numbers})  # type: ignore[arg-type]
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What its scores depend on: its options and the identity of its model, which this loads."""
+        model = self._load()
+        options = {name: getattr(self, name) for name in ("score", "unit", "max_tokens", "max_windows")}
+        return options | {"template": self.template or default_template(model)} | identity(model)
+
+    def _load(self) -> LocalModel:
+        return load(self.model, revision=self.revision, device=self.device, dtype=self.dtype, kinds=FORCED)
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        """One judgement per case; all windows of all cases are batched together."""
+        if not any(words(case.response) for case in cases):
+            return [not_judged(case, self.name, NO_WORDS) for case in cases]
+        model = self._load()
+        want = RequestedOutputs(self.score == "logprob", self.score == "entropy", self.score == "rank")
+        limits = {"max_tokens": self.max_tokens, "max_windows": self.max_windows}
+        decoded = decode_cases(model, cases, want, self.template, **limits)
+        vocabulary = model.model.get_output_embeddings().weight.shape[0]
+        judgements = []
+        for case, outputs in zip(cases, decoded, strict=True):
+            if outputs.problems:
+                judgements.append(not_judged(case, self.name, *outputs.problems))
+                continue
+            windows, notes = outputs.windows, outputs.notes
+            stacked = np.stack([getattr(result, self.score) for result in outputs.results]).astype(np.float64)
+            # of several windows, for each token the value of the one that supports it best
+            values = np.minimum(stacked.max(0), 0.0) if self.score == "logprob" else stacked.min(0)
+            known = np.array([all(i >= window.scored_from for window in windows) for i in range(len(values))])
+            if not known.any():
+                reason = "nothing comes before the only token of the response"
+                judgements.append(not_judged(case, self.name, reason, *notes))
+                continue
+            scores = token_scores(values, self.score, vocabulary)
+            mean = -math.expm1(values[known].mean()) if self.score == "logprob" else float(scores[known].mean())
+            verdicts, judged = word_verdicts(case.response, windows[0].spans, scores, unit=self.unit, known=known)
+            if not known.all():
+                notes = (*notes, "nothing comes before the first token of the response: it was not judged")
+            judgements.append(Judgement(case.id, self.name, mean, verdicts=verdicts, judged=judged, notes=notes))
+        return judgements
+
+
+def token_scores(values: np.ndarray, score: str, vocabulary: int) -> np.ndarray:
+    """Turn what a model says of tokens into scores in [0, 1].
+
+    Args:
+        values: The tokens' log-probabilities, entropies in nats, or ranks from 1. *Shape:* (tokens,)
+        score: Which of them: one of `SCORES`.
+        vocabulary: How many tokens the model has.
+    """
+    if score == "logprob":
+        return -np.expm1(values)
+    if score == "entropy":
+        return np.clip(values / math.log(max(vocabulary, 2)), 0.0, 1.0)
+    return 1.0 - 1.0 / np.maximum(values, 1.0)

@@ -1,0 +1,309 @@
+"""Probes on a local language model's hidden states, offline and while the model is still writing.
+
+CH-Wang et al. 2024. The artifact comes from `veridical train probe`. A response is scored by teacher forcing, whoever
+wrote it; where the base model itself writes it, `attach` monitors its forward passes and `stream` runs them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.calibration.calibrators import calibrator
+from veridical.core.detector import DetectorContext, DetectorInfo
+from veridical.core.errors import DataError, InputError, UnknownNameError
+from veridical.core.judging import not_judged
+from veridical.core.segment import words
+from veridical.core.spans import Span
+from veridical.core.spec import Spec
+from veridical.core.types import Case, Judgement, Level
+from veridical.models.artifact import DETECTOR, Artifact, load_artifact, load_base
+from veridical.models.encode import encode
+from veridical.models.load import LocalModel
+from veridical.models.template import get_template
+from veridical_lab.detectors.local.forced_decoding import NO_WORDS, decode_cases
+from veridical_lab.detectors.local.probe_settings import ProbeSettings
+from veridical_lab.detectors.local.probe_streaming import ProbeSession
+from veridical_lab.detectors.local.word_scores import UNITS, word_verdicts
+from veridical_lab.models.monitor import ProbeMonitor
+from veridical_lab.models.probe_heads import Probes, from_tensors, score
+from veridical_lab.models.runner import RequestedOutputs
+
+__all__ = ["UNITS", "Head", "Probe", "judgement_of", "load_heads"]
+
+_OPTIONS = ("device", "dtype", "max_windows", "model", "unit")
+Floats = NDArray[np.float64]
+
+
+class Head:
+    """Probes of one objective as an artifact has them: with their threshold and, where fitted, their calibration."""
+
+    def __init__(self, probes: Probes, threshold: float, calibration: Mapping[str, Any] | None = None) -> None:
+        self.probes = probes
+        self.threshold = threshold
+        self._calibrator = calibrator(calibration) if calibration else None
+
+    def calibrated(self, scores: NDArray[np.floating[Any]]) -> Floats:
+        """`scores` as probabilities, if a calibration was fitted; else as they are."""
+        plain = np.asarray(scores, dtype=np.float64)
+        return self._calibrator.apply(plain) if self._calibrator else plain
+
+    def score(self, states: Mapping[int, NDArray[Any]]) -> Floats:
+        """The score of every prefix of one response, (tokens,), from its states (tokens, width) by sublayer."""
+        return self.calibrated(score(self.probes, states))
+
+
+def load_heads(artifact: Artifact, settings: ProbeSettings, path: Path) -> dict[str, Head]:
+    """The probes in an artifact, by objective ("token", "response").
+
+    Args:
+        artifact: The artifact, with the weights.
+        settings: Its settings.
+        path: Its folder, for messages.
+
+    Raises:
+        DataError: If weights are missing, of a wrong shape or not finite.
+    """
+    heads = {}
+    for objective, about in settings.heads.items():
+        tensors = {
+            name.removeprefix(f"{objective}."): array
+            for name, array in artifact.tensors.items()
+            if name.startswith(f"{objective}.")
+        }
+        try:
+            probes = from_tensors(about.kind, objective, tuple(about.sublayers), tensors, about.mix_bias)
+            width = probes.width
+        except (InputError, TypeError, IndexError) as error:
+            problem = error.message if isinstance(error, InputError) else f"unexpected tensors {', '.join(tensors)}"
+            raise DataError(f"the {objective}-level probes: {problem}", path=path) from None
+        if width != artifact.base.width or probes.sublayers[-1] >= 2 * artifact.base.layers:
+            raise DataError(
+                f"the {objective}-level probes need states of width {width} and sublayer {probes.sublayers[-1]}; "
+                f"the base model has {artifact.base.layers} layers of width {artifact.base.width}",
+                path=path,
+            )
+        if not all(np.isfinite(array).all() for array in tensors.values()):
+            raise DataError(f"the {objective}-level probes hold numbers that are not finite", path=path)
+        heads[objective] = Head(probes, about.threshold, about.calibration)
+    return heads
+
+
+class Probe:
+    """Probes on a local language model's hidden states, trained on your labels (`veridical train probe`).
+
+    `path` is the artifact's folder. `model` is where the base model lies now (default: where it lay at training); it
+    must be the same model. A word's score is the highest of its tokens' (`unit="token"`: a verdict for each token).
+    `hallucination` is the score of the response-level probes, or of the worst token where there are only token-level
+    ones. Of several windows over long sources the one that supports a token best counts.
+
+    Sources are read as part of the prompt. A case without sources is judged, too: by the model's states alone.
+    """
+
+    info = DetectorInfo((Level.RESPONSE, Level.SPAN))
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        model: str | Path | None = None,
+        unit: str = "word",
+        device: str = "auto",
+        dtype: str | None = None,
+        max_windows: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        if unit not in UNITS:
+            raise UnknownNameError("unit of probe", unit, UNITS)
+        self.path = Path(path)
+        self.model = model
+        self.unit = unit
+        self.device = device
+        self.dtype = dtype
+        self.max_windows = max_windows
+        self.name = name or f"probe:{path}"
+
+    @classmethod
+    def from_spec(cls, spec: Spec, context: DetectorContext) -> Probe:
+        """The detector for `probe:PATH[,model=FOLDER,unit=token,device=…,dtype=…,max_windows=N]`."""
+        if spec.accept(_OPTIONS, values=1).value is None:
+            raise InputError("probe needs a trained probe", hint="probe:FOLDER, as `veridical train probe` wrote it")
+        options: dict[str, Any] = {**spec.options, "max_windows": spec.whole("max_windows")}
+        probe = cls(spec.values[0], name=str(spec), **options)
+        if "token" not in probe.heads:
+            probe.info = DetectorInfo((Level.RESPONSE,))
+        return probe
+
+    @cached_property
+    def _loaded(self) -> tuple[Artifact, ProbeSettings, dict[str, Head]]:
+        artifact = load_artifact(self.path, "probe")
+        settings = ProbeSettings.from_json(artifact.settings, self.path / DETECTOR)
+        template = get_template(settings.template)
+        if settings.template_digest not in (None, template.digest):
+            raise InputError(
+                f"the template {template.name!r} is not the one that the probe in {self.path} was trained with",
+                hint="train the probe again, or use the Veridical that trained it",
+            )
+        return artifact, settings, load_heads(artifact, settings, self.path)
+
+    @property
+    def artifact(self) -> Artifact:
+        """The artifact, loaded when it is first asked for; `DataError` if it is damaged."""
+        return self._loaded[0]
+
+    @property
+    def settings(self) -> ProbeSettings:
+        """How cases are presented to the base model, and the probes but for their weights."""
+        return self._loaded[1]
+
+    @property
+    def heads(self) -> dict[str, Head]:
+        """The probes by objective."""
+        return self._loaded[2]
+
+    @property
+    def thresholds(self) -> dict[Level, float]:
+        """Those of the response-level and of the token-level probes, as fitted on validation data.
+
+        Without response-level probes a response is scored by its worst token, and flagged from the tokens' threshold.
+        """
+        fitted = {Level.RESPONSE if name == "response" else Level.SPAN: h.threshold for name, h in self.heads.items()}
+        return {Level.RESPONSE: next(iter(fitted.values())), **fitted}
+
+    @property
+    def sublayers(self) -> tuple[int, ...]:
+        """All whose states are read."""
+        return tuple(sorted({s for head in self.heads.values() for s in head.probes.sublayers}))
+
+    def base(self) -> LocalModel:
+        """The base model, loaded; `InputError` if it is another than the one trained on, with the difference named."""
+        return load_base(
+            self.artifact.base,
+            f"the probe in {self.path}",
+            model=self.model,
+            device=self.device,
+            dtype=self.dtype,
+        )
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What its scores depend on: what was trained (whose model `judge` compares), and its options."""
+        about = {"settings": self.artifact.settings, "base": asdict(self.artifact.base)}
+        digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
+        for name, tensor in sorted(self.artifact.tensors.items()):
+            digest.update(name.encode() + np.ascontiguousarray(tensor).tobytes())
+        return {"probe": digest.hexdigest()[:16], "unit": self.unit, "max_windows": self.max_windows}
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        """One judgement per case; all windows of all cases are batched together."""
+        if not any(words(case.response) for case in cases):
+            return [not_judged(case, self.name, NO_WORDS) for case in cases]
+        decoded = decode_cases(
+            self.base(),
+            cases,
+            RequestedOutputs(logprobs=False, sublayers=self.sublayers),
+            self.settings.template,
+            max_tokens=self.settings.max_tokens,
+            max_windows=self.max_windows or self.settings.max_windows,
+        )
+        judgements = []
+        for case, outputs in zip(cases, decoded, strict=True):
+            if outputs.problems:
+                judgements.append(not_judged(case, self.name, *outputs.problems))
+                continue
+            scores = {  # (windows, tokens)
+                objective: np.stack([head.score(result.hidden) for result in outputs.results])
+                for objective, head in self.heads.items()
+            }
+            tokens = scores["token"].min(0) if "token" in scores else None
+            response = float(scores["response"][:, -1].min()) if "response" in scores else None
+            spans, notes = outputs.windows[0].spans, outputs.notes
+            judgements.append(
+                judgement_of(case, self.name, spans, tokens=tokens, response=response, unit=self.unit, notes=notes)
+            )
+        return judgements
+
+    def judge_generated(
+        self, case: Case, prompt: Sequence[int], ids: Sequence[int], scores: Mapping[str, Sequence[Any]]
+    ) -> Judgement | None:
+        """The judgement of what the base model generated, without another pass; None where `judge` reads other tokens.
+
+        Args:
+            case: The case.
+            prompt: The tokens before the response.
+            ids: Those that were generated: of the response, and maybe more.
+            scores: By objective, the score of each of these (`ProbeMonitor.history`).
+        """
+        if not words(case.response):
+            return None
+        settings, most = self.settings, self.max_windows or self.settings.max_windows
+        windows = encode(self.base(), case, settings.template, max_tokens=settings.max_tokens, max_windows=most)
+        spans, count = windows[0].spans, len(windows[0].ids) - len(prompt)
+        others = windows[0].ids != (*prompt, *ids[:count]) or windows[0].response_start != len(prompt)
+        if len(windows) > 1 or others or not spans or count > min(map(len, scores.values())):
+            return None
+        of_response = {name: np.array(each[:count], dtype=np.float64).ravel() for name, each in scores.items()}
+        response = float(of_response["response"][-1]) if "response" in of_response else None
+        tokens, notes = of_response.get("token"), windows[0].notes
+        return judgement_of(case, self.name, spans, tokens=tokens, response=response, unit=self.unit, notes=notes)
+
+    def stream(self, case: Case, *, unit: str = "token", prompt_ids: Sequence[int] | None = None) -> ProbeSession:
+        """Return a session that judges a response to `case` while it is generated; `case.response` is ignored.
+
+        `prompt_ids` are the tokens before the response's, where they are not the template's.
+        """
+        return ProbeSession(self.base(), self.heads, self.settings, case, unit=unit, prompt_ids=prompt_ids)
+
+    @contextmanager
+    def attach(self, *, batch: int = 1) -> Iterator[ProbeMonitor]:
+        """Score the tokens of every forward pass of the base model while the context lasts, whoever runs it.
+
+            with probe.attach() as monitor:
+                model.generate(**prompt, stopping_criteria=[monitor.stop_above(0.9)])
+            monitor.scores["token"]
+
+        The first pass is taken for the prompt and not judged. `batch` responses are generated side by side.
+        """
+        model = self.base()
+        monitor = ProbeMonitor(self.heads, batch=batch, device=model.device)
+        with monitor.attached(model):
+            yield monitor
+
+
+def judgement_of(
+    case: Case,
+    by: str,
+    spans: Sequence[Span | None],
+    *,
+    tokens: Floats | None,
+    response: float | None,
+    unit: str = "word",
+    notes: tuple[str, ...] = (),
+) -> Judgement:
+    """The judgement that the scores of a response result in.
+
+    Args:
+        case: The case.
+        by: The detector's name.
+        spans: (tokens,): the characters of each token.
+        tokens: (tokens,): the score of each token; None: only the response is scored.
+        response: The score of the response; None: its highest verdict is.
+        unit: "word" or "token": what a verdict is about.
+        notes: Notes for the judgement.
+    """
+    if tokens is None:
+        return Judgement(case.id, by, response, notes=notes)
+    verdicts, judged = word_verdicts(case.response, spans, tokens, unit=unit)
+    if response is None and verdicts:
+        response = max(verdict.score for verdict in verdicts)
+    if judged is not None:
+        notes = (*notes, "the tokenizer has no token for a part of the response: it was not judged")
+    return Judgement(case.id, by, response, verdicts=verdicts, judged=judged, notes=notes)

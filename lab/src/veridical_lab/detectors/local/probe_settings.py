@@ -1,0 +1,95 @@
+"""The settings of a trained probe as its artifact (`detector.json`) has them, checked when they are loaded."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from veridical.calibration.calibrators import calibrator
+from veridical.core.errors import DataError, InputError
+from veridical.models.template import TEMPLATES
+from veridical_lab.models.probe_heads import KINDS, OBJECTIVES
+
+__all__ = ["HeadSettings", "ProbeSettings"]
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSettings:
+    """The probes of one objective, but for their weights.
+
+    Attributes:
+        kind: "linear", "pooling" or "mlp".
+        sublayers: One per probe.
+        mix_bias: The intercept of the ensemble.
+        threshold: From which score on a token or response is flagged, as fitted on validation data.
+        calibration: `parameters()` of a fitted calibrator, or None.
+    """
+
+    kind: str
+    sublayers: list[int]
+    mix_bias: float
+    threshold: float
+    calibration: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeSettings:
+    """How a trained probe presents cases to its model, and its probes by objective.
+
+    Attributes:
+        template: The name of the template that makes a case the model's input.
+        max_tokens: How many tokens the model processes at once; None: its context.
+        max_windows: How many windows over long sources are used; None: all.
+        select: "ensemble", or "best" for a single sublayer.
+        heads: By objective, "token" or "response"; at least one.
+        template_digest: A hash of the template at training; None in artifacts that do not have it.
+    """
+
+    template: str
+    max_tokens: int | None
+    max_windows: int | None
+    select: str
+    heads: dict[str, HeadSettings]
+    template_digest: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The settings as an artifact has them."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, settings: Mapping[str, Any], path: Path) -> ProbeSettings:
+        """The settings in an artifact; `DataError` with `path` and the first field that is missing or invalid."""
+        from pydantic import TypeAdapter, ValidationError
+
+        try:
+            loaded = TypeAdapter(cls).validate_json(json.dumps(dict(settings)), strict=True)
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            field = ".".join(str(part) for part in ("settings", *problem["loc"]))
+            raise DataError(f"{field}: {problem['msg']}", path=path, hint="copy or train the probe again") from None
+
+        def require(valid: bool, field: str, value: object, allowed: str) -> None:
+            if not valid:
+                raise DataError(f"settings.{field} is {value!r}", path=path, hint=f"allowed: {allowed}")
+
+        require(loaded.template in TEMPLATES, "template", loaded.template, ", ".join(sorted(TEMPLATES)))
+        for name, count in (("max_tokens", loaded.max_tokens), ("max_windows", loaded.max_windows)):
+            require(count is None or count > 0, name, count, "whole numbers from 1, or null")
+        heads = loaded.heads
+        require(bool(heads) and set(heads) <= set(OBJECTIVES), "heads", list(heads), " and ".join(OBJECTIVES))
+        for objective, head in heads.items():
+            field, sublayers = f"heads.{objective}", head.sublayers
+            require(head.kind in KINDS, f"{field}.kind", head.kind, ", ".join(KINDS))
+            ascending = sublayers == sorted(set(sublayers)) and all(s >= 0 for s in sublayers)
+            require(ascending and bool(sublayers), f"{field}.sublayers", sublayers, "whole numbers from 0, ascending")
+            require(math.isfinite(head.mix_bias), f"{field}.mix_bias", head.mix_bias, "finite numbers")
+            require(0 < head.threshold <= 1, f"{field}.threshold", head.threshold, "numbers above 0, up to 1")
+            try:
+                calibrator(head.calibration or {"kind": "platt", "slope": 1.0, "intercept": 0.0})
+            except (InputError, TypeError, ValueError):
+                require(False, f"{field}.calibration", head.calibration, "what `train probe --calibrate` writes")
+        return loaded

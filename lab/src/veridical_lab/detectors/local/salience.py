@@ -1,0 +1,403 @@
+"""Which words of the sources a language model's prediction of each response word rests on (gradient salience).
+
+After Chang et al. 2024, §3.2 and appendix C. The gradients come from `models.gradients`; here those of tokens become
+those of words, these become contributions and attributions, and those become scores.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from veridical.core.detector import DetectorContext, DetectorInfo
+from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
+from veridical.core.judging import not_judged
+from veridical.core.perspectives import by_perspective
+from veridical.core.salience_map import MapWord, SalienceMap
+from veridical.core.segment import words
+from veridical.core.spans import Span, complement
+from veridical.core.spec import Spec
+from veridical.core.stopwords import STOP_WORDS
+from veridical.core.types import Case, Evidence, Judgement, Omission, Source, SourceSpan, Verdict
+from veridical.models.artifact import identity
+from veridical.models.encode import Encoded, default_template, encode
+from veridical.models.load import DTYPES, FORCED, LocalModel, load
+from veridical.models.template import get_template
+from veridical_lab.models.gradients import KINDS, salience
+
+__all__ = ["AGGREGATES", "MEANS", "Salience"]
+
+AGGREGATES = ("max", "sum", "entropy")
+MEANS = ("geometric", "arithmetic")
+_FLAGS = {
+    **{name: ("aggregate", name) for name in AGGREGATES},
+    **{name: ("mean", name) for name in MEANS},
+    **{name: ("kind", name) for name in KINDS},
+}
+_OPTIONS = ("device", "dtype", "max_memory_mb", "max_tokens", "max_windows", "revision", "template")
+_COUNTS = ("max_memory_mb", "max_tokens", "max_windows")
+_MAX_EVIDENCE = 3
+_MIN_SALIENCE = 1e-12  # what a word without any salience counts in a geometric mean
+_MIN_WINDOW = 32  # tokens
+
+
+class Salience:
+    """How much of a language model's prediction of each response word rests on words of the sources (gradients).
+
+    `model` is a folder in Hugging Face format (or a hub name), a decoder or an encoder-decoder; it loads on first use.
+    `template` None is "general", and "bare" (the source alone) for an encoder-decoder. Every response word's
+    attribution and every source word's contribution is the "max", "sum" or (negative, normalised) "entropy" of its
+    column or row of the salience map; `kind` is "input_x_gradient" or "l2". A word's score is 1 - attribution, or as
+    omitted 1 - contribution; a response's are 1 - the `mean` ("geometric" or "arithmetic") over its words, and 1 - the
+    least mean of a perspective among the sources with `must_cover` (one without a perspective is one of its own).
+
+    These are shares of a gradient, not probabilities: fit the threshold on labelled validation data.
+    """
+
+    info = DetectorInfo(needs_sources=True)
+
+    def __init__(
+        self,
+        model: str | Path,
+        *,
+        aggregate: str = "max",
+        mean: str = "geometric",
+        kind: str = "input_x_gradient",
+        template: str | None = None,
+        device: str = "auto",
+        dtype: str = "auto",
+        revision: str | None = None,
+        max_tokens: int | None = None,
+        max_windows: int | None = None,
+        max_memory_mb: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        for what, value, known in (
+            ("aggregate", aggregate, AGGREGATES),
+            ("mean", mean, MEANS),
+            ("kind", kind, KINDS),
+            ("dtype", dtype, DTYPES),
+        ):
+            if value not in known:
+                raise UnknownNameError(f"{what} of salience", value, known)
+        if template is not None:
+            get_template(template)
+        self.model = model
+        self.aggregate = aggregate
+        self.mean = mean
+        self.kind = kind
+        self.template = template
+        self.device = device
+        self.dtype = dtype
+        self.revision = revision
+        self.max_tokens = max_tokens
+        self.max_windows = max_windows
+        self.max_memory_mb = max_memory_mb
+        self.name = name or f"salience:{model}"
+
+    @classmethod
+    def from_spec(cls, spec: Spec, context: DetectorContext) -> Salience:
+        """The detector for `salience:PATH[,OPTION,…]`, such as "salience:models/reader,sum,template=tldr"."""
+        if spec.accept(_OPTIONS, values=4).value is None:
+            raise InputError("salience needs a model", hint="salience:FOLDER[,max|sum|entropy,l2,template=NAME,…]")
+        options: dict[str, Any] = {**spec.options, **{name: spec.whole(name) for name in _COUNTS}}
+        for flag in spec.values[1:]:
+            if flag not in _FLAGS or _FLAGS[flag][0] in options:
+                raise UnknownNameError("option of salience", flag, [*_FLAGS, *(f"{o}=…" for o in _OPTIONS)])
+            options[_FLAGS[flag][0]] = _FLAGS[flag][1]
+        return cls(spec.values[0], name=str(spec), **options)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What its scores depend on: its options and the identity of its model, which this loads."""
+        model = self._load()
+        options = {name: getattr(self, name) for name in ("aggregate", "mean", "kind", "max_tokens", "max_windows")}
+        return options | {"template": self.template or default_template(model)} | identity(model)
+
+    def _load(self) -> LocalModel:
+        return load(self.model, revision=self.revision, device=self.device, dtype=self.dtype, kinds=FORCED)
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        """One judgement per case, each from its own passes through the model."""
+        return [judgement for judgement, _ in self.judge_with_maps(cases)]
+
+    def judge_with_maps(self, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
+        """The judgements of `judge`, each with its map (None where there is none)."""
+        results: list[tuple[Judgement, SalienceMap | None]] = []
+        for case in cases:
+            try:
+                word_map = self._read(case)
+            except CannotJudgeError as error:
+                results.append((not_judged(case, self.name, str(error)), None))
+                continue
+            omission, omissions, notes = self._coverage(case, word_map)
+            judgement = Judgement(
+                case.id,
+                self.name,
+                omission=omission,
+                omissions=omissions,
+                notes=(*word_map.notes, *notes),
+                judged_sources=word_map.judged_sources(case),
+            )
+            known = np.flatnonzero(word_map.judged).tolist()
+            if not known:
+                results.append((replace(judgement, judged=()), None))
+                continue
+            unsound = [span for span, sound in zip(word_map.targets, word_map.judged, strict=True) if not sound]
+            judgement = replace(
+                judgement,
+                hallucination=_score(self._mean(word_map.attribution[known])),
+                verdicts=tuple(
+                    Verdict(word_map.targets[j], _score(word_map.attribution[j]), evidence=word_map.evidence(j))
+                    for j in known
+                ),
+                judged=tuple(complement(unsound, len(case.response))) if unsound else None,
+            )
+            results.append((judgement, word_map.map(case)))
+        return results
+
+    def map(self, case: Case) -> SalienceMap:
+        """The map of source words by response words that `judge` scores; `CannotJudgeError` if there is none."""
+        try:
+            return self._read(case).map(case)
+        except CannotJudgeError as error:
+            raise CannotJudgeError(f"case {case.id!r}: {error}", hint="there is no salience map to show") from None
+
+    def _read(self, case: Case) -> _WordMap:
+        """The salience of the case's content words; `CannotJudgeError` saying why if there is none."""
+        if not case.sources:
+            raise CannotJudgeError("no sources to compare with")
+        targets = _content(case.response)
+        if not targets:
+            raise CannotJudgeError("the response has no content words")
+        sources = {source.id: _content(source.text) for source in case.sources}
+        if not any(sources.values()):
+            raise CannotJudgeError("the sources have no content words")
+        model = self._load()
+        max_tokens = self.max_tokens
+        notes: list[str] = []
+        while True:
+            windows = encode(model, case, self.template, max_tokens=max_tokens, max_windows=self.max_windows)
+            try:
+                word_map = self._word_map(model, windows, targets, sources, notes)
+                break
+            except CannotJudgeError:
+                longest = max(len(window.encoder_ids or window.ids) for window in windows)
+                if longest < 2 * _MIN_WINDOW:
+                    raise
+                max_tokens = longest // 2
+            notes.append(f"too little memory for {longest} tokens at once; the sources were read in smaller windows")
+        if not word_map.seen.any():
+            raise CannotJudgeError("no word of the sources is in the prompt, so there is nothing to compare with")
+        return word_map
+
+    def _word_map(
+        self,
+        model: LocalModel,
+        windows: Sequence[Encoded],
+        targets: list[Span],
+        sources: dict[str, list[Span]],
+        notes: Sequence[str],
+    ) -> _WordMap:
+        """The word-to-word map over all windows: a word is supported if any of them supports it."""
+        memory = None if self.max_memory_mb is None else self.max_memory_mb * 1_000_000
+        gradients = partial(salience, model.model, kind=self.kind, max_memory=memory)
+        shape = (sum(map(len, sources.values())), len(targets))
+        values = np.zeros(shape, dtype=np.float32)
+        contribution, attribution = np.zeros(shape[0]), np.zeros(shape[1])
+        seen, judged = np.zeros(shape[0], dtype=bool), np.ones(shape[1], dtype=bool)
+        all_notes = [*notes]
+        for window in windows:
+            rows, columns, part = _window_map(window, targets, sources, gradients, all_notes)
+            seen[rows] = True
+            judged &= columns
+            values[rows] = np.maximum(values[rows], part)
+            contribution[rows] = np.maximum(contribution[rows], _aggregated(part[:, columns], self.aggregate))
+            attribution = np.maximum(attribution, _aggregated(part.T, self.aggregate))
+        all_notes += [note for window in windows for note in window.notes]
+        if not judged.all():
+            all_notes.append(f"{int((~judged).sum())} of {len(judged)} content words could not be judged")
+        source_words = [(span, source_id) for source_id, spans in sources.items() for span in spans]
+        unique_notes = tuple(dict.fromkeys(all_notes))
+        return _WordMap(targets, source_words, values, contribution, attribution, seen, judged, unique_notes)
+
+    def _mean(self, values: np.ndarray) -> float:
+        if self.mean == "arithmetic":
+            return float(values.mean())
+        return float(np.exp(np.log(np.maximum(values, _MIN_SALIENCE)).mean()))
+
+    def _coverage(self, case: Case, word_map: _WordMap) -> tuple[float | None, tuple[Omission, ...], tuple[str, ...]]:
+        """1 - the least mean contribution of a perspective, every word's omission, and notes on what was not judged."""
+        notes: list[str] = []
+        judged: list[tuple[Source, int]] = []
+        for source in case.sources:
+            if not source.must_cover:
+                continue
+            of_source = word_map.rows_of(source.id)
+            rows = [i for i in of_source if word_map.seen[i]]
+            if not rows or not word_map.judged.any():
+                why = "has no content words" if not of_source else "could not be read"
+                notes.append(f"source {source.id!r} {why}; its coverage was not judged")
+                continue
+            if len(rows) < len(of_source):
+                notes.append(
+                    f"only {len(rows)} words of source {source.id!r} were read, and its coverage judged by them"
+                )
+            judged += [(source, row) for row in rows]
+        groups = by_perspective(judged)
+        if not groups:
+            return None, (), tuple(notes)
+        omissions = tuple(
+            Omission(word_map.sources[i][1], word_map.sources[i][0], _score(word_map.contribution[i]))
+            for group in groups
+            for i in group
+        )
+        worst = min(self._mean(word_map.contribution[group]) for group in groups)
+        return _score(worst), omissions, tuple(notes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _WordMap:
+    """The salience of one case's source words for its response words, over all windows.
+
+    *Shape:* `values` (source words, targets); `seen` (by the model) and `contribution` (source words,); `judged` and
+    `attribution` (targets,). `targets` are the content words of the response; `sources` are those of the sources, each
+    with its source's id.
+    """
+
+    targets: list[Span]
+    sources: list[tuple[Span, str]]
+    values: np.ndarray
+    contribution: np.ndarray
+    attribution: np.ndarray
+    seen: np.ndarray
+    judged: np.ndarray
+    notes: tuple[str, ...]
+
+    def rows_of(self, source_id: str) -> list[int]:
+        return [i for i, (_, other_id) in enumerate(self.sources) if other_id == source_id]
+
+    def judged_sources(self, case: Case) -> tuple[SourceSpan, ...] | None:
+        """What of the sources with `must_cover` was judged: all but the words that no window held; None for all."""
+        required = [source for source in case.sources if source.must_cover]
+        spans = []
+        for source in required:
+            rows = self.rows_of(source.id)
+            unseen = [self.sources[i][0] for i in rows if not self.seen[i]]
+            if len(unseen) < len(rows) and self.judged.any():
+                spans += [SourceSpan(source.id, span) for span in complement(unseen, len(source.text))]
+        everything = [SourceSpan(source.id, Span(0, len(source.text))) for source in required]
+        return None if spans == everything else tuple(spans)
+
+    def evidence(self, column: int) -> tuple[Evidence, ...]:
+        """The source words that bear most on a response word; the weight is the share of its salience."""
+        values = self.values[:, column]
+        best = np.argsort(-values, kind="stable")[:_MAX_EVIDENCE]
+        weighted = ((self.sources[i], float(min(values[i], 1.0))) for i in best if values[i] > 0.0)
+        return tuple(Evidence(source_id, span, weight) for (span, source_id), weight in weighted)
+
+    def map(self, case: Case) -> SalienceMap:
+        texts = {source.id: source.text for source in case.sources}
+        return SalienceMap(
+            tuple(MapWord(span.of(texts[source_id]), span, source_id) for span, source_id in self.sources),
+            tuple(MapWord(span.of(case.response), span) for span in self.targets),
+            self.values,
+            self.contribution,
+            self.attribution,
+        )
+
+
+def _content(text: str) -> list[Span]:
+    """The words of `text` that are no stop words."""
+    return [span for span in words(text) if span.of(text).lower().replace("’", "'") not in STOP_WORDS]
+
+
+def _score(supported: float) -> float:
+    return float(min(max(1.0 - supported, 0.0), 1.0))
+
+
+def _window_map(
+    window: Encoded,
+    targets: Sequence[Span],
+    sources: dict[str, list[Span]],
+    gradients: Callable[..., np.ndarray],
+    notes: list[str],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The rows (source words) that the window shows, which columns (response words) hold, and their values.
+
+    `sources` are the content words of each source; rows count them through, in that order.
+    """
+    first_row = dict(zip(sources, accumulate(map(len, sources.values()), initial=0), strict=False))
+    token_spans = [(i + window.response_start, span) for i, span in enumerate(window.spans) if span is not None]
+    pairs = _overlapping(token_spans, targets)
+    unpredicted = {word for token, word in pairs if token == 0}  # nothing comes before it
+    tokens = sorted({token for token, word in pairs if word not in unpredicted})
+    by_source: dict[str, list[tuple[int, Span]]] = {}
+    for token, source_id, span in window.source_spans:
+        by_source.setdefault(source_id, []).append((token, span))
+    shown = [
+        (token, first_row[source_id] + word)
+        for source_id, spans in by_source.items()
+        for token, word in _overlapping(spans, sources[source_id])
+    ]
+    rows = np.array(sorted({row for _, row in shown}), dtype=int)
+    columns = np.zeros(len(targets), dtype=bool)
+    values = np.zeros((len(rows), len(targets)), dtype=np.float32)
+    if not tokens:
+        return rows, columns, values
+    shares = np.abs(gradients(window.ids, tokens, encoder_ids=window.encoder_ids, notes=notes).astype(np.float64))
+    peak = shares.max(axis=0, initial=0.0)
+    sound = np.isfinite(peak) & (peak > 0)
+    shares = np.where(sound, shares, 0.0) / np.where(sound, peak, 1.0)  # before squaring, which might underflow
+    shares **= 2
+    shares /= np.where(sound, shares.sum(axis=0), 1.0)  # each column sums to one
+    column_of = {token: i for i, token in enumerate(tokens)}
+    by_token = np.zeros((len(rows), len(tokens)))
+    index = {row: i for i, row in enumerate(rows.tolist())}
+    if shown:
+        np.maximum.at(by_token, [index[row] for _, row in shown], shares[[token for token, _ in shown]])
+    broken = {word for token, word in pairs if token in column_of and not sound[column_of[token]]} | unpredicted
+    for token, word in pairs:
+        if word not in broken:
+            columns[word] = True
+            values[:, word] = np.maximum(values[:, word], by_token[:, column_of[token]])
+    return rows, columns, values
+
+
+def _aggregated(values: np.ndarray, how: str) -> np.ndarray:
+    """One number per row: the maximum, the sum, or 1 - the entropy as a share of the highest possible.
+
+    Chang et al. 2024, appendix C.1.
+    """
+    if not values.shape[1]:
+        return np.zeros(len(values))
+    if how == "max":
+        return values.max(axis=1)
+    totals = values.sum(axis=1, dtype=np.float64)
+    if how == "sum":
+        return totals
+    shares = values / np.where(totals > 0, totals, 1.0)[:, None]
+    entropy = -(shares * np.log(np.where(shares > 0, shares, 1.0))).sum(axis=1)
+    return np.where(totals > 0, 1.0 - entropy / np.log(max(values.shape[1], 2)), 0.0)
+
+
+def _overlapping(tokens: Sequence[tuple[int, Span]], parts: Sequence[Span]) -> list[tuple[int, int]]:
+    """(token, index into `parts`) for every token that shares a character with a part; `parts` are in order."""
+    pairs: list[tuple[int, int]] = []
+    order = sorted(tokens, key=lambda pair: pair[1])
+    first = bisect_right(parts, order[0][1].start, key=lambda part: part.end) if order else 0
+    for token, span in order:
+        while first < len(parts) and parts[first].end <= span.start:
+            first += 1
+        at = first
+        while at < len(parts) and parts[at].start < span.end:
+            if parts[at].end > span.start:
+                pairs.append((token, at))
+            at += 1
+    return pairs

@@ -1,0 +1,92 @@
+"""What a description of a place says of attributes such as area[riverside], compared with those that it was given.
+
+By rule, in the words of English restaurant descriptions (the E2E set): nothing is trained, nothing is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from veridical.core.detector import DetectorInfo
+from veridical.core.errors import InputError
+from veridical.core.segment import words
+from veridical.core.types import Case, Evidence, Judgement, Omission, SourceSpan, Span, Verdict
+from veridical_lab.datasets.e2e_slots import Slot, Stated, Unplaced, meaning, place_slots, slot_of, stated
+
+__all__ = ["Slots"]
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Attributes of restaurant descriptions (E2E) that the response states wrongly, adds or leaves out, by rule.
+
+    Sources are attributes, one each, written "name[value]". A verdict of score 1 marks each place where the response
+    states a value that no attribute has; an omission of score 1 an attribute to cover that it does not state. One that
+    it mentions vaguely ("affordable") is not judged. Nothing is said of what is no attribute ("friendly staff").
+    """
+
+    name: str = "slots"
+    info: ClassVar[DetectorInfo] = DetectorInfo(needs_sources=True)
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        """Scores are 0 or 1."""
+        return [self._one(case) for case in cases]
+
+    def _one(self, case: Case) -> Judgement:
+        if not words(case.response):
+            return self._not_judged(case, "the response has no words")
+        if not case.sources:
+            return self._not_judged(case, "there are no attributes")
+        try:
+            slots = [slot_of(source) for source in case.sources]
+        except InputError as error:
+            return self._not_judged(case, f"{error.message}; attributes are written name[value]")
+        statements = stated(case.response, slots)
+        verdicts = _added(case, slots, statements)
+        omissions = _left_out(case, slots, statements)
+        return Judgement(
+            case.id,
+            self.name,
+            float(bool(verdicts)),
+            max((o.score for o in omissions), default=None),
+            tuple(verdicts),
+            tuple(omissions),
+            judged_sources=tuple(SourceSpan(o.source_id, o.span) for o in omissions),
+        )
+
+    def _not_judged(self, case: Case, why: str) -> Judgement:
+        return Judgement(case.id, self.name, judged=(), judged_sources=(), notes=(why,))
+
+
+def _added(case: Case, slots: Sequence[Slot], statements: Sequence[Stated]) -> list[Verdict]:
+    """What the response states and no attribute says."""
+    given = {(name, meaning((name, value))) for name, value in slots}
+    verdicts = []
+    for statement in sorted(statements, key=lambda s: s.span):
+        if (statement.name, statement.meaning) in given:
+            continue
+        others = [source for source, (name, _) in zip(case.sources, slots, strict=True) if name == statement.name]
+        verdicts.append(
+            Verdict(
+                statement.span,
+                1.0,
+                f"{statement.name}[{statement.meaning}]",
+                evidence=tuple(Evidence(source.id, Span(0, len(source.text))) for source in others),
+                reason=f"given is {', '.join(s.text for s in others)}" if others else f"no {statement.name} is given",
+            )
+        )
+    return verdicts
+
+
+def _left_out(case: Case, slots: Sequence[Slot], statements: Sequence[Stated]) -> list[Omission]:
+    """Whether each attribute to cover is stated; without those that are mentioned vaguely."""
+    said = {(statement.name, statement.meaning) for statement in statements}
+    omissions = []
+    for source, slot, places in zip(case.sources, slots, place_slots(case.response, slots), strict=True):
+        missing = isinstance(places, Unplaced) and (slot[0], meaning(slot)) not in said
+        vague = places == Unplaced("a vague mention")
+        if source.must_cover and not (missing and vague):
+            omissions.append(Omission(source.id, Span(0, len(source.text)), float(missing)))
+    return omissions

@@ -1,0 +1,198 @@
+"""Generation with a detector in the loop: a local language model generates, and what is flagged is not kept.
+
+After Liu et al. 2022, §1 (suppress tokens, guide beams) and CH-Wang et al. 2024, Limitations (backtrack and regenerate,
+reject and sample again, filter hypotheses). The final text is judged again as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from veridical.core.decide import outcome
+from veridical.core.detector import Detector, info_of
+from veridical.core.errors import InputError
+from veridical.core.judging import thresholds_in_force
+from veridical.core.types import Case, Level
+from veridical.detectors import load_detector
+from veridical.models.generation import Generation, Prompt, prompt_of
+from veridical.models.load import LocalModel, load
+from veridical.models.sampling import Sampler
+from veridical_lab.detectors.local.logprob import SCORES, Logprob
+from veridical_lab.detectors.local.probe import Probe
+from veridical_lab.guard.decoding_loop import BudgetUsage, DecodingLoop
+from veridical_lab.guard.monitors import HiddenStateMonitor, Monitor, monitor_for
+from veridical_lab.guard.rerank import judge_all, rerank
+from veridical_lab.guard.types import (
+    STRATEGIES,
+    UNITS,
+    Budget,
+    Guarded,
+    GuardOptions,
+    Intervention,
+    Sampling,
+    Unguarded,
+)
+
+__all__ = [
+    "STRATEGIES",
+    "UNITS",
+    "Budget",
+    "Guard",
+    "GuardOptions",
+    "Guarded",
+    "Intervention",
+    "Monitor",
+    "Sampling",
+    "Unguarded",
+    "guard",
+]
+
+
+def guard(
+    case: Case,
+    detector: str | Detector,
+    model: LocalModel | str | Path | None = None,
+    options: GuardOptions | None = None,
+    *,
+    monitor: Monitor | None = None,
+    **overrides: Any,
+) -> Guarded:
+    """Generate a response to `case` while a detector monitors it; `Guard` does so for many cases.
+
+    Args:
+        case: What to write about; its response is ignored.
+        detector: A detector or its spec; "logprob", "entropy" and "rank" are the likelihood of what the model samples.
+        model: The model that generates; None: the detector's own.
+        options: What happens to what is flagged.
+        monitor: How the detector follows the text; None: the cheapest way there is.
+        overrides: Fields of `GuardOptions`, in place of those of `options`.
+
+    Raises:
+        InputError: For what cannot be used together or is out of range.
+        CannotJudgeError: If the prompt cannot be made, or the model's numbers are not finite.
+    """
+    return Guard(detector, model, replace(options or GuardOptions(), **overrides)).generate(case, monitor)
+
+
+class Guard:
+    """A local language model with a detector in the loop; both are loaded once, for any number of cases.
+
+    Args:
+        detector: See `guard`.
+        model: See `guard`.
+        options: What happens to what is flagged.
+    """
+
+    def __init__(
+        self,
+        detector: str | Detector,
+        model: LocalModel | str | Path | None = None,
+        options: GuardOptions | None = None,
+    ) -> None:
+        self.options = options or GuardOptions()
+        self._detector: Detector | None = None
+        self._likelihood = ""
+        self._latest: Generation | None = None
+        if isinstance(detector, str) and detector in SCORES:
+            if model is None:
+                raise InputError(
+                    f"no model is named to generate, and {detector!r} is of that model", hint="name a model"
+                )
+            self._likelihood = detector
+        else:
+            self._detector = load_detector(detector) if isinstance(detector, str) else detector
+        if isinstance(model, LocalModel):
+            self.model = model
+        elif model is None:
+            own = self._detector
+            if isinstance(own, Probe) and own.base().kind == "causal":
+                self.model = own.base()
+            elif isinstance(own, Logprob):
+                self.model = load(own.model, revision=own.revision, device=own.device, dtype=own.dtype)
+            else:
+                name = own.name if own else None
+                raise InputError(f"no model is named to generate, and {name!r} has none", hint="name a model")
+        elif isinstance(detector, str) and isinstance(self._detector, Probe) and self._detector.model is None:
+            self._detector.model = model
+            try:
+                self.model = self._detector.base()
+            except InputError:  # another model generates, and the probe's own follows it
+                self._detector.model = None
+                self.model = load(model)
+        else:
+            self.model = load(model)
+
+    def generate(self, case: Case, monitor: Monitor | None = None) -> Guarded:
+        """Generate a response to `case`; see `guard`."""
+        options = self.options
+        detector, template = self._detector_for(case)
+        thresholds = thresholds_in_force(detector, options.threshold)
+        prompt = prompt_of(self.model, case, template, options.sampling.max_new_tokens)
+        usage = BudgetUsage(options.budget, options.sampling)
+        generation, sampler = self._start(prompt)
+        if options.strategy == "rerank":
+            text, reason, judgement, interventions = rerank(generation, usage, options, detector, case)
+        else:
+            monitor = monitor or monitor_for(detector, case, self.model)
+            limit = thresholds.span if Level.SPAN in info_of(detector).levels else thresholds.response
+            loop = DecodingLoop(generation, sampler, usage, options, monitor, limit)
+            reason, text = loop.run(), loop.text
+            if loop.exhausted:
+                reason += f"; no intervention was left ({options.budget.interventions})"
+            known = None
+            if isinstance(monitor, HiddenStateMonitor) and monitor.probe is detector:
+                known = monitor.judgement(replace(case, response=text), generation)
+            (judgement,) = judge_all(detector, case, [text]) if known is None else [known]
+            interventions = loop.interventions()
+        final = replace(case, response=text)
+        result = Guarded(
+            final,
+            judgement,
+            thresholds,
+            outcome(final, judgement, thresholds),
+            options.strategy,
+            interventions,
+            reason,
+            usage.tokens,
+            generation.passes,
+            usage.seconds,
+            notes=prompt.notes,
+        )
+        if not options.compare:
+            return result
+        generation, sampler = self._start(prompt)
+        enough = Budget(tokens=options.sampling.max_new_tokens + 1)
+        loop = DecodingLoop(generation, sampler, BudgetUsage(enough, options.sampling), options)
+        loop.run()
+        if loop.text != text:  # else it needs no judgement of its own
+            final = replace(case, response=loop.text)
+            (judgement,) = judge_all(detector, case, [loop.text])
+        return replace(result, unguarded=Unguarded(final, judgement))
+
+    def _detector_for(self, case: Case) -> tuple[Detector, str]:
+        """The detector, and the name of the prompt's template."""
+        template = self.options.template
+        usual = "general" if case.prompt is None else "raw"
+        if self._detector is None:
+            model, template = self.model, template or usual
+            options = {"device": str(model.device), "dtype": model.dtype_name, "revision": model.revision}
+            return Logprob(model.name, template=template, score=self._likelihood, **options), template  # type: ignore[arg-type]
+        if template is None and isinstance(self._detector, Logprob):
+            return self._detector, self._detector.template or "general"
+        if template is None and isinstance(self._detector, Probe):
+            return self._detector, self._detector.settings.template
+        return self._detector, template or usual
+
+    def _start(self, prompt: Prompt) -> tuple[Generation, Sampler]:
+        sampling = self.options.sampling
+        sampler = Sampler(
+            [sampling.seed],
+            temperature=sampling.temperature,
+            top_k=sampling.top_k,
+            top_p=sampling.top_p,
+            device=self.model.device,
+        )
+        self._latest = Generation(self.model, prompt, after=self._latest)
+        return self._latest, sampler

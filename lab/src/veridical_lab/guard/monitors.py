@@ -1,0 +1,221 @@
+"""Monitors: how a detector judges a text while it is being generated.
+
+A probe on the generating model and the likelihood of what it samples cost nothing; any other detector gets the text so
+far, as a stream or sentence by sentence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from veridical.core.detector import Detector, Streaming
+from veridical.core.errors import CannotJudgeError, InputError
+from veridical.core.judging import judge
+from veridical.core.segment import sentences
+from veridical.core.spans import Span, trimmed
+from veridical.core.types import Case, Judgement, Verdict
+from veridical.models.artifact import check_base
+from veridical.models.generation import Generation
+from veridical.models.load import LocalModel
+from veridical_lab.detectors.local.logprob import Logprob
+from veridical_lab.detectors.local.probe import Probe
+from veridical_lab.models.monitor import ProbeMonitor
+
+__all__ = ["HiddenStateMonitor", "LikelihoodMonitor", "Monitor", "SentenceMonitor", "StreamMonitor", "monitor_for"]
+
+
+class Monitor(Protocol):
+    """A detector in the decoding loop; made for one text, used with one `Generation`."""
+
+    def attached(self, generation: Generation) -> AbstractContextManager[object]:
+        """Return a context that lasts as long as the text is generated."""
+        ...
+
+    def verdicts(self, generation: Generation, *, final: bool) -> list[Verdict]:
+        """Return the verdicts on `generation.text` that are new since the last call; `final`: the text ends here."""
+        ...
+
+    def rewind(self, generation: Generation) -> None:
+        """Forget what came after the end of `generation`, which was cut back."""
+        ...
+
+
+def monitor_for(detector: Detector, case: Case, model: LocalModel) -> Monitor:
+    """Return the cheapest monitor of `detector` for a response to `case` that `model` generates."""
+    if isinstance(detector, Probe):
+        try:
+            check_base(detector.artifact.base, model)
+        except InputError:
+            pass
+        else:
+            return HiddenStateMonitor(detector)
+    if isinstance(detector, Logprob) and _place(detector.model) == _place(model.name):
+        return LikelihoodMonitor(detector.score)
+    streams = isinstance(detector, Streaming) and not (isinstance(detector, Probe) and detector.base().kind != "causal")
+    return StreamMonitor(detector, case) if streams else SentenceMonitor(detector, case)
+
+
+def _place(name: str | Path) -> str:
+    folder = Path(name).expanduser()
+    return str(folder.resolve()) if folder.exists() else str(name)
+
+
+class _TokenMonitor:
+    """The verdicts on tokens whose scores a subclass appends; tokens that share characters get their highest score."""
+
+    def __init__(self) -> None:
+        self.scores: list[float | None] = []  # None: a token that was put back, not sampled
+        self._emitted = 0  # tokens that have had their verdict
+
+    def attached(self, generation: Generation) -> AbstractContextManager[object]:
+        """See `Monitor`."""
+        return nullcontext()
+
+    def rewind(self, generation: Generation) -> None:
+        """See `Monitor`."""
+        del self.scores[len(generation.ids) :]
+        self._emitted = min(self._emitted, len(generation.spans))
+
+    def _new_verdicts(self, generation: Generation) -> list[Verdict]:
+        verdicts = []
+        spans = generation.spans
+        while self._emitted < len(spans):
+            span, first = spans[self._emitted], self._emitted
+            while self._emitted < len(spans) and (self._emitted == first or spans[self._emitted] is span):
+                self._emitted += 1
+            scores = [score for score in self.scores[first : self._emitted] if score is not None]
+            if span and scores and (part := trimmed(span, generation.text)):
+                verdicts.append(Verdict(part, max(scores)))
+        return verdicts
+
+
+class HiddenStateMonitor(_TokenMonitor):
+    """Probes on the generating model, applied to its own forward passes, and to one more at the very end of a text."""
+
+    def __init__(self, probe: Probe) -> None:
+        super().__init__()
+        self.probe = probe
+        self.objective = "token" if "token" in probe.heads else "response"
+        self._monitor: ProbeMonitor
+
+    @contextmanager
+    def attached(self, generation: Generation) -> Iterator[None]:
+        """See `Monitor`."""
+        self._monitor = ProbeMonitor(self.probe.heads, device=generation.model.device, rewindable=True)
+        with self._monitor.attached(generation.model, lambda: generation.pass_start):
+            yield
+
+    def verdicts(self, generation: Generation, *, final: bool) -> list[Verdict]:
+        """See `Monitor`."""
+        if len(self._monitor) < len(generation.ids):
+            generation.advance()
+        history = self._monitor.history[self.objective]
+        self.scores += [float(score[0]) for score in history[len(self.scores) :]]
+        return self._new_verdicts(generation)
+
+    def rewind(self, generation: Generation) -> None:
+        """See `Monitor`."""
+        super().rewind(generation)
+        self._monitor.rewind(len(generation.ids))
+
+    def judgement(self, case: Case, generation: Generation) -> Judgement | None:
+        """That of the text in `case`, if it has the tokens that were generated; `generation` has ended."""
+        try:
+            return self.probe.judge_generated(case, generation.prompt, generation.ids, self._monitor.history)
+        except CannotJudgeError:
+            return None  # as `judge` will say
+
+
+class LikelihoodMonitor(_TokenMonitor):
+    """How improbable each token was when it was sampled, scored as `Logprob` does; known before it is processed."""
+
+    def __init__(self, score: str = "logprob") -> None:
+        super().__init__()
+        self.score = score
+
+    def verdicts(self, generation: Generation, *, final: bool) -> list[Verdict]:
+        """See `Monitor`."""
+        import torch
+
+        for token_i in range(len(self.scores), len(generation.ids)):
+            logits = generation.logits_before(token_i)
+            if logits is None:
+                self.scores.append(None)
+                continue
+            token = generation.ids[token_i]
+            if self.score == "rank":
+                score = 1.0 - 1.0 / (1 + int((logits > logits[token]).sum()))
+            elif self.score == "entropy":
+                entropy = float(torch.special.entr(logits.log_softmax(-1).exp()).sum())
+                score = min(max(entropy / math.log(max(len(logits), 2)), 0.0), 1.0)
+            else:
+                score = -math.expm1(min(float(logits.log_softmax(-1)[token]), 0.0))
+            self.scores.append(score)
+        return self._new_verdicts(generation)
+
+
+class StreamMonitor:
+    """A detector with `stream(case)`; after a cut, a new session gets the text that is left."""
+
+    def __init__(self, detector: Any, case: Case) -> None:
+        self._detector, self._case = detector, replace(case, response="")
+        self._session: Any = None
+        self._fed = 0  # characters
+        self._emitted = 0  # characters up to which verdicts were passed on
+
+    def attached(self, generation: Generation) -> AbstractContextManager[object]:
+        """See `Monitor`."""
+        return nullcontext()
+
+    def verdicts(self, generation: Generation, *, final: bool) -> list[Verdict]:
+        """See `Monitor`."""
+        if self._session is None:
+            self._session, self._fed = self._detector.stream(self._case), 0
+        verdicts = list(self._session.feed(generation.text[self._fed :]))
+        self._fed = len(generation.text)
+        if final:
+            verdicts += self._session.finish()
+            self._session = None
+        new = [verdict for verdict in verdicts if verdict.span.end > self._emitted]
+        self._emitted = max((verdict.span.end for verdict in new), default=self._emitted)
+        return new
+
+    def rewind(self, generation: Generation) -> None:
+        """See `Monitor`."""
+        self._session = None
+        self._emitted = min(self._emitted, len(generation.text))
+
+
+class SentenceMonitor:
+    """Any detector; it judges the text so far whenever a sentence is complete, that is, once the next one has begun.
+
+    One that gives no verdicts flags the new sentences with its score of the text so far.
+    """
+
+    def __init__(self, detector: Detector, case: Case) -> None:
+        self._detector, self._case = detector, case
+        self._judged = 0  # characters
+
+    def attached(self, generation: Generation) -> AbstractContextManager[object]:
+        """See `Monitor`."""
+        return nullcontext()
+
+    def verdicts(self, generation: Generation, *, final: bool) -> list[Verdict]:
+        """See `Monitor`."""
+        new = [s for s in sentences(generation.text)[: None if final else -1] if s.end > self._judged]
+        if not new:
+            return []
+        before, self._judged = self._judged, new[-1].end
+        (judgement,) = judge(self._detector, [replace(self._case, response=generation.text[: self._judged])])
+        if judgement.verdicts or judgement.hallucination is None:
+            return [verdict for verdict in judgement.verdicts if verdict.span.end > before]
+        return [Verdict(Span(max(new[0].start, before), self._judged), judgement.hallucination)]
+
+    def rewind(self, generation: Generation) -> None:
+        """See `Monitor`."""
+        self._judged = min(self._judged, len(generation.text))

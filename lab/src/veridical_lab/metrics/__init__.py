@@ -1,0 +1,1 @@
+"""Metrics of annotators and of comparisons."""

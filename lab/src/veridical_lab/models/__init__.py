@@ -1,0 +1,1 @@
+"""What only the laboratory does with local transformers."""

@@ -1,0 +1,380 @@
+"""One forward pass for all that detectors need of a response: log-probabilities, entropy, rank and hidden states.
+
+Sequences are batched by length; what comes out does not depend on the batch, its order or the side of the padding
+(to 1e-5 in fp32). What several sequences of a decoder begin with (a document, few-shot examples) is read once. The
+language-model head is applied to the response's positions only, in bounded pieces.
+Encoder-decoders give the same, but for hidden states.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from veridical.core.errors import InputError
+from veridical.models.autograd_memory import out_of_memory, release_memory
+from veridical.models.cached_forward import CachedForward, cache_argument, shared_beginnings
+from veridical.models.encode import Encoded
+from veridical.models.head import finished, unrounded
+from veridical.models.load import FORCED, LocalModel
+from veridical_lab.models.sublayers import capture_sublayers, check_layout, sublayer_count
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["RequestedOutputs", "Result", "Runner"]
+
+_log = logging.getLogger(__name__)
+_SHARD = 512  # sequences whose results are held back for the sake of batching by length
+_BATCH_TOKENS = {"cpu": 1024}  # there larger batches only cost memory traffic
+_KEPT = 8  # times as many tokens as in a batch may be kept as keys and values, where sequences begin alike
+_HEAD_BYTES = 1 << 26  # of logits (in fp32) held at once
+# these count positions themselves, from the padding mask or the padding id
+_OWN_POSITIONS = frozenset({"roberta", "xlm-roberta", "camembert"})
+_FIXED_PADDING_ID = frozenset({"mpnet"})  # the same with one fixed id, so that padding has to be on the right
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedOutputs:
+    """What to return for each token of the response.
+
+    Attributes:
+        logprobs: Log p of the token given all before it.
+        entropy: That of the distribution over the next token there, in nats.
+        rank: 1 for the most probable token.
+        sublayers: Whose outputs to return ("all": 2L, see `veridical_lab.models.sublayers`).
+        dtype: Theirs.
+        layers: After which blocks to return the hidden states: 0 is the embeddings, i what the i-th block hands on, in
+            fp32.
+    """
+
+    logprobs: bool = True
+    entropy: bool = False
+    rank: bool = False
+    sublayers: tuple[int, ...] | Literal["all"] = ()
+    dtype: Literal["float32", "float16"] = "float32"
+    layers: tuple[int, ...] = ()
+
+    @property
+    def head(self) -> bool:
+        """Whether the language-model head is needed at all."""
+        return self.logprobs or self.entropy or self.rank
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """The outputs for one sequence; index i is the i-th token of the response.
+
+    Attributes:
+        logprob, entropy, rank: *Shape:* (tokens,); None where not requested. NaN (rank 0) at a first token that nothing
+            predicts.
+        hidden: By sublayer, at the token's own position. *Shape:* (tokens, width).
+        states: By layer, at the token's own position. *Shape:* (tokens, width).
+        notes: What to report about the run.
+        failed: Why there are no outputs (out of memory, numbers that are not finite); None if there are.
+    """
+
+    logprob: np.ndarray | None = None
+    entropy: np.ndarray | None = None
+    rank: np.ndarray | None = None
+    hidden: dict[int, np.ndarray] = field(default_factory=dict)
+    states: dict[int, np.ndarray] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    failed: str | None = None
+
+
+class Runner:
+    """Runs sequences through `model`, at most `max_batch_tokens` tokens (padding included) at a time (None: by device).
+
+    A sequence longer than that runs alone. `padding` is the side that is filled up (always the right one for an
+    architecture that counts positions from the left, as DistilBERT does).
+    """
+
+    def __init__(
+        self, model: LocalModel, *, max_batch_tokens: int | None = None, padding: Literal["right", "left"] = "right"
+    ) -> None:
+        if max_batch_tokens is None:
+            max_batch_tokens = _BATCH_TOKENS.get(model.device.type, 16384)
+        if max_batch_tokens < 1:
+            raise InputError(f"max_batch_tokens is {max_batch_tokens}", hint="at least 1")
+        self.model = model
+        self.max_batch_tokens = max_batch_tokens
+        # an architecture without position ids as input counts positions from the left
+        self._positions = "position_ids" in signature(model.model.base_model.forward).parameters
+        self._positions = self._positions and model.model_type not in _OWN_POSITIONS | _FIXED_PADDING_ID
+        self._positions = self._positions and model.kind != "seq2seq"
+        self.padding = padding if self._positions or model.model_type in _OWN_POSITIONS else "right"
+        # padding at the left would be behind what is shared, inside of sliding windows
+        self._shares = model.kind == "causal" and self._positions and self.padding == "right"
+        self._shares = self._shares and CachedForward(model).shares
+        self._checked = False
+        self._split_head: bool | None = None
+
+    def run(self, encoded: Sequence[Encoded], requested: RequestedOutputs | None = None) -> Iterator[Result]:
+        """Yield one result per sequence, in the same order.
+
+        Raises:
+            InputError: If log-probabilities are requested of a model without a language-model head, sublayers of an
+                unknown architecture, or a layer that the model does not have.
+        """
+        requested = requested or RequestedOutputs()
+        if requested.head and self.model.kind not in FORCED:
+            raise InputError(f"{self.model.name} is no decoder", hint="it has hidden states, but no log-probabilities")
+        if requested.head and self._split_head is None:
+            self._split_head = _head_runs_apart(self.model)
+        sublayers: tuple[int, ...] = ()
+        if self.model.kind == "seq2seq" and (requested.sublayers or requested.layers):
+            raise InputError(
+                f"{self.model.name} is an encoder-decoder", hint="it has log-probabilities, but no sublayers here"
+            )
+        for layer in requested.layers:
+            blocks = int(self.model.model.config.get_text_config().num_hidden_layers)
+            if not 0 <= layer <= blocks:
+                raise InputError(f"{self.model.name} has no layer {layer}", hint=f"it has layers 0 to {blocks}")
+        if requested.sublayers:
+            if not self._checked:
+                check_layout(self.model)
+                self._checked = True
+            count = sublayer_count(self.model)
+            sublayers = tuple(range(count)) if requested.sublayers == "all" else tuple(requested.sublayers)
+            wrong = [i for i in sublayers if not 0 <= i < count]
+            if wrong:
+                raise InputError(f"there is no sublayer {wrong[0]}", hint=f"the model has sublayers 0 to {count - 1}")
+        for at in range(0, len(encoded), _SHARD):
+            yield from self._shard(encoded[at : at + _SHARD], requested, sublayers)
+
+    def _shard(
+        self, encoded: Sequence[Encoded], requested: RequestedOutputs, sublayers: tuple[int, ...]
+    ) -> list[Result]:
+        """The results of sequences that are sorted by length and run in batches, smaller ones where memory runs out."""
+        results: list[Result | None] = [None] * len(encoded)
+        limit = self.max_batch_tokens
+        notes: tuple[str, ...] = ()
+        for order, shared in self._groups(encoded):
+            beginning: CachedForward | None = None
+            while order:
+                chosen, width = _next_batch(encoded, order, shared, limit)
+                batch = None
+                try:
+                    if shared and beginning is None:
+                        beginning = self._read(encoded[order[0]].ids[:shared])
+                    batch = self._batch([encoded[i] for i in chosen], requested, sublayers, beginning)
+                except (RuntimeError, MemoryError) as error:
+                    if not out_of_memory(error):
+                        raise
+                if batch is None:
+                    release_memory()  # outside the handler, whose traceback holds the tensors
+                    if len(chosen) > 1:
+                        limit = width * (len(chosen) // 2)
+                        notes = (f"out of memory with {len(chosen)} sequences of {width} tokens; went on with half",)
+                        _log.warning(notes[0])
+                        continue
+                    batch = [Result(failed=f"out of memory with one sequence of {width} tokens")]
+                for i, result in zip(chosen, batch, strict=True):
+                    results[i] = result if result.failed else replace(result, notes=result.notes + notes)
+                del order[: len(chosen)]
+        return [result for result in results if result is not None]
+
+    def _groups(self, encoded: Sequence[Encoded]) -> list[tuple[list[int], int]]:
+        """Indices of sequences to batch, the longest first, and with how many of the same tokens all of them begin."""
+        apart: list[int] = []
+        groups: list[tuple[list[int], int]] = []
+        alike = shared_beginnings([e.ids for e in encoded]) if self._shares and all(e.ids for e in encoded) else []
+        for members, same in alike or [(list(range(len(encoded))), 0)]:
+            shared = min(same, *(encoded[i].response_start - 1 for i in members))  # what predicts a response is read
+            # what fits into one batch as it is takes one pass, not two
+            more = sum(encoded[i].tokens for i in members) > self.max_batch_tokens
+            if len(members) > 1 and shared > 0 and more:
+                groups.append((members, shared))
+            else:
+                apart += members
+        return [
+            (sorted(members, key=lambda i: -encoded[i].tokens), shared)
+            for members, shared in [(apart, 0), *groups]
+            if members
+        ]
+
+    def _read(self, ids: Sequence[int]) -> CachedForward:
+        """The model after the tokens that sequences begin with."""
+        import torch
+
+        forward = CachedForward(self.model)
+        forward(torch.tensor([ids], device=self.model.device), head=False)
+        return forward
+
+    def _batch(
+        self,
+        batch: Sequence[Encoded],
+        requested: RequestedOutputs,
+        sublayers: tuple[int, ...],
+        beginning: CachedForward | None,
+    ) -> list[Result]:
+        import torch
+
+        inputs, rows = self._inputs(batch, beginning.length if beginning else 0)
+        captured: dict[int, torch.Tensor] = {}
+        layers: dict[int, np.ndarray] = {}
+
+        def capture(index: int, output: torch.Tensor) -> None:
+            flat = output.reshape(-1, output.shape[-1])  # OPT's is flat already
+            captured[index] = flat.index_select(0, rows).to(getattr(torch, requested.dtype))
+
+        with torch.inference_mode():
+            cache = beginning.copies(len(batch)) if beginning else None
+            with capture_sublayers(self.model, sublayers, capture) if sublayers else nullcontext():
+                states, by_layer = self._states(inputs, requested, cache)
+            outputs = self._heads(states, batch, rows, requested) if requested.head else {}
+            hidden = {i: tensor.cpu().numpy() for i, tensor in captured.items()}
+            for i in requested.layers:
+                kept = by_layer[i].reshape(-1, by_layer[i].shape[-1]).index_select(0, rows)
+                layers[i] = kept.float().cpu().numpy()
+        results = []
+        start = 0
+        for e in batch:
+            tokens = slice(start, start + len(e.spans))
+            start = tokens.stop
+            of_case = {name: array[tokens].copy() for name, array in outputs.items()}
+            hidden_of_case = {i: array[tokens].copy() for i, array in hidden.items()}
+            layers_of_case = {i: array[tokens].copy() for i, array in layers.items()}
+            arrays = (*of_case.values(), *hidden_of_case.values(), *layers_of_case.values())
+            if not all(np.isfinite(array).all() for array in arrays):
+                results.append(Result(failed="the model's numbers are not finite (or too large for the dtype)"))
+                continue
+            for name, array in of_case.items():
+                array[: e.scored_from] = 0 if name == "rank" else np.nan
+            head = (of_case.get("logprob"), of_case.get("entropy"), of_case.get("rank"))
+            results.append(Result(*head, hidden_of_case, layers_of_case))
+        return results
+
+    def _states(
+        self, inputs: dict[str, torch.Tensor], requested: RequestedOutputs, cache: Any = None
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+        """(batch, width, …): the last hidden states, or all logits of a model whose head cannot be run apart.
+
+        Also the hidden states by layer, where any are requested. `cache` is of what was read before the inputs.
+        """
+        model = self.model.model
+        options: dict[str, Any] = {} if self.model.kind == "encoder" else {"use_cache": False}
+        if cache is not None:
+            options = {"use_cache": True, cache_argument(model): cache}
+        if requested.layers:
+            options["output_hidden_states"] = True
+        if not self._split_head and (requested.head or self.model.kind == "seq2seq"):
+            outputs = model(**inputs, **options)
+            return outputs.logits, outputs.hidden_states if requested.layers else ()
+        outputs = model.base_model(**inputs, **options)
+        return outputs.last_hidden_state, outputs.hidden_states if requested.layers else ()
+
+    def _inputs(self, batch: Sequence[Encoded], shared: int) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+        """The model's inputs, and which rows of its flattened (batch * width) states are response tokens, in order.
+
+        Of the inputs the first `shared` tokens, which were read before, are left out, but not of the mask.
+        """
+        import torch
+
+        tokenizer = self.model.tokenizer
+        pad = next((int(i) for i in (tokenizer.pad_token_id, tokenizer.eos_token_id) if i is not None), 0)
+        ids, mask, shifts = _rectangle([e.ids[shared:] for e in batch], pad, self.padding)
+        mask = np.pad(mask, ((0, 0), (shared, 0)), constant_values=1)
+        inputs = {"input_ids": ids, "attention_mask": mask}
+        if self.model.kind == "seq2seq":
+            encoder_ids, encoder_mask, _ = _rectangle([e.encoder_ids for e in batch], pad, self.padding)
+            inputs = {"input_ids": encoder_ids, "attention_mask": encoder_mask}
+            inputs |= {"decoder_input_ids": ids, "decoder_attention_mask": mask}
+        if self._positions:
+            inputs["position_ids"] = np.maximum(mask.cumsum(1) - 1, 0)[:, shared:]
+        rows = [
+            np.arange(e.response_start, e.response_end) - shared + i * ids.shape[1] + shift
+            for i, (e, shift) in enumerate(zip(batch, shifts, strict=True))
+        ]
+        device = self.model.device
+        tensors = {name: torch.from_numpy(array).to(device) for name, array in inputs.items()}
+        return tensors, torch.from_numpy(np.concatenate(rows)).to(device)
+
+    def _heads(
+        self, states: torch.Tensor, batch: Sequence[Encoded], rows: torch.Tensor, requested: RequestedOutputs
+    ) -> dict[str, np.ndarray]:
+        """The requested outputs of the language-model head for the response tokens of the whole batch, in order."""
+        import torch
+
+        targets = torch.tensor([t for e in batch for t in e.ids[e.response_start : e.response_end]], dtype=torch.long)
+        targets = targets.to(states.device)
+        flat = states.reshape(-1, states.shape[-1])
+        head = self.model.model.get_output_embeddings()
+        step = max(1, _HEAD_BYTES // (4 * head.weight.shape[0]))
+        parts: dict[str, list[torch.Tensor]] = {"logprob": [], "entropy": [], "rank": []}
+        for at in range(0, len(rows), step):
+            read = flat.index_select(0, (rows[at : at + step] - 1).clamp(min=0))
+            logits = (finished(self.model.model.config, head(read)) if self._split_head else read).float()
+            total = torch.logsumexp(logits, -1)
+            target = targets[at : at + step, None]
+            chosen = logits.gather(1, target)[:, 0]
+            if requested.logprobs:
+                exact = unrounded(self.model, read, logits, target)[:, 0] if self._split_head else chosen
+                # in place of `chosen` in the sum, too
+                others = (exact - total).exp() - (chosen - total).exp()
+                parts["logprob"].append(exact - total - others.log1p())
+            if requested.rank:
+                parts["rank"].append((logits > chosen[:, None]).sum(-1) + 1)
+            if requested.entropy:  # entr is 0 where p is, also for a token whose logit is minus infinity
+                parts["entropy"].append(torch.special.entr((logits - total[:, None]).exp()).sum(-1))
+        return {name: torch.cat(pieces).cpu().numpy() for name, pieces in parts.items() if pieces}
+
+
+def _next_batch(encoded: Sequence[Encoded], order: Sequence[int], shared: int, limit: int) -> tuple[list[int], int]:
+    """The first of `order` that fit into one batch, and how many tokens of each are read then, padding included."""
+    chosen: list[int] = []
+    width = encoder_length = decoder_length = 0
+    for i in order:
+        encoder_length = max(encoder_length, len(encoded[i].encoder_ids))
+        decoder_length = max(decoder_length, len(encoded[i].ids), 1)
+        read = encoder_length + decoder_length - shared
+        size = len(chosen) + 1
+        if chosen and (size * read > limit or (shared and size * decoder_length > _KEPT * limit)):
+            break
+        chosen.append(i)
+        width = read
+    return chosen, width
+
+
+def _rectangle(
+    texts: Sequence[Sequence[int]], pad: int, padding: Literal["right", "left"]
+) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Texts of different lengths as one array, its mask, and how far to the right each was moved."""
+    width = max(1, *(len(text) for text in texts))
+    ids = np.full((len(texts), width), pad, dtype=np.int64)
+    mask = np.zeros((len(texts), width), dtype=np.int64)
+    shifts = []
+    for row, text in enumerate(texts):
+        shift = width - len(text) if padding == "left" else 0
+        ids[row, shift : shift + len(text)] = text
+        mask[row, shift : shift + len(text)] = 1
+        shifts.append(shift)
+    return ids, mask, shifts
+
+
+def _head_runs_apart(model: LocalModel) -> bool:
+    """Whether trunk, head and `finished` together give the model's own logits."""
+    import torch
+
+    config = model.model.config
+    ids = torch.arange(4, device=model.device)[None] % config.get_text_config().vocab_size
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
+    if model.kind == "seq2seq":
+        inputs["decoder_input_ids"] = ids
+    if model.model.base_model is model.model:  # T5 has no trunk of its own
+        return False
+    with torch.inference_mode():
+        own = model.model(**inputs).logits
+        states = model.model.base_model(**inputs).last_hidden_state
+    head = model.model.get_output_embeddings()
+    if head is None or states.shape[-1] != head.weight.shape[1]:
+        return False
+    error = (own - finished(config, head(states))).abs().max()
+    return bool(error <= 16 * torch.finfo(model.dtype).eps * own.abs().max().clamp(min=1.0))

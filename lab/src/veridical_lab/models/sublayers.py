@@ -1,0 +1,232 @@
+"""The output of each attention and feed-forward sublayer as it is added to the residual stream, by forward hooks.
+
+A model of L blocks has 2L sublayers: 2l is the attention of block l, 2l + 1 its feed-forward part. Where a block adds
+something else than its module gives back (Gemma 2 norms it first), the table names the module whose output is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableSequence, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from veridical.core.errors import InputError
+from veridical.models.load import READERS, LocalModel, load
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["LAYOUTS", "Layout", "capture_sublayers", "check_layout", "first_layers", "layout_of", "sublayer_count"]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where an architecture keeps its blocks (from the base model) and, in a block, what is added to the residual.
+
+    `norms` are, in post-norm blocks, the modules that the two sums pass through (attention's, feed-forward's).
+    """
+
+    blocks: str
+    attention: str
+    feed_forward: str
+    norms: tuple[str, str] | None = None
+
+
+_LLAMA = Layout("layers", "self_attn", "mlp")
+_GEMMA = Layout("layers", "post_attention_layernorm", "post_feedforward_layernorm")
+_BERT = Layout(
+    "encoder.layer",
+    "attention.output.dropout",
+    "output.dropout",
+    ("attention.output.LayerNorm", "output.LayerNorm"),
+)
+
+# `model_type` of the (text) configuration -> layout
+LAYOUTS: dict[str, Layout] = {
+    "bert": _BERT,  # MiniLM, too
+    "distilbert": Layout("transformer.layer", "attention", "ffn", ("sa_layer_norm", "output_layer_norm")),
+    "electra": _BERT,
+    "falcon": Layout("h", "self_attention", "mlp"),
+    "gemma": _LLAMA,
+    "gemma2": _GEMMA,
+    "gemma3_text": _GEMMA,
+    "gpt2": Layout("h", "attn", "mlp"),
+    "gpt_neox": Layout("layers", "attention", "mlp"),
+    "llama": _LLAMA,
+    "mistral": _LLAMA,
+    "modernbert": Layout("layers", "attn", "mlp"),
+    "mpnet": Layout(
+        "encoder.layer", "attention.dropout", "output.dropout", ("attention.LayerNorm", "output.LayerNorm")
+    ),
+    "opt": Layout("decoder.layers", "self_attn", "fc2"),
+    "phi3": _LLAMA,
+    "qwen2": _LLAMA,
+    "qwen3": _LLAMA,
+    "roberta": _BERT,
+    "xlm-roberta": _BERT,
+}
+
+
+def layout_of(model: LocalModel) -> Layout:
+    """The layout of the model's architecture; `InputError` that says how to add one that is not in the table."""
+    if model.model_type in LAYOUTS:
+        return LAYOUTS[model.model_type]
+    raise InputError(
+        f"the sublayers of the architecture {model.model_type!r} are not known",
+        hint=f"add LAYOUTS[{model.model_type!r}] = Layout(blocks, attention, feed_forward) in {__name__}; "
+        f"known: {', '.join(sorted(LAYOUTS))}",
+    )
+
+
+def _blocks(model: LocalModel, layout: Layout) -> MutableSequence[Any]:
+    base = model.model.base_model
+    base = getattr(base, "language_model", base)  # of an image-text model
+    blocks: MutableSequence[Any] = attrgetter(layout.blocks)(base)
+    return blocks
+
+
+def first_layers(folder: str | Path, count: int, out: Path) -> Path:
+    """Write the encoder in `folder` with its first `count` layers alone to the folder `out`: to train a smaller one.
+
+    Of a pretrained encoder these are a better start than as many of its upper ones (Sajjad et al. 2023).
+
+    Raises:
+        InputError: If it has fewer layers, or its architecture has no `Layout`.
+    """
+    loaded = load(folder, dtype="fp32", kinds=READERS)
+    model = replace(loaded, model=deepcopy(loaded.model))  # what is loaded is kept for others
+    blocks = _blocks(model, layout_of(model))
+    if not 0 < count <= len(blocks):
+        raise InputError(f"{str(folder)!r} has {len(blocks)} layers, not {count}", hint="as many as it has, or fewer")
+    del blocks[count:]
+    config = model.model.config
+    if getattr(config, "layer_types", None):
+        config.layer_types = config.layer_types[:count]
+    config.num_hidden_layers = count
+    model.model.save_pretrained(out)
+    model.tokenizer.save_pretrained(out)
+    return out
+
+
+def sublayer_count(model: LocalModel) -> int:
+    """2L for a model of L blocks."""
+    return 2 * len(_blocks(model, layout_of(model)))
+
+
+def _output(output: Any) -> torch.Tensor:
+    tensor: torch.Tensor = output[0] if isinstance(output, tuple) else output
+    return tensor
+
+
+@contextmanager
+def capture_sublayers(
+    model: LocalModel, sublayers: Sequence[int], capture: Callable[[int, torch.Tensor], None]
+) -> Iterator[None]:
+    """Pass each named sublayer's output to `capture(sublayer, output)` at every forward pass while the context lasts.
+
+    Outputs are (batch, tokens, width), or (batch * tokens, width) in OPT; the model may change the tensor afterwards,
+    so `capture` copies what it keeps.
+
+    Raises:
+        InputError: If there is no such sublayer.
+    """
+    layout = layout_of(model)
+    blocks = _blocks(model, layout)
+    wrong = [i for i in sublayers if not 0 <= i < 2 * len(blocks)]
+    if wrong:
+        raise InputError(f"there is no sublayer {wrong[0]}", hint=f"the model has sublayers 0 to {2 * len(blocks) - 1}")
+
+    def hook(index: int) -> Callable[[Any, Any, Any], None]:
+        return lambda module, arguments, output: capture(index, _output(output))
+
+    handles = []
+    try:
+        for i in sublayers:
+            path = layout.feed_forward if i % 2 else layout.attention
+            handles.append(attrgetter(path)(blocks[i // 2]).register_forward_hook(hook(i)))
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def check_layout(model: LocalModel) -> None:
+    """Raise `InputError` unless each block's input plus its two sublayers is its output (before each post-norm).
+
+    Otherwise the table does not fit this version of the architecture.
+    """
+    import torch
+
+    layout = layout_of(model)
+    try:
+        blocks = _blocks(model, layout)
+        all_expected, all_actual = _trace(model, layout, blocks)
+    except AttributeError as error:
+        raise _misfit(model, str(error)) from error
+    # a sum is rounded once or twice in the model's dtype
+    allowed = 16 * torch.finfo(model.dtype).eps
+    for i, (expected, actual) in enumerate(zip(all_expected, all_actual, strict=True)):
+        scale = max(1.0, float(actual.abs().max()))
+        off = float((expected - actual).abs().max())
+        if not off <= allowed * scale:  # also true for NaN
+            where = f"block {i}" if layout.norms is None else f"half-block {i}"
+            raise _misfit(model, f"{where} is {off:.2g} off the sum of its sublayers")
+
+
+def _misfit(model: LocalModel, what: str) -> InputError:
+    return InputError(
+        f"the table of sublayers does not fit this {model.model_type!r} model: {what}",
+        hint=f"correct veridical_lab.models.sublayers.LAYOUTS[{model.model_type!r}]",
+    )
+
+
+def _trace(model: LocalModel, layout: Layout, blocks: Sequence[Any]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """For each block (each half of one with post-norms): the sum of its parts, and its real output."""
+    import torch
+
+    ids = torch.arange(8, device=model.device)[None] % model.model.config.get_text_config().vocab_size
+    parts: dict[int, torch.Tensor] = {}
+    inputs: list[torch.Tensor] = []
+    outputs: list[torch.Tensor] = []
+    normed: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def before(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        inputs.append((arguments[0] if arguments else keywords["hidden_states"]).detach().clone())
+
+    def after(module: Any, arguments: Any, output: Any) -> None:
+        outputs.append(_output(output).detach().clone())
+
+    def keep_part(sublayer: int, output: torch.Tensor) -> None:
+        parts[sublayer] = output.detach().clone()
+
+    def norm(block: int, half: int) -> Callable[[Any, Any, Any], None]:
+        def capture(module: Any, arguments: Any, output: Any) -> None:
+            normed[block, half] = (arguments[0].detach().clone(), output.detach().clone())
+
+        return capture
+
+    handles = [block.register_forward_pre_hook(before, with_kwargs=True) for block in blocks]
+    handles += [block.register_forward_hook(after) for block in blocks]
+    for i, block in enumerate(blocks):
+        for half, path in enumerate(layout.norms or ()):
+            handles.append(attrgetter(path)(block).register_forward_hook(norm(i, half)))
+    try:
+        with torch.inference_mode(), capture_sublayers(model, range(2 * len(blocks)), keep_part):
+            model.model.base_model(input_ids=ids, attention_mask=torch.ones_like(ids))
+    finally:
+        for handle in handles:
+            handle.remove()
+    expected, actual = [], []
+    for i in range(len(blocks)):
+        attention, feed_forward = (parts[2 * i + half].reshape(inputs[i].shape) for half in (0, 1))
+        if layout.norms is None:
+            expected.append((inputs[i] + attention + feed_forward).float())
+            actual.append(outputs[i].float())
+        else:
+            expected += [(inputs[i] + attention).float(), (normed[i, 0][1] + feed_forward).float()]
+            actual += [normed[i, 0][0].float(), normed[i, 1][0].float()]
+    return expected, actual

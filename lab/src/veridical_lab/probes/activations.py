@@ -1,0 +1,205 @@
+"""Hidden states of response tokens by sequence: held in memory, or computed again at every reading.
+
+`activation_store` keeps them on disk. Training reads the states of some sequences of one group, which fits in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.core.errors import InputError
+from veridical.models.load import LocalModel
+from veridical_lab.models.runner import RequestedOutputs, Runner
+from veridical_lab.models.sublayers import sublayer_count
+from veridical_lab.probes.labelled_sequences import EncodedExamples
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = [
+    "Ids",
+    "RecomputedStates",
+    "States",
+    "as_size",
+    "check_finite",
+    "check_sublayers",
+    "compute_states",
+    "group_by_length",
+    "in_memory",
+    "mean_states",
+    "row_indices",
+]
+
+Ids = NDArray[np.int64]
+_READ_AT_ONCE = 64  # sequences of which only the means are kept
+
+
+class States(Protocol):
+    """A vector per response token and sublayer (or per whatever else `sublayers` numbers), by sequence.
+
+    Attributes:
+        sublayers: Their numbers, ascending.
+        width: The length of a vector.
+        lengths: (sequences,): how many vectors each sequence has.
+        groups: Sequences that are read together, in order; each group fits into memory.
+    """
+
+    sublayers: tuple[int, ...]
+    width: int
+    lengths: Ids
+    groups: list[Ids]
+
+    def read(self, sequences: Ids, sublayers: Sequence[int]) -> torch.Tensor:
+        """The states of these sequences (of one group), one after another: fp32, (sublayers, tokens, width)."""
+        ...
+
+
+def check_sublayers(model: LocalModel, chosen: Sequence[int] | None) -> tuple[int, ...]:
+    """`chosen` in ascending order, all 2L for None; `InputError` for one that the model does not have."""
+    count = sublayer_count(model)
+    unknown = [i for i in chosen or () if not 0 <= i < count]
+    if unknown:
+        raise InputError(f"there is no sublayer {unknown[0]}", hint=f"the model has sublayers 0 to {count - 1}")
+    return tuple(sorted(set(chosen))) if chosen else tuple(range(count))
+
+
+def as_size(count: float) -> str:
+    """A number of bytes for people.
+
+    >>> as_size(3 << 20)
+    '3.1 MB'
+    """
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            break
+        count /= 1000
+    return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+
+
+def group_by_length(lengths: Ids, limit: int) -> list[Ids]:
+    """Runs of neighbouring sequences of at most `limit` tokens each (or of one sequence)."""
+    bounds, tokens = [0], 0
+    for i, length in enumerate(lengths.tolist()):
+        if tokens and tokens + length > limit:
+            bounds.append(i)
+            tokens = 0
+        tokens += length
+    return [np.arange(a, b) for a, b in zip(bounds, [*bounds[1:], len(lengths)], strict=True)]
+
+
+def row_indices(starts: Ids, lengths: Ids) -> Ids:
+    """The rows start, start + 1 … of every run, one run after another."""
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)
+
+
+def check_finite(states: torch.Tensor, what: str) -> None:
+    """Raise `InputError` unless all of `states` (sublayers, tokens, width) are finite."""
+    for i in range(states.shape[0]):
+        if not bool(states[i].isfinite().all()):
+            raise InputError(f"{what} hold numbers that are not finite", hint="keep them in fp32 or bf16")
+
+
+def compute_states(runner: Runner, data: EncodedExamples, sequences: Ids, sublayers: tuple[int, ...]) -> torch.Tensor:
+    """The states of `sequences`, (sublayers, tokens, width) in fp32; `InputError` where they are not finite."""
+    import torch
+
+    parts = []
+    results = runner.run([data.encoded[i] for i in sequences], RequestedOutputs(logprobs=False, sublayers=sublayers))
+    for i, result in zip(sequences.tolist(), results, strict=True):
+        if result.failed:
+            case = data.examples[data.example_of[i]].case
+            raise InputError(
+                f"case {case.id!r} has no activations to train on: {result.failed}",
+                hint="run the model in fp32 or bf16 (--dtype), or leave the case out",
+            )
+        parts.append(torch.from_numpy(np.stack([result.hidden[s] for s in sublayers])))
+    return torch.cat(parts, 1)
+
+
+class RecomputedStates:
+    """States that the model computes at every reading: nothing is stored, every epoch is a pass of the model.
+
+    `memory` bounds the bytes (as fp32, of all sublayers) of a group.
+    """
+
+    def __init__(
+        self,
+        model: LocalModel,
+        data: EncodedExamples,
+        sublayers: Sequence[int] | None = None,
+        *,
+        memory: int = 1 << 30,
+    ) -> None:
+        self.sublayers = check_sublayers(model, sublayers)
+        self.width = int(model.model.config.get_text_config().hidden_size)
+        self.lengths = data.lengths
+        self.groups = group_by_length(self.lengths, max(1, memory // (4 * len(self.sublayers) * self.width)))
+        self._data, self._runner = data, Runner(model)
+
+    def read(self, sequences: Ids, sublayers: Sequence[int]) -> torch.Tensor:
+        """See `States`."""
+        return compute_states(self._runner, self._data, sequences, tuple(sublayers))
+
+
+class _StatesInMemory:
+    """States in memory, (sublayers, tokens, width) in any dtype."""
+
+    def __init__(self, states: torch.Tensor, lengths: Ids, sublayers: tuple[int, ...]) -> None:
+        self.sublayers = sublayers
+        self.width = int(states.shape[2])
+        self.lengths = lengths
+        self.groups = [np.arange(len(lengths))]
+        self._states = states
+        self._starts = np.r_[0, np.cumsum(lengths)]
+
+    def read(self, sequences: Ids, sublayers: Sequence[int]) -> torch.Tensor:
+        import torch
+
+        rows = torch.from_numpy(row_indices(self._starts[sequences], self.lengths[sequences]))
+        indices = [self.sublayers.index(s) for s in sublayers]
+        return torch.stack([self._states[i].index_select(0, rows).float() for i in indices])
+
+
+def in_memory(states: Any, lengths: Any, sublayers: Sequence[int]) -> States:
+    """Given states, numpy or torch, (sublayers, tokens, width), the sequences one after another.
+
+    Raises `InputError` where the shapes do not fit together or a number is not finite.
+    """
+    import torch
+
+    tensor = torch.as_tensor(states)
+    lengths = np.asarray(lengths, dtype=np.int64)
+    if tensor.ndim != 3 or tensor.shape[0] != len(sublayers) or tensor.shape[1] != lengths.sum():
+        raise InputError(
+            f"states of shape {tuple(tensor.shape)} for {len(sublayers)} sublayers, {lengths.sum()} tokens"
+        )
+    check_finite(tensor, "the states given")
+    return _StatesInMemory(tensor, lengths, tuple(sublayers))
+
+
+def mean_states(states: States, sequences: Ids, sublayers: Sequence[int]) -> States:
+    """The mean over the tokens of each of `sequences`, in memory, as the state of its only token; others have none.
+
+    They are `states` themselves where the means are more than the largest group has tokens.
+    """
+    import torch
+
+    wanted = np.unique(sequences)
+    if len(wanted) > max(int(states.lengths[group].sum()) for group in states.groups):
+        return states
+    means = torch.zeros(len(sublayers), len(wanted), states.width)
+    for group in states.groups:
+        part = group[np.isin(group, wanted)]
+        for at in range(0, len(part), _READ_AT_ONCE):
+            few = part[at : at + _READ_AT_ONCE]
+            tokens = states.read(few, sublayers).split(states.lengths[few].tolist(), 1)
+            for i, of_sequence in zip(np.searchsorted(wanted, few).tolist(), tokens, strict=True):
+                means[:, i] = of_sequence.mean(1)
+    lengths = np.zeros_like(states.lengths)
+    lengths[wanted] = 1
+    return _StatesInMemory(means, lengths, tuple(sublayers))

@@ -1,0 +1,130 @@
+"""Which types of error probes see: one type at a time against all clean responses (CH-Wang et al. 2024, Figure 3).
+
+F1 depends on how common a type is; recall at the same threshold, and ROC AUC, do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from veridical.core.errors import InputError
+from veridical.core.spans import subtract
+from veridical.core.types import GOLD_THRESHOLD, Example, judged_spans
+from veridical.models.load import LocalModel
+from veridical_lab.bench.evaluation import Evaluation
+from veridical_lab.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
+from veridical_lab.probes.analysis.peaks import peaks_of
+from veridical_lab.probes.analysis.results import Analysis, At, Recorder, place_of
+from veridical_lab.probes.analysis.sublayer_probes import all_positive, fit_sublayers
+
+__all__ = ["analyse_error_types", "error_types_of", "with_errors_of"]
+
+
+def analyse_error_types(
+    model: LocalModel,
+    data: str,
+    config: AnalysisConfig,
+    *,
+    merge: Mapping[str, str] | None = None,
+    by: str | None = None,
+) -> Analysis:
+    """Measure each sublayer on the errors of one type against all clean responses.
+
+    Probes and thresholds are those of `analyse_layers`, trained on all types.
+
+    Args:
+        model: The language model to probe.
+        data: Labelled data, NAME:PATH.
+        config: The options.
+        merge: NAME -> a part of labels: those that hold it are one type (see `error_types_of`).
+        by: A group of the examples whose values take the place of types, each with its own clean examples.
+
+    Raises:
+        InputError: If no error has a type, or none of those named.
+    """
+    dataset = dataset_of(model, read_data(data, config), config)
+    everything = [e for part in dataset.parts.values() for e in part]
+    types = error_types_of(everything, merge or {}, by)
+    analysis = Analysis("labels")
+    record = Recorder(analysis, model, dataset, config)
+    for objective in objectives_of(dataset, config):
+        fitted = fit_sublayers(dataset, objective, config)
+        evaluations = fitted.evaluate_all()
+        for name, labels in types.items():
+            baseline = _restricted(all_positive(dataset, objective), labels, by)
+            if not baseline.data.examples:
+                continue
+            of_type = [(subset, _restricted(evaluation, labels, by)) for subset, evaluation in evaluations]
+            errors = sum((e.gold.hallucination or 0.0) >= GOLD_THRESHOLD for e in baseline.data.examples)
+            where: At = {"kind": name, "errors": errors}
+            group = f"{by or 'label'}={name}"
+            for subset, evaluation in (*of_type, (None, baseline)):
+                at = {**place_of(subset, objective), **where}
+                record.add(at, evaluation, None if subset is None else fitted.training, group=group)
+            analysis.peaks.extend(peaks_of("labels", fitted, of_type, baseline, {"kind": name}))
+    return analysis
+
+
+def _restricted(evaluation: Evaluation, labels: set[str], by: str | None) -> Evaluation:
+    """The evaluation on the examples of one type alone."""
+    pairs = []
+    for example, judgement in zip(evaluation.data.examples, evaluation.judgements, strict=True):
+        if by is None:
+            of_type = with_errors_of(example, labels)
+        else:
+            of_type = example if dict(example.group).get(by) in labels else None
+        if of_type is not None:
+            pairs.append((of_type, judgement))
+    data = replace(evaluation.data, examples=[e for e, _ in pairs])
+    return replace(evaluation, data=data, judgements=[j for _, j in pairs])
+
+
+def error_types_of(examples: Sequence[Example], merge: Mapping[str, str], by: str | None = None) -> dict[str, set[str]]:
+    """Type -> the labels of verdicts that belong to it; without `merge` every label is a type.
+
+    Args:
+        examples: Labelled cases.
+        merge: NAME -> a part of labels, in any case ("intrinsic" -> "Intrinsic Entity Error" …).
+        by: A group of the examples: types are its values.
+
+    Raises:
+        InputError: If there are none.
+    """
+    if by is not None:
+        values = {value for e in examples for key, value in e.group if key == by}
+        if not values:
+            known = sorted({key for e in examples for key, _ in e.group})
+            raise InputError(f"no group {by!r} in the data", hint=f"there are: {', '.join(known) or 'none'}")
+        return {value: {value} for value in sorted(values)}
+    labels = {v.label for e in examples for v in e.gold.verdicts if v.label and v.score >= GOLD_THRESHOLD}
+    if not labels:
+        raise InputError(
+            "no error in the data is labelled by type", hint="bump and summedits are; or --by a group, such as system"
+        )
+    if not merge:
+        return {label: {label} for label in sorted(labels)}
+    types = {name: {label for label in labels if part.lower() in label.lower()} for name, part in merge.items()}
+    empty = [name for name, members in types.items() if not members]
+    if empty:
+        raise InputError(f"no label holds {merge[empty[0]]!r}", hint=f"labels: {', '.join(sorted(labels))}")
+    return types
+
+
+def with_errors_of(example: Example, labels: set[str]) -> Example | None:
+    """The example with errors of these labels alone; None where it has others only.
+
+    Errors of other labels are not judged: they are neither hits nor false alarms.
+    """
+    gold = example.gold
+    errors = [v for v in gold.verdicts if v.score >= GOLD_THRESHOLD]
+    if not errors:
+        return example if (gold.hallucination or 0.0) < GOLD_THRESHOLD else None
+    chosen = tuple(v for v in errors if v.label in labels)
+    if not chosen:
+        return None
+    others = subtract([v.span for v in errors if v.label not in labels], [v.span for v in chosen])
+    if not others:
+        return replace(example, gold=replace(gold, verdicts=chosen))
+    judged = tuple(subtract(judged_spans(example.case, gold), others))
+    return replace(example, gold=replace(gold, verdicts=chosen, judged=judged))

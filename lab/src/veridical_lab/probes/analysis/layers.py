@@ -1,0 +1,52 @@
+"""F1-R and F1-Sp by sublayer, and the first that reaches 95 % of the peak (CH-Wang et al. 2024, Figures 2 and 4).
+
+All 2L probes come out of one training.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from veridical.models.load import LocalModel
+from veridical_lab.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
+from veridical_lab.probes.analysis.peaks import peaks_of
+from veridical_lab.probes.analysis.results import COMPARED, Analysis, Recorder, compare, place_of
+from veridical_lab.probes.analysis.sublayer_probes import SUBLAYER_TYPES, all_positive, fit_sublayers
+
+__all__ = ["analyse_layers"]
+
+
+def analyse_layers(model: LocalModel, data: str, config: AnalysisConfig) -> Analysis:
+    """Measure a probe on each sublayer, ensembles of each type of sublayer and of all, and flagging everything.
+
+    Args:
+        model: The language model to probe.
+        data: Labelled data, NAME:PATH.
+        config: The options.
+
+    Returns:
+        Findings, peaks, and exact tests of the ensemble of attention against that of feed-forward sublayers ("Hidden
+        State Type", CH-Wang et al. 2024, §6).
+
+    Raises:
+        InputError: If the data have labels of one class only, or lack those that an objective needs.
+    """
+    dataset = dataset_of(model, read_data(data, config), config)
+    analysis = Analysis("layers")
+    record = Recorder(analysis, model, dataset, config)
+    for objective in objectives_of(dataset, config):
+        fitted = fit_sublayers(dataset, objective, config)
+        evaluations = fitted.evaluate_all()
+        baseline = all_positive(dataset, objective)
+        for subset, evaluation in evaluations:
+            record.add(place_of(subset, objective), evaluation, fitted.training)
+        record.add(place_of(None, objective), baseline)
+        analysis.peaks.extend(peaks_of("layers", fitted, evaluations, baseline, {}))
+        by_type = [
+            replace(evaluation, name=f"{subset.name}, {objective}")
+            for subset, evaluation in evaluations
+            if subset.sublayer is None and subset.sublayer_type in SUBLAYER_TYPES
+        ]
+        for metric in COMPARED[objective]:
+            analysis.comparisons.extend(compare(by_type, metric, config))
+    return analysis

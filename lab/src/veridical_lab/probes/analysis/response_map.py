@@ -1,0 +1,106 @@
+"""One response as a map: the score of the probe on each sublayer at each token (CH-Wang et al. 2024, Figure 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.core.errors import CannotJudgeError, InputError
+from veridical.core.spans import Span
+from veridical.core.types import Case
+from veridical.models.encode import encode
+from veridical_lab.detectors.local.probe import Probe
+from veridical_lab.models.runner import RequestedOutputs, Runner
+
+__all__ = ["ResponseMap", "map_response"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResponseMap:
+    """The scores of a trained probe's parts at each token of one response; 1 = hallucinated.
+
+    Attributes:
+        case: The case.
+        detector: The name of the probe.
+        objective: "token", or "response": the score of the response up to a token.
+        spans: (tokens,): the characters of the response that each token stands for; None where it stands for none.
+        sublayers: (sublayers,): 2l is the attention of block l, 2l + 1 its feed-forward network.
+        scores: (sublayers, tokens), in [0, 1]: of the probe on each sublayer alone.
+        combined: (tokens,), in [0, 1]: the detector's own score, of all sublayers together (and calibrated).
+        threshold: From which score on the detector flags.
+        marked: Spans of the response to mark, such as those that people labelled.
+        notes: What was left out of the model's input.
+    """
+
+    case: Case
+    detector: str
+    objective: str
+    spans: tuple[Span | None, ...]
+    sublayers: tuple[int, ...]
+    scores: NDArray[np.float64]
+    combined: NDArray[np.float64]
+    threshold: float
+    marked: tuple[Span, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def tokens(self) -> list[str]:
+        """The text of each token, (tokens,), without the white space around it."""
+        return [span.of(self.case.response).strip() if span else "" for span in self.spans]
+
+    @property
+    def is_marked(self) -> list[bool]:
+        """Whether each token overlaps a marked span, (tokens,)."""
+        return [span is not None and any(span.overlaps(mark) for mark in self.marked) for span in self.spans]
+
+
+def map_response(probe: Probe, case: Case, *, objective: str | None = None, marked: Sequence[Span] = ()) -> ResponseMap:
+    """Compute the score of each sublayer's probe at each token of a response.
+
+    Args:
+        probe: A trained probe. One trained with `select="best"` has a single sublayer.
+        case: The response with its sources. Of several windows over long sources the one that supports a token best
+            counts, as in the detector.
+        objective: Which of its probes: "token" or "response"; None: the token-level ones if there are any.
+        marked: Spans of the response to mark.
+
+    Raises:
+        CannotJudgeError: If the response is too long for the model, or has no token.
+        InputError: If the probe has none with this objective.
+    """
+    heads = probe.heads
+    chosen = objective or ("token" if "token" in heads else "response")
+    if chosen not in heads:
+        raise InputError(f"{probe.name} has no probes by {chosen}", hint=f"it has: {', '.join(heads)}")
+    head, settings, model = heads[chosen], probe.settings, probe.base()
+    windows = encode(
+        model,
+        case,
+        settings.template,
+        max_tokens=settings.max_tokens,
+        max_windows=probe.max_windows or settings.max_windows,
+    )
+    if not windows[0].spans:
+        raise CannotJudgeError(f"case {case.id!r}: no token in the response")
+    sublayers = head.probes.sublayers
+    results = list(Runner(model).run(windows, RequestedOutputs(logprobs=False, sublayers=sublayers)))
+    for result in results:
+        if result.failed:
+            raise CannotJudgeError(f"case {case.id!r}: {result.failed}")
+    each = [head.probes.scores_each(np.stack([result.hidden[s] for s in sublayers])) for result in results]
+    combined = [head.calibrated(head.probes.combine(scores)) for scores in each]
+    return ResponseMap(
+        case=case,
+        detector=probe.name,
+        objective=chosen,
+        spans=windows[0].spans,
+        sublayers=sublayers,
+        scores=np.min(np.asarray(each, dtype=np.float64), 0),
+        combined=np.min(np.asarray(combined, dtype=np.float64), 0),
+        threshold=head.threshold,
+        marked=tuple(marked),
+        notes=tuple(dict.fromkeys(note for window in windows for note in window.notes)),
+    )

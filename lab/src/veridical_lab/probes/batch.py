@@ -1,0 +1,189 @@
+"""The numbers of many probes at once: their weights, their logits on a batch of responses, losses and gradients.
+
+A probe sees a state only through its projection (`models.probe_heads`), so a step is one product of the states with the
+stacked projections, a loss on the few numbers that come out, and one product back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from veridical_lab.probes.activations import Ids
+from veridical_lab.probes.labelled_sequences import Labels
+from veridical_lab.probes.options import ProbeOptions
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["LabelledItems", "ProbeWeights", "items_of", "logits_of", "losses_of"]
+
+_MIN_EXPONENT = -700.0  # exp of it is still a double
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledItems:
+    """The labels of some sequences in one order, flat: of tokens, or one per sequence.
+
+    Attributes:
+        lengths: (sequences,): tokens of each.
+        starts: (sequences,): the first token of each, among those of all.
+        labels: (items,).
+        weights: (items,).
+    """
+
+    lengths: Ids
+    starts: Ids
+    labels: torch.Tensor
+    weights: torch.Tensor
+
+    def batch(self, first: int, last: int) -> LabelledItems:
+        """The items of the sequences from `first` to `last` (exclusive)."""
+        starts = self.starts[first:last]
+        a, b = int(starts[0]), int(starts[-1] + self.lengths[last - 1])
+        one_per_sequence = len(self.labels) == len(self.lengths)
+        part = slice(first, last) if one_per_sequence else slice(a, b)
+        return LabelledItems(self.lengths[first:last], starts - a, self.labels[part], self.weights[part])
+
+    def is_token(self, device: torch.device) -> torch.Tensor:
+        """Which positions of (sequences, longest) hold a token."""
+        import torch
+
+        return torch.from_numpy(np.arange(int(self.lengths.max()))[None] < self.lengths[:, None]).to(device)
+
+    def pad(self, values: torch.Tensor) -> torch.Tensor:
+        """(…, tokens, m) or (…, tokens) laid out by sequence, (…, sequences, longest[, m]).
+
+        Positions behind the end of a sequence repeat its last token.
+        """
+        import torch
+
+        steps = np.minimum(np.arange(int(self.lengths.max()))[None], self.lengths[:, None] - 1)
+        return values[:, torch.from_numpy(self.starts[:, None] + steps).to(values.device)]
+
+
+def items_of(
+    labels: Labels, lengths: Ids, sequences: Ids, options: ProbeOptions, positive_weight: float
+) -> LabelledItems:
+    """The labels of `sequences` in this order; positive ones count `positive_weight` times as much."""
+    import torch
+
+    label, weight = labels.items(sequences, options.objective)
+    weight = weight * np.where(label > 0, np.float32(positive_weight), np.float32(1.0))
+    lengths = lengths[sequences]
+    starts = np.cumsum(lengths) - lengths
+    return LabelledItems(lengths, starts, torch.from_numpy(label), torch.from_numpy(weight.astype(np.float32)))
+
+
+class ProbeWeights:
+    """Projections (sublayers, rates * k, width) and the little that follows them, each (sublayers, rates, …).
+
+    They apply to standardised states; `mean` and `scale` (sublayers, width) say how those are made. Before training the
+    logit is `prior`.
+    """
+
+    def __init__(
+        self, sublayers: Sequence[int], options: ProbeOptions, mean: torch.Tensor, scale: torch.Tensor, prior: float
+    ) -> None:
+        import torch
+
+        count, rates, k, width = len(sublayers), len(options.learning_rates), options.outputs, mean.shape[1]
+        self.mean, self.scale = mean, scale
+        self.rates, self.k = rates, k
+        self.parts = {
+            "projection": torch.zeros(count, rates * k, width),
+            "offset": torch.zeros(count, rates * k),
+        }
+        if options.kind == "mlp":
+            first, second = torch.empty(count, k, width), torch.empty(count, k)
+            for i, sublayer in enumerate(sublayers):  # each from its own seed, whatever else is trained
+                generator = torch.Generator().manual_seed(options.seed * 1_000_003 + sublayer)
+                first[i].normal_(0, width**-0.5, generator=generator)
+                second[i].normal_(0, k**-0.5, generator=generator)
+            self.parts["projection"] = first.repeat(1, rates, 1)
+            self.parts["output"] = second[:, None].repeat(1, rates, 1)
+            self.parts["bias"] = torch.full((count, rates), prior)
+        else:
+            self.parts["offset"][:, ::k] = prior
+        self.parts = {name: part.to(mean.device) for name, part in self.parts.items()}
+
+    def of_rate(self, name: str, rate: int) -> slice | int:
+        """Where the numbers of one learning rate are in the second dimension of a part."""
+        return slice(rate * self.k, rate * self.k + self.k) if name in ("projection", "offset") else rate
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Drop all sublayers but these (indices)."""
+        self.mean, self.scale = self.mean[rows], self.scale[rows]
+        self.parts = {name: part[rows] for name, part in self.parts.items()}
+
+    def project(self, states: torch.Tensor | list[torch.Tensor]) -> torch.Tensor:
+        """z of states, (sublayers, tokens, width) or a list of (tokens, width): (sublayers, tokens, rates * k)."""
+        import torch
+        from torch.nn.functional import linear
+
+        projection = self.parts["projection"] / self.scale[:, None]
+        offset = self.parts["offset"] - (projection @ self.mean[..., None])[..., 0]
+        if isinstance(states, torch.Tensor):
+            return torch.baddbmm(offset[:, None], states, projection.transpose(1, 2))
+        # On a CPU a product with few columns is fast in this form only; a batched one is several times slower.
+        return torch.stack([linear(x, p, o) for x, p, o in zip(states, projection, offset, strict=True)])
+
+    def gradients(self, states: torch.Tensor | list[torch.Tensor], dz: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Those of projection and offset, from that of z."""
+        import torch
+
+        transposed = dz.transpose(1, 2).contiguous()
+        if isinstance(states, torch.Tensor):
+            product = torch.bmm(transposed, states)
+        else:
+            product = torch.stack([g @ x for g, x in zip(transposed, states, strict=True)])
+        total = transposed.sum(2)
+        return {"projection": (product - total[..., None] * self.mean[:, None]) / self.scale[:, None], "offset": total}
+
+
+def logits_of(
+    z: torch.Tensor, weights: dict[str, torch.Tensor], items: LabelledItems, options: ProbeOptions
+) -> torch.Tensor:
+    """(sublayers * rates, items): a logit for each token, or for each response; z is (sublayers, tokens, rates * k)."""
+    import torch
+
+    k = options.outputs
+    count, tokens = z.shape[:2]
+    z = z.reshape(count, tokens, -1, k).permute(0, 2, 1, 3).flatten(0, 1)  # (sublayers * rates, tokens, k)
+    pooling, by_response = options.kind == "pooling", options.objective == "response"
+    values = z[..., :1] if pooling else z
+    if pooling or by_response:
+        attention = items.pad(z[..., 1] if pooling else torch.zeros_like(z[..., 0]))
+        values = _pooled(attention, items.pad(values), items, by_response=by_response)
+        if not by_response:
+            values = values[:, items.is_token(z.device)]
+    if options.kind != "mlp":
+        return values[..., 0]
+    output, bias = weights["output"].flatten(0, 1), weights["bias"].flatten()
+    return (values.relu() @ output[..., None])[..., 0] + bias[:, None]
+
+
+def _pooled(attention: torch.Tensor, values: torch.Tensor, items: LabelledItems, *, by_response: bool) -> torch.Tensor:
+    """Softmax-weighted means over prefixes, (…, sequences, longest, m), or over whole sequences, (…, sequences, m).
+
+    In double precision over prefixes, relative to each sequence's highest attention.
+    """
+    if by_response:
+        share = attention.masked_fill(~items.is_token(attention.device), -math.inf).softmax(-1)
+        return (share[..., None] * values).sum(-2)
+    attention = attention.double()
+    weight = (attention - attention.amax(-1, keepdim=True)).clamp(min=_MIN_EXPONENT).exp()[..., None]
+    mean: torch.Tensor = (weight * values).cumsum(-2) / weight.cumsum(-2)
+    return mean.to(values.dtype)
+
+
+def losses_of(logits: torch.Tensor, items: LabelledItems) -> torch.Tensor:
+    """The weighted sum of log losses, (sublayers * rates,)."""
+    from torch.nn.functional import softplus
+
+    label, weight = items.labels.to(logits.device), items.weights.to(logits.device)
+    return ((softplus(logits) - label * logits) * weight).sum(-1)

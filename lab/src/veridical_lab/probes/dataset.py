@@ -1,0 +1,157 @@
+"""Labelled examples as one model processes them: sequences, labels, activations, and the split by document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from veridical.core.errors import InputError
+from veridical.core.types import Example
+from veridical.datasets.split import content_hash, document_of, split_by_document
+from veridical.models.load import LocalModel
+from veridical_lab.models.runner import Runner
+from veridical_lab.probes.activation_store import ActivationStore, write_store
+from veridical_lab.probes.activations import (
+    Ids,
+    RecomputedStates,
+    States,
+    as_size,
+    check_sublayers,
+    compute_states,
+    in_memory,
+)
+from veridical_lab.probes.labelled_sequences import (
+    EncodedExamples,
+    Labels,
+    encode_examples,
+    labels_of,
+    with_token_consensus,
+)
+from veridical_lab.probes.options import ProbeConfig, TrainingConfig
+
+__all__ = ["ProbeDataset", "build_dataset"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProbeDataset:
+    """A data set under one model.
+
+    Attributes:
+        name: What results call it.
+        split: Which part of the published set was loaded.
+        hash: The `content_hash` of all examples.
+        parts: The examples of "train", "valid" and "test", those that could not be encoded among them.
+        sequences: What the model processes.
+        labels: Of its tokens and responses.
+        states: Its activations.
+        train: Sequences (indices) of the training part.
+        valid: Likewise of the validation part.
+        test: Likewise of the test part; empty where that was not asked for.
+    """
+
+    name: str
+    split: str
+    hash: str
+    parts: dict[str, list[Example]]
+    sequences: EncodedExamples
+    labels: Labels
+    states: States
+    train: Ids
+    valid: Ids
+    test: Ids
+
+    @property
+    def documents(self) -> dict[str, int]:
+        """The number of documents in each part."""
+        return {name: len({document_of(e) for e in part}) for name, part in self.parts.items()}
+
+    def labelled(self, sequences: Ids, objective: str) -> Ids:
+        """Those of `sequences` that have a label, of the response or of any token."""
+        if objective == "response":
+            return sequences[self.labels.response_weights[sequences] > 0]
+        return np.array([i for i in sequences.tolist() if self.labels.token_weights[i].any()], dtype=np.int64)
+
+
+def build_dataset(
+    model: LocalModel,
+    examples: Sequence[Example],
+    config: ProbeConfig,
+    *,
+    name: str = "the data",
+    split: str = "all",
+    store: Path | None = None,
+    with_test: bool = False,
+) -> ProbeDataset:
+    """Split `examples` 70/10/20 by document, encode and label them, and compute their activations.
+
+    Args:
+        model: The language model to probe.
+        examples: Labelled cases.
+        config: How they are encoded and where activations are kept.
+        name: What messages and results call the data.
+        split: Which part of the published set `examples` are.
+        store: The folder of this data set's activations (the model runs only where the store lacks something); None:
+            they are held in memory.
+        with_test: Whether the test part is encoded; in training it is not looked at.
+
+    Raises:
+        InputError: If there are too few documents, or activations are not finite or too large to hold.
+    """
+    parts = split_by_document(examples, seed=config.options.seed)
+    documents = {part: len({document_of(e) for e in members}) for part, members in parts.items()}
+    purposes = {"train": "to train on", "valid": "to validate on"} | ({"test": "to test on"} if with_test else {})
+    if not all(documents[part] for part in purposes):
+        counts = ", ".join(f"{documents[part]} {purpose}" for part, purpose in purposes.items())
+        raise InputError(
+            f"{sum(documents.values())} documents in {name} are too few: {counts}",
+            hint="20 documents or more, or another seed",
+        )
+    used = list(examples) if with_test else [*parts["train"], *parts["valid"]]
+    sequences = encode_examples(
+        model, used, config.template, max_tokens=config.max_tokens, max_windows=config.max_windows
+    )
+    if sequences.skipped:
+        for line in (*sequences.skipped[:3], f"{len(sequences.skipped)} in all"):
+            config.progress(f"not used: {line}")
+    part_of = {id(e): part for part, members in parts.items() for e in members}
+    ids = {
+        part: sequences.sequences_of([i for i, e in enumerate(used) if part_of[id(e)] == part])
+        for part in ("train", "valid", "test")
+    }
+    if config.token_consensus:
+        consensus = {
+            id(used[i]): with_token_consensus(used[i], encoded)
+            for i, encoded in zip(sequences.example_of.tolist(), sequences.encoded, strict=True)
+        }
+        parts = {name: [consensus.get(id(e), e) for e in part] for name, part in parts.items()}
+        sequences = replace(sequences, examples=[consensus.get(id(e), e) for e in used])
+    states = _load_states(model, sequences, config, store)
+    return ProbeDataset(name, split, content_hash(examples), parts, sequences, labels_of(sequences), states, **ids)
+
+
+def _load_states(model: LocalModel, sequences: EncodedExamples, config: ProbeConfig, store: Path | None) -> States:
+    """The activations from a store, from memory, or computed at every reading; their size is reported first."""
+    chosen = check_sublayers(model, config.sublayers)
+    if store is not None:
+        write_store(store, model, sequences, sublayers=chosen, dtype=config.store_dtype, progress=config.progress)
+        return ActivationStore(store, memory=config.memory)
+    stream = isinstance(config, TrainingConfig) and config.stream
+    recomputed = RecomputedStates(model, sequences, chosen, memory=config.memory)
+    size = 4 * int(sequences.lengths.sum()) * len(chosen) * recomputed.width
+    config.progress(
+        f"activations: {int(sequences.lengths.sum())} tokens of {len(sequences.encoded)} sequences x {len(chosen)} "
+        f"sublayers x {recomputed.width} in fp32 = {as_size(size)}, "
+        + ("computed again in every epoch" if stream else "held in memory")
+    )
+    if stream:
+        return recomputed
+    if size > config.memory:
+        raise InputError(
+            f"the activations take {as_size(size)}, more than the {as_size(config.memory)} allowed",
+            hint="keep them on disk (--store FOLDER), choose fewer sublayers, or (in training) --stream",
+        )
+    everything = np.arange(len(sequences.encoded))
+    return in_memory(compute_states(Runner(model), sequences, everything, chosen), sequences.lengths, chosen)

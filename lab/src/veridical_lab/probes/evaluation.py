@@ -1,0 +1,124 @@
+"""Probe scores of encoded examples as the judgements that the detector will give, with the thresholds for them.
+
+No pass of the model is needed: the activations are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.calibration.thresholding import threshold_for_f1, threshold_for_f1_sp
+from veridical.core.errors import InputError
+from veridical.core.types import Example, Judgement
+from veridical.metrics import UndefinedMetricError
+from veridical.metrics.alignment import characters
+from veridical.metrics.arrays import Floats
+from veridical.metrics.measure import Metric, Project
+from veridical.metrics.registry import LABELLED_SCORES, METRICS
+from veridical.metrics.response import f1
+from veridical.metrics.spans import coverage_rows
+from veridical.models.token_words import joined_tokens
+from veridical_lab.detectors.local.probe import judgement_of
+from veridical_lab.probes.activations import Ids
+from veridical_lab.probes.fitting import ScoresBySequence
+from veridical_lab.probes.labelled_sequences import EncodedExamples, Labels
+
+__all__ = ["Judged", "best_f1_each", "f1_sp_in_model_tokens", "fit_threshold", "judgements_of", "label_score_pairs"]
+
+Judged = list[tuple[Example, Judgement]]
+
+
+def best_f1_each(scores: ScoresBySequence, sequences: Ids, labels: Labels, objective: str) -> NDArray[np.float64]:
+    """The highest F1 that any threshold gives each probe on `sequences`, (probes,); 0 where it is not defined."""
+    joined = np.concatenate([scores[i] for i in sequences.tolist()], 1)
+    label, weight = labels.items(sequences, objective)
+    labelled = weight > 0
+    label, weight = label[labelled], weight[labelled]
+    found = np.zeros(len(joined))
+    for i, row in enumerate(joined[:, labelled]):
+        try:
+            found[i] = f1(label > 0, row >= threshold_for_f1(label, row, weight), weight)
+        except UndefinedMetricError:
+            continue
+    return found
+
+
+def judgements_of(
+    sequences: EncodedExamples, scores: Mapping[int, NDArray[np.float64]], objective: str, *, by: str = "probe"
+) -> Judged:
+    """The judgements that the detector gives, each with its example.
+
+    Args:
+        sequences: All sequences.
+        scores: By sequence, the score of each token, or that of the response alone. Of several windows over one
+            example the one that supports a token best counts.
+        objective: "token" or "response".
+        by: The name of the detector.
+    """
+    windows: dict[int, list[int]] = {}
+    for i in scores:
+        windows.setdefault(int(sequences.example_of[i]), []).append(i)
+    judged = []
+    for of in sorted(windows):
+        example = sequences.examples[of]
+        lowest = np.stack([scores[i] for i in windows[of]]).min(0)
+        by_response = objective == "response"
+        judgement = judgement_of(
+            example.case,
+            by,
+            sequences.encoded[windows[of][0]].spans,
+            tokens=None if by_response else lowest,
+            response=float(lowest[-1]) if by_response else None,
+        )
+        judged.append((example, judgement))
+    return judged
+
+
+def label_score_pairs(
+    judged: Sequence[tuple[Example, Judgement]], project: Project
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Labels and scores, both (items,), of all that `project` finds in the judgements."""
+    rows = [found for e, j in judged if (found := project(e, j, 0.5)) is not None]
+    table = np.concatenate(rows) if rows else np.zeros((0, 2))
+    return table[:, 0] > 0, table[:, 1]
+
+
+def fit_threshold(judged: Sequence[tuple[Example, Judgement]], level: str) -> float:
+    """Fit the threshold with the best F1 on the units that are measured with it.
+
+    Args:
+        judged: Labelled validation examples, each with its judgement.
+        level: "response": F1 over responses; "token": F1 over white-space tokens; "span": F1-Sp.
+
+    Raises:
+        InputError: If none can be fitted.
+    """
+    try:
+        if level == "span":
+            return threshold_for_f1_sp(judged)
+        return threshold_for_f1(*label_score_pairs(judged, LABELLED_SCORES[level]))
+    except UndefinedMetricError as error:
+        raise InputError(f"no threshold can be fitted: {error.message}") from None
+
+
+def f1_sp_in_model_tokens(sequences: EncodedExamples) -> Metric:
+    """F1-Sp of these examples with the model's tokens as units, as in CH-Wang et al. 2024, §4.3.
+
+    `METRICS["f1_sp"]` counts white-space tokens, which are the same for every model.
+    """
+    first = dict(zip(reversed(sequences.example_of.tolist()), reversed(sequences.encoded), strict=True))
+    tokens = {sequences.examples[of].case.id: joined_tokens(encoded.spans) for of, encoded in first.items()}
+
+    def project(example: Example, judgement: Judgement, threshold: float) -> Floats | None:
+        aligned = characters(example, judgement)
+        if aligned is None or example.case.id not in tokens:
+            return None
+        units = np.array([(t.start, t.end) for t in tokens[example.case.id]], dtype=np.int64).reshape(-1, 2)
+        return coverage_rows(*aligned.spans(threshold), aligned.judged_units(units))
+
+    definition = "F1-Sp: partial credit by the model's tokens; mean over spans"
+    return replace(METRICS["f1_sp"], name="f1_sp_model_tokens", definition=definition, project=project)

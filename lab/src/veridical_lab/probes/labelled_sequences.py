@@ -1,0 +1,160 @@
+"""Labelled cases as teacher-forced sequences, with a label for each token and each response.
+
+A response whose sources do not fit into the model has several windows, one sequence each. Its tokens have the same
+labels in all of them and share their weight between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.core.errors import CannotJudgeError, InputError
+from veridical.core.spans import Span
+from veridical.core.types import GOLD_THRESHOLD, Example, judged_spans
+from veridical.metrics.tokens import unit_labels
+from veridical.models.encode import Encoded, encode
+from veridical.models.load import LocalModel
+from veridical_lab.datasets.consensus import majority
+
+__all__ = ["EncodedExamples", "Labels", "encode_examples", "labels_of", "with_token_consensus"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedExamples:
+    """Examples as token sequences for teacher forcing along the response.
+
+    Attributes:
+        examples: All that were given.
+        encoded: One entry per sequence.
+        example_of: (sequences,): which example a sequence is (a window of).
+        skipped: Why examples have no sequence, one line each.
+    """
+
+    examples: Sequence[Example]
+    encoded: list[Encoded]
+    example_of: NDArray[np.int64]
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """The number of response tokens of each sequence, (sequences,)."""
+        return np.array([len(e.spans) for e in self.encoded], dtype=np.int64)
+
+    def sequences_of(self, examples: Sequence[int]) -> NDArray[np.int64]:
+        """The sequences of these examples (indices), in order."""
+        return np.flatnonzero(np.isin(self.example_of, np.asarray(examples, dtype=np.int64)))
+
+
+def encode_examples(
+    model: LocalModel,
+    examples: Sequence[Example],
+    template: str = "general",
+    *,
+    max_tokens: int | None = None,
+    max_windows: int | None = 1,
+) -> EncodedExamples:
+    """Encode `examples` as inputs of `model`.
+
+    Args:
+        model: The language model to probe.
+        examples: Labelled cases.
+        template: The name of the template that makes a case the model's input.
+        max_tokens: The most tokens in a sequence; None: the model's context.
+        max_windows: The most windows over long sources; None: all.
+
+    Returns:
+        The sequences. Examples without a response token, or too long for the model, are in `skipped` with a reason.
+
+    Raises:
+        InputError: If no example could be encoded.
+    """
+    sequences: list[Encoded] = []
+    example_of: list[int] = []
+    skipped: list[str] = []
+    for i, example in enumerate(examples):
+        try:
+            windows = encode(model, example.case, template, max_tokens=max_tokens, max_windows=max_windows)
+        except CannotJudgeError as error:
+            skipped.append(error.message)
+            continue
+        if windows[0].spans:
+            sequences += windows
+            example_of += [i] * len(windows)
+        else:
+            skipped.append(f"case {example.case.id!r}: no token in the response")
+    if not sequences:
+        raise InputError(
+            f"none of {len(examples)} examples can be read by {model.name!r}",
+            hint=skipped[0] if skipped else "there are no examples",
+        )
+    return EncodedExamples(examples, sequences, np.array(example_of, dtype=np.int64), tuple(skipped))
+
+
+def with_token_consensus(example: Example, encoded: Encoded) -> Example:
+    """The example with a gold that is the majority of its annotators token by token (CH-Wang et al. 2024, §3.3).
+
+    A token is hallucinated if more than half of the annotators mark any of it: two who mark different halves of a token
+    agree then. Examples with fewer than two annotators stay as they are.
+    """
+    if len(example.annotations) < 2:
+        return example
+    tokens = [span for span in encoded.spans if span is not None]
+    gold = majority(example.annotations, example.case, tokens=tokens)
+    return replace(example, gold=replace(gold, by=f"{gold.by}, by token"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labels:
+    """1 = hallucinated, 0 = not; a weight of 0 = not labelled.
+
+    Attributes:
+        tokens: One array (tokens,) per sequence.
+        token_weights: Likewise.
+        responses: (sequences,).
+        response_weights: (sequences,).
+    """
+
+    tokens: list[NDArray[np.float32]]
+    token_weights: list[NDArray[np.float32]]
+    responses: NDArray[np.float32]
+    response_weights: NDArray[np.float32]
+
+    def items(self, sequences: NDArray[np.int64], objective: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Labels and weights of the tokens of `sequences`, one after another, or of their responses: both (items,)."""
+        if objective == "response":
+            return self.responses[sequences], self.response_weights[sequences]
+        none = np.zeros(0, dtype=np.float32)
+        return (
+            np.concatenate([none, *(self.tokens[i] for i in sequences.tolist())]),
+            np.concatenate([none, *(self.token_weights[i] for i in sequences.tolist())]),
+        )
+
+
+def labels_of(sequences: EncodedExamples) -> Labels:
+    """The labels of all tokens and responses.
+
+    Those of tokens are of `metrics.tokens.unit_labels`. A gold that speaks of coverage alone labels nothing.
+    """
+    windows = np.bincount(sequences.example_of, minlength=len(sequences.examples))
+    tokens, token_weights = [], []
+    responses = np.zeros(len(sequences.encoded), dtype=np.float32)
+    response_weights = np.zeros(len(sequences.encoded), dtype=np.float32)
+    for i, (encoded, of) in enumerate(zip(sequences.encoded, sequences.example_of.tolist(), strict=True)):
+        example = sequences.examples[of]
+        gold = example.gold
+        only_coverage = gold.omission is not None or bool(gold.omissions)
+        says = gold.hallucination is not None or bool(gold.verdicts) or not only_coverage
+        judged = judged_spans(example.case, gold) if says else []
+        if judged:
+            score = gold.hallucination
+            score = max((v.score for v in gold.verdicts), default=0.0) if score is None else score
+            responses[i], response_weights[i] = score >= GOLD_THRESHOLD, 1.0 / windows[of]
+        # a token of no character is an empty span, which has no label
+        label, is_labelled = unit_labels(example, [span or Span(0, 0) for span in encoded.spans])
+        tokens.append(label.astype(np.float32))
+        token_weights.append(is_labelled.astype(np.float32) / np.float32(windows[of]))
+    return Labels(tokens, token_weights, responses, response_weights)

@@ -1,0 +1,128 @@
+"""How probes are trained: hyper-parameters, the input of the model, and where its activations are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from veridical.core.errors import InputError, UnknownNameError
+from veridical.models.template import get_template
+from veridical_lab.models.probe_heads import KINDS, OBJECTIVES
+
+__all__ = ["SELECTIONS", "THRESHOLD_METRICS", "ProbeConfig", "ProbeOptions", "TrainingConfig"]
+
+SELECTIONS = ("ensemble", "best")
+THRESHOLD_METRICS = ("token_f1", "f1_sp")
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeOptions:
+    """The kind of probe and the hyper-parameters it is fitted with (CH-Wang et al. 2024, §5.1).
+
+    Attributes:
+        kind: "linear", "pooling" (attention pooling) or "mlp".
+        objective: "token" or "response": what has a label.
+        learning_rates: All are tried in the same training run; above 0.
+        batch_sizes: In responses; each is a training run of its own.
+        patience: How many epochs the validation loss may stay above its minimum.
+        max_epochs: The most epochs of one training run.
+        hidden: Hidden units of an mlp.
+        balanced: Whether both classes get the same total weight.
+        standardise: Whether states are standardised by the mean and deviation of the training tokens. Both are folded
+            into the weights afterwards: this helps Adam and changes no optimum.
+        seed: Of the split by document, the batches and the initial weights.
+    """
+
+    kind: str = "pooling"
+    objective: str = "token"
+    learning_rates: tuple[float, ...] = (0.1, 0.01, 0.001)
+    batch_sizes: tuple[int, ...] = (50,)
+    patience: int = 10
+    max_epochs: int = 200
+    hidden: int = 16
+    balanced: bool = False
+    standardise: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for what, value, known in (("kind", self.kind, KINDS), ("objective", self.objective, OBJECTIVES)):
+            if value not in known:
+                raise UnknownNameError(f"{what} of probe", value, known)
+        counts = (*self.batch_sizes, self.patience, self.max_epochs, self.hidden)
+        if not self.learning_rates or not self.batch_sizes or min(counts) < 1 or min(self.learning_rates) <= 0:
+            raise InputError(f"these options cannot be trained with: {self}", hint="numbers above 0, at least one each")
+
+    @property
+    def outputs(self) -> int:
+        """To how many numbers a probe projects a state."""
+        return {"linear": 1, "pooling": 2}.get(self.kind, self.hidden)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeConfig:
+    """What training and all analyses have in common.
+
+    Attributes:
+        options: The hyper-parameters; `objectives` takes the place of their objective.
+        objectives: "token", "response" or both; None: those that the data have labels for.
+        template: The template that makes a case the model's input.
+        sublayers: The sublayers to probe; None: all 2L.
+        max_tokens: How many tokens the model processes at once; None: its context.
+        max_windows: How many windows over long sources are used; None: all.
+        token_consensus: Whether gold is the majority of the annotators token by token, in the model's tokens, where the
+            data have annotations (see `with_token_consensus`).
+        store: A folder where activations are kept; None: they are held in memory.
+        store_dtype: "fp32", "bf16", "fp16", or "auto" (the model's).
+        memory: How many bytes of activations may be held at once.
+        device: Where probes are trained.
+        progress: Called with a line of text for each step.
+    """
+
+    options: ProbeOptions = field(default_factory=ProbeOptions)
+    objectives: tuple[str, ...] | None = None
+    template: str = "general"
+    sublayers: tuple[int, ...] | None = None
+    max_tokens: int | None = None
+    max_windows: int | None = 1
+    token_consensus: bool = False
+    store: Path | None = None
+    store_dtype: str = "auto"
+    memory: int = 2 << 30
+    device: str = "cpu"
+    progress: Callable[[str], None] = field(default=lambda line: None, compare=False)
+
+    def __post_init__(self) -> None:
+        for objective in self.objectives or ():
+            if objective not in OBJECTIVES:
+                raise UnknownNameError("objective", objective, OBJECTIVES)
+        if self.objectives == ():
+            raise InputError("no objective is named", hint=", ".join(OBJECTIVES))
+        get_template(self.template)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingConfig(ProbeConfig):
+    """What `train_probe` trains.
+
+    Attributes:
+        objectives: As in `ProbeConfig`; both unless others are named.
+        select: "ensemble" of all sublayers, or the "best" single one on validation.
+        threshold_metric: What the threshold of token-level probes is best for on validation: "token_f1" (F1 over
+            white-space tokens) or "f1_sp".
+        stream: Whether the model is run again in every epoch instead of holding its activations.
+        calibrate: Whether scores are fitted to probabilities on the validation part (needs the `stats` extra).
+    """
+
+    objectives: tuple[str, ...] = OBJECTIVES
+    select: str = "ensemble"
+    threshold_metric: str = "token_f1"
+    stream: bool = False
+    calibrate: bool = False
+
+    def __post_init__(self) -> None:
+        ProbeConfig.__post_init__(self)
+        if self.select not in SELECTIONS:
+            raise UnknownNameError("selection", self.select, SELECTIONS)
+        if self.threshold_metric not in THRESHOLD_METRICS:
+            raise UnknownNameError("metric for a threshold", self.threshold_metric, THRESHOLD_METRICS)

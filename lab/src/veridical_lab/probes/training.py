@@ -1,0 +1,160 @@
+"""Probes trained on a model's hidden states and labelled cases, as an artifact that the detector `probe` loads.
+
+CH-Wang et al. 2024, §4 and §5.1: teacher forcing, a probe for each sublayer, the best one or a logistic regression over
+all of them once they are frozen, thresholds by F1 on the validation part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.calibration.calibrators import fit_platt
+from veridical.core.types import Example
+from veridical.datasets.split import FRACTIONS
+from veridical.metrics import UndefinedMetricError
+from veridical.metrics.registry import METRICS
+from veridical.models.artifact import Artifact, base_of, save_artifact, versions
+from veridical.models.load import LocalModel
+from veridical.models.template import get_template
+from veridical_lab.detectors.local.probe import Head
+from veridical_lab.detectors.local.probe_settings import HeadSettings, ProbeSettings
+from veridical_lab.models.probe_heads import Probes
+from veridical_lab.probes.dataset import ProbeDataset, build_dataset
+from veridical_lab.probes.evaluation import Judged, best_f1_each, fit_threshold, judgements_of, label_score_pairs
+from veridical_lab.probes.fitting import FittedProbes, fit, fit_ensemble, scores_of
+from veridical_lab.probes.options import TrainingConfig
+
+__all__ = ["TrainedProbe", "train_probe"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainedProbe:
+    """The artifact, and all probes of each objective with their grid and losses, by sublayer."""
+
+    artifact: Artifact
+    fitted: dict[str, FittedProbes]
+
+
+def train_probe(
+    model: LocalModel,
+    examples: Sequence[Example],
+    config: TrainingConfig | None = None,
+    *,
+    out: str | Path | None = None,
+) -> TrainedProbe:
+    """Train probes of `model` on `examples`.
+
+    Documents are split 70/10/20 (`datasets.split`, by the options' seed); the test part is not looked at.
+
+    Args:
+        model: The language model to probe.
+        examples: Labelled cases.
+        config: What to train, and on which activations.
+        out: The folder to save the artifact in; None: it is not saved.
+
+    Raises:
+        InputError: If there are too few documents, a part has labels of one class only, or activations are not finite
+            or too large to hold.
+    """
+    config = config or TrainingConfig()
+    data = build_dataset(model, examples, config, store=config.store)
+    heads: dict[str, HeadSettings] = {}
+    tensors: dict[str, NDArray[Any]] = {}
+    fitted: dict[str, FittedProbes] = {}
+    validation: dict[str, Any] = {}
+    for objective in config.objectives:
+        fitted[objective], probes, table = _fit_objective(data, objective, config)
+        heads[objective], metrics = _validate(probes, data, config)
+        tensors |= {f"{objective}.{name}": array for name, array in probes.tensors().items()}
+        validation[objective] = {**metrics, "sublayers": table}
+        shown = ", ".join(f"{k} {v:.3f}" for k, v in metrics.items() if isinstance(v, float))
+        config.progress(f"{objective}, on validation: {shown}")
+    options = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(config.options).items() if k != "objective"}
+    training = {
+        "data": data.hash,
+        "examples": {name: len(part) for name, part in data.parts.items()},
+        "documents": data.documents,
+        "fractions": dict(FRACTIONS),
+        "left_out": len(data.sequences.skipped),
+        "seed": config.options.seed,
+        "options": options,
+        "token_consensus": config.token_consensus,
+        "threshold_metric": config.threshold_metric,
+        "store_dtype": config.store_dtype if config.store else None,
+        "versions": versions(),
+    }
+    settings = ProbeSettings(
+        template=config.template,
+        template_digest=get_template(config.template).digest,
+        max_tokens=config.max_tokens,
+        max_windows=config.max_windows,
+        select=config.select,
+        heads=heads,
+    )
+    artifact = Artifact("probe", base_of(model), settings.to_json(), tensors, training, validation)
+    if out is not None:
+        save_artifact(artifact, out)
+    return TrainedProbe(artifact, fitted)
+
+
+def _fit_objective(
+    data: ProbeDataset, objective: str, config: TrainingConfig
+) -> tuple[FittedProbes, Probes, list[dict[str, Any]]]:
+    """All probes; the best one, or all with their ensemble; and a row per sublayer of its figures on validation."""
+    options = replace(config.options, objective=objective)
+    fitted = fit(
+        data.states, data.labels, data.train, data.valid, options, device=config.device, progress=config.progress
+    )
+    probes = fitted.probes
+    scores = scores_of(data.states, np.r_[data.train, data.valid], probes)
+    f1s = best_f1_each(scores, data.valid, data.labels, objective)
+    table = [
+        {
+            "sublayer": sublayer,
+            "f1": round(float(f1), 6),
+            "loss": round(float(fitted.loss[i]), 6),
+            "learning_rate": float(fitted.learning_rate[i]),
+            "batch_size": int(fitted.batch_size[i]),
+            "epochs": int(fitted.epochs[i]),
+        }
+        for i, (sublayer, f1) in enumerate(zip(probes.sublayers, f1s, strict=True))
+    ]
+    best = probes.sublayers[int(np.argmax(f1s))]
+    config.progress(f"the best sublayer by {objective} is {best}: F1 {max(f1s):.3f} on validation")
+    if config.select == "best":
+        return fitted, probes.only(best), table
+    return fitted, fit_ensemble(probes, scores, data.labels, data.train, data.valid, options), table
+
+
+def _validate(probes: Probes, data: ProbeDataset, config: TrainingConfig) -> tuple[HeadSettings, dict[str, Any]]:
+    """The settings of a head and its metrics on the validation part, both in the units that the detector judges in."""
+    objective = probes.objective
+    ranking = "roc_auc" if objective == "response" else "word_roc_auc"
+    scores = {i: probes.combine(each) for i, each in scores_of(data.states, data.valid, probes).items()}
+
+    def judged(head: Head) -> Judged:
+        calibrated = {i: head.calibrated(score) for i, score in scores.items()}
+        return judgements_of(data.sequences, calibrated, objective)
+
+    judgements = judged(Head(probes, 0.5))
+    calibration = None
+    if config.calibrate:
+        calibration = fit_platt(*label_score_pairs(judgements, METRICS[ranking].project)).parameters()
+        judgements = judged(Head(probes, 0.5, calibration))
+    level = METRICS["f1" if objective == "response" else config.threshold_metric].level
+    threshold = fit_threshold(judgements, level)
+    settings = HeadSettings(probes.kind, list(probes.sublayers), float(probes.mix_bias), threshold, calibration)
+    metrics: dict[str, Any] = {"threshold": threshold, "n": len(judgements)}
+    for name in ("f1", "roc_auc") if objective == "response" else ("f1", "roc_auc", "f1_sp", "token_f1", ranking):
+        rows = [r for e, j in judgements if (r := METRICS[name].rows(e, j, threshold)) is not None]
+        try:
+            metrics[name] = float(METRICS[name].value(np.concatenate(rows))) if rows else None
+        except UndefinedMetricError:
+            metrics[name] = None
+    return settings, metrics

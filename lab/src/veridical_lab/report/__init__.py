@@ -1,0 +1,1 @@
+"""The laboratory's records as tables, figures and pages."""

@@ -1,0 +1,88 @@
+"""What all plots share: size, colours, lines, and the way to SVG and PNG. Needs the `plots` extra (matplotlib).
+
+Colours are those of Okabe and Ito, and cividis in matrices: readable with any colour vision. Text is a grey that can be
+read on a light and on a dark background.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from veridical.core.errors import MissingExtraError
+
+__all__ = ["COLOURS", "INK", "as_png", "as_svg", "colour_of", "finish_heat_map", "new_axes", "new_figure", "style_of"]
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+INK = "#808080"
+_LINES = ("-", "--", ":", "-.")
+
+
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure of this size in inches; `MissingExtraError` without matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError("drawing figures", "plots", "veridical-lab") from None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def new_axes(width: float, height: float) -> tuple[Any, Any]:
+    """An empty figure of this size in inches, and its axes; `MissingExtraError` without matplotlib."""
+    figure = new_figure(width, height)
+    axes = figure.subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def finish_heat_map(figure: Any, axes: Any, image: Any, x_label: str, y_label: str) -> None:
+    """Label the axes of a matrix drawn with `imshow`, take its frame away, and put a colour bar next to it."""
+    axes.set_xlabel(x_label, color=INK)
+    axes.set_ylabel(y_label, color=INK)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    bar = figure.colorbar(image, ax=axes, shrink=0.6)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(colors=INK, labelsize=7)
+
+
+def colour_of(i: int) -> str:
+    """The colour of the i-th series."""
+    return COLOURS[i % len(COLOURS)]
+
+
+def style_of(i: int) -> dict[str, Any]:
+    """Colour and line of the i-th curve."""
+    return {"color": colour_of(i), "linestyle": _LINES[i % len(_LINES)]}
+
+
+def as_svg(figure: Any) -> str:
+    """The figure as an <svg> element for a page: no XML head, no date, text as text, the same each time."""
+    from matplotlib import rc_context
+
+    out = io.StringIO()
+    with rc_context({"svg.hashsalt": "veridical", "svg.fonttype": "none"}), _any_script():
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
+    svg = out.getvalue()
+    return re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+
+
+def as_png(figure: Any) -> bytes:
+    """The figure as PNG on white, 160 dots per inch."""
+    out = io.BytesIO()
+    with _any_script():
+        figure.savefig(out, format="png", dpi=160, facecolor="white")
+    return out.getvalue()
+
+
+@contextmanager
+def _any_script() -> Iterator[None]:
+    """A script that matplotlib's font lacks is drawn as boxes in a PNG, and by the reader's own font in an SVG."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        warnings.filterwarnings("ignore", message="Matplotlib currently does not support .* natively")
+        yield

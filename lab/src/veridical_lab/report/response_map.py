@@ -1,0 +1,185 @@
+"""A response map, sublayers by tokens, in a terminal, as SVG or PNG (the `plots` extra), and as an HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from veridical.core.text import shorten, visible
+from veridical.report.pages import render, render_page
+from veridical_lab.probes.analysis.response_map import ResponseMap
+from veridical_lab.probes.analysis.sublayer_probes import type_of
+from veridical_lab.report.plots import COLOURS, INK, as_png, as_svg, finish_heat_map, new_axes
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = [
+    "ENDINGS",
+    "print_response_map",
+    "response_map_file",
+    "response_map_page",
+    "response_map_png",
+    "response_map_svg",
+]
+
+ENDINGS = (".html", ".svg", ".png")
+_SHADES = 11
+_LETTERS = 14  # of a token
+_MOST_TOKENS = 120  # in a picture
+
+
+def _row_names(response_map: ResponseMap) -> list[str]:
+    """ "12 attention 7": the sublayer, its type, and its layer from 1."""
+    return [f"{s} {type_of(s)} {s // 2 + 1}" for s in response_map.sublayers]
+
+
+def _labels(response_map: ResponseMap) -> list[str]:
+    return [shorten(visible(token), _LETTERS) for token in response_map.tokens]
+
+
+def _caption(response_map: ResponseMap) -> str:
+    return (
+        f"{response_map.objective}-level scores, 0 = supported, 1 = hallucinated; rows: sublayer, its type, its layer "
+        f"(from 1); the detector flags from {response_map.threshold:.3f}"
+    )
+
+
+# --- terminal ---------------------------------------------------------------------------------------------------------
+
+
+def print_response_map(response_map: ResponseMap, console: Console | None = None) -> None:
+    """Print the map to `console` (standard output), as many tokens beside each other as fit.
+
+    A score is printed in hundredths and shaded where the terminal has colours; marked tokens are underlined and have a
+    star.
+    """
+    from rich.console import Console
+    from rich.style import Style
+    from rich.table import Table
+    from rich.text import Text
+
+    console = console or Console(highlight=False, markup=False, emoji=False)
+    names = [*_row_names(response_map), "detector"]
+    rows = [*response_map.scores.tolist(), response_map.combined.tolist()]
+    labels = [f"{text}*" if m else text for text, m in zip(_labels(response_map), response_map.is_marked, strict=True)]
+    columns = max(console.width - max(map(len, names)) - 4, 2 * _LETTERS)
+    for first, last in _lines(labels, columns):
+        table = Table(title=None, box=None, padding=(0, 0, 0, 1), pad_edge=False)
+        table.add_column("")
+        for label, is_marked in zip(labels[first:last], response_map.is_marked[first:last], strict=True):
+            table.add_column(Text(label, Style(underline=is_marked)), justify="right", no_wrap=True)
+        for name, scores in zip(names, rows, strict=True):
+            cells = []
+            for score in scores[first:last]:  # white on black for 0, black on orange for 1
+                red, green, blue = (round(score * channel) for channel in (230, 159, 0))
+                style = Style(color="black" if score > 0.5 else "white", bgcolor=f"rgb({red},{green},{blue})")
+                cells.append(Text(f"{min(round(100 * score), 99):02d}", style))
+            table.add_row(Text(name, Style(bold=name == "detector")), *cells)
+        console.print(table)
+        console.print()
+    console.print(Text(_caption(response_map) + ("; *: marked" if response_map.marked else "")))
+    for note in response_map.notes:
+        console.print(Text(f"Note: {visible(note)}"))
+
+
+def _lines(labels: list[str], columns: int) -> Iterator[tuple[int, int]]:
+    """The stretches (first, last) of tokens that fit into lines of `columns` columns."""
+    first, width = 0, 0
+    for i, label in enumerate(labels):
+        needed = max(len(label), 2) + 1
+        if i > first and width + needed > columns:
+            yield first, i
+            first, width = i, 0
+        width += needed
+    yield first, len(labels)
+
+
+# --- pictures ---------------------------------------------------------------------------------------------------------
+
+
+def response_map_svg(response_map: ResponseMap, *, tokens: int = _MOST_TOKENS) -> str:
+    """The map as a heat map, an <svg> element: sublayers down, tokens across, marked spans framed in white.
+
+    A longer response is cut to its first `tokens` tokens, which the title then says. Raises `MissingExtraError` without
+    matplotlib.
+    """
+    return as_svg(_heat_map(response_map, tokens))
+
+
+def response_map_png(response_map: ResponseMap, *, tokens: int = _MOST_TOKENS) -> bytes:
+    """The same as PNG, 160 dots per inch."""
+    return as_png(_heat_map(response_map, tokens))
+
+
+def _heat_map(response_map: ResponseMap, tokens: int) -> Any:
+    import numpy as np
+
+    scores = np.vstack([response_map.scores, response_map.combined])[:, :tokens]
+    height, width = scores.shape
+    figure, axes = new_axes(2.4 + 0.2 * width, 1.6 + 0.17 * height)  # says what is missing without matplotlib
+    from matplotlib.patches import Rectangle
+
+    image = axes.imshow(scores, cmap="cividis", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    labels = [label.replace("$", r"\$") for label in _labels(response_map)[:width]]
+    axes.set_xticks(range(width), labels, rotation=90, fontsize=7, color=INK)
+    axes.set_yticks(range(height), [*_row_names(response_map), "detector"], fontsize=7, color=INK)
+    axes.axhline(height - 1.5, color="#ffffff", linewidth=1.5)
+    marked = response_map.is_marked[:width]
+    for i in range(width):
+        if marked[i]:
+            axes.get_xticklabels()[i].set(color=COLOURS[1], fontweight="bold")
+            if i == 0 or not marked[i - 1]:
+                last = next((j for j in range(i, width) if not marked[j]), width)
+                corner = (i - 0.5, -0.5)
+                frame = Rectangle(corner, last - i, height, edgecolor="#ffffff", facecolor="none", linewidth=1.8)
+                axes.add_patch(frame)
+    if width < len(response_map.spans):
+        axes.set_title(f"the first {width} of {len(response_map.spans)} tokens", fontsize=8, color=INK)
+    finish_heat_map(figure, axes, image, "token", "sublayer")
+    return figure
+
+
+# --- HTML -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """A score as text, its shade, and whether its token is marked."""
+
+    text: str
+    shade: int
+    marked: bool
+
+
+def response_map_page(response_map: ResponseMap, *, title: str | None = None) -> str:
+    """One self-contained HTML document of a map: a table with a column per token, no script, light and dark."""
+    marked = response_map.is_marked
+    rows = [
+        (name, [_Cell(f"{s:.2f}", round((_SHADES - 1) * s), m) for s, m in zip(scores, marked, strict=True)])
+        for name, scores in zip(
+            [*_row_names(response_map), "detector"],
+            [*response_map.scores.tolist(), response_map.combined.tolist()],
+            strict=True,
+        )
+    ]
+    return render_page(
+        "response_map.html",
+        render("response_map.css", package="veridical_lab.report", shades=_SHADES),
+        package="veridical_lab.report",
+        title=title or f"Response map: {response_map.case.id}",
+        response=visible(response_map.case.response),
+        tokens=list(zip([visible(token) for token in response_map.tokens], marked, strict=True)),
+        rows=rows,
+        detector=visible(response_map.detector),
+        caption=_caption(response_map),
+        notes=[visible(note) for note in response_map.notes],
+    )
+
+
+def response_map_file(response_map: ResponseMap, ending: str) -> str | bytes:
+    """The contents of a file of the map that ends in one of `ENDINGS`."""
+    if ending == ".html":
+        return response_map_page(response_map)
+    return response_map_svg(response_map) + "\n" if ending == ".svg" else response_map_png(response_map)

@@ -1,0 +1,111 @@
+"""Result rows as plots (SVG): data sets side by side, ROC curves, reliability curves, and bars by group.
+
+Needs the `plots` extra.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from veridical_lab.bench.results import ResultRow
+from veridical_lab.report.plots import COLOURS, INK, as_svg, colour_of, new_axes, style_of
+from veridical_lab.report.result_tables import by_data
+
+__all__ = ["by_set", "group_bars", "reliability_plot", "roc_plot"]
+
+_FOLDERS = re.compile(r"[^:=,]*/")
+_MARKERS = "osD^vP"
+
+
+def by_set(rows: Sequence[ResultRow], metric: str) -> str | None:
+    """One metric on each data set, a point per detector with its interval; None where no row has it.
+
+    Of several rows of a detector on the same data the last counts.
+    """
+    measured = [row for row in rows if row.metrics.get(metric) and row.metrics[metric].value is not None]
+    sets = by_data(row for row in measured if row.group is None)
+    if not sets:
+        return None
+    detectors = list(dict.fromkeys(row.detector for group in sets for row in group))
+    lines = sum(len({row.detector for row in group}) + 1 for group in sets)  # with an empty one after each set
+    figure, axes = new_axes(7.2, 0.8 + 0.16 * lines + 0.22 * len(detectors))
+    if metric.endswith("roc_auc"):
+        axes.axvline(0.5, color=INK, linewidth=0.8)
+    styles = {
+        detector: {"color": colour_of(i), "marker": _MARKERS[i // len(COLOURS) % len(_MARKERS)], "markersize": 4}
+        for i, detector in enumerate(detectors)
+    }
+    names, middles, y = [], [], 0
+    for of_set in sets:
+        latest = {row.detector: row for row in of_set}
+        group = [latest[detector] for detector in detectors if detector in latest]
+        middles.append(y + (len(group) - 1) / 2)
+        name = _FOLDERS.sub("", group[0].data).removeprefix("jsonl:").removesuffix(".jsonl")
+        names.append(f"{name} ({max(row.metrics[metric].n for row in group)})")
+        for row in group:
+            value, low, high = (getattr(row.metrics[metric], name) for name in ("value", "low", "high"))
+            error = None if low is None else [[max(value - low, 0)], [max(high - value, 0)]]
+            axes.errorbar(value, y, xerr=error, linewidth=1.2, **styles[row.detector])
+            y += 1
+        y += 1
+    for detector, style in styles.items():
+        axes.plot([], [], linestyle="", label=_FOLDERS.sub("", detector), **style)
+    axes.set_yticks(middles, names)
+    axes.set(xlabel=metric, ylim=(y - 1, -1))
+    figure.legend(frameon=False, fontsize=8, loc="outside lower center")
+    return as_svg(figure)
+
+
+def roc_plot(rows: Sequence[ResultRow]) -> str | None:
+    """The ROC curves of rows on one data set; None where no row has one."""
+    with_curve = [row for row in rows if row.curves.get("roc")]
+    if not with_curve:
+        return None
+    figure, axes = new_axes(4.6, 4.2)
+    axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8)
+    for i, row in enumerate(with_curve):
+        area = row.metrics.get("roc_auc")
+        label = row.detector + (f" ({area.value:.3f})" if area and area.value is not None else "")
+        axes.plot(*zip(*row.curves["roc"], strict=True), label=label, linewidth=1.6, **style_of(i))
+    axes.set(xlabel="false positive rate", ylabel="true positive rate", xlim=(0, 1), ylim=(0, 1.01), aspect="equal")
+    axes.legend(frameon=False, fontsize=8, loc="lower right")
+    return as_svg(figure)
+
+
+def reliability_plot(rows: Sequence[ResultRow]) -> str | None:
+    """The reliability curves of rows on one data set: share hallucinated against mean score; None without any."""
+    with_curve = [row for row in rows if row.curves.get("reliability")]
+    if not with_curve:
+        return None
+    figure, axes = new_axes(4.6, 4.2)
+    axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8)
+    for i, row in enumerate(with_curve):
+        score, rate, mass = zip(*row.curves["reliability"], strict=True)
+        axes.plot(score, rate, label=row.detector, linewidth=1.2, **style_of(i))
+        axes.scatter(score, rate, s=[8 + 60 * m / sum(mass) for m in mass], color=colour_of(i))
+    axes.set(xlabel="mean score", ylabel="share hallucinated", xlim=(0, 1), ylim=(-0.02, 1.02), aspect="equal")
+    axes.legend(frameon=False, fontsize=8, loc="best")
+    return as_svg(figure)
+
+
+def group_bars(rows: Sequence[ResultRow], metric: str) -> str | None:
+    """One metric by group, one bar per detector with its interval; None where no row has a group."""
+    grouped = [row for row in rows if row.group and row.metrics.get(metric) and row.metrics[metric].value is not None]
+    groups = list(dict.fromkeys(row.group for row in grouped))
+    if not groups:
+        return None
+    detectors = list(dict.fromkeys(row.detector for row in grouped))
+    figure, axes = new_axes(max(4.6, 0.5 * len(groups) * len(detectors) + 2), 3.6)
+    width = 0.8 / len(detectors)
+    for i, detector in enumerate(detectors):
+        for row in (r for r in grouped if r.detector == detector):
+            value, low, high = (getattr(row.metrics[metric], name) for name in ("value", "low", "high"))
+            x = groups.index(row.group) + (i - (len(detectors) - 1) / 2) * width
+            error = None if low is None else [[max(value - low, 0)], [max(high - value, 0)]]
+            axes.bar(x, value, width * 0.9, yerr=error, color=colour_of(i), capsize=2)
+        axes.bar(0, 0, color=colour_of(i), label=detector)
+    axes.set_xticks(range(len(groups)), [str(g).partition("=")[2] for g in groups], rotation=30, ha="right")
+    axes.set(ylabel=metric, ylim=(0, None))
+    axes.legend(frameon=False, fontsize=8)
+    return as_svg(figure)

@@ -1,0 +1,260 @@
+"""Result rows, comparisons and published figures as tables: one table per data set, one line per detector or pair.
+
+`mean_tables` has the means over data sets; `metric_tables` turns the tables round: one per metric, with one line per
+data set and one column per detector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import sqrt
+
+from veridical.metrics.measure import Measured
+from veridical.report.tables import Table, cell
+from veridical_lab.bench.compare import Comparison
+from veridical_lab.bench.published import Published
+from veridical_lab.bench.results import ResultRow
+from veridical_lab.training.token_benchmark import TABLE_METRICS
+
+__all__ = [
+    "by_data",
+    "comparison_table",
+    "mean_tables",
+    "metric_tables",
+    "phrase_tables",
+    "published_tables",
+    "result_tables",
+]
+
+
+MAIN = (
+    *("roc_auc", "pair_accuracy", "false_alarms", "recall", "balanced_accuracy", "ece", "word_roc_auc", "token_f1"),
+    *("coverage_roc_auc", "omission_f1", "source_word_roc_auc"),
+)
+SHOWN = 6
+
+
+def by_data(rows: Iterable[ResultRow]) -> list[list[ResultRow]]:
+    """The rows of each data set, split and version of the data together, in their order."""
+    groups: dict[tuple[str, str, str], list[ResultRow]] = {}
+    for row in rows:
+        groups.setdefault((row.data, row.split, row.data_hash), []).append(row)
+    return list(groups.values())
+
+
+def result_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None) -> list[Table]:
+    """One table for each data set, split and version of the data, in the rows' order.
+
+    `metrics` chooses and orders the columns ("all": all that any row has); without it they are the first six of `MAIN`
+    where there are more.
+    """
+    tables = []
+    for group in by_data(rows):
+        first = group[0]
+        names, hidden = _columns(group, metrics)
+        grouped = any(row.group for row in group)
+        lines = []
+        for row in group:
+            # cases that the data label; the area of a group of one class counts those of the other class, too
+            counted = max((measured.n for measured in row.metrics.values() if measured.n <= row.n), default=row.n)
+            lines.append(
+                [
+                    row.detector,
+                    *([row.group or "all"] if grouped else []),
+                    str(row.n) if counted == row.n else f"{counted} of {row.n}",
+                    str(row.not_judged),
+                    *(cell(row.metrics.get(name)) for name in names),
+                ]
+            )
+        skipped = f"; {first.skipped} rows skipped" if first.skipped else ""
+        dates = ", ".join(sorted({row.date for row in group}))
+        foot = (
+            f"{first.level:.0%} intervals by bootstrap over {first.documents} documents ({first.resamples} samples, "
+            f"seed {first.seed}); data {first.data_hash[:12]}{skipped}; {dates}{_usage(group)}{hidden}"
+        )
+        head = ["detector", *(["group"] if grouped else []), "n", "not judged", *names]
+        tables.append(Table(_title(first.data, first.split), head, lines, foot))
+    return tables
+
+
+def _columns(rows: Sequence[ResultRow], metrics: Sequence[str] | None) -> tuple[list[str], str]:
+    """The metrics that a table of `rows` shows, and a note on those that it does not."""
+    present = list(dict.fromkeys(name for row in rows for name in row.metrics))
+    if metrics and list(metrics) != ["all"]:
+        return [name for name in metrics if name in present], ""
+    if metrics or len(present) <= SHOWN:
+        return present, ""
+    names = [name for name in MAIN if name in present][:SHOWN]
+    return names, f"; {len(present) - len(names)} more metrics: --metrics all"
+
+
+def mean_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None) -> list[Table]:
+    """The unweighted means over data sets, one line per detector; a table for each number of foreign passages.
+
+    A mean is over the data sets on which every detector that has the metric has a value; the head says how many, where
+    that is not all. Its interval combines those of the sets as independent ones (Zou and Donner 2008). Empty for one
+    data set.
+    """
+    whole = [row for row in rows if row.group is None]
+    tables = []
+    for foreign in sorted({row.foreign for row in whole}):
+        of_kind = [row for row in whole if row.foreign == foreign]
+        sets = [{row.detector: row for row in group} for group in by_data(of_kind)]
+        if len(sets) < 2:
+            continue
+        names, hidden = _columns(of_kind, metrics)
+        detectors = list(dict.fromkeys(row.detector for row in of_kind))
+        columns: list[tuple[str, dict[str, str]]] = []
+        for name in names:
+            with_it = {row.detector for row in of_kind if name in row.metrics}
+            measured = [
+                {d: each[d].metrics[name] for d in with_it if d in each and name in each[d].metrics} for each in sets
+            ]
+            usable = [
+                each for each in measured if each.keys() == with_it and all(m.value is not None for m in each.values())
+            ]
+            if usable:
+                head = name if len(usable) == len(sets) else f"{name} ({len(usable)} of {len(sets)})"
+                columns.append(
+                    (head, {detector: cell(_mean([each[detector] for each in usable])) for detector in with_it})
+                )
+        lines = []
+        for detector in detectors:
+            of_detector = [each[detector] for each in sets if detector in each]
+            counts = [str(sum(row.n for row in of_detector)), str(sum(row.not_judged for row in of_detector))]
+            lines.append([detector, *counts, *(cells.get(detector, "–") for _, cells in columns)])
+        title = f"mean of {len(sets)} data sets" + (f", among {foreign} foreign passages" if foreign else "")
+        foot = f"unweighted; intervals from those of the sets (Zou and Donner 2008){hidden}"
+        tables.append(Table(title, ["detector", "n", "not judged", *(head for head, _ in columns)], lines, foot))
+    return tables
+
+
+def _mean(measured: Sequence[Measured]) -> Measured:
+    """The mean of independent values, with an interval where each has one.
+
+    >>> _mean([Measured(0.6, 0.5, 0.7, 10), Measured(0.8, 0.7, 0.9, 20)]).value
+    0.7
+    """
+    values = [(m.value, m.low, m.high) for m in measured if m.value is not None]
+    mean = sum(value for value, _, _ in values) / len(values)
+    below = [value - low for value, low, _ in values if low is not None]
+    above = [high - value for value, _, high in values if high is not None]
+    n = sum(m.n for m in measured)
+    if len(below) < len(values) or len(above) < len(values):
+        return Measured(mean, n=n)
+    low, high = (sqrt(sum(gap**2 for gap in gaps)) / len(values) for gaps in (below, above))
+    return Measured(mean, mean - low, mean + high, n)
+
+
+def metric_tables(rows: Iterable[ResultRow], metrics: Sequence[str]) -> list[Table]:
+    """One table for each of `metrics` that a row has: a line for each data set, a column for each detector.
+
+    Data sets and detectors keep the rows' order.
+    """
+    sets = by_data(rows)
+    detectors = list(dict.fromkeys(row.detector for group in sets for row in group))
+    tables = []
+    for name in metrics:
+        lines = []
+        for group in sets:
+            measured = {row.detector: row.metrics[name] for row in group if name in row.metrics}
+            if measured:
+                first = group[0]
+                title = f"{_title(first.data, first.split)} ({first.data_hash[:12]})"
+                n = max(each.n for each in measured.values())
+                lines.append([title, str(n), *(cell(measured.get(detector)) for detector in detectors)])
+        if lines:
+            foot = f"{sets[0][0].level:.0%} intervals by bootstrap over documents"
+            tables.append(Table(name, ["set", "n", *detectors], lines, foot))
+    return tables
+
+
+def phrase_tables(rows: Iterable[ResultRow]) -> list[Table]:
+    """The columns of Liu et al. 2022, Tables 2 and 3, one table per setting: percent, with half a 95 % interval."""
+    tables = []
+    groups: dict[str, list[ResultRow]] = {}
+    for row in rows:
+        groups.setdefault(row.group or "", []).append(row)
+    for group, of_group in groups.items():
+        first = of_group[0]
+        lines = [
+            [row.detector, str(row.n), str(row.not_judged), *(percent(row.metrics.get(name)) for name in TABLE_METRICS)]
+            for row in of_group
+        ]
+        foot = (
+            f"percent ± half the {first.level:.0%} interval (bootstrap over {first.documents} texts); BSS is the Brier "
+            f"score, lower is better; threshold: {first.threshold_from}; data {first.data_hash[:12]}, {first.date}"
+        )
+        title = f"{_title(first.data, first.split)}, {group.removeprefix('setting=')}"
+        tables.append(Table(title, ["detector", "n", "not judged", *TABLE_METRICS.values()], lines, foot))
+    return tables
+
+
+def percent(measured: Measured | None) -> str:
+    """`62.3±2.1`; a dash where there is no value.
+
+    >>> percent(Measured(0.623, 0.602, 0.644))
+    '62.3±2.1'
+    """
+    if measured is None or measured.value is None:
+        return "–"
+    half = "" if measured.low is None or measured.high is None else f"±{50 * (measured.high - measured.low):.1f}"
+    return f"{100 * measured.value:.1f}{half}"
+
+
+def _title(data: str, split: str) -> str:
+    return data if split == "all" else f"{data}, {split}"
+
+
+def _usage(rows: Sequence[ResultRow]) -> str:
+    """What language models were asked, and what that cost, for each detector that asks one."""
+    parts = []
+    for row in rows:
+        if row.usage is not None and row.group is None:
+            cost = "" if row.usage.cost is None else f", cost {row.usage.cost:.4f}"
+            tokens = f"{row.usage.prompt_tokens} + {row.usage.completion_tokens} tokens"
+            parts.append(f"; {row.detector}: {row.usage.calls} calls, {tokens}{cost}")
+    return "".join(parts)
+
+
+def comparison_table(comparisons: Sequence[Comparison]) -> Table:
+    """The comparisons on one data set as a table."""
+    intervals = any(c.difference is not None for c in comparisons)  # files of before have none
+    lines = [
+        [
+            *(c.metric, c.a, _value(c.value_a), c.b, _value(c.value_b)),
+            *([cell(Measured(c.difference, c.low, c.high))] if intervals else ()),
+            *(_p(c.p), _p(c.p_bonferroni), str(c.n)),
+        ]
+        for c in comparisons
+    ]
+    first = comparisons[0]
+    tests = "; ".join(dict.fromkeys(f"{c.metric}: {c.test}" for c in comparisons))
+    head = ["metric", "a", "value", "b", "value", *(["b - a"] if intervals else ()), "p", "p (Bonferroni)", "n"]
+    return Table(_title(first.data, first.split), head, lines, f"{tests}; data {first.data_hash[:12]}")
+
+
+def _value(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.3f}"
+
+
+def _p(p: float | None) -> str:
+    return "undefined" if p is None else f"{p:.4f}" if p >= 0.0001 else f"{p:.1e}"
+
+
+def published_tables(paper: Published, names: Sequence[str] | None = None) -> list[Table]:
+    """The tables that a paper prints (only those called `names`), marked as the paper's own figures."""
+
+    def printed(value: float | None) -> str:
+        return "–" if value is None else f"{value:.2f}" if value == round(value, 2) else f"{value:.3f}"
+
+    return [
+        Table(
+            f"the paper's {table.name}: {table.metric}, {table.about}",
+            ["theirs", *table.columns],
+            [[name, *map(printed, values)] for name, values in table.rows.items()],
+            f"not measured here; {paper.model}",
+        )
+        for table in paper.tables
+        if names is None or table.name in names
+    ]

@@ -1,0 +1,1 @@
+"""Revisions that only answers with perspectives need."""

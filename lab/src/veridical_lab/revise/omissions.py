@@ -1,0 +1,132 @@
+"""What a response leaves out of its sources, put in: each such source as a sentence of its perspective's passage.
+
+No model is asked, so nothing is added but the sources' own words; the new text is judged again and kept only if less is
+left out and nothing more is unsupported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from veridical.core.decide import decide, flagged, outcome
+from veridical.core.detector import Detector
+from veridical.core.edits import apply
+from veridical.core.judging import judge, thresholds_in_force
+from veridical.core.segment import words
+from veridical.core.spans import Span
+from veridical.core.stemmer import stem
+from veridical.core.stopwords import STOP_WORDS
+from veridical.core.types import Case, Edit, Judgement, Outcome, Revision, Source, Thresholds, Usage
+from veridical.revise import Revised, Round
+from veridical.revise.acceptance import left_out
+from veridical_lab.corrupt.argument_responses import clause_of
+
+__all__ = ["put_in"]
+
+_SAID, _NAMED = "It is also said that", "Another argument:"
+_FRAME = re.compile(f"{_SAID}|{_NAMED}")
+_PARAGRAPH = re.compile(r"[^\n]*\S[^\n]*")
+
+
+def put_in(
+    cases: Sequence[Case], detector: Detector, *, threshold: float | Mapping[str, float] | None = None
+) -> list[Revised]:
+    """Put in what `detector` finds left out of sources that must be covered; one result per case, in order.
+
+    A source counts as left out if a share of its content words from the threshold of coverage on is. It is put at the
+    end of the paragraph that is about its perspective: the one with most words of that perspective's other sources.
+
+    Args:
+        cases: The cases.
+        detector: Says what is left out, before and after.
+        threshold: The scores in [0, 1] from which something is flagged, for all levels or per level (default: the
+            detector's own, else 0.5).
+
+    >>> from veridical.detectors import load_detector
+    >>> sources = Source("1", "It is fast.", "pro", True), Source("2", "Planes are loud at night.", "con", True)
+    >>> put_in([Case("1", "Supporters say it is fast.", sources)], load_detector("overlap"))[0].revision.text
+    'Supporters say it is fast. It is also said that planes are loud at night.'
+    """
+    thresholds = thresholds_in_force(detector, threshold)
+    before = judge(detector, cases)
+    edits = [_edits(case, judgement, thresholds) for case, judgement in zip(cases, before, strict=True)]
+    changed = [i for i, own in enumerate(edits) if own]
+    texts = {i: apply(cases[i].response, edits[i]) for i in changed}
+    judged = judge(detector, [replace(cases[i], response=texts[i]) for i in changed])
+    after = dict(zip(changed, judged, strict=True))
+    results = []
+    for i, (case, judgement) in enumerate(zip(cases, before, strict=True)):
+        if i not in after:
+            reason = "nothing is left out"
+            if not any(source.must_cover for source in case.sources):
+                reason = "no source has to be covered"
+            elif outcome(case, judgement, thresholds) is Outcome.UNJUDGED:
+                reason = "what is left out could not be judged"
+            revision = Revision(case.id, (), case.response)
+            results.append(Revised(case, revision, judgement, judgement, thresholds, (), reason, judgement.usage))
+            continue
+        new = replace(case, response=texts[i])
+        problem = _problem(case, judgement, new, after[i], thresholds)
+        reason = problem or "less is left out, and nothing more is unsupported"
+        attempt = Round(edits[i], texts[i], after[i], problem is None, reason)
+        revision = Revision(case.id, () if problem else edits[i], case.response if problem else texts[i])
+        final = judgement if problem else after[i]
+        usage = Usage.total([judgement.usage, after[i].usage])
+        results.append(Revised(case, revision, judgement, final, thresholds, (attempt,), reason, usage))
+    return results
+
+
+def _edits(case: Case, judgement: Judgement, thresholds: Thresholds) -> tuple[Edit, ...]:
+    """An insertion for each paragraph that sources left out belong to, in order."""
+    missing = left_out(case, judgement, thresholds)
+    by_place: dict[int, list[Source]] = {}
+    for source in missing:
+        by_place.setdefault(_place(case, source, missing), []).append(source)
+    edits = []
+    for at, sources in sorted(by_place.items()):
+        text = "".join(f" {_sentence(source)}" for source in sources)
+        because = "left out: " + "; ".join(f"“{source.text}”" for source in sources)
+        edits.append(Edit(Span(at, at), text, because))
+    return tuple(edits)
+
+
+def _place(case: Case, source: Source, left_out: Sequence[Source]) -> int:
+    """The end of the paragraph that has most stems of the perspective's sources, the last one of several."""
+    like = [s.text for s in case.sources if s.perspective == source.perspective and s not in left_out] or [source.text]
+    wanted = _stems(" ".join(like))
+    paragraphs = list(_PARAGRAPH.finditer(case.response))
+    if not paragraphs:
+        return len(case.response)
+    best = max(paragraphs, key=lambda match: (len(wanted & _stems(match[0])), match.start()))
+    return best.start() + len(best[0].rstrip())
+
+
+def _stems(text: str) -> set[str]:
+    return {stem(word) for span in words(text) if (word := span.of(text).casefold()) not in STOP_WORDS}
+
+
+def _sentence(source: Source) -> str:
+    """The source as a sentence; what has a perspective is said to be somebody's view."""
+    text = " ".join(source.text.split())
+    ended = text if text[-1:] in ".!?…" else f"{text}."
+    if source.perspective is None:
+        return ended
+    clause = clause_of(text)
+    return f"{_SAID} {clause}." if clause else f"{_NAMED} {ended}"
+
+
+def _problem(case: Case, before: Judgement, new: Case, after: Judgement, thresholds: Thresholds) -> str | None:
+    """Why the new text is not better; None if it is."""
+    if after.omission is None or (before.omission is not None and after.omission >= before.omission):
+        old, now = ("–" if j.omission is None else f"{j.omission:.3f}" for j in (before, after))
+        return f"no less is left out: omission {old} before, {now} after"
+    ours = [Span(*match.span()) for match in _FRAME.finditer(new.response)]  # says nothing that could be unsupported
+    unsupported_after = [
+        v for v in flagged(after, decide(new, after, thresholds)) if not any(span.contains(v.span) for span in ours)
+    ]
+    risen = (before.hallucination or 0.0) < thresholds.response <= (after.hallucination or 0.0)
+    if len(unsupported_after) > len(flagged(before, decide(case, before, thresholds))) or risen:
+        return "more of the text would be unsupported"
+    return None

@@ -1,0 +1,280 @@
+"""Summaries of research papers with citations, and how often they hallucinate.
+
+After George and Stuhlmüller 2023, §3 and §4. A question with abstracts (`datasets.fave.read_questions`) becomes a
+prompt (A.2), its answer a `Case`; `study` writes, revises and judges for every generator, critic and judge (Table 3)
+and takes the mean over critics and judges (Table 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any, Literal
+
+from veridical.core.detector import Detector
+from veridical.core.errors import InputError
+from veridical.core.judging import judge, thresholds_in_force
+from veridical.core.segment import has_words
+from veridical.core.types import DEFAULT_THRESHOLD, Case, Usage
+from veridical.datasets.split import content_hash
+from veridical.detectors.claims.citations import CitationPolicy
+from veridical.detectors.claims.llm_checker import LLMChecker
+from veridical.detectors.claims.verify import Verify
+from veridical.llm.prompts import fill, prompt
+from veridical.llm.protocol import ChatModel, Failure, Message, Request
+from veridical.revise import Revised, revise, revise_unfiltered
+from veridical.revise.llm_revisers import Factored, SelfCorrection
+from veridical_lab.tasks.prevalence import Audit, JudgedSummaries, Prevalence, mean_prevalence
+
+__all__ = [
+    "MEAN",
+    "SELF_CORRECTION",
+    "Study",
+    "StudyOptions",
+    "StudyRow",
+    "cited_claims",
+    "study",
+    "summarise",
+    "summary_request",
+]
+
+SELF_CORRECTION = "self-correction"
+"""The critic of a row whose summaries the generator revised by its own feedback (§4.1)."""
+
+MEAN = "mean"
+"""The critic or judge of a row that is the mean over all of them (Table 2)."""
+
+
+def summary_request(question: Case, *, max_tokens: int = 1024) -> Request:
+    """The request for a cited summary of the sources of `question` (A.2); sources without a word are left out."""
+    template = prompt("papers_summary", "veridical_lab.tasks")
+    papers = [source for source in question.sources if has_words(source.text)]
+    # one line each: no abstract can look like the next paper's heading
+    listing = "\n\n".join(
+        f"Paper {n}: {' '.join((source.citation or source.id).split())}\n"
+        f"Title and abstract: {' '.join(source.text.split())}"
+        for n, source in enumerate(papers, 1)
+    )
+    text = fill(template, question=question.question or "", papers=listing)
+    return Request((Message("user", text),), max_tokens=max_tokens, stage="summary", prompt=template.hash)
+
+
+def summarise(model: ChatModel, questions: Sequence[Case], *, max_tokens: int = 1024) -> list[Case | Failure]:
+    """For each question the case with the summary that `model` writes of it, or why there is none.
+
+    The case keeps the prompt. A summary that was cut at `max_tokens` counts as none.
+    """
+    requests = [summary_request(question, max_tokens=max_tokens) for question in questions]
+    summaries: list[Case | Failure] = []
+    for question, request, outcome in zip(questions, requests, model.chat(requests) if requests else [], strict=True):
+        if isinstance(outcome, Failure):
+            summaries.append(outcome)
+        elif outcome.finish == "length":
+            summaries.append(Failure("the summary was cut short", "length", False, outcome.usage))
+        else:
+            text = request.messages[-1].content
+            summaries.append(replace(question, response=outcome.text.strip(), prompt=text))
+    return summaries
+
+
+def cited_claims(model: ChatModel, *, method: Literal["yes_no", "cot", "critique"] = "cot") -> Verify:
+    """The check of §3.2: each sentence that cites is checked, by `model`, against the abstracts that it cites."""
+    return Verify(LLMChecker(model, method=method), citations=CitationPolicy(uncited="skip"))
+
+
+@dataclass(frozen=True, slots=True)
+class StudyRow:
+    """One row of Table 3 or 2.
+
+    Attributes:
+        generator: Who wrote the summaries, and revised them.
+        critic: By whose critiques they were revised: a name, `SELF_CORRECTION`, `MEAN`; None = not revised.
+        judge: Who counted hallucinations: a name, or `MEAN`.
+        prevalence: The figures.
+        questions: How many questions there were, with or without a summary.
+        data_hash: The hash of the questions with their abstracts.
+        command: The command that made the row.
+        date: The date, as YYYY-MM-DD.
+    """
+
+    generator: str
+    critic: str | None
+    judge: str
+    prevalence: Prevalence
+    questions: int = 0
+    data_hash: str = ""
+    command: str = ""
+    date: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """The results of a study.
+
+    Attributes:
+        rows: One per generator, critic and judge (Table 3).
+        means: Per generator, the means over critics and judges (Table 2), where there are several.
+        summaries: Of each generator.
+        revisions: By generator and critic.
+        notes: What failed.
+        usage: What criticising and revising cost.
+    """
+
+    rows: tuple[StudyRow, ...] = ()
+    means: tuple[StudyRow, ...] = ()
+    summaries: dict[str, list[Case]] = field(default_factory=dict)
+    revisions: dict[tuple[str, str], list[Revised]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StudyOptions:
+    """How a study is made.
+
+    Attributes:
+        self_correction: Whether each generator also revises all its summaries by its own feedback (A.4.1, A.5).
+        only_better: Keep only revisions that the critic finds better and that lose nothing supported; the paper keeps
+            every one.
+        rounds: Attempts per revision, 1 to 10; more than one only with `only_better`.
+        threshold: A claim is unsupported from this score on, in (0, 1].
+        audits: By the judge's name, how far its reports can be trusted.
+        seed: Of the bootstrap.
+        command: What the rows say of how they were made.
+        progress: Called before each step with its name, the number of steps that are done, and of all.
+    """
+
+    self_correction: bool = False
+    only_better: bool = False
+    rounds: int = 1
+    threshold: float = DEFAULT_THRESHOLD
+    audits: Mapping[str, Audit] = field(default_factory=dict)
+    seed: int = 0
+    command: str = ""
+    progress: Callable[[str, int, int], None] = field(default=lambda step, done, total: None)
+
+    def __post_init__(self) -> None:
+        if self.rounds > 1 and not self.only_better:
+            raise InputError(
+                f"{self.rounds} rounds where every revision is kept", hint="one round, or keep only better ones"
+            )
+
+
+Judge = ChatModel | Detector
+
+
+def study(
+    questions: Sequence[Case],
+    generators: Sequence[ChatModel],
+    *,
+    critics: Sequence[Judge] = (),
+    judges: Sequence[Judge],
+    options: StudyOptions | None = None,
+) -> Study:
+    """Every generator's summaries, as they are and revised by each critic's critiques, counted by each judge.
+
+    A critic that is a chat model writes a critique of each cited sentence (A.3.1), a judge that is one checks it by
+    reasoning (A.1.3); a detector is used as it is. The generator revises its own summary, in a follow-up turn (A.3.2).
+
+    Args:
+        questions: Questions with abstracts as sources, and an empty response.
+        generators: Write and revise summaries.
+        critics: Chat models or detectors.
+        judges: Chat models or detectors.
+        options: How the study is made.
+    """
+    options = options or StudyOptions()
+    summaries: dict[str, list[Case]] = {}
+    revisions: dict[tuple[str, str], list[Revised]] = {}
+    notes: list[str] = []
+    revisers = len(critics) + options.self_correction
+    step = _steps(options, total=len(generators) * (1 + revisers + len(judges) * (1 + revisers)))
+    for generator in generators:
+        step(f"{generator.name} writes")
+        outcomes = summarise(generator, questions)
+        cases = summaries[generator.name] = [outcome for outcome in outcomes if isinstance(outcome, Case)]
+        failures = sorted(outcome.reason for outcome in outcomes if isinstance(outcome, Failure))
+        for reason, same in groupby(failures):
+            notes.append(f"{generator.name}: {len(list(same))} summaries were not written: {reason}")
+        for critic in critics:
+            step(f"{generator.name} revises what {critic.name} criticises")
+            revisions[generator.name, critic.name] = _revise(cases, generator, critic, options)
+        if options.self_correction:
+            step(f"{generator.name} corrects itself")
+            thresholds = thresholds_in_force(None, options.threshold)
+            results = revise_unfiltered(cases, SelfCorrection(generator), None, thresholds)
+            revisions[generator.name, SELF_CORRECTION] = results
+    judged = list(_judged(summaries, revisions, judges, options, step))
+    made: dict[str, Any] = {
+        "questions": len(questions),
+        "data_hash": content_hash(questions),
+        "command": options.command,
+        "date": datetime.now(UTC).date().isoformat(),
+    }
+    means = _means(judged, options) if len(judges) > 1 or len(critics) > 1 else ()
+    return Study(
+        tuple(StudyRow(*key, _prevalence([group], options), **made) for key, group in judged),
+        tuple(replace(mean, **made) for mean in means),
+        summaries,
+        revisions,
+        tuple(notes),
+        Usage.total(result.usage for results in revisions.values() for result in results),
+    )
+
+
+def _steps(options: StudyOptions, total: int) -> Callable[[str], None]:
+    """Reports each step before it begins."""
+    numbers = iter(range(total))
+    return lambda name: options.progress(name, next(numbers), total)
+
+
+def _revise(cases: Sequence[Case], generator: ChatModel, critic: Judge, options: StudyOptions) -> list[Revised]:
+    detector = critic if isinstance(critic, Detector) else cited_claims(critic, method="critique")
+    reviser = Factored(generator, undo_unprompted=options.only_better, suggest=False)
+    if options.only_better:
+        return revise(cases, detector, reviser, threshold=options.threshold, rounds=options.rounds)
+    thresholds = thresholds_in_force(detector, options.threshold)
+    return revise_unfiltered(cases, reviser, judge(detector, cases), thresholds)
+
+
+_Judged = tuple[tuple[str, str | None, str], JudgedSummaries]
+
+
+def _judged(
+    summaries: Mapping[str, Sequence[Case]],
+    revisions: Mapping[tuple[str, str], Sequence[Revised]],
+    judges: Sequence[Judge],
+    options: StudyOptions,
+    step: Callable[[str], None],
+) -> Iterator[_Judged]:
+    """Each set of texts with the judgements of each judge, by generator, critic and judge."""
+    texts: list[tuple[str, str | None, Sequence[Case]]] = []
+    for generator, cases in summaries.items():
+        texts.append((generator, None, cases))
+        for (name, by), results in revisions.items():
+            if name == generator:
+                texts.append((generator, by, [replace(r.case, response=r.revision.text) for r in results]))
+    for each in judges:
+        detector = each if isinstance(each, Detector) else cited_claims(each)
+        for generator, critic, cases in texts:
+            step(f"{each.name} counts")
+            group = JudgedSummaries(cases, judge(detector, cases), options.audits.get(each.name))
+            yield (generator, critic, each.name), group
+
+
+def _means(judged: Sequence[_Judged], options: StudyOptions) -> Iterator[StudyRow]:
+    """Per generator: unrevised, revised by all critics, and self-corrected summaries, each the mean over all judges."""
+    for generator in dict.fromkeys(key[0] for key, _ in judged):
+        by_kind: dict[str | None, list[JudgedSummaries]] = {}
+        for (name, critic, _), group in judged:
+            if name == generator:
+                kind = critic if critic in (None, SELF_CORRECTION) else MEAN
+                by_kind.setdefault(kind, []).append(group)
+        for kind, groups in by_kind.items():
+            yield StudyRow(generator, kind, MEAN, _prevalence(groups, options))
+
+
+def _prevalence(groups: Sequence[JudgedSummaries], options: StudyOptions) -> Prevalence:
+    return mean_prevalence(groups, threshold=options.threshold, seed=options.seed)

@@ -1,0 +1,259 @@
+"""A knowledge base: topics, their perspectives and arguments, in one SQLite file with full-text search."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from math import log
+from pathlib import Path
+from typing import Any
+
+from veridical.core.errors import DataError, InputError, OutputError
+from veridical.core.files import replacing
+from veridical.core.segment import words
+from veridical.core.stemmer import stem
+from veridical.core.stopwords import STOP_WORDS
+from veridical.core.text import shorten
+from veridical_lab.datasets.topics import Argument, Topic, normal_form
+
+__all__ = ["Found", "KnowledgeBase", "Size"]
+
+APPLICATION = 0x5644524B  # "VDRK": marks the file as ours
+FORMAT = 1
+_SCHEMA = """
+CREATE TABLE topics (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, text TEXT NOT NULL, key TEXT NOT NULL);
+CREATE TABLE arguments (
+    number INTEGER PRIMARY KEY, topic INTEGER NOT NULL REFERENCES topics, id TEXT NOT NULL, perspective TEXT NOT NULL,
+    text TEXT NOT NULL, paraphrases TEXT NOT NULL, UNIQUE (topic, id)
+);
+CREATE INDEX topic_keys ON topics (key);
+CREATE VIRTUAL TABLE topic_words USING fts5 (text, content = 'topics', content_rowid = 'number', tokenize = 'porter');
+CREATE VIRTUAL TABLE argument_words USING fts5 (
+    text, content = 'arguments', content_rowid = 'number', tokenize = 'porter'
+);
+"""
+_CANDIDATES = 20  # topics, and arguments, that are looked at for one query
+_ENOUGH = 0.5  # share of a query's content words, weighted by how rare they are, that its topic has to have
+_MOST_WORDS = 40  # content words of a query that are searched for
+_MOST_MATCHES = 2_000  # arguments that are ranked: the most frequent words are left out where there would be more
+_NO_TOPIC = frozenset("bad better good idea opinion opinions right think thought view views wrong".split())  # noqa: SIM905
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much a knowledge base holds; `one_sided` topics have arguments for one perspective only."""
+
+    topics: int
+    arguments: int
+    perspectives: int
+    one_sided: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An argument that a search found, with the id and text of its topic; the first is the best match."""
+
+    argument: Argument
+    topic_id: str
+    topic: str
+
+
+class KnowledgeBase:
+    """The knowledge base in the file `path`, opened for reading.
+
+    Raises:
+        DataError: There is no such file, or it is not a knowledge base.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not self.path.is_file():
+            raise DataError("no such knowledge base", path=path, hint="make one: veridical kb build FILE DATA")
+        self._db = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+        try:
+            (application,) = self._db.execute("PRAGMA application_id").fetchone()
+            (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        except sqlite3.DatabaseError:
+            application = version = None
+        if (application, version) != (APPLICATION, FORMAT):
+            self._db.close()
+            raise DataError("not a knowledge base", path=path, hint="make one: veridical kb build FILE DATA")
+
+    def __enter__(self) -> KnowledgeBase:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    @classmethod
+    def build(cls, path: str | Path, topics: Iterable[Topic]) -> KnowledgeBase:
+        """Write a knowledge base, whole or not at all, and open it.
+
+        Raises:
+            InputError: There is no topic, or two have one id.
+            OutputError: The file cannot be written; what was there before is still there.
+        """
+        path = Path(path)
+        try:
+            with replacing(path) as part, closing(sqlite3.connect(part, isolation_level=None)) as db:
+                db.execute("PRAGMA journal_mode = OFF")
+                db.execute("PRAGMA synchronous = OFF")  # `replacing` syncs the whole file
+                db.executescript(_SCHEMA)
+                db.execute("BEGIN")
+                if _insert(db, topics) == 0:
+                    raise InputError("there is no topic to keep", hint="name data with topics and arguments")
+                for table in ("topic_words", "argument_words"):
+                    db.execute(f"INSERT INTO {table} ({table}) VALUES ('rebuild')")
+                db.execute(f"PRAGMA application_id = {APPLICATION}")
+                db.execute(f"PRAGMA user_version = {FORMAT}")
+                db.execute("COMMIT")
+        except (OSError, sqlite3.OperationalError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise OutputError(f"cannot write {path}: {reason}", hint="choose another place") from None
+        return cls(path)
+
+    def size(self) -> Size:
+        """How much it holds."""
+        counts = self._rows("SELECT topic, COUNT(*), COUNT(DISTINCT perspective) FROM arguments GROUP BY topic")
+        perspectives = self._rows("SELECT COUNT(DISTINCT perspective) FROM arguments")[0][0]
+        return Size(len(counts), sum(n for _, n, _ in counts), perspectives, sum(sides < 2 for _, _, sides in counts))
+
+    def topics(self) -> Iterator[Topic]:
+        """All topics, in the order in which they were put in."""
+        for (number,) in self._rows("SELECT number FROM topics ORDER BY number"):
+            yield self._topic(number)
+
+    def topic(self, query: str) -> Topic:
+        """The topic with this id or text, else the one that the query is about.
+
+        It is about the topic whose text, alone or with one of its arguments, has the largest share of the query's
+        content words (stems), at least half of them. Words count by how few arguments and topics have them.
+
+        Raises:
+            InputError: There is none; the nearest ones are named.
+        """
+        exact = self._rows(
+            "SELECT number FROM topics WHERE id = ? OR key = ? ORDER BY id != ?, number LIMIT 1",
+            query,
+            normal_form(query),
+            query,
+        )
+        if exact:
+            return self._topic(exact[0][0])
+        counts = self._counts(query)
+        ((n,),) = self._rows("SELECT (SELECT COUNT(*) FROM arguments) + (SELECT COUNT(*) FROM topics)")
+        weights = {stem(word): log((n + 1) / (count + 1)) + 1.0 for word, count in counts.items()}
+        total = sum(weights.values()) or 1.0
+        match = _match(counts)
+        candidates = self._rows(
+            "SELECT topics.number, topics.text, '' FROM topic_words JOIN topics ON topics.number = topic_words.rowid "
+            "WHERE topic_words MATCH ? ORDER BY topic_words.rank, topics.number LIMIT ?",
+            match,
+            _CANDIDATES,
+        )
+        candidates += self._rows(
+            "SELECT topics.number, topics.text, arguments.text FROM argument_words "
+            "JOIN arguments ON arguments.number = argument_words.rowid JOIN topics ON topics.number = arguments.topic "
+            "WHERE argument_words MATCH ? ORDER BY argument_words.rank, arguments.number LIMIT ?",
+            match,
+            _CANDIDATES,
+        )
+        shares = [
+            sum(weights[word] for word in weights.keys() & _stems(f"{text} {argument}")) / total
+            for _, text, argument in candidates
+        ]
+        if shares and max(shares) >= _ENOUGH:
+            return self._topic(candidates[shares.index(max(shares))][0])
+        raise InputError(f"no topic {shorten(query, 80)!r} in {self.path}", hint=self._nearest(query))
+
+    def search(self, query: str, limit: int = 10) -> list[Found]:
+        """The arguments that match `query` best (BM25 over stems), ties in the order in which they were put in."""
+        columns = "arguments.id, arguments.perspective, arguments.text, arguments.paraphrases"
+        rows = self._rows(
+            f"SELECT topics.id, topics.text, {columns} FROM argument_words "
+            "JOIN arguments ON arguments.number = argument_words.rowid JOIN topics ON topics.number = arguments.topic "
+            "WHERE argument_words MATCH ? ORDER BY argument_words.rank, arguments.number LIMIT ?",
+            _match(self._counts(query)),
+            limit,
+        )
+        return [Found(_argument(*argument), id, text) for id, text, *argument in rows]
+
+    def _counts(self, query: str) -> dict[str, int]:
+        """The content words of the query, each with how many arguments and topics have it, the rarest first."""
+        tables = ("argument_words", "topic_words")
+        sql = " + ".join(f"(SELECT COUNT(*) FROM {table} WHERE {table} MATCH ?1)" for table in tables)
+        counts = {}
+        for word in _content_words(query)[:_MOST_WORDS]:
+            counts[word] = self._rows(f"SELECT {sql}", _match({word: 0}))[0][0]
+        return dict(sorted(counts.items(), key=lambda pair: pair[1]))
+
+    def _nearest(self, query: str) -> str:
+        from rapidfuzz import fuzz, process, utils
+
+        texts = list(dict.fromkeys(text for (text,) in self._rows("SELECT text FROM topics ORDER BY number")))
+        close = process.extract(query, texts, scorer=fuzz.token_set_ratio, processor=utils.default_process, limit=3)
+        names = " or ".join(repr(shorten(text, 80)) for text, *_ in close)
+        return f"did you mean {names}? all of them: veridical kb show {self.path}"
+
+    def _topic(self, number: int) -> Topic:
+        ((id, text),) = self._rows("SELECT id, text FROM topics WHERE number = ?", number)
+        columns = "id, perspective, text, paraphrases"
+        rows = self._rows(f"SELECT {columns} FROM arguments WHERE topic = ? ORDER BY number", number)
+        return Topic(id, text, tuple(_argument(*row) for row in rows))
+
+    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        try:
+            return self._db.execute(query, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise DataError(f"the knowledge base is damaged: {error}", path=self.path, hint="build it again") from None
+
+
+def _insert(db: sqlite3.Connection, topics: Iterable[Topic]) -> int:
+    seen: set[str] = set()
+    for number, topic in enumerate(topics, 1):
+        if topic.id in seen:
+            raise InputError(f"two topics have the id {topic.id!r}", hint="build one knowledge base of each file")
+        seen.add(topic.id)
+        row = (number, topic.id, topic.text, normal_form(topic.text))
+        db.execute("INSERT INTO topics VALUES (?, ?, ?, ?)", row)
+        db.executemany(
+            "INSERT INTO arguments (topic, id, perspective, text, paraphrases) VALUES (?, ?, ?, ?, ?)",
+            [
+                (number, a.id, a.perspective, a.text, json.dumps(a.paraphrases, ensure_ascii=False))
+                for a in topic.arguments
+            ],
+        )
+    return len(seen)
+
+
+def _argument(id: str, perspective: str, text: str, paraphrases: str) -> Argument:
+    return Argument(id, perspective, text, tuple(json.loads(paraphrases)))
+
+
+def _content_words(text: str) -> list[str]:
+    """The different words of a text in small letters that name what it is about; all its words if none does."""
+    found = list(dict.fromkeys(span.of(text).casefold() for span in words(text)))
+    return [word for word in found if word not in STOP_WORDS and word not in _NO_TOPIC] or found
+
+
+def _stems(text: str) -> set[str]:
+    return {stem(word) for word in _content_words(text)}
+
+
+def _match(counts: Mapping[str, int]) -> str:
+    """What full-text search is asked: any of the words, rarest first, up to so many matches in all."""
+    chosen: list[str] = []
+    matches = 0
+    for word, count in counts.items():
+        if matches and matches + count > _MOST_MATCHES:
+            break
+        matches += count
+        chosen.append('"' + word.replace('"', '""') + '"')
+    return " OR ".join(chosen) or '""'

@@ -1,0 +1,45 @@
+"""Responses saved to a JSON Lines file during a long run, so that an interrupted run continues where it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+from veridical.core.errors import WireError
+from veridical.core.jsonl import Line, append_lines, recover
+from veridical.core.serialization import decode, encode
+from veridical.core.types import Example
+from veridical_lab.tasks.grounded import UNLABELLED
+
+__all__ = ["append_responses", "kept_responses"]
+
+
+def kept_responses(path: Path, ids: Collection[str], group: Mapping[str, str], *, labelled: bool) -> set[str]:
+    """Which of `ids` an earlier run left in the file at `path`; a torn last line is cut off.
+
+    Raises `DataError` if the file holds anything that this run would not write: another id, another value in `group`,
+    a line that is no example, labels where this run is not `labelled` or none where it is.
+    """
+    hint = "choose another --out, or the options of the run that it is of"
+
+    def read(line: Line) -> str:
+        try:
+            example: Example = decode(line.text, "example")
+        except WireError as error:
+            raise line.error(error.message, hint=hint) from None
+        id, group_of = example.case.id, dict(example.group)
+        if id not in ids:
+            raise line.error(f"{id!r} is not a response of this run", hint=hint)
+        other = next((key for key in group if group_of.get(key) != group[key]), None)
+        if other is not None:
+            raise line.error(f"{other} is {group_of.get(other)!r}, not {group[other]!r}", hint=hint)
+        if (example.gold.by != UNLABELLED) != labelled:
+            raise line.error(f"the response is {'not ' if labelled else ''}labelled", hint=hint)
+        return id
+
+    return set(recover(path, read))
+
+
+def append_responses(path: Path, examples: Iterable[Example]) -> None:
+    """Append examples to the file at `path`, one per line, and hand them to the disk."""
+    append_lines(path, [encode(example) for example in examples])

@@ -1,0 +1,164 @@
+"""The recipe of the default detector: the first layers of a pretrained encoder, then a regression for each level.
+
+The encoder is a token classifier (`training.tokens`) with prefix attention: the source does not see the claim, so that
+all claims on a source are trained in one pass, and all sentences of a response are judged in one. The regressions
+(`training.default_levels`) are fitted on validation documents, which training did not see. A training that was
+interrupted goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from veridical.core.files import write_whole
+from veridical.datasets.split import content_hash
+from veridical.detectors.default.detector import ENCODER, KIND, Default
+from veridical.detectors.tokens.detector import ONNX, Tokens
+from veridical.models.artifact import DETECTOR, FORMAT, versions
+from veridical.models.load import READERS, computes_bf16, load
+from veridical.models.onnx_runtime import split
+from veridical.models.pairs import PairSettings
+from veridical_lab.models.sublayers import first_layers
+from veridical_lab.training.default_data import Examples, part_of, some_of_each
+from veridical_lab.training.default_levels import SWAPPED, fit_contradiction, fit_levels, level_rows
+from veridical_lab.training.tokens import TokenTraining, train_tokens
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["DefaultTraining", "assemble", "train_default"]
+
+_STAGES = "stages"
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultTraining:
+    """How the default detector is trained.
+
+    Attributes:
+        layers: How many of the pretrained encoder's first layers are kept; None: all of them.
+        max_tokens: The most tokens of a window.
+        group: How many claims on a source share a pass at most.
+        rate: The backbone's highest learning rate; the heads' is eight times that.
+        epochs: Passes over the training part.
+        batch_tokens: Tokens of a step.
+        validation: The most validation examples of each set: the encoder is judged by them, regressions are fitted.
+        bf16: Whether matrix products are computed in bf16 in training; None: where the device computes in it.
+        seed: Of everything that is random.
+    """
+
+    layers: int | None = 8
+    max_tokens: int = 288
+    group: int = 8
+    rate: float = 7e-5
+    epochs: int = 1
+    batch_tokens: int = 3072
+    validation: int = 200
+    bf16: bool | None = None
+    seed: int = 0
+
+    def tokens(self, device: torch.device) -> TokenTraining:
+        """How the encoder is trained."""
+        return TokenTraining(
+            pairs=PairSettings(max_tokens=self.max_tokens, by_sentence=True),
+            hidden=0,
+            attention="prefix",
+            group=self.group,
+            lexical=False,
+            learning_rate=self.rate,
+            head_learning_rate=8 * self.rate,
+            batch_tokens=self.batch_tokens,
+            epochs=self.epochs,
+            label_smoothing=0.04,
+            response_weight=1.4,
+            contradiction_weight=0.4,
+            validation_per_set=self.validation,
+            bf16=computes_bf16(device) if self.bf16 is None else self.bf16,
+            seed=self.seed,
+        )
+
+
+def train_default(
+    model: str | Path,
+    data: str | Path,
+    out: str | Path,
+    options: DefaultTraining | None = None,
+    *,
+    stop: Callable[[], bool] = lambda: False,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Path:
+    """Train the default detector and write it to the folder `out`, which `default:OUT` reads.
+
+    Args:
+        model: The pretrained encoder, a Hugging Face folder.
+        data: The folder with the public data sets.
+        out: The folder to write; its `stages/` keeps what was reached, and the encoder.
+        options: How to train.
+        stop: Asked after every step whether to save and end (`training.tokens.TrainingStopped`).
+        progress: Called with a line of text now and then.
+
+    Raises:
+        InputError: If a data set is missing, or the encoder has fewer layers than `options.layers`.
+        MissingExtraError: Without torch, onnx or scikit-learn.
+    """
+    options = options or DefaultTraining()
+    data, out = Path(data), Path(out)
+    classifier = out / _STAGES / "encoder"
+    validation = some_of_each(part_of(data, "valid", seed=options.seed), options.validation, options.seed)
+    if not (classifier / DETECTOR).is_file():
+        if options.layers is not None:
+            model = first_layers(model, options.layers, out / _STAGES / "pretrained")
+        backbone = load(model, dtype="fp32", kinds=READERS)
+        train_tokens(
+            backbone,
+            part_of(data, seed=options.seed, progress=progress),
+            options.tokens(backbone.device),
+            out=classifier,
+            validation={name: found for name, found in validation.items() if not name.endswith(SWAPPED)},
+            stop=stop,
+            progress=progress,
+        )
+    return assemble(classifier, validation, out, options, progress=progress)
+
+
+def assemble(
+    classifier: Path,
+    validation: Examples,
+    out: Path,
+    options: DefaultTraining | None = None,
+    *,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Path:
+    """Export the encoder in `classifier`, fit the regressions on `validation`, and write the detector to `out`."""
+    export = Tokens(classifier, dtype="fp32").export("int8")
+    progress(f"int8: {export.bytes / 1e6:.1f} MB")
+    rows, kinds = level_rows(Tokens(classifier, onnx="int8"), validation, progress=progress)
+    models, figures = fit_levels(rows)
+    contradiction, figures["contradiction"] = fit_contradiction(kinds)
+    place = out / ENCODER
+    if place.exists():
+        shutil.rmtree(place)
+    # without the encoder's own weights: an ONNX file is all that judging needs
+    shutil.copytree(classifier, place, ignore=shutil.ignore_patterns("checkpoint", "model.safetensors", "model.onnx*"))
+    split(place / ONNX, "int8")
+    document = {
+        "veridical": f"detector/{FORMAT}",
+        "kind": KIND,
+        **{level.value: model.to_json() for level, model in models.items()},
+        **({} if contradiction is None else {"contradiction": contradiction.parameters()}),
+        "training": {
+            "validation": content_hash(e for examples in validation.values() for e in examples),
+            "sets": {name: len(examples) for name, examples in validation.items()},
+            "options": asdict(options or DefaultTraining()),
+            "versions": versions(),
+        },
+        "validation": figures,
+    }
+    write_whole(out / DETECTOR, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    Default(out).thresholds  # noqa: B018 - what was written can be read
+    return out

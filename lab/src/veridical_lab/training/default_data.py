@@ -1,0 +1,208 @@
+"""What the default detector is trained on: labelled public sets, written statements, and errors made by rules.
+
+All sets are split by document before anything is made of them. Text whose articles are for research alone is left out.
+"""
+
+from __future__ import annotations
+
+import gzip
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from veridical.core.errors import InputError
+from veridical.core.types import Case, Example, Judgement, Source
+from veridical.datasets import read
+from veridical.datasets.reading import jsonl_rows
+from veridical.datasets.split import split_by_document
+from veridical_lab.corrupt.attributes import Attributes
+from veridical_lab.corrupt.error_types import Material
+from veridical_lab.corrupt.rules import Rules
+from veridical_lab.corrupt.streams import Recipe, cluttered, training_examples
+from veridical_lab.datasets import wikipedia
+from veridical_lab.datasets.plain import read_texts
+from veridical_lab.training.contrasts import contrasts
+
+__all__ = [
+    "ENTAILMENT",
+    "LABELLED",
+    "WRITTEN",
+    "Examples",
+    "part_of",
+    "slot_errors",
+    "some",
+    "some_of_each",
+    "swapped",
+]
+
+Examples = dict[str, list[Example]]
+
+ENTAILMENT: Mapping[str, int] = {
+    "snli": 4200, "infotabs": 5000, "cad_nli": 3200, "mnli_dev": 7000, "boolq": 900, "hans_eval": 750, "taxinli": 1300,
+    "med": 1150, "conjnli": 1000, "breaking_nli": 750, "negation_nli": 620, "mnli_olora": 620, "pawsx_en": 1400,
+    "help": 450, "condaqa": 1400, "quintd": 400, "fever_symmetric": 580, "vitaminc_sample": 274, "faithdial_audit": 680,
+    "wow_q2": 650, "bamboo_hallu": 310, "tabfact": 600, "logicnlg": 1300,
+}  # fmt: skip
+"""The sets of `entailment/`, and how many examples of each are trained on at most."""
+LABELLED: Mapping[str, int] = {"wice": 1120, "summedits": 2340, "conv_fever": 1350, "begin": 280}
+"""The labelled sets that the detector is also measured on; their training documents alone."""
+WRITTEN = ("written", "written_answers", "written_rag", "written_pairs")
+"""Statements and answers written for this purpose. They come with their contrasts (`training.contrasts`)."""
+_FROM_SNLI = ("cad_nli", "negation_nli", "breaking_nli")
+
+
+def part_of(
+    data: Path, part: str = "train", *, seed: int = 0, progress: Callable[[str], None] = lambda line: None
+) -> Examples:
+    """The examples of each set in one part, "train" or "valid", of their split by document.
+
+    A fifth of the sources have foreign sentences around them, so that a short premise is as long as a real source.
+    What was made from SNLI's captions is in the part that they are in.
+
+    Args:
+        data: The folder with the public sets; `entailment/`, `plain/`, `wikipedia/` and `written/` are in it.
+        part: Which part.
+        seed: The random seed.
+        progress: Called with a line of text per group of sets.
+
+    Raises:
+        InputError: If `data` is no such folder.
+    """
+    for folder in ("entailment", "plain", "wikipedia", "written"):
+        if not (data / folder).is_dir():
+            raise InputError(f"there is no {folder!r} in {data}", hint="the folder with the public data sets")
+    texts = list(islice(wikipedia.read_texts(data / "wikipedia"), 900))
+    found: Examples = {}
+    for name in WRITTEN:
+        examples = list(read(f"{name}:{data / 'written'}", "train" if part == "train" else "dev"))
+        found[name] = examples
+        if part == "train":
+            found |= contrasts(name, examples, seed)
+    progress(f"{_count(found)} written examples")
+    captions = split_by_document(read(f"snli:{data / 'entailment' / 'snli'}"))
+    foreign = {_source(e) for other, examples in captions.items() if other != part for e in examples}
+    for name, most in ENTAILMENT.items():
+        examples = split_by_document(read(f"{name}:{data / 'entailment' / name}"))[part]
+        if name in _FROM_SNLI:
+            examples = [e for e in examples if _source(e) not in foreign]
+        found[name] = some(examples, most, seed)
+    for name, most in LABELLED.items():
+        found[name] = some(split_by_document(read(f"{name}:{data / name}"))[part], most, seed)
+    references = split_by_document(read(f"e2e:{data / 'e2e'}"))[part]
+    found["e2e"] = some(slot_errors(references, seed), 375, seed)
+    for name, most in (("e2e", 100), ("argkp", 500), ("perspectrum", 600)):
+        examples = split_by_document(read(f"{name}:{data / name}"))[part]
+        found[f"{name}_swapped"] = _balanced((pair for e in examples[:2000] for pair in swapped(e)), most, seed)
+    progress(f"{_count(found)} with labelled sets")
+    for name, documents, most in (
+        ("wikipedia", texts, 1100),
+        ("qa_passages", read_texts(data / "plain" / "qa_passages"), 500),
+        ("gum", read_texts(data / "plain" / "gum"), 150),
+        ("plain_text", islice(read_texts(data / "plain" / "plain_text"), 150), 150),
+    ):
+        made = training_examples(documents, Recipe(faithful=0.4, rewrite=0.6), name=name, seed=seed)
+        found[f"{name}_rules"] = some(split_by_document(made)[part], most, seed)
+    found["wiki_split"] = _corrupted(_wiki_split(data, 600, part, seed), seed)
+    found["gum_summaries"] = _corrupted(_gum_summaries(data, part, seed), seed)
+    progress(f"{_count(found)} with errors made by rules")
+    pool = Material.of(texts[:200]).sentences
+    return {n: list(cluttered(e, pool, share=0.2, words_around=70, seed=seed)) for n, e in found.items()}
+
+
+def some(examples: Iterable[Example], most: int | None, seed: int) -> list[Example]:
+    """Up to `most` examples, drawn evenly, in their order."""
+    found = list(examples)
+    chosen = random.Random(f"{seed}\0default").sample(range(len(found)), min(len(found), most or len(found)))
+    return [found[i] for i in sorted(chosen)]
+
+
+def some_of_each(sets: Mapping[str, list[Example]], most: int, seed: int = 0) -> Examples:
+    """Up to `most` examples of each set, drawn evenly."""
+    return {name: some(examples, most, seed) for name, examples in sets.items()}
+
+
+def _count(sets: Examples) -> int:
+    return sum(map(len, sets.values()))
+
+
+def _source(example: Example) -> str:
+    return " ".join(example.case.sources[0].text.casefold().split())
+
+
+def slot_errors(references: Iterable[Example], seed: int = 0) -> Iterator[Example]:
+    """E2E references whose labels say nothing is added, half of them made unfaithful by changed attributes."""
+    rules, draw = Attributes([*(found := list(references))]), random.Random(f"{seed}\0slots")
+    for example in found:
+        if example.gold.hallucination:
+            continue
+        changed = rules.change(example, draw) if draw.random() < 0.5 else "faithful"
+        yield example if isinstance(changed, str) else changed
+
+
+def swapped(example: Example) -> Iterator[Example]:
+    """Is each labelled source covered by the response: the source as response, the response as its source."""
+    case = example.case
+    for omission in example.gold.omissions:
+        text = omission.span.of(case.source(omission.source_id).text)
+        id = f"{case.id}/{omission.source_id}/swapped"
+        pair = Case(id, text, (Source("response", case.response),))
+        yield Example(pair, Judgement(id, example.gold.by, omission.score), example.document)
+
+
+def _balanced(examples: Iterable[Example], most: int, seed: int) -> list[Example]:
+    """As many of either label, `most` together."""
+    sides: tuple[list[Example], list[Example]] = [], []
+    for example in examples:
+        sides[int((example.gold.hallucination or 0.0) >= 0.5)].append(example)
+    count = min(most // 2, *map(len, sides))
+    return [e for side in sides for e in some(side, count, seed)] if count else []
+
+
+def _corrupted(found: list[Example], seed: int) -> list[Example]:
+    """The examples, about half of them with errors made by rules; a text that offers none stays faithful."""
+    rules, draw = Rules(found, errors=(0.7, 0.3)), random.Random(f"{seed}\0corrupted")
+    made = (rules.change(e, draw) if draw.random() < 0.5 else e for e in found)
+    return [old if isinstance(new, str) else new for old, new in zip(found, made, strict=True)]
+
+
+def _supported(id: str, response: str, source: str, document: str) -> Example:
+    return Example(Case(id, response, (Source("text", source),)), Judgement(id, "supported", 0.0), document)
+
+
+def _wiki_split(data: Path, most: int, part: str, seed: int) -> list[Example]:
+    """A sentence as the source and the same as two sentences as the response (Botha et al. 2018), and the reverse."""
+    made = []
+    for file in sorted((data / "plain" / "wiki_split").glob("*.tsv.gz")):
+        for i, line in enumerate(gzip.decompress(file.read_bytes()).decode().splitlines()):
+            whole, _, parts = line.partition("\t")
+            whole, parts = _detokenised(whole), _detokenised(parts.replace("<::::>", " "))
+            if whole and parts:
+                source, response = (whole, parts) if i % 2 else (parts, whole)
+                id = f"{file.name.partition('.')[0]}/{i}"
+                made.append(_supported(id, response, source, id))
+    return some(split_by_document(made)[part], most, seed)
+
+
+def _detokenised(text: str) -> str:
+    """Tokenised text as people write it: no blank before punctuation, plain quotes."""
+    text = re.sub(r" ([.,;:!?%)\]]|'s\b|n't\b|'(?:re|ve|ll|d|m)\b)", r"\1", text.replace("``", '"').replace("''", '"'))
+    text = re.sub(r"([(\[$£€]) ", r"\1", text)
+    return " ".join(re.sub(r'" ([^"]*?) "', r'"\1"', text).split())
+
+
+def _gum_summaries(data: Path, part: str, seed: int) -> list[Example]:
+    """Documents with summaries of them by people and models, and every third time another document's summary."""
+    rows = [row for file in sorted((data / "plain" / "gum").glob("*.jsonl")) for row in jsonl_rows(file)]
+    made: list[Example] = []
+    for n, row in enumerate(rows):
+        for writer, summary in sorted(row.values["summaries"].items()):
+            id = f"gum/{row.text('id')}/{writer}"
+            made.append(_supported(id, str(summary), row.text("text"), f"gum/{row.text('id')}"))
+            if len(made) % 3 == 0:
+                other = sorted(rows[(n + 1) % len(rows)].values["summaries"].items())[0][1]
+                case = Case(f"{id}/foreign", str(other), made[-1].case.sources)
+                made.append(replace(made[-1], case=case, gold=Judgement(case.id, "foreign", 1.0)))
+    return split_by_document(made)[part]

@@ -1,0 +1,175 @@
+"""The regressions of the default detector: what they read, and how they are fitted, a level at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.calibration.calibrators import Platt, fit_platt
+from veridical.calibration.thresholding import threshold_for_balanced_accuracy, threshold_for_f1
+from veridical.core.errors import InputError, MissingExtraError
+from veridical.core.segment import words
+from veridical.core.types import DEFAULT_THRESHOLD, GOLD_THRESHOLD, Example, Level
+from veridical.detectors.default.combining import COLUMNS, SIGNS, LevelModel, sentence_rows, source_rows, word_table
+from veridical.detectors.default.detector import score
+from veridical.detectors.tokens.detector import Tokens
+from veridical.detectors.tokens.scoring import ScoredResponse
+from veridical.metrics import UndefinedMetricError
+from veridical.metrics.ranking import roc_auc
+from veridical.metrics.tokens import unit_labels
+from veridical.models.linear import LinearClassifier
+from veridical_lab.training.token_evaluation import response_target, told_contradiction
+
+__all__ = ["PENALTY", "SWAPPED", "LevelRows", "fit_contradiction", "fit_level", "fit_levels", "level_rows"]
+
+Floats = NDArray[np.float64]
+SWAPPED = "_swapped"
+"""How the name of a set ends whose responses are sources to cover, and the reverse."""
+PENALTY = 0.01
+"""Of the squared weights of each regression, next to a mean loss."""
+_ROUNDS = 8
+"""How often the worst sentence of each response is chosen again while the regression is fitted."""
+
+
+@dataclass(slots=True)
+class LevelRows:
+    """Labelled items of one level, each of one or more rows of which the highest score counts, and their sets."""
+
+    rows: list[Floats] = field(default_factory=list)
+    labels: list[bool] = field(default_factory=list)
+    sets: list[str] = field(default_factory=list)
+
+    def add(self, name: str, items: Iterable[Floats], labels: Iterable[bool]) -> None:
+        """Append items of the set `name`, *(rows, columns)* each."""
+        added = list(items)
+        self.rows += added
+        self.labels += [bool(label) for label in labels]
+        self.sets += [name] * len(added)
+
+
+def level_rows(
+    encoder: Tokens, data: Mapping[str, list[Example]], *, progress: Callable[[str], None] = lambda line: None
+) -> tuple[dict[Level, LevelRows], LevelRows]:
+    """What the regressions read, of labelled examples by set; sets called `…_swapped` are of sources to cover.
+
+    Next to that, of wrong responses of which it is known whether sources contradict them, what the encoder says of it.
+    """
+    found, kinds = {level: LevelRows() for level in COLUMNS}, LevelRows()
+    for name, examples in data.items():
+        scored = score(encoder, [e.case for e in examples], of_sources=name.endswith(SWAPPED))
+        for example, one in zip(examples, scored, strict=True):
+            if not one.problem and np.isfinite(one.logits).any():
+                _add(found, name, example, one)
+                if (told := told_contradiction(example, one, one.contradictions)) is not None:
+                    kinds.add(name, [np.array([[told[1]]])], [told[0]])
+        progress(f"{name}: {len(examples)} examples scored")
+    return found, kinds
+
+
+def _add(found: Mapping[Level, LevelRows], name: str, example: Example, scored: ScoredResponse) -> None:
+    case, target = example.case, response_target(example)
+    table = word_table(case, scored)
+    if np.isfinite(target):
+        label = [target >= GOLD_THRESHOLD]
+        source_words = sum(len(words(source.text)) for source in case.sources)
+        if not name.endswith(SWAPPED):
+            found[Level.RESPONSE].add(name, [sentence_rows(scored, table, source_words)], label)
+        elif len(scored.parts) == 1:
+            found[Level.SOURCE].add(name, [source_rows(scored, table, source_words)], label)
+    labels, known = unit_labels(example, scored.units)
+    known &= np.isfinite(scored.logits)
+    if example.gold.verdicts and known.any():
+        found[Level.SPAN].add(name, table.rows[known, None], labels[known] >= GOLD_THRESHOLD)
+
+
+def fit_levels(
+    rows: Mapping[Level, LevelRows],
+) -> tuple[dict[Level, LevelModel], dict[str, dict[str, Any]]]:
+    """A regression for each level (`fit_level`), and the ROC AUC by level and set of what it was fitted on.
+
+    Raises:
+        InputError: If a level has no labels.
+        MissingExtraError: Without scipy.
+    """
+    models, figures = {}, {}
+    for level, items in rows.items():
+        if not items.rows:
+            raise InputError(f"no labels of the level {level}", hint="give data that have them")
+        models[level] = fitted = fit_level(level, items)
+        scores = np.array([fitted.probabilities(item).max() for item in items.rows])
+        labels, sets = np.array(items.labels), np.array(items.sets)
+        figures[level.value] = {
+            name: _auc(labels[sets == name], scores[sets == name]) for name in dict.fromkeys(items.sets)
+        }
+    return models, figures
+
+
+def fit_contradiction(rows: LevelRows) -> tuple[Platt | None, dict[str, float | None]]:
+    """The curve from the encoder's logit to the probability that what is wrong is contradicted, each set with the same
+    weight, and the ROC AUC of each set; no curve where the encoder says nothing of it, or all are of one kind."""
+    if len(set(rows.labels)) < 2:
+        return None, {}
+    table, labels, sets = np.concatenate(rows.rows), np.array(rows.labels), np.array(rows.sets)
+    names, of_set, counts = np.unique(sets, return_inverse=True, return_counts=True)
+    curve = fit_platt(labels, table[:, 0], len(labels) / len(names) / counts[of_set])
+    return curve, {name: _auc(labels[sets == name], table[sets == name, 0]) for name in names.tolist()}
+
+
+def fit_level(level: Level, items: LevelRows) -> LevelModel:
+    """A logistic regression on the highest row of each item, and the threshold of the highest balanced accuracy, of
+    words F1.
+
+    Which row is the highest follows from the regression, so that both are found in turns, as in multiple-instance
+    learning (Andrews et al. 2002). What is known to speak for an error, or against one, never gets a weight of the
+    other sign (`combining.SIGNS`). Every set has the same weight.
+    """
+    try:
+        from scipy.optimize import minimize  # type: ignore[import-untyped]
+    except ImportError:
+        raise MissingExtraError("fitting the default detector", "stats") from None
+    labels, sets = np.array(items.labels), np.array(items.sets)
+    _, of_set, counts = np.unique(sets, return_inverse=True, return_counts=True)
+    weight = 1.0 / counts[of_set]
+    weight /= weight.sum()
+    table, ends = np.concatenate(items.rows), np.cumsum([len(item) for item in items.rows])
+    starts = np.r_[0, ends[:-1]]
+    empty = LinearClassifier.standardising(table)
+    every, y = empty.standardise(table), labels.astype(np.float64)
+    ranges = {1: (0.0, None), -1: (None, 0.0), 0: (None, None)}
+    bounds = [*(ranges[SIGNS.get(name, 0)] for name in COLUMNS[level]), (None, None)]
+    found = np.array([max(0, SIGNS.get(name, 0)) for name in COLUMNS[level]] + [0.0])
+    for _ in range(_ROUNDS):
+        logits = every @ found[:-1]
+        x = every[[start + int(np.argmax(logits[start:end])) for start, end in zip(starts, ends, strict=True)]]
+
+        def loss(parameters: Floats, x: Floats = x) -> tuple[float, Floats]:
+            weights, logits = parameters[:-1], x @ parameters[:-1] + parameters[-1]
+            each = np.logaddexp(0.0, logits) - y * logits
+            slope = weight * (np.exp(-np.logaddexp(0.0, -logits)) - y)
+            gradient = np.concatenate([x.T @ slope + 2 * PENALTY * weights, [slope.sum()]])
+            return float(weight @ each + PENALTY * weights @ weights), gradient
+
+        found = minimize(loss, found, jac=True, bounds=bounds, method="L-BFGS-B").x
+        if (ends - starts == 1).all():
+            break
+    fitted = LevelModel(LinearClassifier(empty.mean, empty.scale, found[:-1], found[-1:]), DEFAULT_THRESHOLD)
+    scores = np.array([fitted.probabilities(item).max() for item in items.rows])
+    balanced = weight.copy()  # both classes of each set alike: balanced accuracy is that of each set, in the mean
+    if level is not Level.SPAN:
+        for name in np.unique(sets):
+            for one in (True, False):
+                here = (sets == name) & (labels == one)
+                balanced[here] = 1.0 / max(1, here.sum())
+    threshold = threshold_for_f1 if level is Level.SPAN else threshold_for_balanced_accuracy
+    return LevelModel(fitted.classifier, threshold(labels, scores, balanced))
+
+
+def _auc(labels: NDArray[np.bool_], scores: Floats) -> float | None:
+    try:
+        return round(float(roc_auc(labels, scores)), 4)
+    except UndefinedMetricError:
+        return None

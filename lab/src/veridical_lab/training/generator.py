@@ -1,0 +1,226 @@
+"""Training of a generator of answers with several perspectives: a soft prompt (Chang et al. 2024, §2.1).
+
+It learns to write, in the key-value format of the task, what `corrupt.argument_responses` composes of given arguments.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from veridical.core.detector import digest_of
+from veridical.core.errors import InputError
+from veridical.core.types import Example
+from veridical.datasets.split import content_hash, split_by_document
+from veridical.llm.tuned import GENERATOR, PROMPT, task_tokens
+from veridical.models.artifact import Artifact, base_of, save_artifact, versions
+from veridical.models.generation import end_token_ids
+from veridical.models.load import LocalModel
+from veridical.models.tuning import last_logits, set_tuned_weights, tuned_weights, virtual_tokens, with_soft_prompt
+from veridical_lab.corrupt.argument_responses import composed
+from veridical_lab.datasets.topics import Topic
+from veridical_lab.tasks.perspectives.task_format import Passages, perspectives_of, task_input, task_target
+from veridical_lab.training.checkpoint import CHECKPOINT
+from veridical_lab.training.tuning import Schedule, Tuning
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["GeneratorTraining", "task_texts", "train_generator"]
+
+_INTRODUCTIONS = (
+    "People disagree on the question “{}”.",
+    "There are different views on the question “{}”.",
+    "The question “{}” has no answer that all agree on.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorTraining:
+    """How a generator is trained; the defaults are the paper's (appendix B).
+
+    Attributes:
+        virtual_tokens: The length of the soft prompt.
+        learning_rate: The highest one, reached after `warmup` steps, from where it falls to 0.
+        warmup: Steps; at most half of all.
+        steps: The most steps.
+        batch: Examples of a step.
+        evaluate_every: Steps between two evaluations on validation.
+        patience: After how many evaluations without a better one training ends.
+        validation_examples: The most validation examples.
+        per_topic: How many draws of arguments to make for each topic, at most.
+        seed: Of the vectors as they begin, the split by topic, and the batches.
+    """
+
+    virtual_tokens: int = 5
+    learning_rate: float = 0.1
+    warmup: int = 500
+    steps: int = 20_000
+    batch: int = 16
+    evaluate_every: int = 250
+    patience: int = 5
+    validation_examples: int = 100
+    per_topic: int = 4
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        counts = (self.virtual_tokens, self.steps, self.batch, self.evaluate_every, self.patience, self.per_topic)
+        if min(*counts, self.validation_examples) < 1 or self.warmup < 0 or self.learning_rate <= 0:
+            raise InputError(f"these options cannot be trained with: {self}", hint="counts of at least 1")
+
+
+def task_texts(example: Example) -> tuple[str, str]:
+    """What the generator reads, and what it is to write: the passages of a composed response, after an introduction."""
+    case = replace(example.case, response="")
+    said = example.case.response.split("\n\n")
+    passages = dict(zip(perspectives_of(case), said, strict=True))
+    introduction = random.Random(case.id).choice(_INTRODUCTIONS).format(case.question)
+    return task_input(case), task_target(Passages(introduction, passages))
+
+
+def train_generator(
+    model: LocalModel,
+    topics: Iterable[Topic],
+    options: GeneratorTraining | None = None,
+    *,
+    out: str | Path,
+    **running: Any,
+) -> Path:
+    """Train a soft prompt on composed answers and write it to the folder `out`, a model for `veridical answer`.
+
+    Topics are split 70/10/20; the test part, which is that of `bench perspectives` with the same seed, is not looked
+    at. A folder with a checkpoint of the same training continues from there.
+
+    Args:
+        model: The base model, a decoder, which stays as it is.
+        topics: Topics of whose arguments answers can be composed.
+        options: How to train.
+        out: The folder to write.
+        **running: `checkpoint_minutes`, `stop` (asked after each step whether to save and end) and `progress` (called
+            with a line of text now and then).
+
+    Raises:
+        InputError: If there is nothing to train or to validate on, the model is no decoder, or `out` holds a checkpoint
+            of another training.
+        TrainingStopped: If `stop` said so.
+    """
+    options = options or GeneratorTraining()
+    progress: Callable[[str], None] = running.pop("progress", lambda line: None)
+    examples = composed(topics, wording="same", per_topic=options.per_topic, seed=options.seed)
+    training = _Training(model, split_by_document(examples, seed=options.seed), options, Path(out), progress)
+    training.run(**running)
+    return training.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """The tokens of a task and of what is to be written, which ends with an end token."""
+
+    task: list[int]
+    target: list[int]
+
+
+class _Training(Tuning):
+    """One training: its data and soft prompt."""
+
+    def __init__(
+        self,
+        model: LocalModel,
+        parts: Mapping[str, Sequence[Example]],
+        options: GeneratorTraining,
+        out: Path,
+        progress: Callable[[str], None],
+    ) -> None:
+        import torch
+
+        if model.kind != "causal":
+            raise InputError(f"{model.name} is no decoder and writes nothing", hint="a causal language model")
+        self.model, self.options = model, options
+        self.tuned = with_soft_prompt(model, options.virtual_tokens, options.seed)
+        (self.vectors,) = (p for p in self.tuned.parameters() if p.requires_grad)
+        rng = np.random.default_rng(options.seed)
+        chosen = np.sort(rng.permutation(len(parts["valid"]))[: options.validation_examples]).tolist()
+        examples = {"train": list(parts["train"]), "valid": [parts["valid"][i] for i in chosen]}
+        self.items = {name: self._items(of_part) for name, of_part in examples.items()}
+        if not all(self.items.values()):
+            raise InputError("there is nothing to train or to validate on", hint="give more topics")
+        self.data_hash = content_hash(e for of_part in examples.values() for e in of_part)
+        progress(f"{len(self.items['train'])} answers to train on, {len(self.items['valid'])} to validate on")
+        optimiser = torch.optim.AdamW([self.vectors], lr=options.learning_rate, weight_decay=0.0)
+        super().__init__(Schedule.of(options), optimiser, out, progress)
+
+    def _items(self, examples: Sequence[Example]) -> list[_Item]:
+        tokenizer = self.model.tokenizer
+        end = min(end_token_ids(self.model))
+        room = self.model.max_positions
+        items = []
+        for example in examples:
+            task, target = task_texts(example)
+            ids = tokenizer(target, add_special_tokens=False)["input_ids"]
+            item = _Item(task_tokens(self.model, task, range(0)), [*ids, end])
+            if self.options.virtual_tokens + len(item.task) + len(item.target) <= room:
+                items.append(item)
+        return items
+
+    @property
+    def identity(self) -> str:
+        """What must be equal for a checkpoint to be of the same training."""
+        return digest_of([asdict(self.options), self.data_hash, self.model.hash])
+
+    @property
+    def weights(self) -> dict[str, torch.Tensor]:
+        """The soft prompt."""
+        return tuned_weights(self.tuned)
+
+    def set_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Set it."""
+        set_tuned_weights(self.tuned, weights)
+
+    def _losses(self, items: Sequence[_Item]) -> torch.Tensor:
+        """The cross-entropy of each token that is to be written. *Shape:* (tokens,)"""
+        import torch
+
+        count = max(len(item.target) for item in items) + 1
+        with virtual_tokens(self.model, self.vectors) as virtual:
+            logits = last_logits(self.model, [[*virtual, *item.task, *item.target] for item in items], count)
+        read = [logits[i, count - 1 - len(item.target) : count - 1] for i, item in enumerate(items)]
+        targets = torch.tensor([id for item in items for id in item.target], device=logits.device)
+        return torch.nn.functional.cross_entropy(torch.cat(read), targets, reduction="none")
+
+    def loss(self, step: int) -> tuple[torch.Tensor, int]:
+        """The mean cross-entropy of a batch."""
+        rng = np.random.default_rng((self.options.seed, step))
+        items = [self.items["train"][i] for i in rng.integers(len(self.items["train"]), size=self.options.batch)]
+        return self._losses(items).mean(), sum(len(item.task) + len(item.target) for item in items)
+
+    def figures(self) -> tuple[dict[str, float], str]:
+        """The mean log-likelihood of validation tokens."""
+        import torch
+
+        valid, losses = self.items["valid"], []
+        with torch.inference_mode():
+            for at in range(0, len(valid), self.options.batch):
+                losses.append(self._losses(valid[at : at + self.options.batch]))
+        mean = float(torch.cat(losses).mean())
+        return {"figure": -mean}, f"loss {mean:.4f} on {len(valid)} validation answers"
+
+    def finish(self) -> Path:
+        """Write the artifact."""
+        training = {
+            "data": self.data_hash,
+            "examples": {name: len(items) for name, items in self.items.items()},
+            "options": asdict(self.options),
+            "steps": self.reached.step,
+            "versions": versions(),
+        }
+        tensors = {PROMPT: self.vectors.detach().float().cpu().numpy()}
+        validation = {"history": self.reached.history}
+        out = save_artifact(Artifact(GENERATOR, base_of(self.model), {}, tensors, training, validation), self.out)
+        shutil.rmtree(self.out / CHECKPOINT, ignore_errors=True)
+        return out

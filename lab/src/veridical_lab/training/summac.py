@@ -1,0 +1,88 @@
+"""The layer of SummaC Conv, trained on labels of whole responses (Laban et al. 2022, §4.2).
+
+A logistic regression reads how many premises fall into each bin of P(entailment), as a mean over the sentences of a
+response; on the histogram of one sentence it gives that sentence's score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from veridical.calibration.thresholding import pairs
+from veridical.core.errors import InputError
+from veridical.core.types import Example, Judgement, Level
+from veridical.datasets.split import FRACTIONS, content_hash, split_by_document
+from veridical.detectors.entailment.artifact import TrainedLayer, layer_artifact
+from veridical.detectors.entailment.comparison import compare
+from veridical.detectors.entailment.forms import FORMS, Form, histograms
+from veridical.detectors.entailment.scorers import ClassifierScorer
+from veridical.models.artifact import Artifact, base_of, save_artifact, versions
+from veridical_lab.training.align import LabelledRows, fit_head
+
+__all__ = ["train_summac"]
+
+
+def train_summac(
+    scorer: ClassifierScorer,
+    examples: Sequence[Example],
+    form: Form | None = None,
+    *,
+    validation: Sequence[Example] | None = None,
+    seed: int = 0,
+    out: str | Path | None = None,
+) -> Artifact:
+    """Train a layer on the probabilities of `scorer`; regularisation is chosen on the validation documents.
+
+    Args:
+        scorer: The cross-encoder.
+        examples: Labelled cases with sources. Without `validation` they are split by document 70/10/20, and the last
+            part is not looked at.
+        form: What is compared, and the number of bins.
+        validation: Labelled cases of other documents, for regularisation.
+        seed: Random seed of the split by document.
+        out: The folder to save the artifact in; None: it is not saved.
+
+    Raises:
+        InputError: Where the training or the validation part lacks responses of one class.
+        MissingExtraError: Without scikit-learn.
+    """
+    form = form or FORMS["summac-conv"]
+    parts = split_by_document(examples, seed=seed)
+    train, valid = (parts["train"], parts["valid"]) if validation is None else (list(examples), list(validation))
+    tables = {name: _table(scorer, form, part) for name, part in (("train", train), ("valid", valid))}
+    if not all(table.learnable for table in tables.values()):
+        raise InputError(
+            "nothing can be learned: supported and hallucinated responses are needed in the training and the "
+            "validation part",
+            hint="give labelled data with sources, of more documents; see: veridical data list",
+        )
+    layer, auc = fit_head(tables["train"], tables["valid"])
+    base = replace(base_of(scorer.load()), name=str(scorer.folder.resolve()))
+    training = {
+        "data": content_hash([*train, *valid]),
+        "examples": {name: len(table.label) for name, table in tables.items()},
+        "fractions": dict(FRACTIONS) if validation is None else None,
+        "seed": seed,
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": versions(),
+    }
+    figures = {"roc_auc": auc, "responses": len(tables["valid"].label)}
+    artifact = layer_artifact(TrainedLayer(base, form, "|".join(scorer.roles), layer), training, figures)
+    if out is not None:
+        save_artifact(artifact, out)
+    return artifact
+
+
+def _table(scorer: ClassifierScorer, form: Form, examples: Sequence[Example]) -> LabelledRows:
+    """The mean histogram and the label of each response that has both."""
+    table = LabelledRows()
+    for example, compared in zip(examples, compare(scorer, form, [e.case for e in examples]), strict=True):
+        label = pairs(Level.RESPONSE, example, Judgement(example.case.id, "anybody", hallucination=0.0))
+        if label is None or compared.matrix is None or not compared.matrix.known.any():
+            continue
+        counts = histograms(compared.matrix.entailment[compared.matrix.known], form.bins)
+        table.add(counts.mean(0, keepdims=True), label[:, 0] > 0)
+    return table

@@ -1,0 +1,211 @@
+"""Methods that learn to detect hallucinated phrases or words from labelled data, under one small protocol.
+
+A method is named like a detector: "features:svm,model=models/bert". Another package adds one under the entry-point
+group `veridical.methods`. A name of `veridical detectors` is a method, too: it is used as it is, and learns nothing.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol, Self
+
+from veridical.core.detector import Detector
+from veridical.core.errors import InputError
+from veridical.core.registry import Registry
+from veridical.core.spec import Spec, parse_spec
+from veridical.core.types import Example
+from veridical.detectors import load_detector
+from veridical.detectors.tokens.detector import Tokens
+from veridical.models.load import READERS, load
+from veridical.models.pair_network import ATTENTIONS, MODES, POOLINGS
+from veridical.models.pairs import PairSettings
+from veridical_lab.detectors.features.detector import Features
+from veridical_lab.detectors.features.extraction import FeatureSettings
+from veridical_lab.detectors.features.settings import CLASSIFIERS, CONTEXTS
+from veridical_lab.detectors.features.statistics import WordStatistics
+from veridical_lab.training.features import FeatureOptions, Inputs, train_features
+from veridical_lab.training.token_options import TokenTraining
+from veridical_lab.training.tokens import train_tokens
+
+__all__ = ["METHODS", "ClassifierMethod", "FeatureMethod", "TokenMethod", "load_method"]
+
+
+class TokenMethod(Protocol):
+    """What makes a detector of labelled examples."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in results."""
+        ...
+
+    def fit(self, train: Sequence[Example], validation: Sequence[Example]) -> Detector:
+        """A detector that learned from `train`, and chose on `validation` what it does not learn.
+
+        One with `judge_spans` (`core.detector.JudgesSpans`) is asked about the labelled phrases; of another the highest
+        verdict on a phrase counts.
+        """
+        ...
+
+
+class LoadableMethod(Protocol):
+    """A class of methods that can be named in a spec."""
+
+    @classmethod
+    def from_spec(cls, spec: Spec) -> Self:
+        """The method that `spec` describes."""
+        ...
+
+
+METHODS = Registry(
+    "method",
+    {
+        "features": "veridical_lab.training.token_methods:FeatureMethod",
+        "tokens": "veridical_lab.training.token_methods:ClassifierMethod",
+    },
+    group="veridical.methods",
+)
+
+
+def load_method(text: str) -> TokenMethod:
+    """The method that a spec names; `UnknownNameError` with the nearest names for one that is not there."""
+    spec = parse_spec(text)
+    if spec.name in METHODS and not (spec.value and Path(spec.value).is_dir()):
+        method: TokenMethod = METHODS.load(spec.name).from_spec(spec)
+        return method
+    return ReadyMethod(load_detector(spec))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyMethod:
+    """A detector that is used as it is."""
+
+    detector: Detector
+
+    @property
+    def name(self) -> str:
+        """The detector's name."""
+        return self.detector.name
+
+    def fit(self, train: Sequence[Example], validation: Sequence[Example]) -> Detector:
+        """The detector itself."""
+        return self.detector
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureMethod:
+    """A linear classifier on word features (`training.features`).
+
+    `sources` None: responses are compared with their sources where the training data have any.
+    """
+
+    name: str
+    options: FeatureOptions = field(default_factory=FeatureOptions)
+    sources: bool | None = None
+    model: str | None = None
+    statistics: Path | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+
+    @classmethod
+    def from_spec(cls, spec: Spec) -> FeatureMethod:
+        """The method for `features[:lr|svm][,model=FOLDER,tagger=NAME,statistics=FILE,template=NAME]`.
+
+        Further options: context, sources, max_windows, seed, device, dtype.
+        """
+        known = ("context", "device", "dtype", "max_windows", "model", "seed", "sources", "statistics", "tagger")
+        spec.accept((*known, "template"), values=1)
+        classifier = spec.value or "lr"
+        if classifier not in CLASSIFIERS:
+            hint = f"{' or '.join(CLASSIFIERS)}, or the folder of a trained detector"
+            raise InputError(f"there is no classifier and no folder {classifier!r}", hint=hint)
+        chosen = spec.options
+        features = FeatureSettings(
+            context=spec.choice("context", "both", CONTEXTS),
+            template=chosen.get("template"),
+            max_windows=spec.whole("max_windows"),
+        )
+        options = FeatureOptions(
+            classifier=classifier,
+            features=features,
+            tagger=chosen.get("tagger", "rules"),
+            criterion="balanced_accuracy",
+            seed=spec.whole("seed", 0) or 0,
+        )
+        return cls(
+            name=str(spec),
+            options=options,
+            sources=spec.flag("sources", True) if "sources" in chosen else None,
+            model=chosen.get("model"),
+            statistics=Path(chosen["statistics"]) if "statistics" in chosen else None,
+            device=chosen.get("device", "auto"),
+            dtype=chosen.get("dtype", "auto"),
+        )
+
+    def fit(self, train: Sequence[Example], validation: Sequence[Example]) -> Features:
+        """A detector trained on `train`, with regularisation, calibration and thresholds from `validation`."""
+        sources = any(e.case.sources for e in train) if self.sources is None else self.sources
+        options = replace(self.options, features=replace(self.options.features, sources=sources))
+        model = None
+        if self.model is not None:
+            model = load(self.model, device=self.device, dtype=self.dtype, kinds=("causal", "masked"))
+        statistics = None if self.statistics is None else WordStatistics.load(self.statistics)
+        trained = train_features(train, options, Inputs(model=model, statistics=statistics), validation=validation)
+        return Features(trained, name=self.name, device=self.device)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifierMethod:
+    """A span classifier on a transformer (`training.tokens`), trained for each run in a temporary folder."""
+
+    name: str
+    model: str
+    options: TokenTraining
+    device: str = "auto"
+
+    @classmethod
+    def from_spec(cls, spec: Spec) -> ClassifierMethod:
+        """The method for `tokens:model=FOLDER[,pooling=max,hidden=N,mode=online,attention=prefix,epochs=N,frozen=yes]`.
+
+        Further options: learning_rate, seed, sources, device.
+        """
+        known = (
+            "attention",
+            "device",
+            "epochs",
+            "frozen",
+            "hidden",
+            "learning_rate",
+            "mode",
+            "model",
+            "pooling",
+            "seed",
+        )
+        spec.accept((*known, "sources"), values=0)
+        if "model" not in spec.options:
+            raise InputError("tokens needs a transformer to train", hint="tokens:model=FOLDER")
+        pairs = PairSettings(sources=spec.flag("sources", True))
+        options = TokenTraining(
+            pairs=pairs,
+            pooling=spec.choice("pooling", "mean", POOLINGS),
+            hidden=spec.whole("hidden"),
+            mode=spec.choice("mode", "offline", MODES),
+            attention=spec.choice("attention", "full", ATTENTIONS),
+            frozen=spec.flag("frozen", False),
+            learning_rate=spec.number("learning_rate", 5e-5),
+            epochs=spec.whole("epochs", 4) or 4,
+            seed=spec.whole("seed", 0) or 0,
+        )
+        return cls(str(spec), spec.options["model"], options, spec.options.get("device", "auto"))
+
+    def fit(self, train: Sequence[Example], validation: Sequence[Example]) -> Tokens:
+        """A classifier trained on `train`; early stop, calibration and thresholds from `validation`."""
+        folder = tempfile.TemporaryDirectory(prefix="veridical-tokens-")
+        model = load(self.model, device=self.device, dtype="fp32", kinds=READERS)
+        train_tokens(model, {"data": train}, self.options, out=folder.name, validation={"data": validation})
+        detector = Tokens(folder.name, device=self.device, dtype="fp32", name=self.name)
+        weakref.finalize(detector, folder.cleanup)
+        return detector

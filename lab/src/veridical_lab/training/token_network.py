@@ -1,0 +1,238 @@
+"""The network of a token classifier in training: its weights, and the loss of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.core.errors import InputError
+from veridical.core.types import GOLD_THRESHOLD
+from veridical.detectors.tokens.lexical import FEATURES
+from veridical.detectors.tokens.scoring import LabelledWindow
+from veridical.models.load import LocalModel, unload
+from veridical.models.pair_network import HeadSettings, PairHead, PairRunner, torch_head
+from veridical_lab.training.token_options import TokenTraining
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Item", "TokenNetwork", "eager_attention", "set_dropout"]
+
+_SHORT = 512  # tokens
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Item:
+    """A window with the targets of its units, of its response, and of what is wrong there (NaN: unknown)."""
+
+    labelled: LabelledWindow
+    targets: NDArray[np.float32]
+    response: float
+    contradiction: float = np.nan
+
+
+class TokenNetwork:
+    """A backbone with the heads of a token classifier, as they are trained.
+
+    Args:
+        runner: Runs the backbone, which is changed unless it is frozen.
+        options: How to train.
+        start_from: The head to begin with; None: a random one.
+
+    Attributes:
+        head_settings: The form of the heads.
+        parameters: All that are trained, the heads' first.
+
+    Raises:
+        InputError: If the head to begin with has another form.
+    """
+
+    def __init__(self, runner: PairRunner, options: TokenTraining, start_from: PairHead | None = None) -> None:
+        import torch
+
+        model = runner.model
+        self.runner, self.options, self.backbone = runner, options, model.model
+        width = int(model.model.config.get_text_config().hidden_size)
+        hidden = width if options.hidden is None else options.hidden
+        features = len(FEATURES) if options.reads_lexical else 0
+        self.head_settings = HeadSettings(
+            options.unit,  # type: ignore[arg-type]
+            options.pooling,  # type: ignore[arg-type]
+            hidden,
+            features,
+            contradiction=options.contradiction_weight > 0,
+        )
+        if not options.frozen:
+            unload(model)  # nobody else who loads it is to get the changed weights
+        model.model.requires_grad_(not options.frozen)
+        set_dropout(model, options.dropout)
+        self.head = torch_head(width, self.head_settings, options.seed).to(model.device)
+        if start_from is not None:
+            if start_from.settings != self.head_settings:
+                raise InputError(
+                    f"the head to begin with is {start_from.settings}, this one {self.head_settings}",
+                    hint="train with the same unit, pooling, hidden units and features",
+                )
+            self.head.load_state_dict({name: torch.from_numpy(t.copy()) for name, t in start_from.tensors.items()})
+        self.parameters = [p for group in self.groups() for p in group["params"]]
+
+    def groups(self) -> list[dict[str, Any]]:
+        """The parameters of the heads and of the backbone with their highest learning rates, as an optimiser's."""
+        groups = [
+            {"params": list(self.head.parameters()), "lr": self.options.head_learning_rate},
+            {"params": [p for p in self.backbone.parameters() if p.requires_grad], "lr": self.options.learning_rate},
+        ]
+        return [group for group in groups if group["params"]]
+
+    @property
+    def weights(self) -> dict[str, torch.Tensor]:
+        """The weights that training changes, by name; not copied."""
+        weights = {f"head.{name}": t for name, t in self.head.state_dict().items()}
+        if not self.options.frozen:
+            weights |= {f"model.{name}": t for name, t in self.backbone.state_dict().items()}
+        return weights
+
+    def set_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Set all weights."""
+        for name, target in self.weights.items():
+            target.copy_(weights[name])
+
+    def numpy_head(self) -> PairHead:
+        """The heads as they are now."""
+        tensors = {name: t.detach().float().cpu().numpy().copy() for name, t in self.head.state_dict().items()}
+        return PairHead(self.head_settings, tensors)
+
+    def loss(self, rows: Sequence[Sequence[Item]], class_weights: tuple[float, float]) -> torch.Tensor:
+        """The loss of a batch: cross-entropy of units, of responses, of responses whose wrong words are unknown, and of
+        contradiction against absence.
+
+        Args:
+            rows: The items of each row of the batch; all of a row have the same prompt.
+            class_weights: The weights of hallucinated and of other units.
+        """
+        import torch
+        from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
+
+        device = self.runner.model.device
+        states, items, starts, wholes = self._states(rows)
+        units, features = self._pooled(states, items, starts)
+        whole = states[torch.tensor(wholes, device=device)]
+        counts = torch.tensor([len(item.targets) for item in items], device=device)
+        of_item = torch.repeat_interleave(torch.arange(len(items), device=device), counts)
+        if features is not None:
+            units = torch.cat([units, features], 1)
+            sums = torch.zeros((len(items), features.shape[1]), device=device).index_add_(0, of_item, features)
+            whole = torch.cat([whole, sums / counts.clamp(min=1)[:, None]], 1)
+        unit_logits, whole_logits, kind_logits = self.head(units, whole)
+        targets = torch.from_numpy(np.concatenate([item.targets for item in items])).to(device)
+        responses = torch.tensor([item.response for item in items], device=device, dtype=torch.float32)
+        smooth = self.options.label_smoothing
+        known = torch.isfinite(targets)
+        total = states.new_zeros(())
+        if known.any():
+            target = targets[known]
+            positive, negative = (torch.tensor(weight, device=device) for weight in class_weights)
+            weight = torch.where(target >= GOLD_THRESHOLD, positive, negative)
+            losses = cross_entropy(unit_logits[known], target * (1 - smooth) + smooth / 2, reduction="none")
+            total = total + (losses * weight).sum() / weight.sum()
+        labelled = torch.isfinite(responses)
+        if labelled.any():
+            target = responses[labelled] * (1 - smooth) + smooth / 2
+            total = total + self.options.response_weight * cross_entropy(whole_logits[labelled], target)
+        unlocated = labelled & (responses >= GOLD_THRESHOLD)
+        unlocated &= torch.zeros(len(items), device=device).index_add_(0, of_item, known.float()) == 0
+        for row in torch.nonzero(unlocated)[:, 0].tolist():
+            logits = unit_logits[of_item == row]
+            if len(logits):  # a smooth maximum: some word of it is wrong
+                worst = (torch.softmax(logits, 0) * logits).sum()
+                target = responses[row] * (1 - smooth) + smooth / 2
+                total = total + self.options.response_weight * cross_entropy(worst, target) / len(items)
+        kinds = torch.tensor([item.contradiction for item in items], device=device, dtype=torch.float32)
+        told = torch.isfinite(kinds)
+        if kind_logits is not None and told.any():
+            target = kinds[told] * (1 - smooth) + smooth / 2
+            total = total + self.options.contradiction_weight * cross_entropy(kind_logits[told], target)
+        return total
+
+    def _states(self, rows: Sequence[Sequence[Item]]) -> tuple[torch.Tensor, list[Item], list[int], list[int]]:
+        """The states of all positions of a batch, (positions, width), and its items.
+
+        With them, for each item, where in the states its response starts and where the state of the whole response is.
+        """
+        import torch
+
+        model = self.runner.model
+        enabled = self.options.bf16 and model.dtype == torch.float32
+        autocast = torch.autocast(model.device.type, dtype=torch.bfloat16) if enabled else nullcontext()
+        gradients = torch.no_grad() if self.options.frozen else nullcontext()
+        with autocast, gradients:  # type: ignore[attr-defined]
+            states, in_row = self.runner.forward([[item.labelled.window for item in row] for row in rows])
+        items, starts, wholes = [], [], []
+        for r, (row, of_row) in enumerate(zip(rows, in_row, strict=True)):
+            for item, start in zip(row, of_row, strict=True):
+                items.append(item)
+                starts.append(r * states.shape[1] + start)
+                wholes.append(r * states.shape[1] + self.runner.whole_position(item.labelled.window, start))
+        return states.float().reshape(-1, states.shape[-1]), items, starts, wholes
+
+    def _pooled(
+        self, states: torch.Tensor, items: Sequence[Item], starts: Sequence[int]
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """The pooled state of every unit of a batch, (units, width), and their features, (units, features)."""
+        import torch
+
+        tokens: list[int] = []
+        of_unit: list[int] = []
+        count = 0
+        for item, start in zip(items, starts, strict=True):
+            for first, end in item.labelled.ranges:
+                tokens += range(start + first, start + end)
+                of_unit += [count] * (end - first)
+                count += 1
+        device = states.device
+        flat = states[torch.tensor(tokens, dtype=torch.long, device=device)]
+        index = torch.tensor(of_unit, dtype=torch.long, device=device)
+        empty = flat.new_zeros((count, flat.shape[1]))
+        if self.head_settings.pooling == "max":
+            where = index[:, None].expand_as(flat)
+            pooled = empty.scatter_reduce(0, where, flat, "amax", include_self=False)
+        else:
+            sizes = torch.bincount(index, minlength=count).clamp(min=1)
+            pooled = empty.index_add(0, index, flat) / sizes[:, None]
+        if not self.head_settings.features:
+            return pooled, None
+        features = np.concatenate([item.labelled.features for item in items])  # type: ignore[arg-type]
+        return pooled, torch.from_numpy(features).to(device)
+
+
+@contextmanager
+def eager_attention(model: LocalModel, max_tokens: int) -> Iterator[None]:
+    """Let a network on a CPU compute attention without a fused kernel while the context lasts, where its windows are
+    short: that is a third faster there, backward pass included.
+    """
+    before = model.model.config._attn_implementation
+    wanted = model.device.type == "cpu" and 0 < max_tokens <= _SHORT
+    try:
+        if wanted:
+            model.model.set_attn_implementation("eager")
+        yield
+    finally:
+        if wanted:
+            model.model.set_attn_implementation(before)
+
+
+def set_dropout(model: LocalModel, rate: float) -> None:
+    """Set every dropout rate of a network."""
+    import torch
+
+    for module in model.model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = rate
+        for name in ("dropout_prob", "attention_dropout"):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, rate)

@@ -1,0 +1,86 @@
+"""`veridical calibrate`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Annotated
+
+from typer import Argument, Option
+
+from veridical.cli.comma_lists import parse_names
+from veridical.cli.delivery import plain_console
+from veridical.cli.option_groups import option_groups
+from veridical.cli.options import OUTPUT, Criterion, LabelledSets, OutFolder, Split, write_line
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThresholdOptions:
+    """What is fitted, and on which data."""
+
+    criterion: Criterion = "f1"
+    calibration: Annotated[
+        str, Option(help="isotonic, platt, none (scores stay as they are), or auto: platt for fewer than 1000 items.")
+    ] = "auto"
+    levels: Annotated[
+        str | None,
+        Option(metavar="LIST", help="response, span, coverage; separated by commas. Default: all that are labelled."),
+    ] = None
+    all_data: Annotated[
+        bool, Option("--all-data", help="Fit on all of the data, not only the validation split; measure on other data.")
+    ] = False
+    split: Split = None
+    seed: Annotated[int, Option(help="Random seed of the split by document and of the bootstrap.")] = 0
+
+
+@option_groups
+def calibrate_command(
+    detector: Annotated[
+        str, Argument(metavar="DETECTOR", help="Any detector, as `veridical check --detector` takes it.")
+    ],
+    data: LabelledSets,
+    out: OutFolder,
+    options: ThresholdOptions,
+    as_json: Annotated[
+        bool, Option("--json", help="Print what was written as JSON instead of a table.", rich_help_panel=OUTPUT)
+    ] = False,
+) -> int:
+    """Fit the thresholds of any detector, and calibrate its scores to probabilities, on labelled data.
+
+    Data are split by document into training, validation and test (70/10/20), and the validation split is used;
+    `veridical bench --fit none` with the same seed measures on the test split. Responses, spans and coverage are fitted
+    separately.
+
+    [bold]veridical calibrate logprob:models/reader,template=tldr xsum_token:data/xsum_token --out fitted[/bold]
+    [bold]veridical calibrate verify:overlap wice:data/wice --out fitted --criterion precision@0.8[/bold]
+    [bold]veridical check answer.json --detector calibrated:fitted[/bold]
+    """
+    from veridical.calibration.fitting import CalibrationOptions, fit_thresholds
+    from veridical.cli.progress import progress_bar
+    from veridical.core.serialization import encode
+    from veridical.datasets import read
+    from veridical.detectors import load_detector
+    from veridical.report.calibration_tables import calibration_notes, calibration_tables
+    from veridical.report.terminal_tables import print_tables
+
+    wanted = CalibrationOptions(
+        criterion=options.criterion,
+        calibration=options.calibration,
+        levels=tuple(parse_names(options.levels)) or None,
+        all_data=options.all_data,
+        seed=options.seed,
+    )
+    examples = [example for spec in data for example in read(spec, options.split)]
+    with progress_bar() as progress:
+        loaded = load_detector(detector)
+        fitted = fit_thresholds(
+            loaded, examples, wanted, spec=detector, out=out, data=" ".join(data), progress=progress
+        )
+    if as_json:
+        sys.stdout.write(encode(fitted) + "\n")
+    else:
+        print_tables(calibration_tables(fitted), plain_console())
+        for note in calibration_notes(fitted):
+            write_line(note)
+    write_line(f"wrote {out}; use it as calibrated:{out}")
+    return 0

@@ -1,0 +1,148 @@
+"""The contract of `veridical.core.detector`, on texts that are awkward on purpose; for the tests of any detector."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from math import isclose
+
+from veridical.core.detector import Detector, fingerprint_of, info_of, thresholds_of
+from veridical.core.types import Case, Judgement, Level, Source, check_judgement
+
+__all__ = ["CASES", "assert_detector_contract"]
+
+_LONG = "The river rose by 3.5 m in May 2021, Dr. Smith said. " * 2_000  # many windows of a small model
+CASES = (
+    Case("plain", "The cat sat on the mat.", (Source("a", "A cat sat on a mat."),)),
+    Case("empty", "", (Source("a", "Something to say."),)),
+    Case("empty, to cover", "", (Source("a", "Something to say.", must_cover=True),)),
+    Case("white space", " \n\t ", (Source("a", "Something."),)),
+    Case("no sources", "Nobody backs this."),
+    Case("empty source", "Words.", (Source("a", "", must_cover=True),)),
+    Case("stop words only", "and the of", (Source("a", "the and of", must_cover=True),)),
+    Case("punctuation only", "... !? —", (Source("a", "?!"),)),
+    Case("leading white space", "\n\n  Paris is big.", (Source("a", "  \r\nParis is a big city."),)),
+    Case(
+        "CRLF",
+        "One line.\r\nTwo lines.\r\n",
+        (Source("a", "One line.\r\nThree lines.\r\n", must_cover=True),),
+    ),
+    Case(
+        "emoji",
+        "👩‍👩‍👧 love 🇫🇷 and e\u0301clairs İstanbul ﬁne",
+        (Source("a", "They love éclairs 🇫🇷.", must_cover=True),),
+    ),
+    Case("scripts", "नमस्ते दुनिया。你好世界 مرحبا ไทย", (Source("a", "你好 नमस्ते", must_cover=True),)),
+    Case(
+        "repeats",
+        "no no no yes no",
+        (Source("a", "yes no", must_cover=True), Source("b", "no no", "con", True)),
+    ),
+    Case(
+        "perspectives",
+        "Cheap, but slow.",
+        (
+            Source("p", "It is cheap.", "pro", True),
+            Source("c", "It is loud.", "con", True),
+            Source("x", "slow"),
+        ),
+        question="Is it good?",
+    ),
+    Case(
+        "numbers",
+        "1,200 people paid $5m on 3 May 2021.",
+        (Source("a", "1200 people; five million dollars; 2021-05-03"),),
+    ),
+    Case("long source", "The river rose in June.", (Source("a", _LONG, must_cover=True),)),
+    Case("long word", "x" * 5000, (Source("a", "x" * 5000),)),
+    Case(
+        "control characters",
+        "a\x1b[31mred\x07 \u202eabc\u2028d\x85e",
+        (Source("a", "red\x00abc", must_cover=True),),
+    ),
+)
+
+
+def assert_detector_contract(
+    detector: Detector, cases: Sequence[Case] = CASES, *, tolerance: float = 1e-5
+) -> list[Judgement]:
+    """Raise `AssertionError` with the rule that a detector breaks, and the case; return its judgements otherwise.
+
+    It must return one judgement per case, in order and with its name; spans inside their texts and scores in [0, 1];
+    nothing clean where it could not judge; omissions only where something must be covered. Neither a second call nor
+    the other cases of a batch may change a judgement, and the cases must stay as they are.
+
+    Args:
+        detector: The detector.
+        cases: What it is tried on.
+        tolerance: How far scores may differ from call to call; models round differently in batches of other shapes.
+
+    >>> from veridical.detectors import load_detector
+    >>> len(assert_detector_contract(load_detector("overlap"))) == len(CASES)
+    True
+    """
+    json.dumps(fingerprint_of(detector))
+    assert info_of(detector).levels, "info declares no levels"
+    assert set(thresholds_of(detector)) <= set(Level), "thresholds are not by level"
+    assert list(detector.judge([])) == [], "no cases must give no judgements"
+    before = copy.deepcopy(list(cases))
+    judged = list(detector.judge(list(cases)))
+    assert before == list(cases), "the cases were changed"
+    assert [j.case_id for j in judged] == [c.id for c in cases], "not one judgement per case, in order"
+    for case, judgement in zip(cases, judged, strict=True):
+        _check(detector, case, judgement)
+    few = [(case, judgement) for case, judgement in zip(cases, judged, strict=True) if len(str(case)) < 20_000]
+    again = detector.judge([case for case, _ in few[::-1]])[::-1]
+    for (case, first), second in zip(few, again, strict=True):
+        _assert_same(first, second, tolerance, f"{case.id!r}: a second call, in the other order, judged differently")
+        (alone,) = detector.judge([case])
+        _assert_same(first, alone, tolerance, f"{case.id!r}: judged differently alone than among others")
+    return judged
+
+
+def _check(detector: Detector, case: Case, judgement: Judgement) -> None:
+    check_judgement(case, judgement)
+    assert judgement.by == detector.name, f"{case.id!r}: by is {judgement.by!r}, the detector's name {detector.name!r}"
+    assert all(len(v.span) for v in judgement.verdicts), f"{case.id!r}: a verdict on an empty span"
+    covered = all(case.source(o.source_id).must_cover for o in judgement.omissions)
+    assert covered, f"{case.id!r}: an omission of a source that need not be covered"
+    if not any(s.must_cover for s in case.sources):
+        assert judgement.omission is None, f"{case.id!r}: an omission score where nothing must be covered"
+    silent = not any(map(str.isalnum, case.response))
+    if silent or (info_of(detector).needs_sources and not case.sources):
+        unjudged = judgement.hallucination is None and judgement.judged == () and judgement.notes
+        assert unjudged, f"{case.id!r}: it cannot be judged, so judged must be (), with a note and no score"
+
+
+def _assert_same(a: Judgement, b: Judgement, tolerance: float, message: str) -> None:
+    """Assert that two judgements are equal but for rounding."""
+    assert _without_numbers(a) == _without_numbers(b), message
+    for one, two in zip(_numbers(a), _numbers(b), strict=True):
+        assert one == two or (one is not None and two is not None and isclose(one, two, abs_tol=tolerance)), message
+
+
+def _numbers(judgement: Judgement) -> list[float | None]:
+    return [
+        *(judgement.hallucination, judgement.omission),
+        *(v.score for v in judgement.verdicts),
+        *(o.score for o in judgement.omissions),
+        *(e.weight for v in judgement.verdicts for e in v.evidence),
+        *(v.score for v in judgement.sentences),
+    ]
+
+
+def _without_numbers(judgement: Judgement) -> Judgement:
+    """The judgement with every number at 0, and without reasons, which name numbers."""
+    return replace(
+        judgement,
+        hallucination=None if judgement.hallucination is None else 0.0,
+        omission=None if judgement.omission is None else 0.0,
+        verdicts=tuple(
+            replace(v, score=0.0, reason=None, evidence=tuple(replace(e, weight=0.0) for e in v.evidence))
+            for v in judgement.verdicts
+        ),
+        omissions=tuple(replace(o, score=0.0, reason=None) for o in judgement.omissions),
+        sentences=tuple(replace(v, score=0.0) for v in judgement.sentences),
+    )

@@ -1,0 +1,3 @@
+"""The fixtures of `tests/cli`."""
+
+from tests.cli.conftest import *  # noqa: F403

@@ -1,0 +1,77 @@
+"""`veridical train tokens` and `veridical export`, from data to a check."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.lab.detectors.feature_examples import examples
+from veridical.cli import main
+from veridical.core.serialization import encode
+from veridical_lab.models.testing import tiny
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    import torch
+
+    torch.set_num_threads(1)
+    path = tmp_path / "d.jsonl"
+    path.write_text("".join(encode(example) + "\n" for example in examples(60)), "utf-8")
+    return f"jsonl:{path}"
+
+
+def test_train_export_check(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base, out = str(tiny("bert", tmp_path / "base")), str(tmp_path / "classifier")
+    command = ["train", "tokens", data, "--model", base, "--out", out, "--epochs", "1", "--hidden", "4"]
+    assert main([*command, "--attention", "prefix", "--class-weights", "--label-smoothing", "0.1"]) == 0
+    said = capsys.readouterr().err
+    assert "use it as tokens:" in said
+    assert "validation AUC" in said
+    assert main(["export", out, "--precision", "fp32"]) == 0
+    assert "cosine similarity 1.0000" in capsys.readouterr().err
+    response, source = tmp_path / "r.txt", tmp_path / "s.txt"
+    response.write_text("Paris closed an old tunnel in 1889.")
+    source.write_text("In 1889, Paris opened a new bridge.")
+    scores = []
+    for spec in (f"tokens:{out},dtype=fp32", f"tokens:{out},onnx=fp32"):
+        assert main(["check", str(response), str(source), "--detector", spec, "--json"]) in (0, 1)
+        (judgement,) = json.loads(capsys.readouterr().out)["judgements"]
+        scores.append([judgement["hallucination"], *(verdict["score"] for verdict in judgement["verdicts"])])
+    assert len(scores[0]) == 1 + 7
+    assert scores[0] == pytest.approx(scores[1], abs=1e-4)
+    more = ["train", "tokens", data, "--model", out, "--out", str(tmp_path / "more"), "--epochs", "1", "--hidden", "4"]
+    held_out = tmp_path / "held_out.jsonl"
+    held_out.write_text("".join(encode(example) + "\n" for example in examples(100)[60:]), "utf-8")
+    more += ["--attention", "prefix", "--validation", f"jsonl:{held_out}"]
+    assert main(more) == 0  # from the classifier
+    training = json.loads((tmp_path / "more" / "detector.json").read_text())["training"]
+    assert (training["examples"], training["fractions"]) == ({"train": 60, "valid": 40}, None)
+    assert main([*more, "--seed", "3"]) == 2  # the folder holds another training
+    assert "checkpoint of another training" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--mode", "sometimes"], "mode"),
+        (["--evidence", "some"], "evidence"),
+        (["--pooling", "min"], "pooling"),
+        (["--criterion", "best"], "criterion"),
+        (["--template", "none"], "template"),
+    ],
+)
+def test_a_wrong_option_is_refused(
+    options: list[str], message: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = str(tiny("bert", tmp_path / "base"))
+    assert main(["train", "tokens", data, "--model", base, "--out", str(tmp_path / "out"), *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out" / "detector.json").exists()
+
+
+def test_a_folder_without_a_classifier_is_not_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(tmp_path)]) == 2
+    assert "detector.json" in capsys.readouterr().err

@@ -1,0 +1,157 @@
+"""Names, numbers and times: found, and swapped in the source (`knowledge`) or in the response (`entities`)."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from veridical.core.errors import InputError
+from veridical.core.types import Case, Example, Judgement, Omission, Source, Span
+from veridical.datasets import read
+from veridical_lab.corrupt import corrupt
+from veridical_lab.corrupt.mentions import Names, find_mentions, occurrences, substitute_for
+
+PLACES = ["Oslo", "Lima", "Cairo", "Quito", "Hanoi", "Dakar"]
+PEOPLE = ["Ann Berg", "Ola Nord", "Eva Lind", "Jon Dahl", "Ida Holm", "Per Moe"]
+
+
+def example(i: int) -> Example:
+    who, place, year = PEOPLE[i % 6], PLACES[(i * 5 + 1) % 6], 1900 + i
+    source = f"The architect {who} built a library in {place} in {year}. It has three floors, and {who} liked it."
+    response = f"A library was built by {who} in {place}, in {year}."
+    case = Case(f"c{i}", response, (Source("a", source), Source("b", "An empty page.")), prompt="made by this")
+    return Example(case, Judgement(f"c{i}", "human:a", 0.0), document=f"d{i}")
+
+
+def examples(count: int = 48) -> list[Example]:
+    return [example(i) for i in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "expected"),
+    [
+        ("In May 1998 Ann Berg saw 1,250 owls.", "", ["May", "1998", "Ann Berg", "1,250"]),
+        ("Walking helps. Rain does not.", "", []),
+        ("Ronaldo scored.", "It was Ronaldo who scored.", ["Ronaldo"]),
+        ("Cristiano Ronaldo scored twice.", "", ["Cristiano Ronaldo"]),
+        ("The Bank of England rose 3.5%.", "", ["Bank of England", "3.5"]),
+        ("It is Safety first, and safety last.", "", []),
+        ("on 3-4 and A1 and v2.0 and 1/2", "", ["A1", "1", "2"]),
+        ("Nine of ten", "", ["Nine", "ten"]),
+        ("", "", []),
+    ],
+)
+def test_mentions(text: str, known: str, expected: list[str]) -> None:
+    assert [m.span.of(text) for m in find_mentions(text, known=known)] == expected
+
+
+@given(st.text(alphabet="Ab9,. -'é\n", max_size=60))
+def test_mentions_do_not_overlap(text: str) -> None:
+    spans = [m.span for m in find_mentions(text)]
+    assert all(a.end <= b.start for a, b in pairwise(spans))
+    assert all(s.of(text).strip() == s.of(text) != "" for s in spans)
+
+
+@given(st.from_regex(r"[1-9][0-9]{0,2}(,[0-9]{3}){0,2}(\.[0-9]{1,2})?", fullmatch=True), st.integers())
+def test_a_number_is_written_like_the_one_it_stands_for(phrase: str, seed: int) -> None:
+    new = substitute_for(phrase, "number", Names([]), [phrase], random.Random(seed))
+    assert new is None or (re.sub(r"\d", "0", new) == re.sub(r"\d", "0", phrase) and new != phrase)
+
+
+def test_names_are_drawn_like_for_like() -> None:
+    names = Names(["He met Ann Berg in Oslo.", "She met Ola Nord near Lima.", "It is NASA and ESA."])
+    drawn = {substitute_for("Oslo", "name", names, ["Oslo"], random.Random(i)) for i in range(20)}
+    assert drawn == {"Lima"}
+    assert substitute_for("Ann Berg", "name", names, ["Ann Berg", "ola nord"], random.Random(0)) is None
+    assert substitute_for("NASA", "name", names, [], random.Random(1)) in ("NASA", "ESA")
+    assert substitute_for("three", "number", names, ["three"], random.Random(1)) != "three"
+    assert substitute_for("May", "time", names, [f"{m} " for m in ("June", "July")], random.Random(1)) not in (
+        "June",
+        "July",
+    )
+
+
+def test_knowledge_changes_every_source_and_marks_the_response() -> None:
+    originals = {e.case.id: e for e in examples()}
+    made = corrupt(originals.values(), "knowledge", share=1.0)
+    assert (made.changed, made.skipped) == (48, {})
+    for new in made.examples:
+        old = originals[new.case.id.removesuffix("/knowledge")]
+        assert new.case.response == old.case.response
+        assert new.case.prompt is None  # it showed the old source
+        (verdict,) = new.gold.verdicts
+        gone = verdict.span.of(new.case.response)
+        assert occurrences(old.case.sources[0].text, gone)
+        assert not any(word in s.text for s in new.case.sources for word in gone.split())
+        assert {e.span.of(new.case.source(e.source_id).text) for e in verdict.evidence} == {verdict.correction}
+        assert verdict.reason == f"{gone!r} was changed to {verdict.correction!r} in the source"
+        assert (new.document, new.gold.by, new.gold.hallucination) == (old.document, "corrupt:knowledge", 1.0)
+    assert Counter(dict(e.group)["corrupted"] for e in made.examples).keys() == {"name", "number"}
+
+
+def test_what_is_left_elsewhere_in_the_sources_makes_it_unusable() -> None:
+    case = Case("1", "He met Ann Berg.", (Source("a", "Ann Berg came."), Source("b", "Berg's house.")))
+    given = [Example(case, Judgement("1", "h", 0.0)), *examples(6)]
+    made = corrupt(given, "knowledge", share=1.0)
+    assert made.skipped == {"part of it is left in the sources": 1}
+    again = Case("1", "He met Ann Berg, and Ann left.", (Source("a", "Ann Berg came."),))
+    made = corrupt([Example(again, Judgement("1", "h", 0.0)), *examples(6)], "knowledge", share=1.0)
+    assert made.skipped == {"the response mentions part of it again": 1}
+
+
+def test_omissions_keep_pointing_at_their_sources() -> None:
+    given = []
+    for e in examples(6):
+        size = len(e.case.sources[0].text)
+        omission = Omission("a", Span(0, size), 0.0)
+        gold = Judgement(e.case.id, "human:a", 0.0, 0.0, omissions=(omission,))
+        given.append(Example(e.case, gold, e.document))
+    for new in corrupt(given, "knowledge", share=1.0).examples:
+        assert new.gold.omissions == (Omission("a", Span(0, len(new.case.sources[0].text)), 0.0),)
+
+
+def test_entities_swap_in_the_response() -> None:
+    originals = {e.case.id: e for e in examples()}
+    made = corrupt(originals.values(), "entities", share=1.0)
+    assert made.changed == 48
+    for new in made.examples:
+        old = originals[new.case.id.removesuffix("/entities")]
+        assert new.case.sources == old.case.sources
+        (verdict,) = new.gold.verdicts
+        assert verdict.correction is not None
+        put, text = verdict.span.of(new.case.response), new.case.response
+        assert text[: verdict.span.start] + verdict.correction + text[verdict.span.end :] == old.case.response
+        inside = any(put in s.text for s in new.case.sources)
+        assert dict(new.group)["kind"] == ("intrinsic" if inside else "extrinsic")
+        assert put not in old.case.response
+
+
+def test_texts_without_anything_to_swap_are_counted() -> None:
+    plain = Example(Case("p", "it rained", (Source("a", "it rained a lot"),)), Judgement("p", "h", 0.0))
+    made = corrupt([plain, *examples(6)], "knowledge", share=1.0)
+    assert made.skipped == {"no name, number or time is in both texts": 1}
+    with pytest.raises(InputError, match="none of 1 examples"):
+        corrupt([plain], "entities", share=1.0)
+
+
+@pytest.mark.parametrize(("name", "how", "least"), [("conv_fever", "knowledge", 500), ("bump", "entities", 600)])
+def test_real_data(shared_data: Path, name: str, how: str, least: int) -> None:
+    given = list(read(f"{name}:{shared_data / name}"))
+    made = corrupt(given, how, share=1.0, pairs=True)
+    assert made.changed >= least
+    assert len(made.examples) == 2 * made.changed
+    for old, new in zip(made.examples[::2], made.examples[1::2], strict=True):
+        assert new.gold.verdicts
+        assert new.document == old.document
+        changed, kept = (new.case.sources, old.case.sources) if how == "knowledge" else ("", "")
+        assert (changed != kept) == (how == "knowledge")
+        for verdict in new.gold.verdicts:
+            text = verdict.span.of(new.case.response)
+            assert not (how == "knowledge" and any(occurrences(s.text, text) for s in new.case.sources))

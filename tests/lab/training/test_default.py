@@ -1,0 +1,64 @@
+"""The recipe of the default detector: what it is trained on, and the detector that comes of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab.detectors.feature_examples import examples
+from veridical.core.types import Case, Judgement, Outcome, Source
+
+torch = pytest.importorskip("torch")
+
+from veridical.checking import check_cases  # noqa: E402
+from veridical.core.errors import InputError  # noqa: E402
+from veridical.detectors.default.detector import Default  # noqa: E402
+from veridical_lab.models.testing import tiny  # noqa: E402
+from veridical_lab.training import default  # noqa: E402
+from veridical_lab.training.checkpoint import TrainingStopped  # noqa: E402
+from veridical_lab.training.default import DefaultTraining, train_default  # noqa: E402
+from veridical_lab.training.default_data import part_of  # noqa: E402
+
+CASE = Case("1", "The bridge was opened in 1983.", (Source("s", "The bridge over the Elbe was opened in 1893."),))
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both parts of the data, made of a few examples."""
+
+    def made(_: Path, part: str = "train", **__: object) -> dict[str, Any]:
+        found = examples(48 if part == "train" else 24)
+        swapped = [replace(e, gold=Judgement(e.case.id, "human:a", float(bool(e.gold.verdicts)))) for e in found]
+        return {"pairs": found, "pairs_swapped": swapped}
+
+    monkeypatch.setattr(default, "part_of", made)
+
+
+def test_a_training_that_was_stopped_goes_on_and_makes_a_detector(small_parts: None, tmp_path: Path) -> None:
+    torch.set_num_threads(1)
+    options = DefaultTraining(layers=1, max_tokens=96, batch_tokens=256, bf16=False)
+    encoder, out = tiny("bert", tmp_path / "encoder"), tmp_path / "out"
+    asked = iter([False, True])
+    with pytest.raises(TrainingStopped):
+        train_default(encoder, tmp_path, out, options, stop=lambda: next(asked))
+    lines: list[str] = []
+    train_default(encoder, tmp_path, out, options, progress=lines.append)
+    assert any("step 2" in line for line in lines), "it goes on where it was"
+    settings = json.loads((out / "encoder" / "detector.json").read_text(encoding="utf-8"))["settings"]
+    assert (settings["attention"], settings["pairs"]["by_sentence"]) == ("prefix", True)
+    assert json.loads((out / "encoder" / "backbone" / "config.json").read_text())["num_hidden_layers"] == 1
+    assert [file.name for file in (out / "encoder" / "onnx").glob("*.onnx*")] != []
+    checked = next(check_cases([CASE], Default(out)))
+    assert checked.outcome in (Outcome.CLEAR, Outcome.FLAGGED)
+    began = len(lines)
+    train_default(encoder, tmp_path, out, options, progress=lines.append)
+    assert not any("to train on" in line for line in lines[began:]), "what is trained is not trained again"
+
+
+def test_a_folder_without_the_sets_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no 'entailment'"):
+        part_of(tmp_path)

@@ -1,0 +1,63 @@
+"""The layer of SummaC Conv, from labelled data to a detector."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.lab.detectors.feature_examples import examples
+from veridical.cli import main
+from veridical.core.errors import DataError, InputError
+from veridical.core.serialization import encode
+from veridical.detectors import load_detector
+from veridical.detectors.entailment.artifact import load_layer
+from veridical.detectors.entailment.comparison import compare
+from veridical.detectors.entailment.detector import Entailment
+from veridical.detectors.entailment.forms import histograms
+from veridical.detectors.entailment.scorers import ClassifierScorer, ScorerOptions
+from veridical_lab.models.testing import tiny
+from veridical_lab.training.summac import train_summac
+
+NLI = {0: "entailment", 1: "neutral", 2: "contradiction"}
+
+
+def test_a_layer_is_trained_and_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sklearn")
+    torch.set_num_threads(1)
+    nli = tiny("bert", tmp_path / "nli", head="SequenceClassification", id2label=NLI)
+    data, out = tmp_path / "d.jsonl", tmp_path / "summac"
+    labelled = examples(80)
+    data.write_text("".join(encode(example) + "\n" for example in labelled), "utf-8")
+    command = ["train", "summac", f"jsonl:{data}", "--model", str(nli), "--out", str(out), "--dtype", "fp32"]
+    assert main([*command, "--bins", "10"]) == 0
+    assert f"use it as entailment:{out}" in capsys.readouterr().err
+    trained = load_layer(out)
+    form, layer = trained.form, trained.layer
+    assert trained.labels == "entailment|neutral|contradiction"
+    assert (form.bins, form.premise, len(layer.weight)) == (10, "sentence", 10)
+    detector = load_detector(f"entailment:{out},dtype=fp32")
+    assert isinstance(detector, Entailment)
+    cases = [example.case for example in labelled[:6]]
+    scorer = ClassifierScorer(nli, ScorerOptions(dtype="fp32"))
+    for judgement, compared in zip(detector.judge(cases), compare(scorer, form, cases), strict=True):
+        assert compared.matrix is not None
+        logits = histograms(compared.matrix.entailment, 10) @ layer.weight + layer.bias
+        assert judgement.hallucination == pytest.approx(1 / (1 + np.exp(-logits.mean())), abs=1e-6)
+    with pytest.raises(InputError, match="form is fixed by the training"):
+        load_detector(f"entailment:{out},form=nli")
+    other = tiny("bert", tmp_path / "other", head="SequenceClassification", id2label=NLI, seed=1)
+    with pytest.raises(InputError, match="the weights differ"):
+        load_detector(f"entailment:{out},dtype=fp32,model={other}").judge(cases)
+    with pytest.raises(InputError, match="nothing can be learned"):
+        train_summac(scorer, [example for example in labelled if example.gold.hallucination == 0.0])
+    nli.rename(tmp_path / "moved")
+    with pytest.raises(InputError, match="say where it is: entailment:"):
+        load_detector(f"entailment:{out}")
+    assert load_detector(f"entailment:{out},model={tmp_path / 'moved'}")
+    description = (out / "detector.json").read_text("utf-8")
+    (out / "detector.json").write_text(description.replace('"bins": 10', '"bins": 9'), "utf-8")
+    with pytest.raises(DataError, match="no layer for 9 bins"):
+        load_detector(f"entailment:{out}")
