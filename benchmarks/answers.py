@@ -33,7 +33,6 @@ from veridical.datasets.split import content_hash, split_by_document
 from veridical.detectors import load_detector
 from veridical.llm.local import LocalChat
 from veridical.llm.protocol import Failure, Request
-from veridical.llm.tuned import TunedChat
 from veridical.metrics.significance import bootstrap
 from veridical.models.artifact import DETECTOR
 from veridical.revise import Delete
@@ -41,6 +40,7 @@ from veridical.revise.acceptance import left_out
 from veridical.revise.llm_revisers import Factored
 from veridical_lab.corrupt.argument_responses import composed
 from veridical_lab.datasets.topics import read_topics
+from veridical_lab.models.tuned import TunedChat
 from veridical_lab.tasks.perspectives.answering import UNREAD, answer_cases, revise_answer
 from veridical_lab.tasks.perspectives.task_format import INTRODUCTION, target_so_far
 

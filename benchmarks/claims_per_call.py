@@ -5,7 +5,8 @@
 Takes any labelled data with marked spans: the claims are the sentences of each response that has several, and a claim
 is wrong where a gold span lies in it. The same claims are asked for one by one and `--per-call` at once; figures are
 over the claims that were answered both ways, with 95 % bootstrap intervals by document. Models are reached as by
-`veridical verify`; with --cache nothing is paid twice, --dry-run counts calls and tokens. Prints one JSON row a line.
+`veridical check -d verify`; with --cache nothing is paid twice, --dry-run counts calls and tokens. Prints one JSON
+row a line.
 """
 
 from __future__ import annotations

@@ -27,12 +27,12 @@ from transformers import Trainer, TrainingArguments
 
 from veridical.datasets.split import content_hash
 from veridical.models.load import LocalModel, load
-from veridical.models.tuning import with_soft_prompt
 from veridical_lab.bench.perspectives import training_sets
 from veridical_lab.datasets.topics import read_topics
 from veridical_lab.detectors.classifier.artifact import ClassifierSettings
 from veridical_lab.detectors.classifier.network import ClassifierNetwork
 from veridical_lab.detectors.classifier.presentation import Encoded, parts_of
+from veridical_lab.models.tuning import with_soft_prompt
 
 BATCH = 16
 

@@ -61,10 +61,11 @@ def loop(folder: Path) -> Callable[[Pairs], object]:
 def ours(folder: Path, way: str) -> Callable[[Pairs], object]:
     """The scorer of the detector `entailment`."""
     from veridical.detectors.entailment.scorers import ClassifierScorer, ScorerOptions
+    from veridical_lab.detectors.export import export
 
     onnx = way.removeprefix("onnx ") if way.startswith("onnx ") else None
     if onnx:
-        ClassifierScorer(folder).export(onnx)
+        export(ClassifierScorer(folder), onnx)
     options = ScorerOptions(onnx=onnx) if onnx else ScorerOptions(dtype=way, device="cpu")
     return ClassifierScorer(folder, options).score
 

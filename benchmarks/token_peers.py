@@ -92,7 +92,9 @@ def veridical(form: str, evidence: str = "all") -> Callable[[str, int], Judge]:
         options: dict[str, Any] = {"onnx": onnx} if onnx else {"dtype": form}
         detector = Tokens(folder, evidence=evidence, **options)
         if onnx:
-            detector.export(onnx)
+            from veridical_lab.detectors.export import export
+
+            export(detector, onnx)
 
         def judge(cases: list[Case]) -> list[Said]:
             made = []

@@ -228,5 +228,5 @@ def test_explain_shows_what_the_source_has_instead(run: Run, texts: Path) -> Non
         "The tower is 330 m tall and grey.",
     ):
         assert words in explained.stdout
-    verified = run("verify", "other.txt", "source.txt", "--explain")
+    verified = run("check", "other.txt", "source.txt", "-d", "verify", "--explain")
     assert "instead: The tower is 330 m tall." in verified.stdout

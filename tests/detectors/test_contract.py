@@ -236,7 +236,6 @@ def test_a_plain_object_works_wherever_a_detector_is_named(
     assert "plain " in capsys.readouterr().out
     assert main(["check", str(response), str(source), "-d", plain]) == 1
     assert main(["check", str(response), str(source), "-d", f"verify:{plain}"]) == 1
-    assert main(["verify", str(response), str(source), "--checker", plain]) == 1
     assert main(["revise", str(response), str(source), "--checker", plain]) == 1
     assert main(["bench", plain, "--data", f"jsonl:{cases}", "--fit", "f1"]) == 0
     assert load_detector("plain").name == "plain"

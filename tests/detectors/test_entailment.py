@@ -26,6 +26,7 @@ from veridical.detectors.entailment.scorers import ClassifierScorer, ScorerOptio
 from veridical.detectors.tokens.detector import Tokens
 from veridical.models.cross_encoder import PairScores
 from veridical.models.linear import LogisticLayer
+from veridical_lab.detectors.export import export
 from veridical_lab.models.testing import tiny
 
 NLI = {0: "contradiction", 1: "neutral", 2: "entailment"}
@@ -275,8 +276,8 @@ def test_a_classifier_of_our_own_is_a_scorer_and_a_claim_checker(tmp_path: Path)
 def test_export_to_onnx(nli: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
     folder = Path(shutil.copytree(nli, tmp_path / "nli"))
-    export = ClassifierScorer(folder).export("int8")
-    assert 0.9 < export.cosine < 1.0
+    written = export(ClassifierScorer(folder), "int8")
+    assert 0.9 < written.cosine < 1.0
     judgements: list[Judgement] = []
     for spec in (f"entailment:{folder},dtype=fp32", f"entailment:{folder},onnx=int8"):
         judgements += load_detector(spec).judge([CASE])

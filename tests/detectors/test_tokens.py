@@ -29,10 +29,11 @@ from veridical.detectors.tokens.scoring import ScoredResponse
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.tokens import unit_labels
 from veridical.models.load import load, unload
-from veridical.models.onnx import export_onnx
 from veridical.models.onnx_runtime import OnnxRunner, open_session
 from veridical.models.pair_network import PairRunner
 from veridical.models.pairs import PairSettings
+from veridical_lab.detectors.export import export
+from veridical_lab.models.onnx import export_onnx
 from veridical_lab.models.testing import tiny
 from veridical_lab.training.token_evaluation import fit_scales, labelled_logits
 from veridical_lab.training.token_options import TokenTraining
@@ -311,7 +312,7 @@ def test_scored_responses_hold_the_features_that_the_head_read(folder: Path) -> 
 def exported(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of `folder` with an int8 export."""
     copy = Path(shutil.copytree(folder, tmp_path_factory.mktemp("exported") / "classifier"))
-    assert Tokens(copy, dtype="fp32").export("int8").cosine > 0.8
+    assert export(Tokens(copy), "int8").cosine > 0.8
     return copy
 
 
@@ -462,7 +463,7 @@ def test_a_plain_checkpoint_gives_its_own_probabilities(tmp_path: Path) -> None:
     assert judgement.hallucination == pytest.approx(max(expected), abs=1e-5)
     with pytest.raises(DataError, match="no token classifier"):
         load_detector(f"tokens:{base}")
-    Tokens(tmp_path / "checkpoint").export("fp32")
+    export(Tokens(tmp_path / "checkpoint"), "fp32")
     said = without_torch(f"""
 from veridical.core.types import Case, Source
 from veridical.detectors.tokens.detector import Tokens

@@ -14,11 +14,11 @@ import pytest
 from veridical.core.errors import InputError
 from veridical.core.types import Case, Source
 from veridical.models.load import LocalModel
-from veridical.models.onnx import export_onnx
-from veridical.models.onnx_graph import join_attention, keep_tokens, quantise
 from veridical.models.onnx_runtime import OnnxRunner, open_session
 from veridical.models.pair_network import PairRunner
 from veridical.models.pairs import PairEncoder, PairEncoding, Window
+from veridical_lab.models.onnx import export_onnx
+from veridical_lab.models.onnx_graph import join_attention, keep_tokens, quantise
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")

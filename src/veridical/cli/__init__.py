@@ -32,7 +32,6 @@ COMMANDS = Registry(
     {
         "check": "veridical.cli.check:check_command",
         "batch": "veridical.cli.batch:batch_command",
-        "verify": "veridical.cli.verify:verify_command",
         "revise": "veridical.cli.revise:revise_command",
         "serve": "veridical.cli.serve:serve_command",
         "detectors": "veridical.cli.detectors:detectors_command",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -63,32 +63,19 @@ def check_command(
     [bold]veridical check cases.jsonl --json > results.jsonl[/bold]
     [bold]veridical check cases.jsonl --fail-over 0.05 --junit junit.xml --sarif veridical.sarif[/bold]
     [bold]veridical check answer.txt -d logprob:models/reader --heat[/bold]
+    [bold]veridical check answer.txt article.txt -d verify:overlap,citations=skip+missing[/bold]
     [bold]veridical check answer.txt article.txt -d judge:cot -d verify --model gpt-4o-mini --cache replies.db[/bold]
 
     A line of cases.jsonl: {"response": "…", "sources": ["…", {"text": "…", "must_cover": true}]}.
     Exit codes: 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be judged. With
     --fail-over and --allow-unjudged: 1 and 3 only beyond these shares.
     """
-    from veridical.checking import DEFAULT_DETECTOR
-
-    return check_with(detector or [DEFAULT_DETECTOR], inputs, decision, chat, output, heat=heat)
-
-
-def check_with(
-    specs: Sequence[str],
-    inputs: InputOptions,
-    decision: DecisionOptions,
-    chat: ChatOptions,
-    output: CheckOutputOptions,
-    *,
-    heat: bool = False,
-) -> int:
-    """Check the cases of `inputs` with the detectors that `specs` name, deliver the results, return the exit code."""
-    from veridical.checking import check_cases_with_maps
+    from veridical.checking import DEFAULT_DETECTOR, check_cases_with_maps
     from veridical.detectors import load_detector
     from veridical.report.html import render_html
     from veridical.report.terminal import print_report
 
+    specs = detector or [DEFAULT_DETECTOR]
     reports = report_files(output, inputs)
     cases = inputs.read()
     connection = chat.connection()
@@ -102,12 +89,10 @@ def check_with(
         deque(pairs, maxlen=0)
         return print_dry_run(connection)
     maps: list[tuple[SalienceMap | None, ...]] = []
-    outcomes: Counter[Outcome] = Counter()
     locations = inputs.locations() if output.sarif is not None else iter(())
 
     def results() -> Iterator[Checked]:
         for checked, of_case in pairs:
-            outcomes[checked.outcome] += 1
             if output.html is not None:
                 maps.append(of_case)
             location = next(locations, None)
@@ -115,7 +100,7 @@ def check_with(
                 report.add(checked, location)
             yield checked
 
-    deliver(
+    outcomes = deliver(
         results(),
         output,
         show=partial(print_report, heat=heat),

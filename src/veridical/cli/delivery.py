@@ -45,8 +45,8 @@ def deliver(
     show: Callable[[Iterable[R], Console], None],
     page: Callable[[Sequence[R]], str] | None = None,
     text_of: Callable[[R], tuple[str, str]] | None = None,
-) -> int:
-    """Write each result as it comes, then the page if one is wanted.
+) -> Counter[Outcome]:
+    """Write each result as it comes, then the page if one is wanted; count the outcomes.
 
     Args:
         results: May be lazy; it is read once.
@@ -54,9 +54,6 @@ def deliver(
         show: Prints results for people to read.
         page: The results as an HTML page; it gets all of them at the end.
         text_of: The case id and the text of a result, for `--text`.
-
-    Returns:
-        The exit code (`exit_code`).
     """
     from veridical.cli.progress import counted
     from veridical.core.serialization import encode
@@ -81,7 +78,7 @@ def deliver(
         show(noted(), plain_console())
     if output.html is not None and page is not None:
         write_page(output.html, page(for_page))
-    return exit_code(outcomes)
+    return outcomes
 
 
 def exit_code(outcomes: Counter[Outcome], *, fail_over: float = 0.0, allow_unjudged: float = 0.0) -> int:

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 from typer import Option
 
 from veridical.cli.comma_lists import parse_thresholds
-from veridical.cli.delivery import deliver, print_dry_run
+from veridical.cli.delivery import deliver, exit_code, print_dry_run
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import ChatOptions, InputOptions, TextOutputOptions, Threshold
 from veridical.cli.verify import ClaimOptions
@@ -77,10 +77,11 @@ def revise_command(
     if chat.dry_run:
         deque(results, maxlen=0)
         return print_dry_run(connection)
-    return deliver(
+    outcomes = deliver(
         results,
         output,
         show=print_revisions,
         page=render_revisions,
         text_of=lambda result: (result.case.id, result.revision.text),
     )
+    return exit_code(outcomes)

@@ -85,7 +85,7 @@ def _judge_what_can_be(
     rest = [case for case, reason in zip(cases, reasons, strict=True) if reason is None]
     results = iter(run(rest) if rest else [])
     return [
-        next(results) if reason is None else as_result(Judgement(case.id, detector.name, judged=(), notes=(reason,)))
+        next(results) if reason is None else as_result(not_judged(case, detector.name, reason))
         for case, reason in zip(cases, reasons, strict=True)
     ]
 

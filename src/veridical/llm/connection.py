@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from veridical.core.errors import InputError
+from veridical.core.registry import Registry
 from veridical.llm.budget import Budget, Prices
 from veridical.llm.cache import Cached
 from veridical.llm.dry_run import DryRun
@@ -20,7 +21,7 @@ from veridical.llm.protocol import ChatModel
 from veridical.llm.scripted import Scripted
 from veridical.models.load import is_gguf
 
-__all__ = ["OPTIONS", "REMOTE_OPTIONS", "Connection", "read_prices"]
+__all__ = ["CHAT_MODELS", "OPTIONS", "REMOTE_OPTIONS", "Connection", "read_prices"]
 
 OPTIONS = (
     *("model", "base_url", "key_env", "api"),
@@ -31,6 +32,10 @@ OPTIONS = (
 
 REMOTE_OPTIONS = OPTIONS[:-2]
 """Those that say where a model is, what may be spent and kept: never to be taken from an artifact."""
+
+
+CHAT_MODELS = Registry("chat model", {}, group="veridical.chat_models")
+"""What reads a folder whose `detector.json` has the kind of that name, in place of `LocalChat`; from other packages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +125,10 @@ class Connection:
             model = Scripted.read(name.removeprefix("scripted:"))
         else:
             from veridical.llm.local import LocalChat
-            from veridical.llm.tuned import GENERATOR, TunedChat
             from veridical.models.artifact import described_kind
 
-            local = TunedChat if described_kind(name) == GENERATOR else LocalChat
+            kind = described_kind(name)
+            local = CHAT_MODELS.load(kind) if kind in CHAT_MODELS else LocalChat
             model = local(name, device=self.device, dtype=self.dtype)
         self.models[key] = Cached(model, self.cache) if self.cache is not None and not self.dry_run else model
         return self.models[key]

@@ -13,11 +13,10 @@ from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.spans import Span
 from veridical.core.types import Usage
 from veridical.llm.protocol import Failure, Reply, Request, TokenLogprob
-from veridical.models.autograd_memory import out_of_memory
 from veridical.models.cached_forward import bytes_per_token, shared_beginnings
 from veridical.models.encode import tokenize
 from veridical.models.generation import Generated, generate
-from veridical.models.load import LocalModel, is_gguf, load
+from veridical.models.load import LocalModel, is_gguf, load, out_of_memory
 from veridical.models.sampling import Sampler
 from veridical.models.template import render_chat
 

@@ -36,6 +36,7 @@ __all__ = [
     "is_gguf",
     "kind_of",
     "load",
+    "out_of_memory",
     "positions_of",
     "quiet",
     "require_models",
@@ -365,3 +366,13 @@ _POSITIONS = (
     "n_ctx",
 )
 OFFSET_POSITIONS = frozenset({"camembert", "mpnet", "roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl"})
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out; torch's allocator for CPUs has no error class of its own."""
+    import torch
+
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    message = str(error).lower()
+    return any(sign in message for sign in ("defaultcpuallocator", "out of memory", "allocate memory", "enough memory"))

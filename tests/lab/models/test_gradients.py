@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
-from veridical.models import autograd_memory as passes
-from veridical.models.autograd_memory import bytes_needed
+from veridical_lab.models import autograd_memory as passes
 from veridical_lab.models import gradients
+from veridical_lab.models.autograd_memory import bytes_needed
 from veridical_lab.models.gradients import salience
 
 torch = pytest.importorskip("torch")

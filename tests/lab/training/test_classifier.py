@@ -22,11 +22,11 @@ from veridical.core.spans import Span  # noqa: E402
 from veridical.core.types import Case, Evidence, Example, Level, Source, Verdict  # noqa: E402
 from veridical.detectors import load_detector  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
-from veridical.models.tuning import frequent_tokens  # noqa: E402
 from veridical_lab.detectors.classifier.artifact import METHODS, ClassifierSettings  # noqa: E402
 from veridical_lab.detectors.classifier.network import ClassifierNetwork, label_tokens  # noqa: E402
 from veridical_lab.detectors.classifier.presentation import Encoded, parts_of  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
+from veridical_lab.models.tuning import frequent_tokens  # noqa: E402
 from veridical_lab.training.checkpoint import CHECKPOINT, TrainingStopped  # noqa: E402
 from veridical_lab.training.classifier import ClassifierTraining, train_classifier  # noqa: E402
 

@@ -15,11 +15,11 @@ from veridical.core.errors import DataError, InputError  # noqa: E402
 from veridical.core.types import Case, Source  # noqa: E402
 from veridical.llm.connection import Connection  # noqa: E402
 from veridical.llm.protocol import Failure, Message, Reply, Request  # noqa: E402
-from veridical.llm.tuned import TunedChat, reads_bare_tasks, task_tokens  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
-from veridical.models.tuning import with_soft_prompt  # noqa: E402
 from veridical_lab.corrupt.argument_responses import composed  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
+from veridical_lab.models.tuned import TunedChat, reads_bare_tasks, task_tokens  # noqa: E402
+from veridical_lab.models.tuning import with_soft_prompt  # noqa: E402
 from veridical_lab.tasks.perspectives.answering import answer_cases  # noqa: E402
 from veridical_lab.tasks.perspectives.task_format import read_target  # noqa: E402
 from veridical_lab.training.generator import GeneratorTraining, task_texts, train_generator  # noqa: E402

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from typer import Argument, Option
 
 from veridical.cli.comma_lists import parse_thresholds
-from veridical.cli.delivery import deliver, print_dry_run
+from veridical.cli.delivery import deliver, exit_code, print_dry_run
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import DETECTION, ChatOptions, TextOutputOptions, Threshold
 
@@ -134,13 +134,14 @@ def answer_command(
         case = replace(case, response=revised[-1].revision.text)
     checked = next(check_cases([case], checker, threshold=thresholds))
     result = Answer(passages.introduction, checked, revised)
-    return deliver(
+    outcomes = deliver(
         [result],
         output,
         show=_show,
         page=lambda results: render_html([each.checked for each in results]),
         text_of=lambda each: (each.checked.case.id, each.text),
     )
+    return exit_code(outcomes)
 
 
 def _guarded(case: Case, checker: Detector, model: str, seed: int, writing: WritingOptions) -> Passages:
@@ -156,9 +157,9 @@ def _guarded(case: Case, checker: Detector, model: str, seed: int, writing: Writ
 
 def _reviser(case: Case, connection: Connection) -> Reviser:
     """What revises: the model that wrote, or rules where it writes answers only, and takes no instructions."""
-    from veridical.llm.tuned import reads_bare_tasks
     from veridical.revise import Delete
     from veridical.revise.llm_revisers import Factored
+    from veridical_lab.models.tuned import reads_bare_tasks
 
     guarded = case.prompt is None and connection.model is not None and Path(connection.model).is_dir()
     return Delete() if guarded or reads_bare_tasks(connection.chat()) else Factored(connection.chat())

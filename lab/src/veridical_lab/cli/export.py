@@ -45,14 +45,15 @@ def export_command(
     from veridical.detectors.tokens.detector import ONNX, Tokens
     from veridical.models.artifact import described_kind
     from veridical.models.checkpoint import read_config
+    from veridical_lab.detectors.export import export
 
     paired = described_kind(folder) is None and (folder / "config.json").is_file()
     paired = paired and "ForSequenceClassification" in json.dumps(read_config(folder).get("architectures"))
     classifier = ClassifierScorer(folder) if paired else Tokens(folder, model=model)
-    export = classifier.export(precision.value)
+    written = export(classifier, precision.value)
     write_line(
-        f"wrote {folder / ONNX}: {export.bytes / 1e6:.1f} MB, largest difference {export.difference:.2g}, "
-        f"lowest cosine similarity {export.cosine:.4f}"
+        f"wrote {folder / ONNX}: {written.bytes / 1e6:.1f} MB, largest difference {written.difference:.2g}, "
+        f"lowest cosine similarity {written.cosine:.4f}"
     )
     write_line(f"use it as {'entailment' if paired else 'tokens'}:{folder},onnx={precision.value}")
     return 0

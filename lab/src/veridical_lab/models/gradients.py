@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
-from veridical.models.autograd_memory import (
+from veridical.models.load import out_of_memory
+from veridical_lab.models.autograd_memory import (
     activation_checkpointing,
     blocks,
     bytes_needed,
@@ -22,7 +23,6 @@ from veridical.models.autograd_memory import (
     fast_path,
     free_bytes,
     frozen,
-    out_of_memory,
     release_memory,
 )
 

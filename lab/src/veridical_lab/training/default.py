@@ -23,6 +23,7 @@ from veridical.models.artifact import DETECTOR, FORMAT, versions
 from veridical.models.load import READERS, computes_bf16, load
 from veridical.models.onnx_runtime import split
 from veridical.models.pairs import PairSettings
+from veridical_lab.detectors.export import export
 from veridical_lab.models.sublayers import first_layers
 from veridical_lab.training.default_data import Examples, part_of, some_of_each
 from veridical_lab.training.default_levels import SWAPPED, fit_contradiction, fit_levels, level_rows
@@ -135,8 +136,8 @@ def assemble(
     progress: Callable[[str], None] = lambda line: None,
 ) -> Path:
     """Export the encoder in `classifier`, fit the regressions on `validation`, and write the detector to `out`."""
-    export = Tokens(classifier, dtype="fp32").export("int8")
-    progress(f"int8: {export.bytes / 1e6:.1f} MB")
+    exported = export(Tokens(classifier), "int8")
+    progress(f"int8: {exported.bytes / 1e6:.1f} MB")
     rows, kinds = level_rows(Tokens(classifier, onnx="int8"), validation, progress=progress)
     models, figures = fit_levels(rows)
     contradiction, figures["contradiction"] = fit_contradiction(kinds)

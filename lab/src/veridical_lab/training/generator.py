@@ -18,13 +18,13 @@ from veridical.core.detector import digest_of
 from veridical.core.errors import InputError
 from veridical.core.types import Example
 from veridical.datasets.split import content_hash, split_by_document
-from veridical.llm.tuned import GENERATOR, PROMPT, task_tokens
 from veridical.models.artifact import Artifact, base_of, save_artifact, versions
 from veridical.models.generation import end_token_ids
 from veridical.models.load import LocalModel
-from veridical.models.tuning import last_logits, set_tuned_weights, tuned_weights, virtual_tokens, with_soft_prompt
 from veridical_lab.corrupt.argument_responses import composed
 from veridical_lab.datasets.topics import Topic
+from veridical_lab.models.tuned import GENERATOR, PROMPT, task_tokens
+from veridical_lab.models.tuning import last_logits, set_tuned_weights, tuned_weights, virtual_tokens, with_soft_prompt
 from veridical_lab.tasks.perspectives.task_format import Passages, perspectives_of, task_input, task_target
 from veridical_lab.training.checkpoint import CHECKPOINT
 from veridical_lab.training.tuning import Schedule, Tuning

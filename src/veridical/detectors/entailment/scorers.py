@@ -17,18 +17,10 @@ from veridical.models.artifact import Base, check_base, described_kind, identity
 from veridical.models.checkpoint import checkpoint_folder, read_config
 from veridical.models.cross_encoder import CrossEncoder, PairScores, Role, class_roles, label_names, role_of
 from veridical.models.load import LocalModel, load
-from veridical.models.onnx import export_onnx
-from veridical.models.onnx_runtime import OnnxExport, OnnxRunner, load_onnx
+from veridical.models.onnx_runtime import OnnxRunner, load_onnx
 from veridical.models.pair_network import PairRunner
 
 __all__ = ["ClassifierScorer", "PairScorer", "ScorerOptions", "TokensScorer", "open_scorer"]
-
-_SAMPLES = [  # what an export is checked on
-    ("The bridge over the Elbe was opened in 1893.", "The bridge is old."),
-    ("The bridge over the Elbe was opened in 1893. It is 280 m long, and was painted blue in 1961.", "It is green."),
-    ("Anna Berg said that 40 of 52 members had agreed. " * 6, "Nobody agreed. The council met on Monday."),
-    ("No.", "The tower is 30 m high."),
-]
 
 
 class PairScorer(Protocol):
@@ -151,16 +143,6 @@ class ClassifierScorer:
         """The identity of the model, what its classes stand for, and how it is run."""
         options = {"joined": self.joined, "onnx": self.options.onnx, "max_tokens": self.options.max_tokens}
         return {"model": identity(self.load()), "roles": list(self.roles), **options}
-
-    def export(self, precision: Literal["fp32", "int8"] = "fp32") -> OnnxExport:
-        """Write the classifier as an ONNX file into its folder, checked against the original.
-
-        Raises whatever `models.onnx.export_onnx` raises.
-        """
-        plain = replace(self.options, device="cpu", dtype="fp32", onnx=None)
-        encoder = ClassifierScorer(self.folder, plain).encoder
-        windows = [each.window for each in encoder.encode(_SAMPLES) if each.window is not None]
-        return export_onnx(encoder.runner, windows, self.folder / ONNX, precision)
 
 
 class TokensScorer:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from veridical.core.errors import InputError
 from veridical.core.judging import not_judged
 from veridical.core.spans import Span, complement
 from veridical.core.spec import Spec
-from veridical.core.types import Case, Judgement, Level, Source, Verdict
+from veridical.core.types import Case, Judgement, Level, Verdict
 from veridical.detectors.explanation import likely_label
 from veridical.detectors.tokens.artifact import (
     BACKBONE,
@@ -33,23 +33,15 @@ from veridical.detectors.tokens.scoring import PairScorer, ScoredResponse
 from veridical.detectors.tokens.streaming import TokenSession
 from veridical.models.artifact import DETECTOR, Artifact, base_of, load_base
 from veridical.models.load import READERS, LocalModel, load
-from veridical.models.onnx import export_onnx
-from veridical.models.onnx_runtime import PRECISIONS, OnnxExport, OnnxRunner, described, load_onnx, parts_of
+from veridical.models.onnx_runtime import PRECISIONS, OnnxRunner, described, load_onnx, parts_of
 from veridical.models.pair_network import PairHead, PairRunner
-from veridical.models.pairs import PairEncoder, PairEncoding
+from veridical.models.pairs import PairEncoder
 from veridical.models.template import get_template
 
-__all__ = ["ONNX", "Tokens", "probabilities_of"]
+if TYPE_CHECKING:
+    from veridical.detectors.tokens.streaming import TokenSession
 
-_BRIDGE = Source("a", "The bridge over the Elbe was opened in 1893. It is 280 m long, and was painted blue in 1961.")
-_REPORT = Source("b", "The council met on Monday. Anna Berg said that 40 of 52 members had agreed. " * 6)
-_SAMPLES = [  # what an export is checked on
-    Case("1", "The blue bridge is 280 metres long.", (_BRIDGE,)),
-    Case("2", "It was opened in 1983 by the king.", (_BRIDGE,)),
-    Case("3", "Most members agreed, said Berg. The council will meet again in May.", (_REPORT,)),
-    Case("4", "Nobody agreed.", (_REPORT,)),
-    Case("5", "The tower is green."),
-]
+__all__ = ["ONNX", "Tokens", "probabilities_of"]
 
 _OPTIONS = ("batch_tokens", "device", "dtype", "evidence", "labels", "max_tokens", "model", "onnx", "template")
 ONNX = "onnx"  # the folder of its exports, inside the artifact
@@ -198,17 +190,6 @@ class Tokens:
         onnx = None if self.onnx is None else f"{self.onnx}/{described(self.path / ONNX, self.onnx).sha256[:16]}"
         return {"tokens": digest.hexdigest()[:16], "mode": settings.mode, "onnx": onnx}
 
-    def export(self, precision: Literal["fp32", "int8"] = "fp32") -> OnnxExport:
-        """Write the backbone as an ONNX file into the artifact's folder, checked against the original.
-
-        Raises whatever `models.onnx.export_onnx` raises.
-        """
-        original = Tokens(self.path, model=self.model, device="cpu", dtype="fp32")
-        scorer = original.scorer
-        encodings = scorer.encoder.encode(_SAMPLES)
-        windows = [window for each in encodings if isinstance(each, PairEncoding) for window in each.windows]
-        return export_onnx(scorer.runner, windows, self.path / ONNX, precision)
-
     def score_units(
         self, cases: Sequence[Case], units: Sequence[Sequence[Span] | None] | None = None
     ) -> list[ScoredResponse]:
@@ -226,6 +207,8 @@ class Tokens:
 
     def stream(self, case: Case) -> TokenSession:
         """Return a session that judges a response to `case` while it is written; `case.response` is ignored."""
+        from veridical.detectors.tokens.streaming import TokenSession
+
         return TokenSession(self.scorer, lambda part, scored: self.judgement(part, scored).verdicts, case)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from veridical.core.errors import InputError
 from veridical.models.cached_forward import CachedForward, read_prompts
 from veridical.models.load import LocalModel
-from veridical.models.tuning import (
+from veridical_lab.detectors.classifier.artifact import ClassifierSettings
+from veridical_lab.detectors.classifier.presentation import Encoded, Part, encode_reading
+from veridical_lab.models.tuning import (
     last_logits,
     own_copy,
     rectangle,
@@ -27,8 +29,6 @@ from veridical.models.tuning import (
     with_lora,
     with_soft_prompt,
 )
-from veridical_lab.detectors.classifier.artifact import ClassifierSettings
-from veridical_lab.detectors.classifier.presentation import Encoded, Part, encode_reading
 
 if TYPE_CHECKING:
     import torch

@@ -12,9 +12,9 @@ from veridical.core.segment import has_words, sentences
 from veridical.core.types import Case, Checked, Outcome
 from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Request
-from veridical.llm.tuned import reads_bare_tasks
 from veridical.models.template import render_chat
 from veridical.revise import Revised, Reviser, revise
+from veridical_lab.models.tuned import reads_bare_tasks
 from veridical_lab.revise.omissions import put_in
 from veridical_lab.tasks.perspectives.task_format import (
     INTRODUCTION,

@@ -103,7 +103,7 @@ def _peft() -> Any:
     try:
         import peft
     except ImportError:
-        raise MissingExtraError("prompt tuning and LoRA", "tuning") from None
+        raise MissingExtraError("prompt tuning and LoRA", "tuning", "veridical-lab") from None
     return peft
 
 

@@ -15,7 +15,7 @@ from veridical.llm.protocol import ChatModel, Request, model_fingerprint
 from veridical.models.artifact import DETECTOR, load_artifact, load_base
 from veridical.models.encode import special_tokens
 from veridical.models.load import LocalModel
-from veridical.models.tuning import virtual_tokens
+from veridical_lab.models.tuning import virtual_tokens
 
 __all__ = ["GENERATOR", "PROMPT", "TunedChat", "reads_bare_tasks", "task_tokens"]
 

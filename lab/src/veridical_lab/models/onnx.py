@@ -24,10 +24,10 @@ from veridical.core.files import replacing, write_whole
 from veridical.models.artifact import base_of
 from veridical.models.fast_tokenizer import TOKENIZER, FastTokenizer
 from veridical.models.load import LocalModel, quiet
-from veridical.models.onnx_graph import attention_table, join_attention, keep_tokens, quantise
 from veridical.models.onnx_runtime import FILES, PRECISIONS, OnnxExport, OnnxRunner, description_file, open_session
 from veridical.models.pair_network import PairRunner, outputs_of, relative_positions
 from veridical.models.pairs import Window
+from veridical_lab.models.onnx_graph import attention_table, join_attention, keep_tokens, quantise
 
 if TYPE_CHECKING:
     import onnx
@@ -59,7 +59,7 @@ def export_onnx(
         import onnx
         import onnxscript  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError("writing ONNX files", "onnx") from error
+        raise MissingExtraError("writing ONNX files", "onnx", "veridical-lab") from error
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILES[precision]

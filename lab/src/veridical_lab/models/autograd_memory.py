@@ -23,7 +23,6 @@ __all__ = [
     "fast_path",
     "free_bytes",
     "frozen",
-    "out_of_memory",
     "release_memory",
 ]
 
@@ -176,16 +175,6 @@ def release_memory() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out; torch's allocator for CPUs has no error class of its own."""
-    import torch
-
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return True
-    message = str(error).lower()
-    return any(sign in message for sign in ("defaultcpuallocator", "out of memory", "allocate memory", "enough memory"))
 
 
 def embedding_inputs(leaves: list[Tensor]) -> dict[str, Any]:

@@ -1,0 +1,48 @@
+"""Write the classifiers of the product as ONNX files into their folders, each checked against the original."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from veridical.core.types import Case, Source
+from veridical.detectors.entailment.scorers import ClassifierScorer
+from veridical.detectors.tokens.detector import ONNX, Tokens
+from veridical.models.onnx_runtime import OnnxExport
+from veridical.models.pairs import PairEncoding
+from veridical_lab.models.onnx import export_onnx
+
+__all__ = ["export"]
+
+_BRIDGE = Source("a", "The bridge over the Elbe was opened in 1893. It is 280 m long, and was painted blue in 1961.")
+_REPORT = Source("b", "The council met on Monday. Anna Berg said that 40 of 52 members had agreed. " * 6)
+_CASES = [  # what an export is checked on
+    Case("1", "The blue bridge is 280 metres long.", (_BRIDGE,)),
+    Case("2", "It was opened in 1983 by the king.", (_BRIDGE,)),
+    Case("3", "Most members agreed, said Berg. The council will meet again in May.", (_REPORT,)),
+    Case("4", "Nobody agreed.", (_REPORT,)),
+    Case("5", "The tower is green."),
+]
+
+_PAIRS = [
+    ("The bridge over the Elbe was opened in 1893.", "The bridge is old."),
+    ("The bridge over the Elbe was opened in 1893. It is 280 m long, and was painted blue in 1961.", "It is green."),
+    ("Anna Berg said that 40 of 52 members had agreed. " * 6, "Nobody agreed. The council met on Monday."),
+    ("No.", "The tower is 30 m high."),
+]
+
+
+def export(classifier: Tokens | ClassifierScorer, precision: Literal["fp32", "int8"] = "fp32") -> OnnxExport:
+    """Write `classifier` as an ONNX file into its folder, from its weights in fp32 on the CPU.
+
+    Raises whatever `models.onnx.export_onnx` raises.
+    """
+    if isinstance(classifier, Tokens):
+        scorer = Tokens(classifier.path, model=classifier.model, device="cpu", dtype="fp32").scorer
+        encodings = scorer.encoder.encode(_CASES)
+        windows = [window for each in encodings if isinstance(each, PairEncoding) for window in each.windows]
+        return export_onnx(scorer.runner, windows, classifier.path / ONNX, precision)
+    plain = replace(classifier.options, device="cpu", dtype="fp32", onnx=None)
+    encoder = ClassifierScorer(classifier.folder, plain).encoder
+    windows = [each.window for each in encoder.encode(_PAIRS) if each.window is not None]
+    return export_onnx(encoder.runner, windows, classifier.folder / ONNX, precision)
