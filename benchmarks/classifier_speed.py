@@ -31,13 +31,13 @@ from veridical_lab.bench.perspectives import training_sets
 from veridical_lab.datasets.topics import read_topics
 from veridical_lab.detectors.classifier.artifact import ClassifierSettings
 from veridical_lab.detectors.classifier.network import ClassifierNetwork
-from veridical_lab.detectors.classifier.presentation import Encoded, parts_of
+from veridical_lab.detectors.classifier.presentation import EncodedPart, parts_of
 from veridical_lab.models.tuning import with_soft_prompt
 
 BATCH = 16
 
 
-def ours(model: LocalModel, settings: ClassifierSettings, items: list[tuple[Encoded, bool]]) -> float:
+def ours(model: LocalModel, settings: ClassifierSettings, items: list[tuple[EncodedPart, bool]]) -> float:
     """The processor seconds of a pass over all items."""
     network = ClassifierNetwork(model, settings)
     optimiser = torch.optim.AdamW(network.parameters, lr=0.1)
@@ -52,7 +52,7 @@ def ours(model: LocalModel, settings: ClassifierSettings, items: list[tuple[Enco
     return time.process_time() - began
 
 
-def theirs(model: LocalModel, settings: ClassifierSettings, items: list[tuple[Encoded, bool]]) -> float:
+def theirs(model: LocalModel, settings: ClassifierSettings, items: list[tuple[EncodedPart, bool]]) -> float:
     """The same by the Trainer."""
     labels = ClassifierNetwork(model, settings).labels
     tuned = with_soft_prompt(model, settings.virtual_tokens, seed=0)
@@ -98,7 +98,7 @@ def main() -> None:
     model = load(given.model, dtype=given.dtype)
     settings = ClassifierSettings(task="coverage", unit=given.unit, labels=("yes", "no"))
     network = ClassifierNetwork(model, settings)
-    items: list[tuple[Encoded, bool]] = []
+    items: list[tuple[EncodedPart, bool]] = []
     examples = training_sets(read_topics(given.data), "synth")["train"]
     for example in examples:
         omitted = {omission.source_id for omission in example.gold.omissions if omission.score}

@@ -31,7 +31,7 @@ from veridical_lab.bench.compare import compare_pair, correct
 from veridical_lab.bench.evaluation import Evaluation, identity, judge_all
 from veridical_lab.bench.journal import Journal
 from veridical_lab.bench.run import result_rows
-from veridical_lab.bench.settings import Loaded, Settings, load
+from veridical_lab.bench.settings import Loaded, Settings, load_data
 from veridical_lab.detectors.ensemble.detector import Ensemble
 from veridical_lab.training.ensemble import EnsembleOptions, fit_ensemble, load_members
 
@@ -73,7 +73,7 @@ def main() -> None:
     options = EnsembleOptions(criterion=arguments.criterion, keep=arguments.keep, data=arguments.data, journal=folder)
     fitted = fit_ensemble(members, list(read(arguments.data)), options, out=arguments.out)
     settings = Settings(arguments.members, [arguments.data], fit="none", command=command)
-    data = load(arguments.data, settings)
+    data = load_data(arguments.data, settings)
     judged = {spec: timed(detector, data, settings, folder) for spec, detector in members.items()}
     order = [member.detector for member in fitted.members]
 

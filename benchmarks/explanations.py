@@ -45,7 +45,7 @@ from veridical.datasets.split import content_hash, document_of, split_by_documen
 from veridical.detectors import load_detector
 from veridical.detectors.default.detector import Default
 from veridical.detectors.explanation import ABSENCE, CONTRADICTION, explained
-from veridical.detectors.explanation.counterpart import Features, counterparts, replacement
+from veridical.detectors.explanation.counterpart import PlaceSimilarity, counterparts, replacement
 from veridical.detectors.explanation.sentence import Mention, Sentence, word_pattern
 from veridical.detectors.explanation.sentence_index import SentenceIndex, index_of
 from veridical.detectors.overlap.detector import Overlap
@@ -305,7 +305,7 @@ def speed(root: Path) -> Iterator[dict[str, Any]]:
 # ------------------------------------------------------------------------------------------------------ fitting
 
 
-def candidates(root: Path) -> Iterator[tuple[bool, Features, bool]]:
+def candidates(root: Path) -> Iterator[tuple[bool, PlaceSimilarity, bool]]:
     """Whether a candidate is for a name, its features, and whether it is right, over the training documents."""
     for load in SETS.values():
         for error in load(root, "train")[0]:
@@ -317,7 +317,7 @@ def candidates(root: Path) -> Iterator[tuple[bool, Features, bool]]:
 
 def of_mention(
     error: Error, index: SentenceIndex, sentence: Sentence, mention: Mention
-) -> Iterator[tuple[bool, Features, bool]]:
+) -> Iterator[tuple[bool, PlaceSimilarity, bool]]:
     for option in counterparts(index, index.weighted(sentence), sentence, mention):
         if not option.mention.same(mention):
             span, new = replacement(sentence, mention, index.sentences[option.sentence_i], option.mention)
@@ -333,7 +333,7 @@ def fit(root: Path) -> None:
         features = np.array([f for is_name, f, _ in found if is_name == of_names])
         right = np.array([r for is_name, _, r in found if is_name == of_names])
         model = LogisticRegression(max_iter=1000).fit(features, right)
-        named = dict(zip(Features._fields, model.coef_[0].round(2).tolist(), strict=True))
+        named = dict(zip(PlaceSimilarity._fields, model.coef_[0].round(2).tolist(), strict=True))
         print(
             json.dumps({"of": "name" if of_names else "value", "bias": round(float(model.intercept_[0]), 2), **named})
         )

@@ -85,10 +85,10 @@ def results(name: str, metrics: str) -> Callable[[], str]:
 
     def made() -> str:
         from veridical.report.tables import markdown
-        from veridical_lab.bench.results import read_rows
+        from veridical_lab.bench.results import read_result_rows
         from veridical_lab.report.result_tables import result_tables
 
-        rows = [row for row in read_rows([ROOT / "benchmarks" / "rows" / name]) if row.group is None]
+        rows = [row for row in read_result_rows([ROOT / "benchmarks" / "rows" / name]) if row.group is None]
         return markdown(result_tables(rows, metrics.split()))
 
     return made
@@ -97,18 +97,18 @@ def results(name: str, metrics: str) -> Callable[[], str]:
 def yardsticks() -> str:
     """The written sets by detector, alone and among foreign passages, and the means over the labelled test sets."""
     from veridical.report.tables import markdown
-    from veridical_lab.bench.results import read_rows
+    from veridical_lab.bench.results import read_result_rows
     from veridical_lab.report.result_tables import mean_tables, result_tables
 
     written, labelled = ([ROWS / f"yardsticks{name}.jsonl"] for name in ("-written", ""))
     if not written[0].exists():
         return "Nothing is measured yet."
-    rows = read_rows(written)
+    rows = read_result_rows(written)
     tables = result_tables([row for row in rows if row.group in (None, "label=contradiction")])
     pairs = [row for row in rows if row.data == "written_pairs" and (row.group or "").startswith("tag=")]
     tables += result_tables(pairs, ["pair_accuracy", "false_alarms", "recall"])
     if labelled[0].exists():
-        rows = read_rows(labelled)
+        rows = read_result_rows(labelled)
         tables += [*result_tables(rows), *mean_tables(rows)]
     return markdown(tables)
 
@@ -116,10 +116,10 @@ def yardsticks() -> str:
 def default_results() -> str:
     """The default detector beside word overlap and the words of the responses, a table for each metric."""
     from veridical.report.tables import markdown
-    from veridical_lab.bench.results import read_rows
+    from veridical_lab.bench.results import read_result_rows
     from veridical_lab.report.result_tables import mean_tables, metric_tables
 
-    rows = [row for row in read_rows([ROWS / "yardsticks.jsonl"]) if row.group is None]
+    rows = [row for row in read_result_rows([ROWS / "yardsticks.jsonl"]) if row.group is None]
     shown = metric_tables(rows, ["roc_auc", "false_alarms", "recall", "ece"])
     return markdown([*shown, *mean_tables(rows)]) if rows else "Nothing is measured yet."
 
@@ -437,13 +437,13 @@ def batch_rows(folder: Path = ROOT / "benchmarks" / "rows") -> str:
 def perspective_results(path: Path = ROOT / "benchmarks" / "rows" / "perspectives.jsonl") -> str:
     """The detectors on each test set of answers with several perspectives, a table for each metric."""
     from veridical.report.tables import markdown
-    from veridical_lab.bench.results import read_rows
+    from veridical_lab.bench.results import read_result_rows
     from veridical_lab.report.result_tables import metric_tables
 
     if not path.exists():
         return "Nothing is measured yet."
     metrics = ["roc_auc", "coverage_roc_auc", "word_roc_auc", "source_word_roc_auc"]
-    return _short_names(markdown(metric_tables(read_rows([path]), metrics)))
+    return _short_names(markdown(metric_tables(read_result_rows([path]), metrics)))
 
 
 def perspective_comparisons(path: Path = ROOT / "benchmarks" / "rows" / "perspectives-compare.jsonl") -> str:
@@ -471,11 +471,11 @@ def _short_names(text: str) -> str:
 def real_models() -> str:
     """ROC AUC of responses by detectors that read real language models, one line per detector, one column per set."""
     from veridical.report.tables import cell
-    from veridical_lab.bench.results import read_rows
+    from veridical_lab.bench.results import read_result_rows
 
     names = ("real-logprob.jsonl", "real-verify.jsonl")
     files = [file for name in names if (file := ROOT / "benchmarks" / "rows" / name).exists()]
-    rows = read_rows(files) if files else []
+    rows = read_result_rows(files) if files else []
     if not rows:
         return "Nothing is measured yet."
     sets = list(dict.fromkeys(row.data.removeprefix("jsonl:").removesuffix(".jsonl") for row in rows))
@@ -496,9 +496,9 @@ def real_models() -> str:
 def judges(path: Path = ROWS / "real-judges.jsonl") -> str:
     """Every way to ask a chat model, by set: ROC AUC, balanced accuracy at a fitted threshold, and what was asked."""
     from veridical.report.tables import cell
-    from veridical_lab.bench.results import read_rows
+    from veridical_lab.bench.results import read_result_rows
 
-    rows = read_rows([path])
+    rows = read_result_rows([path])
     sets = list(dict.fromkeys(row.data for row in rows))
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
@@ -586,7 +586,7 @@ def organic() -> str:
     from dataclasses import replace
 
     from veridical.report.tables import markdown
-    from veridical_lab.bench.results import read_rows
+    from veridical_lab.bench.results import read_result_rows
     from veridical_lab.probes.analysis.results import read_records
     from veridical_lab.report.analysis_tables import analysis_tables
     from veridical_lab.report.result_tables import result_tables
@@ -601,7 +601,7 @@ def organic() -> str:
             parts.append(f"{peaks}\n\n![ROC AUC of words by sublayer](organic-layers-{model}.svg)")
     if not parts:
         return "Nothing is measured yet."
-    rows = [row for row in read_rows([folder / "organic.jsonl"]) if row.group is None]
+    rows = [row for row in read_result_rows([folder / "organic.jsonl"]) if row.group is None]
     rows = [replace(row, detector=re.sub(r"build/(organic|models)/", "", row.detector)) for row in rows]
     return "\n\n".join([*parts, markdown(result_tables(rows, ["f1", "roc_auc", "word_roc_auc", "token_f1", "f1_sp"]))])
 

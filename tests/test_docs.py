@@ -16,7 +16,7 @@ from tests.processes import run_code
 from veridical.core.errors import MissingExtraError
 from veridical.detectors.default.detector import PACKAGED
 from veridical.report.tables import cell
-from veridical_lab.bench.results import read_rows
+from veridical_lab.bench.results import read_result_rows
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
@@ -56,7 +56,7 @@ def test_generated_parts_are_in_step(name: str) -> None:
 
 def test_the_default_detectors_table_has_the_figures_of_its_rows() -> None:
     text = docs_generated.default_results()
-    rows = [row for row in read_rows([ROOT / "benchmarks" / "rows" / "yardsticks.jsonl"]) if row.group is None]
+    rows = [row for row in read_result_rows([ROOT / "benchmarks" / "rows" / "yardsticks.jsonl"]) if row.group is None]
     for row in rows:
         shown = {name: metric for name, metric in row.metrics.items() if f"**{name}**" in text}
         assert shown

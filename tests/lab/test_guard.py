@@ -32,7 +32,7 @@ from tests.lab.probes.samples import examples  # noqa: E402
 from veridical.detectors import load_detector  # noqa: E402
 from veridical.models.artifact import load_artifact  # noqa: E402
 from veridical.models.encode import Encoded, encode  # noqa: E402
-from veridical.models.generation import Generation, Prompt, prompt_of  # noqa: E402
+from veridical.models.generation import Generation, TokenPrompt, prompt_of  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.sampling import Sampler  # noqa: E402
 from veridical_lab.detectors.local.logprob import Logprob, token_scores  # noqa: E402
@@ -254,7 +254,7 @@ def test_it_ends_where_nothing_helps(wild: LocalModel, way: dict[str, Any], budg
         result = guard(RACE, detector, wild, template="tldr", sampling=sampling, budget=budget, **way)
         assert result.tokens_drawn <= budget.tokens_for(sampling)
         assert sum(d.action != "accepted" for d in result.interventions) <= budget.interventions
-        assert len(Generation(wild, Prompt((1,))).model.tokenizer(result.text)["input_ids"]) <= 4 * 12
+        assert len(Generation(wild, TokenPrompt((1,))).model.tokenizer(result.text)["input_ids"]) <= 4 * 12
         assert result.reason
 
 
@@ -270,7 +270,7 @@ def test_every_token_flagged_by_the_likelihood_of_them_all(wild: LocalModel) -> 
 
 
 def test_where_no_token_is_left_the_best_stands(wild: LocalModel) -> None:
-    generation = Generation(wild, Prompt((1, 10, 11)))
+    generation = Generation(wild, TokenPrompt((1, 10, 11)))
     running = loop(generation, None)
     everything = set(range(len(wild.tokenizer)))
     running._positions = {
@@ -350,7 +350,7 @@ def loop(
 )
 def test_a_cropped_cache_is_as_good_as_reading_afresh(architecture: str, tmp_path: Path) -> None:
     local = load(tiny(architecture, tmp_path), dtype="fp32", device="cpu")
-    prompt = Prompt(tuple(range(3, 73)))  # past the sliding window of 64 that some have
+    prompt = TokenPrompt(tuple(range(3, 73)))  # past the sliding window of 64 that some have
     generation = Generation(local, prompt)
     sampler = Sampler([0], temperature=1.0)
     for _ in range(30):
@@ -362,27 +362,27 @@ def test_a_cropped_cache_is_as_good_as_reading_afresh(architecture: str, tmp_pat
             generation.append(token)
         generation.advance()
         generation.rewind(count)
-        fresh = Generation(local, Prompt((*prompt.ids, *kept[:count])))
+        fresh = Generation(local, TokenPrompt((*prompt.ids, *kept[:count])))
         torch.testing.assert_close(generation.logits(), fresh.logits(), atol=1e-5, rtol=1e-5)
         generation.append(kept[count])
-        fresh = Generation(local, Prompt((*prompt.ids, *kept[: count + 1])))
+        fresh = Generation(local, TokenPrompt((*prompt.ids, *kept[: count + 1])))
         torch.testing.assert_close(generation.logits(), fresh.logits(), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gpt2", "gemma2", "mistral"])
 def test_what_an_earlier_prompt_began_with_is_not_read_again(architecture: str, tmp_path: Path) -> None:
     local = load(tiny(architecture, tmp_path), dtype="fp32", device="cpu")
-    first = Generation(local, Prompt(tuple(range(3, 83))))  # past the sliding window of 64 that some have
+    first = Generation(local, TokenPrompt(tuple(range(3, 83))))  # past the sliding window of 64 that some have
     first.logits()
     first.append(7)
     prompts = [((*range(3, 80), 5, 6), 2), (tuple(range(3, 83)), 3), (tuple(range(3, 43)), 1), ((9, 8), 2)]
     for ids, unread in prompts:
         read: list[int] = []
-        again = Generation(local, Prompt(ids), after=first)
+        again = Generation(local, TokenPrompt(ids), after=first)
         with forward_hook(local, read):
             found = again.logits()
         assert (read, again.passes) == ([unread], 1)
-        torch.testing.assert_close(found, Generation(local, Prompt(ids)).logits(), atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(found, Generation(local, TokenPrompt(ids)).logits(), atol=1e-5, rtol=1e-5)
         first = again
 
 
@@ -442,7 +442,7 @@ def test_the_text_is_what_the_tokenizer_says(kind: Any, tmp_path: Path) -> None:
     said = "the cat slept. 😀 naïve house"
     (encoded,) = encode(local, replace(RACE, response=said), "tldr")
     begin, ids = encoded.response_start, encoded.ids
-    generation = Generation(local, Prompt(ids[:begin], space=True))
+    generation = Generation(local, TokenPrompt(ids[:begin], space=True))
     for token in ids[begin:]:
         generation.append(token)
     generation.finish()
@@ -461,7 +461,7 @@ def test_the_text_is_what_the_tokenizer_says(kind: Any, tmp_path: Path) -> None:
 
 def test_part_of_a_character_waits(wild: LocalModel) -> None:
     ids = wild.tokenizer("a😀b", add_special_tokens=False)["input_ids"]
-    generation = Generation(wild, Prompt((1,)))
+    generation = Generation(wild, TokenPrompt((1,)))
     texts = []
     for token in ids:
         generation.append(token)
@@ -655,7 +655,7 @@ def test_a_bare_blank_may_stand_again(model: LocalModel) -> None:
 
 
 def test_text_does_not_end_in_the_middle_of_a_sentence_for_want_of_another_word(model: LocalModel) -> None:
-    generation = Generation(model, Prompt((1, 5)))
+    generation = Generation(model, TokenPrompt((1, 5)))
     running = loop(generation, None)
     ids = model.tokenizer(" the cat.", add_special_tokens=False)["input_ids"]
     for count, allowed in ((len(ids) - 1, False), (len(ids), True)):

@@ -14,7 +14,7 @@ from veridical.core.errors import CannotJudgeError, InputError
 torch = pytest.importorskip("torch")
 
 from veridical.models.cached_forward import CachedForward, bytes_per_token, cache_argument, read_prompts  # noqa: E402
-from veridical.models.generation import Generated, Generation, Prompt, generate  # noqa: E402
+from veridical.models.generation import Generated, Generation, TokenPrompt, generate  # noqa: E402
 from veridical.models.head import finished  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.sampling import Sampler  # noqa: E402
@@ -336,7 +336,7 @@ def test_a_layer_that_keeps_a_state_shares_nothing_and_loses_ended_rows_too(tmp_
 def test_going_back_reads_nothing_again_where_windows_slide(tiny_model: Callable[..., LocalModel]) -> None:
     model = tiny_model("gemma3", sliding_window=16)
     (prompt,) = ids(model, [DOCUMENT])
-    text = Generation(model, Prompt(tuple(prompt)))
+    text = Generation(model, TokenPrompt(tuple(prompt)))
     for token in (5, 6, 7, 8):
         text.logits()
         text.append(token)

@@ -19,7 +19,7 @@ from veridical.core.errors import SpanError
 from veridical.core.spans import Span
 from veridical.core.text import visible
 from veridical.core.types import Case, Edit, Judgement, Revision, Thresholds
-from veridical.report.revision import parts_of, print_revisions, render_revisions, revision_fragment
+from veridical.report.revision import diff_parts, print_revisions, render_revisions, revision_fragment
 from veridical.revise import Revised, Round
 
 DONE = "nothing is unsupported any more"
@@ -79,7 +79,7 @@ def test_a_marked_text_does_not_look_judged() -> None:
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_both_texts_can_be_read_off_the_parts(before: str, after: str) -> None:
     edits = diff(before, after)
-    parts = parts_of(before, edits)
+    parts = diff_parts(before, edits)
     assert apply(before, edits) == after
     for kinds, text in ((("kept", "gone"), before), (("kept", "new"), after)):
         read = "".join(part.text for part in parts if part.kind in kinds)

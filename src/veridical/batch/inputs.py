@@ -18,7 +18,17 @@ from veridical.core.errors import DataError, InputError, MissingExtraError
 from veridical.core.files import MAX_BYTES, open_bytes
 from veridical.core.jsonl import read_lines
 
-__all__ = ["ENDINGS", "InputFile", "Row", "RowReader", "ShardRange", "Unchanged", "input_paths", "is_table", "plan"]
+__all__ = [
+    "ENDINGS",
+    "InputFile",
+    "InputRow",
+    "RowReader",
+    "ShardRange",
+    "Unchanged",
+    "input_paths",
+    "is_table",
+    "plan",
+]
 
 ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
 SHARD_BYTES = 16 * 1024 * 1024
@@ -38,7 +48,7 @@ class InputFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class InputRow:
     """One row; `number` counts from 1 over all files, `place` (a line or a row) from 1 in its own."""
 
     number: int
@@ -149,10 +159,10 @@ class RowReader:
         self.max_bytes = max_bytes
         self.encoding = encoding
         self._next = 0
-        self._rows: Iterator[Row] = iter(())
+        self._rows: Iterator[InputRow] = iter(())
         self._begun = False
 
-    def read(self, first: int, count: int) -> Iterator[Row]:
+    def read(self, first: int, count: int) -> Iterator[InputRow]:
         """The `count` rows after the first `first`; `DataError` if the files have fewer rows than they had."""
         if first < self._next or not self._begun:
             self._rows, self._next, self._begun = self._from(first), first, True
@@ -166,14 +176,14 @@ class RowReader:
         if given < count:
             raise DataError("the input was changed while it was read", hint="begin again, in another folder")
 
-    def _from(self, skip: int) -> Iterator[Row]:
+    def _from(self, skip: int) -> Iterator[InputRow]:
         number = 0
         for file in self.files:
             skipped = min(max(skip - number, 0), file.rows)
             if skipped < file.rows:
                 rows = _rows(Path(file.path), self.columns, self.max_bytes, self.encoding, skipped)
                 for i, (place, content) in enumerate(islice(rows, file.rows - skipped), number + skipped + 1):
-                    yield Row(i, file.path, place, content)
+                    yield InputRow(i, file.path, place, content)
             number += file.rows
 
 

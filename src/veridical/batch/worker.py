@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from veridical.batch.columns import Columns, as_case
-from veridical.batch.inputs import InputFile, Row, RowReader, ShardRange, is_table
+from veridical.batch.inputs import InputFile, InputRow, RowReader, ShardRange, is_table
 from veridical.batch.records import FailedRow, judged_row
 from veridical.checking import check_cases
 from veridical.core.detector import Detector
@@ -77,7 +77,7 @@ def shard_texts(
         work: How they judge.
         progress: Called with how many rows of the shard are done.
     """
-    readable: list[tuple[Row, Case, str | None]] = []
+    readable: list[tuple[InputRow, Case, str | None]] = []
     failed: dict[int, FailedRow] = {}
     for row in reader.read(shard.first, shard.rows):
         try:
@@ -149,7 +149,7 @@ def check_each(
         return outcomes
 
 
-def _failed_row(row: Row, reason: str, id: str | None = None) -> FailedRow:
+def _failed_row(row: InputRow, reason: str, id: str | None = None) -> FailedRow:
     content: str | None = None
     if isinstance(row.content, str):
         content = row.content

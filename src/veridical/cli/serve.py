@@ -177,7 +177,7 @@ def serve_command(
         sys.stdout.write(make_key(access.api_keys, access.new_key) + "\n")
         return 0
     try:
-        from veridical.server.running import run
+        from veridical.server.running import run_server
     except ImportError:
         raise MissingExtraError("veridical serve", "serve") from None
 
@@ -205,5 +205,5 @@ def serve_command(
     def on_start(url: str) -> None:
         write_line(f"veridical: serving {served} on {url}")
 
-    run(settings, host=service.host, port=service.port, on_start=on_start)
+    run_server(settings, host=service.host, port=service.port, on_start=on_start)
     return 0

@@ -27,9 +27,9 @@ __all__ = [
     "UnfitRow",
     "csv_rows",
     "group",
-    "json_object",
     "json_rows",
     "jsonl_rows",
+    "read_json_object",
     "read_rows",
     "text_id",
 ]
@@ -265,7 +265,7 @@ def _json_object(text: str, path: Path) -> dict[str, Any]:
     return value
 
 
-def json_object(path: Path) -> Row:
+def read_json_object(path: Path) -> Row:
     """The one object that a JSON file holds."""
     text = read_text(path)
     if not text.strip():

@@ -19,7 +19,7 @@ from veridical.core.types import Case
 
 __all__ = ["Limit", "form_of", "limits_of"]
 
-Form = Literal["code", "table"]
+TextForm = Literal["code", "table"]
 _READ = 2400  # characters that are read of the response, and of all sources together, at most
 _LEAST_READ = 240  # … of one source
 _CODE_SHARE = 0.4  # of lines
@@ -69,7 +69,7 @@ class _Look:
     """What a text looks like, and how many words it has; 2 stands for 2 or more."""
 
     language: str | None
-    form: Form | None
+    form: TextForm | None
     words: int
 
 
@@ -105,7 +105,7 @@ def limits_of(case: Case, language: str = "en") -> tuple[Limit, ...]:
     return tuple(limits)
 
 
-def form_of(text: str) -> Form | None:
+def form_of(text: str) -> TextForm | None:
     """Whether `text` is code, or most of it a table (records, markup and rows of numbers, too), by its lines.
 
     >>> form_of("def f(x):\\n    return x + 1"), form_of("name: Oslo; people: 709,037"), form_of("Oslo is large.")

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from veridical.core.errors import CannotJudgeError, InputError
 
-__all__ = ["APIS", "OPENAI", "Server", "check_api", "resolve_server", "resolve_url"]
+__all__ = ["APIS", "OPENAI", "Endpoint", "check_api", "resolve_server", "resolve_url"]
 
 OPENAI = "https://api.openai.com/v1"
 APIS = ("chat", "completions")
@@ -18,7 +18,7 @@ APIS = ("chat", "completions")
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class Endpoint:
     """A server's base URL and its key (None = it needs none); the key is left out of `repr`."""
 
     url: str
@@ -58,7 +58,7 @@ def resolve_url(base_url: str | None, environment: Mapping[str, str] = os.enviro
 
 def resolve_server(
     base_url: str | None, key_env: str | None, key_file: str | Path | None, environment: Mapping[str, str] = os.environ
-) -> Server:
+) -> Endpoint:
     """The server and its key.
 
     Without `key_env` and `key_file`, $OPENAI_API_KEY is used with OpenAI's own server or $OPENAI_BASE_URL, and never
@@ -83,19 +83,19 @@ def resolve_server(
             raise CannotJudgeError(
                 f"no key: {path} cannot be read: {why}", hint="a file that holds the key only"
             ) from None
-        return Server(url, _checked(key, f"the key file {key_file}"))
+        return Endpoint(url, _checked(key, f"the key file {key_file}"))
     if key_env is not None:
         if not environment.get(key_env, "").strip():
             raise CannotJudgeError(f"no key: ${key_env} is not set", hint=f"export {key_env}=…, or name a key file")
-        return Server(url, _checked(environment[key_env], f"${key_env}"))
+        return Endpoint(url, _checked(environment[key_env], f"${key_env}"))
     if base_url is not None and url != OPENAI:
-        return Server(url, None)
+        return Endpoint(url, None)
     key = environment.get("OPENAI_API_KEY", "")
     if not key.strip():
         raise CannotJudgeError(
             f"no key for {url}", hint="export OPENAI_API_KEY=…, name a key file, or a base URL of a server of your own"
         )
-    return Server(url, _checked(key, "$OPENAI_API_KEY"))
+    return Endpoint(url, _checked(key, "$OPENAI_API_KEY"))
 
 
 def _checked(key: str, place: str) -> str:

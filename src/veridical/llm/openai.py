@@ -20,7 +20,7 @@ from veridical.core.errors import CannotJudgeError, InputError, MissingExtraErro
 from veridical.core.types import Usage
 from veridical.llm.budget import Budget, Prices
 from veridical.llm.deadline import Deadline, DeadlineTransport
-from veridical.llm.endpoint import Server, check_api, resolve_server, resolve_url
+from veridical.llm.endpoint import Endpoint, check_api, resolve_server, resolve_url
 from veridical.llm.prompts import plain_prompt
 from veridical.llm.protocol import Failure, Reply, Request
 from veridical.llm.rate_limit import RateLimiter, retry_after
@@ -110,7 +110,7 @@ class OpenAIChat:
         self._rate_limiter = rate_limiter or RateLimiter(per_minute=per_minute)
         self._deadline = Deadline(timeout)
         self._lock = threading.Lock()
-        self._server: Server | None = None
+        self._server: Endpoint | None = None
         self._client: openai.OpenAI | None = None
         self._proven = False  # the server has answered: it exists and accepts the key and the model
         self._accepted = _Accepted()
@@ -165,7 +165,7 @@ class OpenAIChat:
             self._client.close()
             self._client = None
 
-    def _connect(self) -> tuple[openai.OpenAI, Server]:
+    def _connect(self) -> tuple[openai.OpenAI, Endpoint]:
         with self._lock:
             if self._server is None:
                 self._server = resolve_server(*self._address)
@@ -318,7 +318,7 @@ class OpenAIChat:
             rejected = "logprobs"
         return None if rejected is None else replace(accepted, without=accepted.without | {rejected})
 
-    def _refused(self, server: Server, error: openai.APIStatusError) -> Failure:
+    def _refused(self, server: Endpoint, error: openai.APIStatusError) -> Failure:
         """A failure for a status of 4xx or 5xx; raises if the server has not yet taken any request and never will."""
         status = error.status_code
         text = server.scrub(" ".join(str(error.message).split()))[:300]

@@ -14,7 +14,7 @@ from veridical.llm.protocol import Failure, Reply, Request, TokenLogprob
 
 __all__ = ["read_response"]
 
-Tokens = tuple[TokenLogprob, ...]
+TokenLogprobs = tuple[TokenLogprob, ...]
 
 _HALF_PAIR = re.compile("[\ud800-\udfff]")  # of surrogates: no text
 
@@ -110,7 +110,7 @@ def _read_document(
     return Reply(scrub(text), tokens, usage, finish)
 
 
-def _tokens(logprobs: Any, api: str, *, echo: bool) -> Tokens | None:
+def _tokens(logprobs: Any, api: str, *, echo: bool) -> TokenLogprobs | None:
     """The tokens of an answer: entries for chat, parallel lists else; with `echo` the first has no log-probability."""
     try:
         if api == "chat":
@@ -137,7 +137,7 @@ def _pair(token: object, logprob: object) -> tuple[str, float]:
     return token, float(logprob)
 
 
-def _scored(request: Request, echoed: object, tokens: Tokens | None, usage: Usage) -> Reply | Failure:
+def _scored(request: Request, echoed: object, tokens: TokenLogprobs | None, usage: Usage) -> Reply | Failure:
     """The reply that holds the request's continuation and its tokens, out of the echoed prompt that ends in it.
 
     One more token was generated after it. Where that one is not in the list, all log-probabilities are those of the

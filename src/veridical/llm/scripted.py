@@ -13,10 +13,10 @@ from veridical.core.files import read_text
 from veridical.core.types import Usage
 from veridical.llm.protocol import Failure, Reply, Request, TokenLogprob
 
-__all__ = ["Answer", "Scripted", "yes_no_reply"]
+__all__ = ["Scripted", "ScriptedReply", "yes_no_reply"]
 
-Answer = str | Reply | Failure
-Script = Sequence[Answer] | Mapping[str, Answer] | Callable[[Request], Answer | None]
+ScriptedReply = str | Reply | Failure
+Script = Sequence[ScriptedReply] | Mapping[str, ScriptedReply] | Callable[[Request], ScriptedReply | None]
 
 
 class Scripted:
@@ -47,7 +47,7 @@ class Scripted:
         outcomes: list[Reply | Failure] = []
         for request in requests:
             self.requests.append(request)
-            answer: Answer | None
+            answer: ScriptedReply | None
             if callable(self._script):
                 answer = self._script(request)
             elif request.prefill:

@@ -28,7 +28,7 @@ __all__ = [
     "Generated",
     "Generation",
     "IncrementalDecoder",
-    "Prompt",
+    "TokenPrompt",
     "end_token_ids",
     "generate",
     "prompt_of",
@@ -103,7 +103,7 @@ class IncrementalDecoder:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class TokenPrompt:
     """The tokens before a text; whether a space was taken from their end; what is to be reported about them."""
 
     ids: tuple[int, ...]
@@ -111,7 +111,7 @@ class Prompt:
     notes: tuple[str, ...] = ()
 
 
-def prompt_of(model: LocalModel, case: Case, template: str, max_new_tokens: int) -> Prompt:
+def prompt_of(model: LocalModel, case: Case, template: str, max_new_tokens: int) -> TokenPrompt:
     """Return the prompt for a response to `case`, with room for `max_new_tokens`.
 
     A last token that is nothing but a space is left out: models write it together with the first word. Sources that do
@@ -132,7 +132,7 @@ def prompt_of(model: LocalModel, case: Case, template: str, max_new_tokens: int)
     if not window.ids:
         raise InputError("the prompt is empty, and the tokenizer has no token that begins a text", hint="give a prompt")
     space = len(window.ids) > 1 and _is_space(model, window.ids[-1])
-    return Prompt(window.ids[:-1] if space else window.ids, space, window.notes)
+    return TokenPrompt(window.ids[:-1] if space else window.ids, space, window.notes)
 
 
 def _is_space(model: LocalModel, token: int) -> bool:
@@ -153,7 +153,7 @@ class Generation:
         end_ids: The tokens that end a text.
     """
 
-    def __init__(self, model: LocalModel, prompt: Prompt, *, after: Generation | None = None) -> None:
+    def __init__(self, model: LocalModel, prompt: TokenPrompt, *, after: Generation | None = None) -> None:
         self.model = model
         self.prompt = list(prompt.ids)
         self.end_ids = end_token_ids(model)

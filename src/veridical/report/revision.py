@@ -27,7 +27,7 @@ LONG_KEPT = 400  # characters of unchanged text shown in one piece in a terminal
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DiffPart:
     """A stretch of the diff: `kind` is "kept", "gone" or "new"; `n` is the number of its edit, from 1."""
 
     kind: str
@@ -36,17 +36,17 @@ class Part:
     last: bool = False
 
 
-def parts_of(text: str, edits: Sequence[Edit]) -> list[Part]:
+def diff_parts(text: str, edits: Sequence[Edit]) -> list[DiffPart]:
     """The diff in order: what of `text` stays, and for each edit what goes and what comes; made safe to show."""
     check_edits(text, edits)
-    parts: list[Part] = []
+    parts: list[DiffPart] = []
     at = 0
     for n, edit in enumerate(edits, 1):
-        parts.append(Part("kept", visible(text, at, edit.span.start)))
+        parts.append(DiffPart("kept", visible(text, at, edit.span.start)))
         gone, new = visible(text, edit.span.start, edit.span.end), visible(edit.replacement)
-        parts += [Part("gone", gone, n, last=not new), Part("new", new, n, last=True)]
+        parts += [DiffPart("gone", gone, n, last=not new), DiffPart("new", new, n, last=True)]
         at = edit.span.end
-    parts.append(Part("kept", visible(text, at)))
+    parts.append(DiffPart("kept", visible(text, at)))
     return [part for part in parts if part.text]
 
 
@@ -60,7 +60,7 @@ def print_revisions(results: Iterable[Revised], console: Console) -> None:
         heading, style = ("REVISED", "bold green") if edits else ("NOT REVISED", "bold yellow")
         page.line((visible(shorten(result.case.id, 200)), "bold"), "  ", (heading, style), f"  {_scores(result)}")
         text = Text()
-        for part in parts_of(result.case.response, edits):
+        for part in diff_parts(result.case.response, edits):
             before, after, colour = _SIGNS[part.kind]
             words = part.text
             if part.kind == "kept" and len(words) > LONG_KEPT:
@@ -119,7 +119,7 @@ class RevisionView:
     name: str
     question: str
     scores: str
-    parts: list[Part]
+    parts: list[DiffPart]
     edits: list[tuple[str, str, str]]
     remarks: list[str]
 
@@ -131,7 +131,7 @@ def _view(result: Revised, anchor: str) -> RevisionView:
         name=visible(result.case.id),
         question=visible(result.case.question or ""),
         scores=_scores(result),
-        parts=parts_of(text, edits),
+        parts=diff_parts(text, edits),
         edits=[
             (visible(shorten(e.span.of(text), 300)), visible(shorten(e.replacement, 300)), visible(e.because))
             for e in edits

@@ -18,7 +18,7 @@ from veridical.core.errors import InputError
 from veridical.core.judging import judge, thresholds_in_force
 from veridical.core.types import Case, Edit, Judgement, Outcome, Revision, Thresholds, Usage
 from veridical.revise.acceptance import Candidate, accept
-from veridical.revise.rule_revisers import Delete, Draft, Flag, Reviser, Task
+from veridical.revise.rule_revisers import Delete, Draft, Flag, Reviser, RevisionTask
 from veridical.revise.statements import Statement, statements_of
 
 __all__ = [
@@ -28,9 +28,9 @@ __all__ = [
     "Flag",
     "Revised",
     "Reviser",
+    "RevisionTask",
     "Round",
     "Statement",
-    "Task",
     "revise",
     "revise_unfiltered",
 ]
@@ -114,14 +114,16 @@ class _Progress:
     usages: list[Usage | None] = field(default_factory=list)
     reason: str = ""
 
-    def task(self) -> Task | None:
+    def task(self) -> RevisionTask | None:
         """What is left to revise; where nothing is, None, and `reason` is set."""
         if self.reason or self.judgement is None:
             return None
         statements = statements_of(self.current, self.judgement)
         unsupported = tuple(s for s in statements if s.score >= self.thresholds.span)
         if unsupported:
-            return Task(self.current, unsupported, tuple(s for s in statements if s.score < self.thresholds.span))
+            return RevisionTask(
+                self.current, unsupported, tuple(s for s in statements if s.score < self.thresholds.span)
+            )
         if self.judgement.hallucination is None and not self.judgement.verdicts:
             self.reason = f"it could not be judged: {'; '.join(self.judgement.notes) or 'no score'}"
         else:
@@ -199,7 +201,7 @@ def revise(
     return [progress.result() for progress in all_progress]
 
 
-def _one_round(tasks: Sequence[tuple[_Progress, Task]], detector: Detector, reviser: Reviser) -> None:
+def _one_round(tasks: Sequence[tuple[_Progress, RevisionTask]], detector: Detector, reviser: Reviser) -> None:
     """One attempt per task; a better text replaces the current one."""
     drafts = reviser.draft([task for _, task in tasks])
     changed: list[tuple[_Progress, Draft, Case]] = []
@@ -243,9 +245,9 @@ def revise_unfiltered(
         _Progress(case, judgement, thresholds, case, judgement, usages=[judgement.usage])
         for case, judgement in zip(cases, before, strict=True)
     ]
-    tasks: list[tuple[_Progress, Task]] = []
+    tasks: list[tuple[_Progress, RevisionTask]] = []
     for progress in all_progress:
-        task = progress.task() if judgements else Task(progress.case, ())
+        task = progress.task() if judgements else RevisionTask(progress.case, ())
         if task is not None:
             tasks.append((progress, task))
     for (progress, _), draft in zip(tasks, reviser.draft([task for _, task in tasks]), strict=True):

@@ -21,7 +21,7 @@ from veridical.detectors.claims.source_chunks import format_sources
 from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
 from veridical.llm.reply_parser import strip_reasoning
-from veridical.revise.rule_revisers import Draft, Task, overlapping_sentences
+from veridical.revise.rule_revisers import Draft, RevisionTask, overlapping_sentences
 from veridical.revise.statements import Statement
 
 __all__ = ["Factored", "SelfCorrection", "corrected_text"]
@@ -73,7 +73,7 @@ class Factored:
         self.suggest = suggest
         self.name = f"factored:{model.name}" + (f"+{critic.name}" if critic else "")
 
-    def draft(self, tasks: Sequence[Task]) -> list[Draft]:
+    def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
         """One draft per task; two calls to the model for all tasks together, critiques and revisions."""
         critiques, usages = self._critiques(tasks)
         feedback = []
@@ -101,7 +101,7 @@ class Factored:
             drafts.append(replace(draft, notes=(*notes, *draft.notes), usage=usage))
         return drafts
 
-    def _critiques(self, tasks: Sequence[Task]) -> tuple[list[list[_Critique]], list[Usage | None]]:
+    def _critiques(self, tasks: Sequence[RevisionTask]) -> tuple[list[list[_Critique]], list[Usage | None]]:
         """The critiques of each task's unsupported statements, and what they cost."""
         questions: dict[tuple[int, Statement], Question] = {}
         for i, task in enumerate(tasks):
@@ -140,7 +140,7 @@ class SelfCorrection:
         self.model = model
         self.name = f"self:{model.name}"
 
-    def draft(self, tasks: Sequence[Task]) -> list[Draft]:
+    def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
         """One draft per task; two calls to the model for all tasks together."""
         prompts = prompt("revise_document"), prompt("revise_feedback")
         requests = [

@@ -16,11 +16,11 @@ from veridical.core.spans import Span, union
 from veridical.core.types import Case, Edit, Usage
 from veridical.revise.statements import Statement
 
-__all__ = ["Delete", "Draft", "Flag", "Reviser", "Task", "overlapping_sentences"]
+__all__ = ["Delete", "Draft", "Flag", "Reviser", "RevisionTask", "overlapping_sentences"]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class RevisionTask:
     """A case to revise: the statements of its response that are not supported, and those that are."""
 
     case: Case
@@ -45,7 +45,7 @@ class Reviser(Protocol):
     name: str
     rewrites: bool
 
-    def draft(self, tasks: Sequence[Task]) -> list[Draft]:
+    def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
         """One draft per task, in the same order."""
         ...
 
@@ -59,11 +59,11 @@ class Delete:
     name = "delete"
     rewrites = True
 
-    def draft(self, tasks: Sequence[Task]) -> list[Draft]:
+    def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
         """One draft per task; no model, no cost."""
         return [self._draft(task) for task in tasks]
 
-    def _draft(self, task: Task) -> Draft:
+    def _draft(self, task: RevisionTask) -> Draft:
         text = task.case.response
         proposed: dict[Span, tuple[str, list[str]]] = {}
         n_mixed = 0
@@ -109,7 +109,7 @@ class Flag:
     def __init__(self, mark: str = " [not backed by the sources]") -> None:
         self.mark = mark
 
-    def draft(self, tasks: Sequence[Task]) -> list[Draft]:
+    def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
         """One draft per task; no model, no cost."""
         drafts = []
         for task in tasks:

@@ -25,7 +25,7 @@ from veridical.core.errors import InputError, VeridicalError, WireError
 from veridical.core.serialization import encode
 from veridical.core.types import Case, Outcome
 from veridical.server.errors import error_body, error_response
-from veridical.server.openapi import CASE, answers, body, components
+from veridical.server.openapi import CASE, body, components, documented_responses
 from veridical.server.protection import Protection, read_body, request_id_of
 from veridical.server.proxy import add_proxy
 from veridical.server.requests import CheckRequest, ReportRequest, ReviseRequest, StreamRequest, read_request
@@ -134,25 +134,25 @@ def _add_error_handlers(app: FastAPI) -> None:
 
 def _add_status(app: FastAPI, service: Service) -> None:
     @app.head("/health", include_in_schema=False)
-    @app.get("/health", responses=answers("It answers", _object("status"), work=False))
+    @app.get("/health", responses=documented_responses("It answers", _object("status"), work=False))
     async def health() -> JSONResponse:
         """The process answers."""
         return JSONResponse({"status": "ok", "version": veridical.__version__})
 
     @app.head("/ready", include_in_schema=False)
-    @app.get("/ready", responses={**answers("It can work", _object("ready"), work=False), **_NOT_READY})
+    @app.get("/ready", responses={**documented_responses("It can work", _object("ready"), work=False), **_NOT_READY})
     async def ready() -> JSONResponse:
         """Every detector is loaded and can be used; 503 with the reasons where one cannot."""
         unready = service.unready
         service.load_again()
         return JSONResponse({"ready": not unready, "detectors": unready}, 503 if unready else 200)
 
-    @app.get("/metrics", responses=answers("In its text form", {"text/plain": {}}, work=False))
+    @app.get("/metrics", responses=documented_responses("In its text form", {"text/plain": {}}, work=False))
     async def metrics() -> Response:
         """Counters for Prometheus."""
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
-    @app.get("/v1/detectors", responses=answers("By their specs", _object("detectors"), work=False))
+    @app.get("/v1/detectors", responses=documented_responses("By their specs", _object("detectors"), work=False))
     async def detectors() -> JSONResponse:
         """The detectors that requests may name; the first is used where none is named."""
         return JSONResponse({"detectors": [_described(name, service) for name in service.batchers]})
@@ -211,7 +211,7 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     @app.post(
         "/v1/check",
         openapi_extra=body("CheckRequest", {"cases": [CASE]}, {"cases": [CASE], "threshold": {"span": 0.4}}),
-        responses=answers("The checked cases, in order", _results("check")),
+        responses=documented_responses("The checked cases, in order", _results("check")),
     )
     async def check(request: Request) -> Response:
         """Check one or many cases."""
@@ -225,7 +225,7 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     @app.post(
         "/v1/salience",
         openapi_extra=body("CheckRequest", {"cases": [CASE]}),
-        responses=answers("The maps, in order", _object("maps")),
+        responses=documented_responses("The maps, in order", _object("maps")),
     )
     async def salience(request: Request) -> JSONResponse:
         """Salience maps of one or many cases: for each case one per detector, null where that makes none."""
@@ -238,7 +238,7 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     @app.post(
         "/v1/report",
         openapi_extra=body("ReportRequest", {"cases": [CASE], "title": "Towers"}),
-        responses=answers("The page", {"text/html": {"schema": {"type": "string"}}}),
+        responses=documented_responses("The page", {"text/html": {"schema": {"type": "string"}}}),
     )
     async def report(request: Request) -> Response:
         """One HTML page of cases, checked now, or of results of a check; it needs no network."""
@@ -251,7 +251,7 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     @app.post(
         "/v1/revise",
         openapi_extra=body("ReviseRequest", {"cases": [CASE], "reviser": "delete"}),
-        responses=answers("The revised cases, in order", _results("revised")),
+        responses=documented_responses("The revised cases, in order", _results("revised")),
     )
     async def revise(request: Request) -> Response:
         """Revise what is not supported in one or many cases; kept only where it is better."""
@@ -264,7 +264,7 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     @app.post(
         "/v1/stream",
         openapi_extra=body("StreamRequest", {"case": CASE}, kinds=("application/json", "application/x-ndjson")),
-        responses=answers("The events", {"text/event-stream": {"schema": {"type": "string"}}}),
+        responses=documented_responses("The events", {"text/event-stream": {"schema": {"type": "string"}}}),
     )
     async def stream(request: Request) -> Response:
         """Check a response while it arrives: JSON Lines in, server-sent events out."""
@@ -272,7 +272,9 @@ def _add_checks(app: FastAPI, service: Service) -> None:
         _note(request, service, [opened.case], [])
         return EventStream(opened.events())
 
-    @app.post("/v1/documents", openapi_extra=_UPLOAD, responses=answers("The text", _object("name", "text")))
+    @app.post(
+        "/v1/documents", openapi_extra=_UPLOAD, responses=documented_responses("The text", _object("name", "text"))
+    )
     async def documents(request: Request) -> JSONResponse:
         """The text of an uploaded PDF, HTML, Markdown or text file (multipart, one part called `file`)."""
         await read_body(request, limits, kind="multipart/form-data", most=limits.document_bytes)

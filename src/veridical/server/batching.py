@@ -26,10 +26,10 @@ from veridical.server.settings import Limits
 if TYPE_CHECKING:
     from veridical.core.salience_map import SalienceMap
 
-__all__ = ["Answer", "Batcher", "Worker", "characters_of"]
+__all__ = ["Batcher", "JudgementWithMap", "Worker", "characters_of"]
 
 T = TypeVar("T")
-Answer = tuple[Judgement, "SalienceMap | None"]
+JudgementWithMap = tuple[Judgement, "SalienceMap | None"]
 
 
 class _InterruptedError(BaseException):
@@ -156,7 +156,7 @@ class Batcher:
         _stop(self._queue)
         self._worker.close()
 
-    async def judge(self, cases: Sequence[Case]) -> list[Answer]:
+    async def judge(self, cases: Sequence[Case]) -> list[JudgementWithMap]:
         """The judgement of each case with its salience map, in order; they share batches with those of others.
 
         Raises:

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from veridical.core.serialization import schema
 
-__all__ = ["CASE", "answers", "body", "components"]
+__all__ = ["CASE", "body", "components", "documented_responses"]
 
 CASE = {"response": "The tower is 300 m tall.", "sources": ["The tower is 330 m tall."]}
 _REF = "#/components/schemas/"
@@ -37,7 +37,9 @@ def body(name: str, *examples: dict[str, Any], kinds: tuple[str, ...] = ("applic
     return {"requestBody": {"required": True, "content": content}}
 
 
-def answers(description: str, content: dict[str, Any], *, work: bool = True) -> dict[int | str, dict[str, Any]]:
+def documented_responses(
+    description: str, content: dict[str, Any], *, work: bool = True
+) -> dict[int | str, dict[str, Any]]:
     """The answers of a route: `content` by media type where it succeeds, else errors; fewer where it does no `work`."""
     error = {"application/json": {"schema": {"$ref": _REF + "Error"}}}
     statuses = _STATUSES if work else {status: _STATUSES[status] for status in (401, 403, 421)}

@@ -21,10 +21,10 @@ from veridical.core.errors import VeridicalError
 from veridical.core.serialization import encode
 from veridical.server.errors import Refused, error_body
 from veridical.server.protection import read_body, request_id_of, while_connected
-from veridical.server.replies import BLOCKED, UNAVAILABLE, Finding, ReplyChecker, annotation, overall_status
+from veridical.server.replies import BLOCKED, UNAVAILABLE, CheckedChoice, ReplyChecker, annotation, overall_status
 from veridical.server.requests import parse_body
 from veridical.server.service import Service
-from veridical.server.sessions import Part, Session, open_session
+from veridical.server.sessions import Session, StreamedJudgement, open_session
 from veridical.server.settings import ProxySettings
 from veridical.server.streaming import EventStream
 from veridical.server.upstream import DONE, Upstream, choices_of
@@ -123,7 +123,7 @@ class _Choice:
     fed: int = 0
     released: int = 0
     session: Session | None = None
-    judging: asyncio.Task[Part | None] | None = None
+    judging: asyncio.Task[StreamedJudgement | None] | None = None
     problem: bool = False
     blocked: bool = False
     held: list[dict[str, Any]] = field(default_factory=list)  # fields that wait for the check of the whole reply
@@ -210,7 +210,7 @@ class StreamedReply:
         more = begun or not choices or chunk.get("usage")
         return [*([{**frame, "choices": begun}] if more else []), *released]
 
-    def _judged_meanwhile(self, state: _Choice) -> Part | None:
+    def _judged_meanwhile(self, state: _Choice) -> StreamedJudgement | None:
         """What was found since the last chunk; what has come since then is judged while the next chunks come."""
         part = None
         if state.judging is not None and state.judging.done():
@@ -220,12 +220,12 @@ class StreamedReply:
             state.judging = asyncio.ensure_future(self._fed(state, text))
         return part
 
-    def _result_of(self, state: _Choice) -> Part | None:
+    def _result_of(self, state: _Choice) -> StreamedJudgement | None:
         assert state.judging is not None
         state.problem = state.judging.exception() is not None  # the check of the whole reply will say why
         return None if state.problem or self.checker.settings.action == "header" else state.judging.result()
 
-    async def _fed(self, state: _Choice, text: str) -> Part | None:
+    async def _fed(self, state: _Choice, text: str) -> StreamedJudgement | None:
         if state.session is None:
             batcher = self.checker.service.batcher(self.checker.settings.detector)
             state.session = await open_session(batcher, self.checker.case, None)
@@ -269,7 +269,7 @@ class StreamedReply:
             last.append({**self.form, "choices": [end]})
         return [*last, self._annotated(findings)]
 
-    def _annotated(self, findings: list[Finding]) -> dict[str, Any]:
+    def _annotated(self, findings: list[CheckedChoice]) -> dict[str, Any]:
         """The last chunk; it has a choice without anything in it, for clients that look at the first of every chunk."""
         said = annotation(self.checker, findings)
         for choice in said["choices"]:

@@ -18,7 +18,7 @@ from veridical.server.requests import CheckRequest, ReviseRequest, check_case
 from veridical.server.service import Service
 from veridical.server.settings import ProxySettings
 
-__all__ = ["BLOCKED", "UNAVAILABLE", "Finding", "ReplyChecker", "annotation", "overall_status"]
+__all__ = ["BLOCKED", "UNAVAILABLE", "CheckedChoice", "ReplyChecker", "annotation", "overall_status"]
 
 BLOCKED = "This answer was withheld: its sources do not support it, or that could not be checked."
 UNAVAILABLE = "unavailable"
@@ -28,7 +28,7 @@ _WORST_FIRST = (Outcome.FLAGGED.value, UNAVAILABLE, Outcome.UNJUDGED.value, Outc
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckedChoice:
     """What is found in one choice of a reply: its status, and what it rests on, or why there is nothing."""
 
     index: int
@@ -66,51 +66,51 @@ class ReplyChecker:
         except Refused as error:  # too large to check, which is no reason not to answer
             self.problem = str(error)
 
-    async def check(self, texts: Iterable[tuple[int, str | None]]) -> list[Finding]:
+    async def check(self, texts: Iterable[tuple[int, str | None]]) -> list[CheckedChoice]:
         """What is found in each choice, given by index and text; whatever goes wrong here is a finding, too."""
         findings = [await self._check(index, text) for index, text in texts]
         self.service.metrics.proxied(overall_status(findings))
         return findings
 
-    async def _check(self, index: int, text: str | None) -> Finding:
+    async def _check(self, index: int, text: str | None) -> CheckedChoice:
         if not text:
-            return Finding(index, Outcome.UNJUDGED.value, reason="the reply has no text")
+            return CheckedChoice(index, Outcome.UNJUDGED.value, reason="the reply has no text")
         if self.problem is not None:
-            return Finding(index, UNAVAILABLE, reason=self.problem)
+            return CheckedChoice(index, UNAVAILABLE, reason=self.problem)
         case = replace(self.case, response=text)
         try:
             check_case(case, self.service.settings.limits, "the chat")
             ((checked, _),) = await self.service.check_cases([case], CheckRequest(cases=[], detectors=self.detectors))
             encode(checked)  # a text that cannot be said in JSON would fail later
             if self.settings.action != "revise" or checked.outcome is not Outcome.FLAGGED:
-                return Finding(index, checked.outcome.value, checked)
+                return CheckedChoice(index, checked.outcome.value, checked)
             how = ReviseRequest(cases=[], detector=self.settings.detector)
             (revised,) = await self.service.revise_cases([case], how)
-            return Finding(index, revised.outcome.value, checked, revised=revised)
+            return CheckedChoice(index, revised.outcome.value, checked, revised=revised)
         except VeridicalError as error:
-            return Finding(index, UNAVAILABLE, reason=str(error))
+            return CheckedChoice(index, UNAVAILABLE, reason=str(error))
         except Exception as error:  # noqa: BLE001 - a detector may raise anything; the reply goes on, marked as not checked
             log("failure", logging.ERROR, error, request_id=self.request_id)
-            return Finding(index, UNAVAILABLE, reason="the check failed")
+            return CheckedChoice(index, UNAVAILABLE, reason="the check failed")
 
-    def blocks(self, finding: Finding) -> bool:
+    def blocks(self, finding: CheckedChoice) -> bool:
         """Whether the text of a choice is withheld."""
         if finding.status == UNAVAILABLE:
             return self.settings.blocks_unavailable
         return self.settings.action == "block" and finding.status == Outcome.FLAGGED.value
 
 
-def overall_status(findings: Sequence[Finding]) -> str:
+def overall_status(findings: Sequence[CheckedChoice]) -> str:
     """The worst status of all choices; of none: unjudged.
 
-    >>> overall_status([Finding(0, "clear"), Finding(1, "unavailable")])
+    >>> overall_status([CheckedChoice(0, "clear"), CheckedChoice(1, "unavailable")])
     'unavailable'
     """
     statuses = {finding.status for finding in findings}
     return next((status for status in _WORST_FIRST if status in statuses), Outcome.UNJUDGED.value)
 
 
-def annotation(checker: ReplyChecker, findings: Sequence[Finding]) -> dict[str, Any]:
+def annotation(checker: ReplyChecker, findings: Sequence[CheckedChoice]) -> dict[str, Any]:
     """The field `veridical` of a reply; of a choice that is withheld it has the status alone."""
     choices: list[dict[str, Any]] = []
     for finding in findings:

@@ -19,7 +19,7 @@ from veridical.server.app import create_app
 from veridical.server.observation import LOGGER, JsonLines
 from veridical.server.settings import ServerSettings
 
-__all__ = ["Server", "TimedProtocol", "make_server", "run"]
+__all__ = ["TimedProtocol", "UvicornServer", "make_server", "run_server"]
 
 
 class TimedProtocol(H11Protocol):
@@ -74,7 +74,7 @@ class TimedProtocol(H11Protocol):
             self._timer = None
 
 
-class Server(uvicorn.Server):
+class UvicornServer(uvicorn.Server):
     """uvicorn's server, which reports its address, and for which SIGINT and SIGTERM are a regular end."""
 
     def __init__(self, config: uvicorn.Config, on_start: Callable[[str], None]) -> None:
@@ -102,7 +102,7 @@ class Server(uvicorn.Server):
             self._on_start(f"http://{f'[{host}]' if ':' in host else host}:{port}/")
 
 
-def make_server(settings: ServerSettings, *, host: str, port: int, on_start: Callable[[str], None]) -> Server:
+def make_server(settings: ServerSettings, *, host: str, port: int, on_start: Callable[[str], None]) -> UvicornServer:
     """A server whose `run` serves until its process gets SIGINT or SIGTERM; what was accepted by then is finished.
 
     Args:
@@ -129,10 +129,10 @@ def make_server(settings: ServerSettings, *, host: str, port: int, on_start: Cal
         timeout_graceful_shutdown=round(limits.grace),
         h11_max_incomplete_event_size=16 * 1024,
     )
-    return Server(config, on_start)
+    return UvicornServer(config, on_start)
 
 
-def run(settings: ServerSettings, *, host: str, port: int, on_start: Callable[[str], None]) -> None:
+def run_server(settings: ServerSettings, *, host: str, port: int, on_start: Callable[[str], None]) -> None:
     """Run `make_server`'s server to its end, with its log as JSON lines on standard error.
 
     Raises:

@@ -21,7 +21,7 @@ from veridical.documents import document_text
 from veridical.report.html import render_html
 from veridical.revise import Revised, revise
 from veridical.revise.named import make_reviser
-from veridical.server.batching import Answer, Batcher, Worker
+from veridical.server.batching import Batcher, JudgementWithMap, Worker
 from veridical.server.errors import Refused
 from veridical.server.observation import Metrics
 from veridical.server.requests import CheckRequest, ReportRequest, ReviseRequest, read_cases_of, read_results_of
@@ -234,7 +234,7 @@ class _Shared:
     def __init__(self, batcher: Batcher, loop: asyncio.AbstractEventLoop) -> None:
         self.name, self.info = batcher.detector.name, info_of(batcher.detector)
         self._batcher, self._loop = batcher, loop
-        self._asked: Future[list[Answer]] | None = None
+        self._asked: Future[list[JudgementWithMap]] | None = None
 
     @property
     def thresholds(self) -> Mapping[Level, float]:

@@ -14,13 +14,13 @@ from veridical.core.spans import Span, intersection
 from veridical.core.types import Case, Judgement, Thresholds, Verdict, judged_spans
 from veridical.server.batching import Batcher
 
-__all__ = ["Part", "Session", "open_session"]
+__all__ = ["Session", "StreamedJudgement", "open_session"]
 
 _LONG_SENTENCE = 2000  # characters
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StreamedJudgement:
     """What is newly known: a judgement of a part of the response, and the indices of its verdicts that are flagged."""
 
     judgement: Judgement
@@ -33,7 +33,7 @@ class Session(Protocol):
     judged_to: int
     """Up to this character all is judged."""
 
-    async def feed(self, text: str, *, final: bool = False) -> Part | None:
+    async def feed(self, text: str, *, final: bool = False) -> StreamedJudgement | None:
         """What is new once `text` is appended (with `final`: and nothing follows), None where nothing is."""
         ...
 
@@ -56,7 +56,7 @@ class _Online:
         self._batcher, self._case, self._session, self._thresholds = batcher, case, session, thresholds
         self._length = 0
 
-    async def feed(self, text: str, *, final: bool = False) -> Part | None:
+    async def feed(self, text: str, *, final: bool = False) -> StreamedJudgement | None:
         def fed(_: Any) -> list[Verdict]:
             verdicts = list(self._session.feed(text)) if text else []
             return verdicts + (list(self._session.finish()) if final else [])
@@ -70,7 +70,7 @@ class _Online:
         self.judged_to = max(end, self.judged_to)
         judgement = Judgement(self._case.id, self._batcher.name, verdicts=tuple(verdicts), judged=judged)
         flagged = tuple(i for i, verdict in enumerate(verdicts) if verdict.score >= self._thresholds.span)
-        return Part(judgement, flagged)
+        return StreamedJudgement(judgement, flagged)
 
 
 class _BySentence:
@@ -82,7 +82,7 @@ class _BySentence:
         self._text = ""
         self._look_again = 0  # at how many characters after `judged_to`
 
-    async def feed(self, text: str, *, final: bool = False) -> Part | None:
+    async def feed(self, text: str, *, final: bool = False) -> StreamedJudgement | None:
         self._text += text
         if len(self._text) - self.judged_to < self._look_again and not final:
             return None
@@ -103,7 +103,7 @@ class _BySentence:
             verdicts = (Verdict(Span(0, end), judgement.hallucination, reason=judgement.reason),)
             flagged = (0,) if decision.hallucination else ()
         self.judged_to = end
-        return Part(
+        return StreamedJudgement(
             replace(
                 judgement,
                 omission=None,

@@ -20,13 +20,13 @@ from tests.lab.annotate.label_studio_round_trip import TEXTS, check_round_trip, 
 from tests.lab.annotate.test_select import item
 from veridical.core.errors import DataError, InputError, SpanError
 from veridical.core.types import Case, Example, Judgement, Source, Span
-from veridical_lab.annotate.label_studio import KINDS, config_of, find_span, read_export, read_tasks, tasks_of
+from veridical_lab.annotate.label_studio import QUESTION_KINDS, config_of, find_span, read_export, read_tasks, tasks_of
 from veridical_lab.annotate.label_studio_server import KEY_ENV, LabelStudio, Project
 
 ANY_TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", QUESTION_KINDS)
 def test_configs_are_xml_whose_names_the_tasks_fill(kind: str) -> None:
     tree = ElementTree.fromstring(config_of(kind, labels=("a & b", "<c>")))
     wanted = {e.get("value", "")[1:] for e in tree.iter() if e.get("value", "").startswith("$")}

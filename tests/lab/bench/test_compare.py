@@ -11,7 +11,7 @@ from veridical.core.errors import UnknownNameError
 from veridical.core.types import Case, Example, Judgement, Omission, Source, SourceSpan, Span, Verdict
 from veridical.metrics.spans import f1_sp
 from veridical.metrics.tokens import white_space_tokens
-from veridical_lab.bench.compare import DEFAULT_METRICS, Comparison, compare, compare_pair, correct
+from veridical_lab.bench.compare import DEFAULT_METRICS, DetectorComparison, compare_detectors, compare_pair, correct
 from veridical_lab.bench.evaluation import Evaluation
 from veridical_lab.bench.settings import Loaded, Settings
 
@@ -105,7 +105,7 @@ def test_any_metric_of_sums_can_be_tested_and_no_other() -> None:
     for name in ("brier", "char_f1", "omission_f1", "balanced_accuracy", "negative_f1"):
         assert compare_pair(good, poor, name, SETTINGS).p is not None
     with pytest.raises(UnknownNameError, match="metric with a test"):
-        list(compare(Settings(["overlap", "coin"], ["jsonl:x"], ["pr_auc"])))
+        list(compare_detectors(Settings(["overlap", "coin"], ["jsonl:x"], ["pr_auc"])))
 
 
 def test_words_are_compared_that_both_judged() -> None:
@@ -145,8 +145,8 @@ def test_source_words_are_compared_that_both_judged() -> None:
 
 
 def test_areas_of_omissions_are_corrected_with_those_of_hallucinations() -> None:
-    def of(metric: str, p: float | None) -> Comparison:
-        return Comparison("a", "b", metric, "t", 0.5, 0.5, p, None, 9, "d", "all", "0", "")
+    def of(metric: str, p: float | None) -> DetectorComparison:
+        return DetectorComparison("a", "b", metric, "t", 0.5, 0.5, p, None, 9, "d", "all", "0", "")
 
     fixed = correct([of("roc_auc", 0.01), of("coverage_roc_auc", 0.02), of("f1", 0.04), of("roc_auc", None)])
     assert [c.p_bonferroni for c in fixed] == [0.02, 0.04, 0.04, None]

@@ -12,7 +12,7 @@ from tests.lab.corrupt.test_arguments import TOPICS
 from veridical.core.serialization import decode
 from veridical.datasets import read
 from veridical_lab.bench.compare import read_comparisons
-from veridical_lab.bench.results import read_rows
+from veridical_lab.bench.results import read_result_rows
 
 Command = Callable[..., tuple[int, str, str]]
 ASK = ("answer", "Should cars be banned?", "--kb", "cars.kb", "-m", "scripted:model.json", "--arguments", "2")
@@ -158,7 +158,7 @@ def test_bench(command: Command) -> None:
     assert code == 0
     assert "the paper's table 1" in text
     assert "the paper's table 6" not in text
-    rows = {(row.data, row.detector): row.metrics for row in read_rows([Path("rows.jsonl")])}
+    rows = {(row.data, row.detector): row.metrics for row in read_result_rows([Path("rows.jsonl")])}
     assert {data for data, _ in rows} == {f"perspectives, {s}" for s in ("unparaphrased", "paraphrased", "ambiguous")}
     same = rows["perspectives, unparaphrased", "overlap"]
     # all content words of an argument that was removed or added are new, and none of the others'
@@ -168,7 +168,7 @@ def test_bench(command: Command) -> None:
     assert rows["perspectives, paraphrased", "overlap"]["coverage_roc_auc"].value < 0.9
     kept = {path: path.read_bytes() for path in Path("rows.jsonl.work").iterdir()}
     assert command("bench", "perspectives", "overlap", "coin", *common[4:], "--table", "2", *out)[0] == 0
-    assert {row.detector for row in read_rows([Path("rows.jsonl")])} == {"overlap", "coin"}
+    assert {row.detector for row in read_result_rows([Path("rows.jsonl")])} == {"overlap", "coin"}
     assert all(path.read_bytes() == before for path, before in kept.items())  # nothing is judged twice
     assert len(list(Path("rows.jsonl.work").iterdir())) == len(kept) + 3
     tests = read_comparisons(Path("tests.jsonl"))

@@ -72,7 +72,7 @@ def test_each_token_is_taken_from_the_window_with_most_context(count: int, size:
     for w in windows[:: max(1, len(windows) // 5)]:
         for token in {w.first, (w.first + w.last) // 2, w.last - 1} - {w.last}:
 
-            def context(other: encoding.Window, token: int = token) -> float:
+            def context(other: encoding.AlignWindow, token: int = token) -> float:
                 left = np.inf if other.start == 0 else token - other.start
                 right = np.inf if other.end == count else other.end - 1 - token
                 return min(left, right) if other.start <= token < other.end else -1

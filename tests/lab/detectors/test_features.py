@@ -17,7 +17,7 @@ from veridical.core.types import Case, Level, Source, Verdict
 from veridical.datasets.split import split_by_document
 from veridical.detectors import load_detector
 from veridical.metrics.ranking import roc_auc
-from veridical_lab.detectors.features.detector import Features, read_token_scores
+from veridical_lab.detectors.features.detector import FeatureDetector, read_token_scores
 from veridical_lab.models.testing import tiny
 from veridical_lab.training.features import Inputs, labelled_units
 
@@ -59,7 +59,7 @@ def test_it_finds_the_wrong_words(folder: Path) -> None:
 
 
 def test_scores_are_the_calibrated_distances(folder: Path) -> None:
-    detector = Features(folder)
+    detector = FeatureDetector(folder)
     case = examples(8)[5].case
     (extracted,) = detector.extractor.extract([case])
     distances = detector.trained.classifier.decide(extracted.values)
@@ -70,7 +70,7 @@ def test_scores_are_the_calibrated_distances(folder: Path) -> None:
 
 
 def test_flagged_words_name_the_features_that_add_most(folder: Path) -> None:
-    detector = Features(folder)
+    detector = FeatureDetector(folder)
     case = examples(8)[5].case
     (extracted,) = detector.extractor.extract([case])
     classifier = detector.trained.classifier
@@ -189,7 +189,7 @@ def test_an_artifact_may_not_name_files(folder: Path) -> None:
 
     context = DetectorContext(lambda spec, context: None, artifacts=("fitted",))  # type: ignore[arg-type, return-value]
     with pytest.raises(InputError, match="may not name files"):
-        Features.from_spec(parse_spec(f"features:{folder},token_scores=x"), context)
+        FeatureDetector.from_spec(parse_spec(f"features:{folder},token_scores=x"), context)
 
 
 def test_another_tagger(folder: Path, tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_damaged_numbers(folder: Path, tmp_path: Path) -> None:
     weights.unlink()
     with pytest.raises(DataError, match="no such file"):
         load_detector(f"features:{weights.parent}")
-    detector = Features(folder)
+    detector = FeatureDetector(folder)
     trained_numbers = detector.trained.classifier
     from veridical_lab.training.features import save_features
 

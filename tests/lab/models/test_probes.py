@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from veridical.core.errors import InputError, UnknownNameError
 from veridical_lab.models.probe_heads import (
-    KINDS,
     OBJECTIVES,
+    PROBE_KINDS,
     Probes,
     StreamingProbes,
     from_tensors,
@@ -76,7 +76,7 @@ def test_the_ensemble_mixes_probabilities() -> None:
     np.testing.assert_allclose(score(single, by_sublayer), each[1])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PROBE_KINDS)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("scale", [0.01, 1.0, 300.0])
 def test_live_equals_offline(kind: str, objective: str, scale: float) -> None:

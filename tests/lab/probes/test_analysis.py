@@ -25,7 +25,7 @@ from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.probes import activation_store as store_module  # noqa: E402
 from veridical_lab.probes import dataset as dataset_module  # noqa: E402
-from veridical_lab.probes.activations import States, in_memory  # noqa: E402
+from veridical_lab.probes.activations import ActivationStates, in_memory  # noqa: E402
 from veridical_lab.probes.analysis import (  # noqa: E402
     Analysis,
     AnalysisConfig,
@@ -37,7 +37,7 @@ from veridical_lab.probes.analysis import (  # noqa: E402
 )
 from veridical_lab.probes.analysis.context_length import truncate_sources  # noqa: E402
 from veridical_lab.probes.analysis.error_types import error_types_of, with_errors_of  # noqa: E402
-from veridical_lab.probes.analysis.results import Finding, encode_records, read_records  # noqa: E402
+from veridical_lab.probes.analysis.results import ProbeFinding, encode_records, read_records  # noqa: E402
 from veridical_lab.probes.labelled_sequences import EncodedExamples, labels_of  # noqa: E402
 from veridical_lab.probes.options import ProbeConfig, ProbeOptions  # noqa: E402
 from veridical_lab.report.analysis_tables import analysis_tables  # noqa: E402
@@ -75,7 +75,9 @@ def plant(
 ) -> None:
     """Activations are noise with the labels of tokens and of responses in them, in directions 0 and 1."""
 
-    def states(model: LocalModel, encoded: EncodedExamples, config: ProbeConfig, store: Path | None) -> States:
+    def states(
+        model: LocalModel, encoded: EncodedExamples, config: ProbeConfig, store: Path | None
+    ) -> ActivationStates:
         random = np.random.default_rng(len(encoded.examples))
         name = "synthetic" if str(encoded.examples[0].document).startswith("o") else "organic"
         found = labels_of(encoded)
@@ -484,7 +486,7 @@ def test_records_come_back(model: LocalModel, spec: str, tmp_path: Path, monkeyp
     path.write_text(encode_records(found), "utf-8")
     back = read_records(path)
     assert [asdict(f) for f in back.findings] == [asdict(f) for f in found.findings]
-    assert isinstance(back.findings[0], Finding)
+    assert isinstance(back.findings[0], ProbeFinding)
     assert (back.name, back.peaks, back.comparisons) == ("layers", found.peaks, found.comparisons)
     for line in ("[]", "{}", "nonsense", '{"veridical": "finding/2"}', '{"veridical": "peak/1", "metric": 3}'):
         path.write_text(encode_records(found) + line + "\n", "utf-8")

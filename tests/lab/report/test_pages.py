@@ -16,7 +16,7 @@ from tests.report.test_revision import TOWER
 from veridical.report.html import render_html
 from veridical.report.revision import render_revisions
 from veridical.report.salience import salience_page
-from veridical_lab.bench.results import read_rows
+from veridical_lab.bench.results import read_result_rows
 from veridical_lab.report.result_page import render_results
 from veridical_lab.report.result_plots import by_set
 
@@ -25,7 +25,7 @@ ROWS = Path(__file__).parents[3] / "benchmarks" / "rows" / "baselines-fitted.jso
 
 def results() -> str:
     pytest.importorskip("matplotlib")
-    rows = read_rows([ROWS])
+    rows = read_result_rows([ROWS])
     return render_results([row for row in rows if row.data == rows[0].data], title=HOSTILE)
 
 
@@ -53,7 +53,7 @@ def test_the_page_is_bound_to_its_style_sheet(name: str) -> None:
 
 def test_the_result_page_has_every_line_and_plots_that_are_pictures() -> None:
     page = Page(results())
-    rows = read_rows([ROWS])
+    rows = read_result_rows([ROWS])
     shown = [row for row in rows if row.data == rows[0].data]
     assert sum(tag == "tr" for tag, _ in page.tags) == len(shown) + 1
     plots = [held for tag, held in page.tags if tag == "img"]
@@ -65,7 +65,9 @@ def test_the_result_page_has_every_line_and_plots_that_are_pictures() -> None:
 
 def test_a_plot_has_a_point_for_each_detector_on_each_data_set() -> None:
     pytest.importorskip("matplotlib")
-    (row, *_) = [row for row in read_rows([ROWS]) if row.group is None and row.metrics["roc_auc"].value is not None]
+    (row, *_) = [
+        row for row in read_result_rows([ROWS]) if row.group is None and row.metrics["roc_auc"].value is not None
+    ]
     other = replace(row, detector="probe:build/x/my-probe,unit=word")
     rows = [
         replace(row, data="jsonl:build/a.jsonl"),

@@ -20,7 +20,7 @@ from veridical.detectors.claims.verify import Verify
 from veridical.llm.protocol import Failure, Reply, Request
 from veridical.llm.scripted import Scripted
 from veridical_lab.datasets.fave import read_questions
-from veridical_lab.tasks.papers import MEAN, SELF_CORRECTION, StudyOptions, study, summarise, summary_request
+from veridical_lab.tasks.papers import MEAN, SELF_CORRECTION, StudyOptions, study, summarise_paper, summary_request
 from veridical_lab.tasks.prevalence import Audit, JudgedSummaries, mean_prevalence, prevalence
 
 LING = Source("1", "Creatine improved memory in adults.", citation="K. Ling et al., 2009")
@@ -69,7 +69,7 @@ def test_an_abstract_cannot_pass_for_another_paper() -> None:
 def test_summaries_that_were_not_written_are_failures() -> None:
     late = Failure("too late", "timeout", True)
     cut = Reply("Ling (2009) fou", finish="length")
-    first, second, third = summarise(Scripted([" Fine. \n", late, cut]), QUESTIONS[:3])
+    first, second, third = summarise_paper(Scripted([" Fine. \n", late, cut]), QUESTIONS[:3])
     assert isinstance(first, Case)
     assert (first.response, first.sources) == ("Fine.", QUESTIONS[0].sources)
     assert "part 0?" in (first.prompt or "")

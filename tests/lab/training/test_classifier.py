@@ -24,7 +24,7 @@ from veridical.detectors import load_detector  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical_lab.detectors.classifier.artifact import METHODS, ClassifierSettings  # noqa: E402
 from veridical_lab.detectors.classifier.network import ClassifierNetwork, label_tokens  # noqa: E402
-from veridical_lab.detectors.classifier.presentation import Encoded, parts_of  # noqa: E402
+from veridical_lab.detectors.classifier.presentation import EncodedPart, parts_of  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.models.tuning import frequent_tokens  # noqa: E402
 from veridical_lab.training.checkpoint import CHECKPOINT, TrainingStopped  # noqa: E402
@@ -42,7 +42,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> LocalModel:
     return load(tiny("bert", tmp_path_factory.mktemp("base") / "bert"), dtype="fp32", kinds=("encoder",))
 
 
-def encoded(network: ClassifierNetwork, of: Sequence[Example]) -> list[tuple[Encoded, ...]]:
+def encoded(network: ClassifierNetwork, of: Sequence[Example]) -> list[tuple[EncodedPart, ...]]:
     settings = network.settings
     parts = [part for example in of for part in parts_of(example.case, settings.task, settings.unit)]
     return [each for part in parts if not isinstance(each := network.encode(part), str)]
@@ -156,10 +156,10 @@ def test_pairs_that_the_gold_names_as_support_are_learned_from(
     decoder: LocalModel, tmp_path: Path, task: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of what is supported the pair with its evidence; of an error the pair with the lowest score."""
-    learned: list[list[Encoded]] = []
+    learned: list[list[EncodedPart]] = []
     margins = ClassifierNetwork.margins
 
-    def recorded(self: ClassifierNetwork, batch: Sequence[Encoded]) -> Any:
+    def recorded(self: ClassifierNetwork, batch: Sequence[EncodedPart]) -> Any:
         learned.append(list(batch))
         return margins(self, batch)
 

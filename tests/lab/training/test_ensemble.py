@@ -22,7 +22,7 @@ from veridical_lab.detectors.ensemble.detector import Ensemble
 from veridical_lab.report.ensemble_tables import ensemble_tables
 from veridical_lab.training.ensemble import (
     EnsembleOptions,
-    Table,
+    ScoreTable,
     fit_cascade,
     fit_combination,
     fit_ensemble,
@@ -35,16 +35,16 @@ LEVELS = (Level.RESPONSE,)
 ALL = EnsembleOptions(all_data=True, resamples=20)
 
 
-def table(n: int = 200, seed: int = 0) -> Table:
+def table(n: int = 200, seed: int = 0) -> ScoreTable:
     """Two informative columns and one of noise, 40 documents."""
     rng = np.random.default_rng(seed)
     labels = rng.random(n) < 0.4
     rows = rng.random((n, 3)) * 0.5
     rows[:, :2] += 0.3 * labels[:, None] * rng.random((n, 2))
-    return Table(rows, labels, np.array([f"document {i % 40}" for i in range(n)]))
+    return ScoreTable(rows, labels, np.array([f"document {i % 40}" for i in range(n)]))
 
 
-def examples(sample: Table) -> list[Example]:
+def examples(sample: ScoreTable) -> list[Example]:
     """A response per item."""
     return [
         Example(
@@ -56,13 +56,13 @@ def examples(sample: Table) -> list[Example]:
     ]
 
 
-def members(sample: Table) -> dict[str, Scripted]:
+def members(sample: ScoreTable) -> dict[str, Scripted]:
     """Members that give the columns, "first", "second" and "noise", as scores."""
     columns = zip(("first", "second", "noise"), sample.rows.T, strict=True)
     return {name: Scripted(name, {str(i): float(x) for i, x in enumerate(column)}, LEVELS) for name, column in columns}
 
 
-def columns(fitted: FittedEnsemble, sample: Table) -> Floats:
+def columns(fitted: FittedEnsemble, sample: ScoreTable) -> Floats:
     """The rows with their columns in the order of the fitted members."""
     return sample.rows[:, [["first", "second", "noise"].index(m.detector) for m in fitted.members]]
 
@@ -111,7 +111,7 @@ def test_together_they_are_better_than_the_best_of_them(tmp_path: Path) -> None:
 def test_figures_are_of_documents_that_the_weights_were_not_fitted_on() -> None:
     """Noise that is fitted to itself looks better than chance; cross-fitted it does not."""
     rng = np.random.default_rng(1)
-    sample = Table(rng.random((60, 3)), rng.random(60) < 0.5, np.array([str(i) for i in range(60)]))
+    sample = ScoreTable(rng.random((60, 3)), rng.random(60) < 0.5, np.array([str(i) for i in range(60)]))
     options = EnsembleOptions(all_data=True, resamples=20, negative_weights=True)
     fitted = fit_ensemble(members(sample), examples(sample), options)
     inside = roc_auc(sample.labels, fitted.levels[Level.RESPONSE].combine(columns(fitted, sample))[0])
@@ -281,19 +281,19 @@ def test_an_unknown_member_is_refused() -> None:
 
 def test_data_that_teach_nothing_are_refused() -> None:
     sample = table()
-    one_class = Table(sample.rows, np.ones(len(sample.labels), dtype=bool), sample.documents)
+    one_class = ScoreTable(sample.rows, np.ones(len(sample.labels), dtype=bool), sample.documents)
     with pytest.raises(InputError, match="no level that a member scores has labels of both classes"):
         fit_ensemble(members(sample), examples(one_class), ALL)
     with pytest.raises(InputError, match="none of 1 examples lies in the validation part"):
         fit_ensemble(members(sample), examples(sample)[:1])
     with pytest.raises(InputError, match="1 members"):
         fit_ensemble({"first": members(sample)["first"]}, examples(sample), ALL)
-    reverse = Table(sample.rows, ~sample.labels, sample.documents)
+    reverse = ScoreTable(sample.rows, ~sample.labels, sample.documents)
     with pytest.raises(InputError, match="higher scores of no member go with the labels"):
         fit_ensemble({n: members(sample)[n] for n in ("first", "second")}, examples(reverse), ALL)
     with pytest.raises(InputError, match="a share of 0"):
         EnsembleOptions(keep=0)
-    blurred = Table(np.where(np.arange(200)[:, None] % 50 == 0, 1.0, sample.rows), sample.labels, sample.documents)
+    blurred = ScoreTable(np.where(np.arange(200)[:, None] % 50 == 0, 1.0, sample.rows), sample.labels, sample.documents)
     precise = EnsembleOptions("precision@1", all_data=True, resamples=20)
     with pytest.raises(InputError, match=r"response: no threshold has a precision of 1"):
         fit_ensemble(members(blurred), examples(blurred), precise)

@@ -12,7 +12,7 @@ from veridical.core.types import Case, Example, Judgement, Span, Verdict
 from veridical.datasets.split import split_by_document
 from veridical.metrics.tokens import labelled_phrase
 from veridical.models.linear import LinearClassifier
-from veridical_lab.detectors.features.detector import Features, TrainedFeatures
+from veridical_lab.detectors.features.detector import FeatureDetector, TrainedFeatures
 from veridical_lab.detectors.features.extraction import FeatureSettings
 from veridical_lab.training.features import FeatureOptions, labelled_units, save_features, train_features
 
@@ -101,7 +101,7 @@ def test_balanced_classes_change_the_weights() -> None:
 
 def test_the_worst_word_has_a_threshold_of_its_own(tmp_path: Path) -> None:
     train_features(examples(), out=tmp_path)
-    detector = Features(tmp_path)
+    detector = FeatureDetector(tmp_path)
     judged = detector.judge([example.case for example in examples()])
     flagged = [j.hallucination >= detector.thresholds["response"] for j in judged]  # type: ignore[index, operator]
     gold = [bool(e.gold.hallucination) for e in examples()]
@@ -119,7 +119,7 @@ def test_thresholds_are_those_of_the_criterion(criterion: str) -> None:
         noisy.append(replace(e, gold=Judgement(e.case.id, "human:a", float(bool(verdicts)), verdicts=verdicts)))
     train, valid = noisy[:64], noisy[64:]
     trained = train_features(train, FeatureOptions(criterion=criterion), validation=valid)
-    judged = Features(trained).judge([e.case for e in valid])
+    judged = FeatureDetector(trained).judge([e.case for e in valid])
     labels = [label for e in valid for label in labelled_units(e, "word")[1]]
     scores = np.array([v.score for j in judged for v in j.verdicts])
     fit = threshold_fitter(criterion)

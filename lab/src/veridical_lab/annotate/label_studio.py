@@ -32,9 +32,9 @@ from veridical.core.spans import Span, union
 from veridical.core.types import Case, Example, Judgement, Omission, Source, SourceSpan, Verdict
 from veridical_lab.annotate.items import answer, place_of
 
-__all__ = ["KINDS", "MARK", "Imported", "config_of", "find_span", "read_export", "read_tasks", "tasks_of"]
+__all__ = ["MARK", "QUESTION_KINDS", "Imported", "config_of", "find_span", "read_export", "read_tasks", "tasks_of"]
 
-KINDS = ("consistency", "spans", "coverage", "claims")
+QUESTION_KINDS = ("consistency", "spans", "coverage", "claims")
 MARK = "veridical"  # the key of a task's data that says what it is about
 _ANSWERS = {"consistent": False, "inconsistent": True}
 _CLAIM_LABELS = {"supported": 0.0, "contradicted": 1.0, "not in the sources": 1.0}
@@ -46,7 +46,7 @@ def config_of(kind: str, *, labels: Sequence[str] = ("hallucinated",)) -> str:
     """The labelling config of a kind of question, for the settings of a project.
 
     Args:
-        kind: One of `KINDS`.
+        kind: One of `QUESTION_KINDS`.
         labels: For `spans`: the types of hallucination that annotators distinguish, such as intrinsic and extrinsic.
     """
     _check_kind(kind)
@@ -77,8 +77,8 @@ def _choices(name: str, to: str, values: Iterable[str]) -> str:
 
 
 def _check_kind(kind: str) -> None:
-    if kind not in KINDS:
-        raise UnknownNameError("kind of question", kind, KINDS)
+    if kind not in QUESTION_KINDS:
+        raise UnknownNameError("kind of question", kind, QUESTION_KINDS)
 
 
 # ------------------------------------------------------------------------------------------------ export
@@ -94,7 +94,7 @@ def tasks_of(
 
     Args:
         examples: Cases; for `consistency` items (`veridical_lab.annotate.items`). Their gold is not shown.
-        kind: One of `KINDS`.
+        kind: One of `QUESTION_KINDS`.
         predictions: Judgements by case id, shown as pre-annotations that annotators correct. For `consistency`
             they are not shown: a yes/no answer that is there already is an answer that people give.
 
@@ -280,9 +280,9 @@ def _task_about(task: Any, number: int) -> tuple[dict[str, str], list[Any]]:
         ) from None
     if not isinstance(annotations, list) or not all(isinstance(a, dict) for a in annotations):
         raise InputError(f"task {number}: its annotations are not a list of objects", hint="export the project as JSON")
-    if kind not in KINDS or version != "1":
+    if kind not in QUESTION_KINDS or version != "1":
         raise InputError(
-            f"task {number} asks {kind!r} (version {version})", hint=f"one of {', '.join(KINDS)}, version 1"
+            f"task {number} asks {kind!r} (version {version})", hint=f"one of {', '.join(QUESTION_KINDS)}, version 1"
         )
     names = {str(result.get("from_name")) for a in annotations for result in a.get("result") or () if result}
     if foreign := sorted(names - _CONTROLS[kind] - {"None"}):

@@ -14,7 +14,7 @@ from veridical.core.types import Example, Judgement, Verdict
 from veridical_lab.annotate.items import answer, is_item, place_of
 from veridical_lab.datasets.chevrons import parse_chevrons
 
-__all__ = ["Prompt", "mark_examples", "typed_spans"]
+__all__ = ["MarkingPrompt", "mark_examples", "typed_spans"]
 
 _QUOTES = re.compile(r"\s*(?:<[^<>]*>\s*)+")
 HELP = (
@@ -49,7 +49,7 @@ def typed_spans(line: str, typed: str) -> list[Span]:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class MarkingPrompt:
     """How a person is asked: `show` prints a line, `ask` prints a prompt and returns a line without its end.
 
     `ask` raises `EOFError` where there is no more input.
@@ -59,7 +59,7 @@ class Prompt:
     ask: Callable[[str], str]
 
 
-def mark_examples(examples: Sequence[Example], by: str, prompt: Prompt) -> Iterator[Judgement]:
+def mark_examples(examples: Sequence[Example], by: str, prompt: MarkingPrompt) -> Iterator[Judgement]:
     """Ask one person about each case in turn; ends where they stop, or where their input ends.
 
     Items (`veridical_lab.annotate.items`) are yes/no questions; of other cases each line of the response is shown and
@@ -79,7 +79,7 @@ def mark_examples(examples: Sequence[Example], by: str, prompt: Prompt) -> Itera
         yield judgement
 
 
-def _ask_item(item: Example, by: str, prompt: Prompt) -> Judgement | None:
+def _ask_item(item: Example, by: str, prompt: MarkingPrompt) -> Judgement | None:
     place = place_of(item)
     text = "".join(f"<{piece}>" if inside else piece for piece, inside in cut(item.case.response, [place.span]))
     prompt.show(f"text:   {visible(text)}")
@@ -95,7 +95,7 @@ def _ask_item(item: Example, by: str, prompt: Prompt) -> Judgement | None:
         prompt.show("y: consistent. n: inconsistent. s: skip. q: stop.")
 
 
-def _ask_spans(example: Example, by: str, prompt: Prompt) -> Judgement | None:
+def _ask_spans(example: Example, by: str, prompt: MarkingPrompt) -> Judgement | None:
     response = example.case.response
     spans: list[Span] = []
     at = 0

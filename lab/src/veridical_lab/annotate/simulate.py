@@ -28,7 +28,7 @@ from veridical_lab.corrupt.rewrites import rewrite
 from veridical_lab.corrupt.rules import Rules
 from veridical_lab.corrupt.streams import Recipe, excerpts
 
-__all__ = ["Loop", "Round", "SimulatedAnnotator", "make_pool", "simulate", "team"]
+__all__ = ["Loop", "SimulatedAnnotator", "SimulatedRound", "make_pool", "simulate", "team"]
 
 _REWRITES = ("synonym", "date_form", "contraction", "voice", "order", "conjuncts")
 _TYPES = ("number", "date", "unit", "negation", "antonym", "relation")  # those that replace something
@@ -147,7 +147,7 @@ def _rewritten(example: Example, draw: random.Random) -> Example | str:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class SimulatedRound:
     """What one round did.
 
     Attributes:
@@ -186,7 +186,7 @@ class Loop:
     `right` is the share of consensus labels that are the true ones, `blocked` the annotators left out as spammers.
     """
 
-    rounds: tuple[Round, ...]
+    rounds: tuple[SimulatedRound, ...]
     people: tuple[tuple[SimulatedAnnotator, AnnotatorQuality], ...]
     examples: tuple[Example, ...]
     blocked: tuple[str, ...]
@@ -220,7 +220,7 @@ def simulate(
     unlabelled = {item.case.id: item for item in pool}
     annotated: list[Example] = []
     caught: dict[str, AnnotatorQuality] = {}
-    rounds: list[Round] = []
+    rounds: list[SimulatedRound] = []
     for number, size in enumerate(sizes, 1):
         chosen = _choose(scorer, agree(annotated, rule).examples, list(unlabelled.values()), size, options)
         items = [grouped(item, round=str(number)) for item in chosen.items]
@@ -236,7 +236,7 @@ def simulate(
         agreed = agree(asked, rule)
         total = agree(annotated, rule).examples
         rounds.append(
-            Round(
+            SimulatedRound(
                 number,
                 chosen.candidates,
                 chosen.left_out,

@@ -25,7 +25,7 @@ from veridical.metrics.pairs import pair_outcomes
 from veridical.metrics.registry import METRICS
 from veridical.metrics.significance import bonferroni, hanley_mcneil
 from veridical_lab.bench.evaluation import Evaluation, evaluate, load_all
-from veridical_lab.bench.settings import Settings, load
+from veridical_lab.bench.settings import Settings, load_data
 from veridical_lab.metrics.permutation import (
     permutation_accuracy,
     permutation_f1,
@@ -36,8 +36,8 @@ from veridical_lab.metrics.permutation import (
 
 __all__ = [
     "DEFAULT_METRICS",
-    "Comparison",
-    "compare",
+    "DetectorComparison",
+    "compare_detectors",
     "compare_pair",
     "correct",
     "read_comparisons",
@@ -58,7 +58,7 @@ DEFAULT_METRICS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class DetectorComparison:
     """Two detectors under one metric on the `n` cases that count for both; `p` None where the test is undefined.
 
     `difference` is the value of `b` less that of `a`, with its paired bootstrap interval from `low` to `high`.
@@ -143,7 +143,7 @@ _TESTABLE = {*_TESTS, *(name for name, metric in METRICS.items() if isinstance(m
 _FAMILIES = {"coverage_roc_auc": "roc_auc", "source_word_roc_auc": "word_roc_auc"}
 
 
-def compare(settings: Settings) -> Iterator[list[Comparison]]:
+def compare_detectors(settings: Settings) -> Iterator[list[DetectorComparison]]:
     """The comparisons of all pairs of detectors, one list per data set; each metric with a test that fits both."""
     detectors = load_all(settings)
     if len(detectors) < 2:
@@ -153,7 +153,7 @@ def compare(settings: Settings) -> Iterator[list[Comparison]]:
         if name not in _TESTABLE:
             raise UnknownNameError("metric with a test", name, _TESTABLE)
     for spec in settings.data:
-        data = load(spec, settings)
+        data = load_data(spec, settings)
         evaluations = [evaluate(detector, data, settings) for detector in detectors]
         comparisons = []
         for name in names:
@@ -162,7 +162,7 @@ def compare(settings: Settings) -> Iterator[list[Comparison]]:
         yield correct(comparisons)
 
 
-def correct(comparisons: Sequence[Comparison]) -> list[Comparison]:
+def correct(comparisons: Sequence[DetectorComparison]) -> list[DetectorComparison]:
     """The comparisons with Bonferroni's correction: for all pairs under a metric, areas of omissions with those of
     hallucinations."""
     families: dict[str, list[float]] = {}
@@ -176,7 +176,7 @@ def correct(comparisons: Sequence[Comparison]) -> list[Comparison]:
     ]
 
 
-def compare_pair(a: Evaluation, b: Evaluation, name: str, settings: Settings) -> Comparison:
+def compare_pair(a: Evaluation, b: Evaluation, name: str, settings: Settings) -> DetectorComparison:
     """Test two evaluations on the same cases for a difference; not corrected for the number of pairs.
 
     Args:
@@ -217,7 +217,7 @@ def compare_pair(a: Evaluation, b: Evaluation, name: str, settings: Settings) ->
             )
     except (UndefinedMetricError, InputError) as error:
         note = error.message
-    return Comparison(
+    return DetectorComparison(
         a=a.name,
         b=b.name,
         metric=name,
@@ -250,13 +250,13 @@ def _restricted(case: Case, a: Judgement, b: Judgement) -> tuple[Judgement, Judg
     return a, b
 
 
-def read_comparisons(path: Path) -> list[Comparison]:
+def read_comparisons(path: Path) -> list[DetectorComparison]:
     """The comparisons in a file; `DataError` with its line for anything else."""
     hint = "comparisons are written by `veridical bench compare --out`"
     return [comparison for _, comparison in read_documents(path, "comparison", hint=hint)]
 
 
-def without_repeats(comparisons: Iterable[Comparison]) -> list[Comparison]:
+def without_repeats(comparisons: Iterable[DetectorComparison]) -> list[DetectorComparison]:
     """The comparisons; one that was made again, by the same command on the same data, replaces the earlier one."""
     figures: dict[str, Any] = dict.fromkeys(
         ("value_a", "value_b", "p", "p_bonferroni", "note", "difference", "low", "high")

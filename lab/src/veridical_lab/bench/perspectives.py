@@ -16,11 +16,11 @@ from veridical.core.errors import DataError, InputError, UnknownNameError
 from veridical.core.types import Example
 from veridical.datasets.split import content_hash, split_by_document
 from veridical.metrics.registry import METRICS
-from veridical_lab.bench.compare import Comparison, compare_pair, correct
+from veridical_lab.bench.compare import DetectorComparison, compare_pair, correct
 from veridical_lab.bench.evaluation import evaluate, identity, load_all
 from veridical_lab.bench.results import ResultRow
 from veridical_lab.bench.run import result_rows
-from veridical_lab.bench.settings import Loaded, Settings, load
+from veridical_lab.bench.settings import Loaded, Settings, load_data
 from veridical_lab.corrupt.argument_responses import composed
 from veridical_lab.corrupt.arguments import AMBIGUOUS, FULL, each_error
 from veridical_lab.datasets.topics import Topic
@@ -142,7 +142,7 @@ def measured(
     tables: Sequence[int],
     *,
     organic: str | None = None,
-) -> tuple[list[ResultRow], list[Comparison]]:
+) -> tuple[list[ResultRow], list[DetectorComparison]]:
     """The rows of each detector on each test set, and the tests of every two detectors on each.
 
     Differences of areas are tested as in the paper (§5.1): Hanley and McNeil's test, Bonferroni's correction over all
@@ -162,9 +162,9 @@ def measured(
         for name, examples in sets.items()
     ]
     if organic is not None:
-        loaded.append(replace(load(organic, settings), name="perspectives, organic"))
+        loaded.append(replace(load_data(organic, settings), name="perspectives, organic"))
     rows: list[ResultRow] = []
-    comparisons: list[Comparison] = []
+    comparisons: list[DetectorComparison] = []
     for data in loaded:
         evaluations = [evaluate(detector, data, settings) for detector in detectors]
         for detector, evaluation in zip(detectors, evaluations, strict=True):

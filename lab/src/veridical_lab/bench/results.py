@@ -10,7 +10,7 @@ from veridical.core.serialization import read_documents
 from veridical.core.types import Usage
 from veridical.metrics.measure import Measured
 
-__all__ = ["ResultRow", "read_rows"]
+__all__ = ["ResultRow", "read_result_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class ResultRow:
     foreign: int = 0
 
 
-def read_rows(paths: Iterable[Path]) -> list[ResultRow]:
+def read_result_rows(paths: Iterable[Path]) -> list[ResultRow]:
     """The rows in files of rows; `DataError` with file and line for anything else.
 
     A later row of the same run and group replaces an earlier one.

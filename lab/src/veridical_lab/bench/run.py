@@ -24,15 +24,15 @@ from veridical.metrics.measure import Metric, measure_rows
 from veridical.metrics.registry import METRICS
 from veridical_lab.bench.curves import curves
 from veridical_lab.bench.evaluation import BATCH, Evaluation, evaluate, identity, load_all
-from veridical_lab.bench.results import ResultRow, read_rows
-from veridical_lab.bench.settings import Loaded, Settings, load
+from veridical_lab.bench.results import ResultRow, read_result_rows
+from veridical_lab.bench.settings import Loaded, Settings, load_data
 
-__all__ = ["Group", "dry_run", "result_rows", "run", "run_to_file"]
+__all__ = ["Group", "dry_run", "result_rows", "run_bench", "run_to_file"]
 
 Group = tuple[str | None, Sequence[int]]  # the name of a group of examples (None = all), and their indices
 
 
-def run(settings: Settings, known: Mapping[str, list[ResultRow]] | None = None) -> Iterator[list[ResultRow]]:
+def run_bench(settings: Settings, known: Mapping[str, list[ResultRow]] | None = None) -> Iterator[list[ResultRow]]:
     """The rows of each detector on each data set: one for all of it, then one per group.
 
     A run whose id is in `known` is given back from there, without judging anything.
@@ -42,7 +42,7 @@ def run(settings: Settings, known: Mapping[str, list[ResultRow]] | None = None) 
         if name not in METRICS:
             raise UnknownNameError("metric", name, METRICS)
     for spec in settings.data:
-        data = load(spec, settings)
+        data = load_data(spec, settings)
         for detector in detectors:
             run_id = _run_id(detector, data, settings)
             if known and run_id in known:
@@ -67,12 +67,12 @@ def run_to_file(settings: Settings, path: Path | None) -> list[ResultRow]:
     Rows that the file has already are not measured again, and new ones are written as soon as a detector is done, so
     that an interrupted run continues. The journal is removed in the end.
     """
-    in_file = read_rows([path]) if path and path.exists() else []
+    in_file = read_result_rows([path]) if path and path.exists() else []
     known: dict[str, list[ResultRow]] = {}
     for row in in_file:
         known.setdefault(row.run_id, []).append(row)
     rows: list[ResultRow] = []
-    for of_detector in run(settings, known):
+    for of_detector in run_bench(settings, known):
         rows += of_detector
         if path and of_detector[0].run_id not in known:
             in_file += of_detector
@@ -86,7 +86,7 @@ def dry_run(settings: Settings) -> None:
     """Let every detector that asks a chat model judge everything, over a connection that counts and sends nothing."""
     detectors = load_all(settings)
     for spec in settings.data:
-        data = load(spec, settings)
+        data = load_data(spec, settings)
         cases = [example.case for example in (*data.fitting, *data.examples)]
         for loaded in detectors:
             detector = loaded.fit(data.fitting) if data.fitting and isinstance(loaded, Fittable) else loaded

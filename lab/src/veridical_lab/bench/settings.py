@@ -19,7 +19,7 @@ from veridical_lab.datasets.foreign import among_foreign
 if TYPE_CHECKING:
     from veridical.llm.connection import Connection
 
-__all__ = ["Loaded", "Settings", "load"]
+__all__ = ["Loaded", "Settings", "load_data"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Loaded:
     training: Callable[[], list[Example]] = list
 
 
-def load(spec: str, settings: Settings) -> Loaded:
+def load_data(spec: str, settings: Settings) -> Loaded:
     """The examples of NAME:PATH; `DataError` if there are none to measure or to fit on, or two share an id."""
     bad: list[DataError] = []
     examples = list(read(spec, settings.split, on_bad=bad.append if settings.skip_bad else None))

@@ -156,7 +156,7 @@ def mark_command(
 
     [bold]veridical annotate mark jsonl:answers.jsonl --by ann --out ann.jsonl[/bold]
     """
-    from veridical_lab.annotate.marking import Prompt, mark_examples
+    from veridical_lab.annotate.marking import MarkingPrompt, mark_examples
     from veridical_lab.annotate.rounds import annotated_by, append_annotation
 
     with reading.read(data) as examples:
@@ -164,7 +164,7 @@ def mark_command(
     done = annotated_by(out, f"human:{by}")
     left = [example for id, example in cases.items() if id not in done]
     console = plain_console()
-    prompt = Prompt(lambda line: console.print(line, markup=False, highlight=False), _ask)
+    prompt = MarkingPrompt(lambda line: console.print(line, markup=False, highlight=False), _ask)
     marked = 0
     for judgement in mark_examples(left, by, prompt):
         append_annotation(out, cases[judgement.case_id], judgement)

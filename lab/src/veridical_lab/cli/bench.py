@@ -184,7 +184,7 @@ def compare_command(
     from veridical.core.files import write_whole
     from veridical.core.serialization import encode
     from veridical.report.terminal_tables import print_tables
-    from veridical_lab.bench.compare import compare, read_comparisons, without_repeats
+    from veridical_lab.bench.compare import compare_detectors, read_comparisons, without_repeats
     from veridical_lab.bench.run import dry_run
     from veridical_lab.report.result_tables import comparison_table
 
@@ -195,7 +195,7 @@ def compare_command(
         dry_run(settings)
         return print_dry_run(connection)
     with progress_bar() as progress:
-        by_data = list(compare(replace(settings, progress=progress)))
+        by_data = list(compare_detectors(replace(settings, progress=progress)))
     made = [comparison for comparisons in by_data for comparison in comparisons]
     if out:
         write_whole(out, "".join(encode(each) + "\n" for each in without_repeats([*earlier, *made])))
@@ -438,10 +438,10 @@ def table_command(
     from veridical.core.files import write_whole
     from veridical.report.tables import FORMATS
     from veridical.report.terminal_tables import print_tables
-    from veridical_lab.bench.results import read_rows
+    from veridical_lab.bench.results import read_result_rows
     from veridical_lab.report.result_tables import mean_tables, result_tables
 
-    results = read_rows(rows)
+    results = read_result_rows(rows)
     columns = parse_names(metrics) or None
     if output_format == "terminal":
         print_tables([*result_tables(results, columns), *mean_tables(results, columns)])

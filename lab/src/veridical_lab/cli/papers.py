@@ -18,7 +18,7 @@ from veridical.cli.options import OUTPUT, OutputOptions, ServerOptions, this_com
 
 if TYPE_CHECKING:
     from veridical.llm.connection import Connection
-    from veridical_lab.tasks.papers import Judge
+    from veridical_lab.tasks.papers import SummaryJudge
     from veridical_lab.tasks.prevalence import Audit
 
 
@@ -192,7 +192,7 @@ def _is_detector(name: str) -> bool:
     return name == "verify" or name.startswith("verify:")
 
 
-def _judge(name: str, connection: Connection) -> Judge:
+def _judge(name: str, connection: Connection) -> SummaryJudge:
     """A chat model, or the detector `verify` of a spec, which skips sentences that cite nothing by default."""
     from veridical.core.spec import parse_spec
     from veridical.detectors import load_detector

@@ -20,7 +20,7 @@ from veridical.core.stemmer import stem
 from veridical.core.types import Edit
 from veridical.core.vocabulary import MONTHS, WEEKDAYS
 from veridical_lab.corrupt.english import ANTONYMS, AUXILIARY, CONTRACTIONS, FALLBACK_CLAUSES, UNITS, VALUE_WORDS
-from veridical_lab.corrupt.mentions import Mention, numbers_like, occurrences, written_like
+from veridical_lab.corrupt.mentions import NamedMention, numbers_like, occurrences, written_like
 from veridical_lab.corrupt.name_kinds import NameFinder, NamePool, is_whole
 from veridical_lab.corrupt.passages import VALUE, Passage, implied
 from veridical_lab.corrupt.relations import swapped_sides
@@ -175,7 +175,7 @@ def _names(passage: Passage, material: Material, draw: Random) -> Iterator[tuple
     for mention in draw.sample(whole, len(whole)):
         name = mention.span.of(passage.text)
         options: list[str] = []
-        for like in (mention, Mention(mention.span, "name")):  # first of the same kind, then of any unknown one
+        for like in (mention, NamedMention(mention.span, "name")):  # first of the same kind, then of any unknown one
             of_sources = sorted(set(material.of_sources(passage).like(passage.text, like)))
             elsewhere = material.names.like(passage.text, like)
             drawn = [draw.choice(elsewhere) for _ in range(_DRAWS if elsewhere else 0)]

@@ -15,7 +15,7 @@ from veridical.core.vocabulary import MONTHS, WEEKDAYS
 
 __all__ = [
     "COUNTS",
-    "Mention",
+    "NamedMention",
     "Names",
     "find_mentions",
     "numbers_like",
@@ -28,7 +28,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Mention:
+class NamedMention:
     """Where something is mentioned, and what kind it is: "name", "number" or "time" (a month, a weekday)."""
 
     span: Span
@@ -48,7 +48,7 @@ _SMALL = re.compile(r"(?<!\w)[a-z]\w*")
 _NAME = re.compile(rf"(?<!\w){_WORD}(?:[ ](?:of the |of |de |la |van |von )?{_WORD})*(?!\w)")
 
 
-def find_mentions(text: str, *, known: str = "") -> list[Mention]:
+def find_mentions(text: str, *, known: str = "") -> list[NamedMention]:
     """The mentions in `text`, in order, none inside another.
 
     A single capitalised word is a name only if `text` and `known` never write it small, and one that opens a sentence
@@ -58,8 +58,8 @@ def find_mentions(text: str, *, known: str = "") -> list[Mention]:
     >>> [mention.span.of(text) for mention in find_mentions(text)]
     ['1998', 'Ann Berg', 'three', 'May']
     """
-    mentions = [Mention(Span(*m.span()), "number") for p in (_NUMBER, _COUNT) for m in p.finditer(text)]
-    mentions += [Mention(Span(*m.span()), "time") for m in _TIME.finditer(text)]
+    mentions = [NamedMention(Span(*m.span()), "number") for p in (_NUMBER, _COUNT) for m in p.finditer(text)]
+    mentions += [NamedMention(Span(*m.span()), "time") for m in _TIME.finditer(text)]
     taken = {mention.span.start for mention in mentions}
     openers = {sentence.start for sentence in sentences(text)}
     inside = _inside_sentences(text, openers)
@@ -70,7 +70,7 @@ def find_mentions(text: str, *, known: str = "") -> list[Mention]:
         span = _without_opener(Span(*match.span()), text, openers, inside)
         if span is None or span.of(text).lower() in small or not taken.isdisjoint(range(span.start, span.end)):
             continue
-        mentions.append(Mention(span, "name"))
+        mentions.append(NamedMention(span, "name"))
     return sorted(mentions)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from veridical.core.names import is_name
 from veridical.core.spans import Span
 from veridical.core.vocabulary import MONTHS, WEEKDAYS
-from veridical_lab.corrupt.mentions import Mention, find_mentions
+from veridical_lab.corrupt.mentions import NamedMention, find_mentions
 
 __all__ = ["NameFinder", "NamePool", "find_kinds", "is_whole", "name_form", "name_mentions", "spacy_names"]
 
@@ -128,7 +128,7 @@ def find_kinds(text: str) -> tuple[tuple[Span, str], ...]:
     return tuple((span, kinds.get(span.of(text), "name")) for span in spans)
 
 
-def name_mentions(text: str, sources: Sequence[str] = (), find: NameFinder | None = None) -> list[Mention]:
+def name_mentions(text: str, sources: Sequence[str] = (), find: NameFinder | None = None) -> list[NamedMention]:
     """The names that `text` mentions; a kind that it does not show is the one that the sources show.
 
     Args:
@@ -144,7 +144,7 @@ def name_mentions(text: str, sources: Sequence[str] = (), find: NameFinder | Non
                 known.setdefault(span.of(source), kind)
     for name in [name for name, kind in known.items() if kind == "person"]:
         known.setdefault(name.rpartition(" ")[2], "person")
-    return [Mention(span, known.get(span.of(text), kind)) for span, kind in found]
+    return [NamedMention(span, known.get(span.of(text), kind)) for span, kind in found]
 
 
 class NamePool:
@@ -162,12 +162,12 @@ class NamePool:
                 if is_whole(text, mention.span) and not _NO_PART & set(name.split(" ")):
                     self._alike[name_form(text, mention)].append(name)
 
-    def like(self, text: str, mention: Mention) -> Sequence[str]:
+    def like(self, text: str, mention: NamedMention) -> Sequence[str]:
         """All that is like a name that `text` mentions, which may be among them."""
         return self._alike.get(name_form(text, mention), ())
 
 
-def name_form(text: str, mention: Mention) -> tuple[object, ...]:
+def name_form(text: str, mention: NamedMention) -> tuple[object, ...]:
     """What alike names have in common: kind, length, capitals; and the word before where the kind is unknown."""
     name = mention.span.of(text)
     count = len(name.split(" "))

@@ -12,7 +12,7 @@ from veridical.core.names import is_name
 from veridical.core.segment import sentences, words
 from veridical.core.spans import Span
 from veridical.core.types import Case, Edit
-from veridical_lab.corrupt.mentions import Mention
+from veridical_lab.corrupt.mentions import NamedMention
 from veridical_lab.corrupt.name_kinds import NameFinder, name_mentions
 
 __all__ = ["VALUE", "Passage", "SourceText", "article_fits", "implied", "opens_with_name", "passages_of", "read_source"]
@@ -44,7 +44,7 @@ class Passage:
 
     text: str
     span: Span
-    mentions: Sequence[Mention]
+    mentions: Sequence[NamedMention]
     sources: Sequence[SourceText]
     near: frozenset[str]
 
@@ -54,7 +54,7 @@ class Passage:
         return self.span.of(self.text)
 
     @property
-    def names(self) -> list[Mention]:
+    def names(self) -> list[NamedMention]:
         """The names in the sentence, in order."""
         return [mention for mention in self.mentions if self.span.contains(mention.span)]
 

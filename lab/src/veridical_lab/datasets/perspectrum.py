@@ -11,7 +11,7 @@ from veridical.core.jsonl import refuse
 from veridical.core.spans import Span
 from veridical.core.types import Case, Example, Judgement, Level, Omission, Source
 from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, group, json_object, json_rows, read_rows
+from veridical.datasets.reading import Row, group, json_rows, read_json_object, read_rows
 from veridical_lab.datasets.files import check_split
 from veridical_lab.datasets.topics import Topic, make_topic, normal_form
 
@@ -77,7 +77,7 @@ def _open(path: Path, split: str | None, on_bad: OnBad) -> tuple[Iterator[Row], 
     if not path.is_dir():
         raise DataError("a folder is expected", path=path, hint="the one with perspectrum_with_answers_v1.0.json")
     pool = {row.get("pId"): row.text("text") for row in json_rows(path / "perspective_pool_v1.0.json", on_bad)}
-    parts = {name: str(part) for name, part in json_object(path / "dataset_split_v1.0.json").values.items()}
+    parts = {name: str(part) for name, part in read_json_object(path / "dataset_split_v1.0.json").values.items()}
     rows = json_rows(path / "perspectrum_with_answers_v1.0.json", on_bad)
     return (row for row in rows if split in (None, parts.get(row.name("cId")))), pool, parts
 

@@ -11,7 +11,7 @@ from veridical.core.files import read_text
 from veridical.core.spans import Span
 from veridical.core.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, group, json_object, jsonl_rows, read_rows
+from veridical.datasets.reading import Row, group, jsonl_rows, read_json_object, read_rows
 from veridical_lab.datasets.files import found_file, one_file
 
 __all__ = ["INFO", "read"]
@@ -44,7 +44,7 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
     @cache
     def inputs(dataset: str) -> list[Row]:
         plain = outputs / dataset / "default" / "mistral.json"
-        return json_object(found_file(plain) or plain).rows("generated")
+        return read_json_object(found_file(plain) or plain).rows("generated")
 
     return read_rows(jsonl_rows(file, on_bad), partial(_example, texts, inputs), on_bad)
 

@@ -11,22 +11,22 @@ from veridical.core.errors import DataError
 from veridical.core.spans import Span
 from veridical.core.types import Case, Evidence, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, csv_rows, group, json_object, json_rows, read_rows
+from veridical.datasets.reading import Row, csv_rows, group, json_rows, read_json_object, read_rows
 from veridical_lab.datasets.files import found_file, split_files
 from veridical_lab.datasets.marks import diff_spans
 
-__all__ = ["Table", "TableSet", "linearise"]
+__all__ = ["TableSet", "TableText", "linearise"]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableText:
     """A table as text; `cells[row][column]` is where the value of a cell stands in it."""
 
     text: str
     cells: Sequence[Sequence[Span]]
 
 
-def linearise(rows: Iterable[Iterable[tuple[str, str]]], title: str | None = None) -> Table:
+def linearise(rows: Iterable[Iterable[tuple[str, str]]], title: str | None = None) -> TableText:
     """A table as text, one line per row of (header, value) cells, below its title.
 
     >>> table = linearise([[("name", "Ada"), ("born", "1815")]], "people")
@@ -43,7 +43,7 @@ def linearise(rows: Iterable[Iterable[tuple[str, str]]], title: str | None = Non
         lines.append(line)
         cells.append(spans)
         size += len(line) + 1
-    return Table("\n".join(lines), cells)
+    return TableText("\n".join(lines), cells)
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ class TableSet:
         found = next(filter(None, map(found_file, near)), None)
         if found is None:
             raise DataError("no tables.json in its folder or above it", path=path, hint="the tables are in that file")
-        tables = json_object(found)
+        tables = read_json_object(found)
         for part, file in files:
             yield from read_rows(self.rows(file, on_bad), partial(self.make, part, tables), on_bad)
 
 
-def _delimited(tables: Row, id: str, title: str | None = None) -> Table | None:
+def _delimited(tables: Row, id: str, title: str | None = None) -> TableText | None:
     """The table of that id, kept as lines of cells divided by "#"; None where it is missing."""
     if id not in tables.values:
         return None
@@ -85,7 +85,7 @@ def _delimited(tables: Row, id: str, title: str | None = None) -> Table | None:
 
 
 def _statement(
-    id: str, table: Table, table_id: str, text: str, *, by: str, label: str, version: str | None = None
+    id: str, table: TableText, table_id: str, text: str, *, by: str, label: str, version: str | None = None
 ) -> Example:
     case = Case(id, text, (Source(table_id, table.text),))
     gold = Judgement(id, f"human:{by}", float(label != "entailment"))
@@ -128,7 +128,7 @@ def _logicnlg(part: str, tables: Row, row: Row) -> Iterator[Example]:
         yield Example(case, gold, table_id, group(label=label, version=version))
 
 
-def _linked_cells(row: Row, table: Table, columns: Sequence[object], text: str) -> list[Span]:
+def _linked_cells(row: Row, table: TableText, columns: Sequence[object], text: str) -> list[Span]:
     """The cells of the labelled columns whose value stands in the statement."""
     if not all(type(column) is int and column >= 0 for column in columns):
         raise row.bad(f"a column is not a whole number: {columns}")
@@ -153,7 +153,7 @@ def _infotabs(part: str, tables: Row, row: Row) -> list[Example]:
 
 def _by_table(path: Path, on_bad: OnBad) -> Iterator[Row]:
     """The pairs of an object that holds a list of them for each table, numbered through."""
-    tables, number = json_object(path), 0
+    tables, number = read_json_object(path), 0
     for table_id in tables.values:
         for row in tables.rows(table_id):
             number += 1

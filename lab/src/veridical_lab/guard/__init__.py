@@ -16,7 +16,7 @@ from veridical.core.errors import InputError
 from veridical.core.judging import thresholds_in_force
 from veridical.core.types import Case, Level
 from veridical.detectors import load_detector
-from veridical.models.generation import Generation, Prompt, prompt_of
+from veridical.models.generation import Generation, TokenPrompt, prompt_of
 from veridical.models.load import LocalModel, load
 from veridical.models.sampling import Sampler
 from veridical_lab.detectors.local.logprob import SCORES, Logprob
@@ -27,24 +27,24 @@ from veridical_lab.guard.rerank import judge_all, rerank
 from veridical_lab.guard.types import (
     STRATEGIES,
     UNITS,
-    Budget,
     Guarded,
     GuardOptions,
     Intervention,
     Sampling,
+    TokenBudget,
     Unguarded,
 )
 
 __all__ = [
     "STRATEGIES",
     "UNITS",
-    "Budget",
     "Guard",
     "GuardOptions",
     "Guarded",
     "Intervention",
     "Monitor",
     "Sampling",
+    "TokenBudget",
     "Unguarded",
     "guard",
 ]
@@ -163,7 +163,7 @@ class Guard:
         if not options.compare:
             return result
         generation, sampler = self._start(prompt)
-        enough = Budget(tokens=options.sampling.max_new_tokens + 1)
+        enough = TokenBudget(tokens=options.sampling.max_new_tokens + 1)
         loop = DecodingLoop(generation, sampler, BudgetUsage(enough, options.sampling), options)
         loop.run()
         if loop.text != text:  # else it needs no judgement of its own
@@ -185,7 +185,7 @@ class Guard:
             return self._detector, self._detector.settings.template
         return self._detector, template or usual
 
-    def _start(self, prompt: Prompt) -> tuple[Generation, Sampler]:
+    def _start(self, prompt: TokenPrompt) -> tuple[Generation, Sampler]:
         sampling = self.options.sampling
         sampler = Sampler(
             [sampling.seed],

@@ -16,7 +16,7 @@ from veridical.core.types import Verdict
 from veridical.models.generation import Generation
 from veridical.models.sampling import Sampler
 from veridical_lab.guard.monitors import Monitor
-from veridical_lab.guard.types import Budget, GuardOptions, Intervention, Sampling
+from veridical_lab.guard.types import GuardOptions, Intervention, Sampling, TokenBudget
 
 __all__ = ["BudgetUsage", "DecodingLoop"]
 
@@ -34,7 +34,7 @@ class BudgetUsage:
         interventions: Interventions so far.
     """
 
-    def __init__(self, budget: Budget, sampling: Sampling) -> None:
+    def __init__(self, budget: TokenBudget, sampling: Sampling) -> None:
         self.budget = budget
         self.tokens = 0
         self.interventions = 0

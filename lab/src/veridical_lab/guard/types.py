@@ -13,12 +13,12 @@ from veridical.core.types import Case, Judgement, Outcome, Thresholds
 __all__ = [
     "STRATEGIES",
     "UNITS",
-    "Budget",
     "GuardOptions",
     "Guarded",
     "Intervention",
     "Log",
     "Sampling",
+    "TokenBudget",
     "Unguarded",
 ]
 
@@ -67,7 +67,7 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class TokenBudget:
     """What guarding may cost at most; whichever limit is reached first counts.
 
     Attributes:
@@ -125,7 +125,7 @@ class GuardOptions:
     beams: bool = False
     template: str | None = None
     sampling: Sampling = field(default_factory=Sampling)
-    budget: Budget = field(default_factory=Budget)
+    budget: TokenBudget = field(default_factory=TokenBudget)
     compare: bool = False
     log: Log | None = None
 

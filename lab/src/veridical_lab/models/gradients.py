@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-__all__ = ["KINDS", "SCORES", "salience"]
+__all__ = ["SALIENCE_KINDS", "SCORES", "salience"]
 
-KINDS = ("input_x_gradient", "l2")
+SALIENCE_KINDS = ("input_x_gradient", "l2")
 SCORES = ("logit", "logprob")
 _CHECKED = 8  # tokens on which the written-down head is compared with the model's own
 _GPU_TOKENS = 32_768  # of gradients at once on a GPU: more does not make it faster
@@ -108,8 +108,8 @@ def salience(
     """
     import numpy as np
 
-    if kind not in KINDS:
-        raise UnknownNameError("kind of salience", kind, KINDS)
+    if kind not in SALIENCE_KINDS:
+        raise UnknownNameError("kind of salience", kind, SALIENCE_KINDS)
     if score not in SCORES:
         raise UnknownNameError("score for salience", score, SCORES)
     wrong = [t for t in targets if not 1 <= t < len(ids)]

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from veridical.core.errors import InputError, UnknownNameError
 
-__all__ = ["KINDS", "OBJECTIVES", "Probes", "StreamingProbes", "from_tensors", "running_mean", "score", "sigmoid"]
+__all__ = ["OBJECTIVES", "PROBE_KINDS", "Probes", "StreamingProbes", "from_tensors", "running_mean", "score", "sigmoid"]
 
-KINDS = ("linear", "pooling", "mlp")
+PROBE_KINDS = ("linear", "pooling", "mlp")
 OBJECTIVES = ("token", "response")
 Floats = NDArray[np.floating[Any]]
 
@@ -49,7 +49,7 @@ class Probes:
     mix_bias: float = 0.0
 
     def __post_init__(self) -> None:
-        for what, value, known in (("kind", self.kind, KINDS), ("objective", self.objective, OBJECTIVES)):
+        for what, value, known in (("kind", self.kind, PROBE_KINDS), ("objective", self.objective, OBJECTIVES)):
             if value not in known:
                 raise UnknownNameError(f"{what} of probe", value, known)
         count, k = len(self.sublayers), self.projection.shape[1]

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
+    "ActivationStates",
     "Ids",
     "RecomputedStates",
-    "States",
     "as_size",
     "check_finite",
     "check_sublayers",
@@ -38,7 +38,7 @@ Ids = NDArray[np.int64]
 _READ_AT_ONCE = 64  # sequences of which only the means are kept
 
 
-class States(Protocol):
+class ActivationStates(Protocol):
     """A vector per response token and sublayer (or per whatever else `sublayers` numbers), by sequence.
 
     Attributes:
@@ -142,7 +142,7 @@ class RecomputedStates:
         self._data, self._runner = data, Runner(model)
 
     def read(self, sequences: Ids, sublayers: Sequence[int]) -> torch.Tensor:
-        """See `States`."""
+        """See `ActivationStates`."""
         return compute_states(self._runner, self._data, sequences, tuple(sublayers))
 
 
@@ -165,7 +165,7 @@ class _StatesInMemory:
         return torch.stack([self._states[i].index_select(0, rows).float() for i in indices])
 
 
-def in_memory(states: Any, lengths: Any, sublayers: Sequence[int]) -> States:
+def in_memory(states: Any, lengths: Any, sublayers: Sequence[int]) -> ActivationStates:
     """Given states, numpy or torch, (sublayers, tokens, width), the sequences one after another.
 
     Raises `InputError` where the shapes do not fit together or a number is not finite.
@@ -182,7 +182,7 @@ def in_memory(states: Any, lengths: Any, sublayers: Sequence[int]) -> States:
     return _StatesInMemory(tensor, lengths, tuple(sublayers))
 
 
-def mean_states(states: States, sequences: Ids, sublayers: Sequence[int]) -> States:
+def mean_states(states: ActivationStates, sequences: Ids, sublayers: Sequence[int]) -> ActivationStates:
     """The mean over the tokens of each of `sequences`, in memory, as the state of its only token; others have none.
 
     They are `states` themselves where the means are more than the largest group has tokens.

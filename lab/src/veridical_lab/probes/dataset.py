@@ -15,9 +15,9 @@ from veridical.models.load import LocalModel
 from veridical_lab.models.runner import Runner
 from veridical_lab.probes.activation_store import ActivationStore, write_store
 from veridical_lab.probes.activations import (
+    ActivationStates,
     Ids,
     RecomputedStates,
-    States,
     as_size,
     check_sublayers,
     compute_states,
@@ -58,7 +58,7 @@ class ProbeDataset:
     parts: dict[str, list[Example]]
     sequences: EncodedExamples
     labels: Labels
-    states: States
+    states: ActivationStates
     train: Ids
     valid: Ids
     test: Ids
@@ -132,7 +132,9 @@ def build_dataset(
     return ProbeDataset(name, split, content_hash(examples), parts, sequences, labels_of(sequences), states, **ids)
 
 
-def _load_states(model: LocalModel, sequences: EncodedExamples, config: ProbeConfig, store: Path | None) -> States:
+def _load_states(
+    model: LocalModel, sequences: EncodedExamples, config: ProbeConfig, store: Path | None
+) -> ActivationStates:
     """The activations from a store, from memory, or computed at every reading; their size is reported first."""
     chosen = check_sublayers(model, config.sublayers)
     if store is not None:

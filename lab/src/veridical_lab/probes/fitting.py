@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from veridical.core.errors import InputError
 from veridical_lab.models.probe_heads import Probes, from_tensors
-from veridical_lab.probes.activations import Ids, States, in_memory, mean_states
+from veridical_lab.probes.activations import ActivationStates, Ids, in_memory, mean_states
 from veridical_lab.probes.batch import LabelledItems, ProbeWeights, items_of, logits_of, losses_of
 from veridical_lab.probes.labelled_sequences import Labels
 from veridical_lab.probes.options import ProbeOptions
@@ -52,7 +52,7 @@ class FittedProbes:
 
 
 def fit(
-    states: States,
+    states: ActivationStates,
     labels: Labels,
     train: Ids,
     valid: Ids,
@@ -118,7 +118,7 @@ def _class_weights(labels: Labels, sequences: Ids, options: ProbeOptions, part: 
 class _Reader:
     """States on the device by group; with a single group what was read is kept, as every epoch asks for the same."""
 
-    def __init__(self, states: States, sublayers: tuple[int, ...], device: torch.device, seed: int) -> None:
+    def __init__(self, states: ActivationStates, sublayers: tuple[int, ...], device: torch.device, seed: int) -> None:
         self.states, self.sublayers, self.device, self.seed = states, sublayers, device, seed
         self.lengths = states.lengths
         self.single_group = len(states.groups) == 1
@@ -324,7 +324,7 @@ def _best_of_grid(
     )
 
 
-def scores_of(states: States, sequences: Ids, probes: Probes) -> dict[int, NDArray[np.float64]]:
+def scores_of(states: ActivationStates, sequences: Ids, probes: Probes) -> dict[int, NDArray[np.float64]]:
     """Each probe's scores by sequence: (probes, tokens), or (probes, 1) of the whole response for that objective."""
     scores: dict[int, NDArray[np.float64]] = {}
     sequences = np.asarray(sequences)

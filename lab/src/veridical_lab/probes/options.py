@@ -8,7 +8,7 @@ from pathlib import Path
 
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.models.template import get_template
-from veridical_lab.models.probe_heads import KINDS, OBJECTIVES
+from veridical_lab.models.probe_heads import OBJECTIVES, PROBE_KINDS
 
 __all__ = ["SELECTIONS", "THRESHOLD_METRICS", "ProbeConfig", "ProbeOptions", "TrainingConfig"]
 
@@ -46,7 +46,7 @@ class ProbeOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for what, value, known in (("kind", self.kind, KINDS), ("objective", self.objective, OBJECTIVES)):
+        for what, value, known in (("kind", self.kind, PROBE_KINDS), ("objective", self.objective, OBJECTIVES)):
             if value not in known:
                 raise UnknownNameError(f"{what} of probe", value, known)
         counts = (*self.batch_sizes, self.patience, self.max_epochs, self.hidden)

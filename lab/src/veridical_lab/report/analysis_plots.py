@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from veridical_lab.probes.analysis.results import Analysis, Finding, Peak
+from veridical_lab.probes.analysis.results import Analysis, Peak, ProbeFinding
 from veridical_lab.report.plots import INK, as_png, as_svg, new_axes, style_of
 
 __all__ = ["AnalysisPlot", "analysis_plots"]
@@ -42,13 +42,13 @@ def analysis_plots(analysis: Analysis) -> list[AnalysisPlot]:
     return plots
 
 
-def _value(finding: Finding, metric: str) -> tuple[float, float, float]:
+def _value(finding: ProbeFinding, metric: str) -> tuple[float, float, float]:
     figure = finding.row.metrics[metric]
     value = float(figure.value or 0.0)
     return value, value if figure.low is None else figure.low, value if figure.high is None else figure.high
 
 
-def _curve(axes: Any, x: Sequence[float], findings: Sequence[Finding], metric: str, i: int, label: str) -> None:
+def _curve(axes: Any, x: Sequence[float], findings: Sequence[ProbeFinding], metric: str, i: int, label: str) -> None:
     value, low, high = zip(*(_value(f, metric) for f in findings), strict=True)
     axes.plot(x, value, marker="o", markersize=3, linewidth=1.5, label=label, **style_of(i))
     axes.fill_between(x, low, high, color=style_of(i)["color"], alpha=0.15, linewidth=0)
@@ -65,13 +65,13 @@ def _finish(figure: Any, axes: Any, metric: str, x: str) -> Any:
     return figure
 
 
-def _all_positive_line(axes: Any, findings: Sequence[Finding], metric: str) -> None:
+def _all_positive_line(axes: Any, findings: Sequence[ProbeFinding], metric: str) -> None:
     baseline = next((f for f in findings if f.at["view"] == "flag all"), None)
     if baseline is not None:
         axes.axhline(_value(baseline, metric)[0], color=INK, linewidth=0.9, linestyle=":", label="flagging everything")
 
 
-def layer_plot(findings: Sequence[Finding], peaks: Sequence[Peak], metric: str) -> Any:
+def layer_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metric: str) -> Any:
     """Attention and feed-forward by layer (from 1), with a dashed line where each first reaches 95 % of its peak."""
     single = sorted((f for f in findings if f.at["sublayer"] is not None), key=lambda f: float(f.at["layer"] or 0))
     if not single:
@@ -90,7 +90,7 @@ def layer_plot(findings: Sequence[Finding], peaks: Sequence[Peak], metric: str) 
     return _finish(figure, axes, metric, "layer (from 1)")
 
 
-def error_type_plot(findings: Sequence[Finding], peaks: Sequence[Peak], metric: str) -> Any:
+def error_type_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metric: str) -> Any:
     """A curve over sublayers for each type of error."""
     single = [f for f in findings if f.at["sublayer"] is not None]
     if not single:
@@ -103,7 +103,7 @@ def error_type_plot(findings: Sequence[Finding], peaks: Sequence[Peak], metric: 
     return _finish(figure, axes, metric, "sublayer (2l: attention of block l)")
 
 
-def transfer_plot(findings: Sequence[Finding], peaks: Sequence[Peak], metric: str) -> Any:
+def transfer_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metric: str) -> Any:
     """Training sets down, test sets across, the ensemble's value in each field, with its interval."""
     fields = [f for f in findings if f.at["view"] in ("ensemble of all", "flag all")]
     if not fields:
@@ -130,20 +130,20 @@ def transfer_plot(findings: Sequence[Finding], peaks: Sequence[Peak], metric: st
     return figure
 
 
-def model_size_plot(findings: Sequence[Finding], peaks: Sequence[Peak], metric: str) -> Any:
+def model_size_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metric: str) -> Any:
     """Best sublayer and ensemble by the number of weights of the base model."""
     figure, axes = _two_curves(findings, metric, "parameters")
     axes.set_xscale("log")
     return _finish(figure, axes, metric, "weights of the base model")
 
 
-def context_length_plot(findings: Sequence[Finding], peaks: Sequence[Peak], metric: str) -> Any:
+def context_length_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metric: str) -> Any:
     """Best sublayer and ensemble by how many tokens of the sources the model was given (their mean)."""
     figure, axes = _two_curves(findings, metric, "tokens_read")
     return _finish(figure, axes, metric, "tokens of the sources that the model reads (mean)")
 
 
-def _two_curves(findings: Sequence[Finding], metric: str, key: str) -> tuple[Any, Any]:
+def _two_curves(findings: Sequence[ProbeFinding], metric: str, key: str) -> tuple[Any, Any]:
     figure, axes = new_axes(5.2, 3.6)
     for i, view in enumerate(("best sublayer", "ensemble of all")):
         points = sorted((f for f in findings if f.at["view"] == view), key=lambda f: float(f.at[key] or 0))
@@ -153,7 +153,7 @@ def _two_curves(findings: Sequence[Finding], metric: str, key: str) -> tuple[Any
     return figure, axes
 
 
-_PLOTS: dict[str, Callable[[Sequence[Finding], Sequence[Peak], str], Any]] = {
+_PLOTS: dict[str, Callable[[Sequence[ProbeFinding], Sequence[Peak], str], Any]] = {
     "layers": layer_plot,
     "labels": error_type_plot,
     "transfer": transfer_plot,

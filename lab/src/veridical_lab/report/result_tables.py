@@ -11,7 +11,7 @@ from math import sqrt
 
 from veridical.metrics.measure import Measured
 from veridical.report.tables import Table, cell
-from veridical_lab.bench.compare import Comparison
+from veridical_lab.bench.compare import DetectorComparison
 from veridical_lab.bench.published import Published
 from veridical_lab.bench.results import ResultRow
 from veridical_lab.training.token_benchmark import TABLE_METRICS
@@ -217,7 +217,7 @@ def _usage(rows: Sequence[ResultRow]) -> str:
     return "".join(parts)
 
 
-def comparison_table(comparisons: Sequence[Comparison]) -> Table:
+def comparison_table(comparisons: Sequence[DetectorComparison]) -> Table:
     """The comparisons on one data set as a table."""
     intervals = any(c.difference is not None for c in comparisons)  # files of before have none
     lines = [

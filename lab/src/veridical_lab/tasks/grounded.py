@@ -25,13 +25,13 @@ from veridical.models.load import LocalModel
 from veridical.models.sampling import Sampler
 from veridical.models.template import Template, get_template, render
 
-__all__ = ["TASKS", "UNLABELLED", "Task", "Writing", "find_task", "inputs_of", "labelled", "write"]
+__all__ = ["TASKS", "UNLABELLED", "GroundedTask", "Writing", "find_task", "inputs_of", "labelled", "write"]
 
 UNLABELLED = "nobody"  # who judged a response that has no labels
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class GroundedTask:
     """A task: its usual template, and where a response ends: after so many `sentences`, or (None) at a line break."""
 
     name: str
@@ -56,14 +56,14 @@ class Task:
 TASKS = {
     task.name: task
     for task in (
-        Task("summarise", "tldr", sentences=3, max_tokens=128),
-        Task("dialogue", "dialogue", sentences=None, max_tokens=64),
-        Task("data-to-text", "data-to-text", sentences=None, max_tokens=96),
+        GroundedTask("summarise", "tldr", sentences=3, max_tokens=128),
+        GroundedTask("dialogue", "dialogue", sentences=None, max_tokens=64),
+        GroundedTask("data-to-text", "data-to-text", sentences=None, max_tokens=96),
     )
 }
 
 
-def find_task(name: str) -> Task:
+def find_task(name: str) -> GroundedTask:
     """The task called `name`; `UnknownNameError` with the nearest ones otherwise."""
     if name not in TASKS:
         raise UnknownNameError("task", name, TASKS)
@@ -110,7 +110,7 @@ class Writing:
     passed over.
     """
 
-    task: Task
+    task: GroundedTask
     template: str | None = None
     top_k: int = 2
     temperature: float = 1.0

@@ -36,7 +36,7 @@ __all__ = [
     "StudyRow",
     "cited_claims",
     "study",
-    "summarise",
+    "summarise_paper",
     "summary_request",
 ]
 
@@ -61,7 +61,7 @@ def summary_request(question: Case, *, max_tokens: int = 1024) -> Request:
     return Request((Message("user", text),), max_tokens=max_tokens, stage="summary", prompt=template.hash)
 
 
-def summarise(model: ChatModel, questions: Sequence[Case], *, max_tokens: int = 1024) -> list[Case | Failure]:
+def summarise_paper(model: ChatModel, questions: Sequence[Case], *, max_tokens: int = 1024) -> list[Case | Failure]:
     """For each question the case with the summary that `model` writes of it, or why there is none.
 
     The case keeps the prompt. A summary that was cut at `max_tokens` counts as none.
@@ -162,15 +162,15 @@ class StudyOptions:
             )
 
 
-Judge = ChatModel | Detector
+SummaryJudge = ChatModel | Detector
 
 
 def study(
     questions: Sequence[Case],
     generators: Sequence[ChatModel],
     *,
-    critics: Sequence[Judge] = (),
-    judges: Sequence[Judge],
+    critics: Sequence[SummaryJudge] = (),
+    judges: Sequence[SummaryJudge],
     options: StudyOptions | None = None,
 ) -> Study:
     """Every generator's summaries, as they are and revised by each critic's critiques, counted by each judge.
@@ -193,7 +193,7 @@ def study(
     step = _steps(options, total=len(generators) * (1 + revisers + len(judges) * (1 + revisers)))
     for generator in generators:
         step(f"{generator.name} writes")
-        outcomes = summarise(generator, questions)
+        outcomes = summarise_paper(generator, questions)
         cases = summaries[generator.name] = [outcome for outcome in outcomes if isinstance(outcome, Case)]
         failures = sorted(outcome.reason for outcome in outcomes if isinstance(outcome, Failure))
         for reason, same in groupby(failures):
@@ -230,7 +230,7 @@ def _steps(options: StudyOptions, total: int) -> Callable[[str], None]:
     return lambda name: options.progress(name, next(numbers), total)
 
 
-def _revise(cases: Sequence[Case], generator: ChatModel, critic: Judge, options: StudyOptions) -> list[Revised]:
+def _revise(cases: Sequence[Case], generator: ChatModel, critic: SummaryJudge, options: StudyOptions) -> list[Revised]:
     detector = critic if isinstance(critic, Detector) else cited_claims(critic, method="critique")
     reviser = Factored(generator, undo_unprompted=options.only_better, suggest=False)
     if options.only_better:
@@ -245,7 +245,7 @@ _Judged = tuple[tuple[str, str | None, str], JudgedSummaries]
 def _judged(
     summaries: Mapping[str, Sequence[Case]],
     revisions: Mapping[tuple[str, str], Sequence[Revised]],
-    judges: Sequence[Judge],
+    judges: Sequence[SummaryJudge],
     options: StudyOptions,
     step: Callable[[str], None],
 ) -> Iterator[_Judged]:

@@ -32,8 +32,8 @@ from veridical.models.artifact import Artifact, base_of, save_artifact, versions
 from veridical.models.encode import tokenize
 from veridical.models.linear import LogisticLayer
 from veridical.models.load import LocalModel
-from veridical_lab.detectors.align.detector import KIND, Align, Scorer, grouped
-from veridical_lab.detectors.align.reader import CaseMatches, Reader, unrelated_cosine
+from veridical_lab.detectors.align.detector import KIND, Align, AlignScorer, grouped
+from veridical_lab.detectors.align.reader import AlignReader, CaseMatches, unrelated_cosine
 from veridical_lab.detectors.align.scoring import AlignSettings, Floats, pool
 from veridical_lab.detectors.align.words import WordMatches, feature_names
 
@@ -121,8 +121,8 @@ def train_align(
     parts = split_by_document(examples, seed=options.seed)
     train, valid = (parts["train"], parts["valid"]) if validation is None else (list(examples), list(validation))
     layers = options.layers or training_layers(model)
-    reader = Reader(model, layers, window=options.window, storage=model.dtype_name, store=options.store)
-    scorer = Scorer(unrelated_cosine(reader), idf=idf_table(model, train))
+    reader = AlignReader(model, layers, window=options.window, storage=model.dtype_name, store=options.store)
+    scorer = AlignScorer(unrelated_cosine(reader), idf=idf_table(model, train))
     heads: dict[Level, LogisticLayer] = {}
     for levels in ((Level.SPAN, Level.SOURCE), (Level.RESPONSE, Level.COVERAGE)):  # wholes read what words scored
         tables = []
@@ -182,7 +182,7 @@ def idf_table(model: LocalModel, examples: Sequence[Example]) -> Floats:
 
 
 def labelled_rows(
-    reader: Reader, scorer: Scorer, examples: Sequence[Example], levels: Sequence[Level]
+    reader: AlignReader, scorer: AlignScorer, examples: Sequence[Example], levels: Sequence[Level]
 ) -> dict[Level, LabelledRows]:
     """The features and labels of `levels` over the examples that can be compared."""
     tables = {level: LabelledRows() for level in levels}
@@ -195,7 +195,7 @@ def labelled_rows(
     return tables
 
 
-def add_rows(table: LabelledRows, level: Level, example: Example, matched: CaseMatches, scorer: Scorer) -> None:
+def add_rows(table: LabelledRows, level: Level, example: Example, matched: CaseMatches, scorer: AlignScorer) -> None:
     """Append to `table` what an example says of one level."""
     case, gold, response = example.case, example.gold, matched.response
     if level is Level.SPAN and response is not None:
@@ -226,7 +226,7 @@ def add_rows(table: LabelledRows, level: Level, example: Example, matched: CaseM
 
 
 def source_rows(
-    id: str, matches: WordMatches, gold: Judgement, judged: Sequence[Span], scorer: Scorer
+    id: str, matches: WordMatches, gold: Judgement, judged: Sequence[Span], scorer: AlignScorer
 ) -> tuple[Floats, Bools]:
     """The features and labels of the judged words of one source that must be covered."""
     size = len(matches.text.text)
@@ -276,7 +276,7 @@ class _Judged:
 
 
 def fit_scales(
-    reader: Reader, scorer: Scorer, examples: Sequence[Example], options: AlignTrainingOptions
+    reader: AlignReader, scorer: AlignScorer, examples: Sequence[Example], options: AlignTrainingOptions
 ) -> tuple[dict[Level, Scale], dict[str, Any]]:
     """The calibration and threshold of each level that the validation part labels, and the figures there."""
     detector = Align(reader.model.name)

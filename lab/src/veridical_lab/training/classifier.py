@@ -28,7 +28,7 @@ from veridical.models.artifact import versions
 from veridical.models.load import LocalModel
 from veridical_lab.detectors.classifier.artifact import ClassifierSettings, save_classifier
 from veridical_lab.detectors.classifier.network import ClassifierNetwork
-from veridical_lab.detectors.classifier.presentation import Encoded, Part, parts_of
+from veridical_lab.detectors.classifier.presentation import CasePart, EncodedPart, parts_of
 from veridical_lab.training.checkpoint import CHECKPOINT
 from veridical_lab.training.token_evaluation import fit_or_keep, response_target
 from veridical_lab.training.tuning import Schedule, Tuning
@@ -123,10 +123,10 @@ class _Item:
     `learned` are the readings that it is learned from: those that the gold names as its support, else all of them.
     """
 
-    encoded: tuple[Encoded, ...]
+    encoded: tuple[EncodedPart, ...]
     target: float
     example: int
-    learned: tuple[Encoded, ...]
+    learned: tuple[EncodedPart, ...]
 
     @property
     def tokens(self) -> int:
@@ -295,7 +295,7 @@ def _whole_target(example: Example, task: str) -> float:
     return gold.omission if gold.omission is not None else max(o.score for o in gold.omissions)
 
 
-def _support(example: Example, part: Part) -> list[int]:
+def _support(example: Example, part: CasePart) -> list[int]:
     """Which readings of a part in pairs the gold names as its support, from the evidence of its verdicts."""
     support = [verdict for verdict in example.gold.verdicts if verdict.score < GOLD_THRESHOLD]
     return [
@@ -305,7 +305,7 @@ def _support(example: Example, part: Part) -> list[int]:
     ]
 
 
-def _target(example: Example, part: Part, task: str) -> float:
+def _target(example: Example, part: CasePart, task: str) -> float:
     """The gold score of a part; NaN where it is not known."""
     whole = _whole_target(example, task)
     if part.span is None and part.source is None:

@@ -52,7 +52,7 @@ from veridical_lab.detectors.ensemble.scores import (
 
 __all__ = [
     "EnsembleOptions",
-    "Table",
+    "ScoreTable",
     "fit_cascade",
     "fit_combination",
     "fit_ensemble",
@@ -101,7 +101,7 @@ class EnsembleOptions:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class ScoreTable:
     """Labelled items of one level. *Shape:* `rows` (items, members), NaN without a score; the others (items,)."""
 
     rows: Floats
@@ -231,7 +231,7 @@ def _judge(
     return Member(spec, fingerprint_of(detector), seconds / len(cases), "wall" if remote else "processor"), judgements
 
 
-def labelled_tables(examples: Sequence[Example], by_member: Sequence[Sequence[Judgement]]) -> dict[Level, Table]:
+def labelled_tables(examples: Sequence[Example], by_member: Sequence[Sequence[Judgement]]) -> dict[Level, ScoreTable]:
     """The labelled items of each level with the score of every member; items that no member scored are left out.
 
     Words are content words (not NLTK's stop words), as in `veridical calibrate`.
@@ -270,7 +270,7 @@ def labelled_tables(examples: Sequence[Example], by_member: Sequence[Sequence[Ju
                 wrong = any_in(omitted >= GOLD_THRESHOLD, table.units)
                 add(Level.SOURCE, table.scores[content], wrong[content], example)
     return {
-        level: Table(np.concatenate(rows[level]), np.concatenate(labels[level]), np.array(documents[level]))
+        level: ScoreTable(np.concatenate(rows[level]), np.concatenate(labels[level]), np.array(documents[level]))
         for level in Level
         if documents[level]
     }
@@ -282,7 +282,7 @@ def _content_words(text: str, table: WordScores) -> Bools:
 
 
 def fit_combination(
-    table: Table,
+    table: ScoreTable,
     members: Sequence[int],
     strength: float,
     *,
@@ -324,7 +324,7 @@ def fit_combination(
     return Combination(tuple(members), mean, deviation, weights, float(found[-1]))
 
 
-def _held_out(table: Table, members: Sequence[int], strength: float, options: EnsembleOptions) -> Floats | None:
+def _held_out(table: ScoreTable, members: Sequence[int], strength: float, options: EnsembleOptions) -> Floats | None:
     """The probability of each item by the weights fitted on the other folds; None where a fold lacks a class.
 
     Means, deviations and the intercept are those of all items: if each fold had its own, the rate of positives in the
@@ -338,7 +338,7 @@ def _held_out(table: Table, members: Sequence[int], strength: float, options: En
     probabilities = np.full(len(table.labels), np.nan)
     for fold in range(_FOLDS):
         inside = folds == fold
-        rest = Table(table.rows[~inside], table.labels[~inside], table.documents[~inside])
+        rest = ScoreTable(table.rows[~inside], table.labels[~inside], table.documents[~inside])
         if not rest.learnable:
             return None
         fitted = fit_combination(rest, members, strength, negative_weights=signed, scale=whole.classifier)
@@ -363,11 +363,11 @@ def _subsets(members: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 def _fit_level(
-    level: Level, table: Table, members: Sequence[int], names: Sequence[str], options: EnsembleOptions
+    level: Level, table: ScoreTable, members: Sequence[int], names: Sequence[str], options: EnsembleOptions
 ) -> tuple[LevelCombinations | None, dict[str, Any]]:
     """What is fitted for one level, None where no member says anything of the labels; and figures."""
     usable = ~np.isnan(table.rows[:, list(members)]).all(axis=1)
-    table = Table(table.rows[usable], table.labels[usable], table.documents[usable])
+    table = ScoreTable(table.rows[usable], table.labels[usable], table.documents[usable])
     tried = {strength: _held_out(table, members, strength, options) for strength in _STRENGTHS}
     losses = {s: _log_loss(table.labels, found) for s, found in tried.items() if found is not None}
     strength = min(losses, key=losses.__getitem__, default=_STRENGTHS[1])
@@ -412,7 +412,7 @@ def _fit_level(
     return LevelCombinations(threshold, fitted), figures
 
 
-def _measured(name: str, table: Table, scores: Floats, options: EnsembleOptions) -> dict[str, Any]:
+def _measured(name: str, table: ScoreTable, scores: Floats, options: EnsembleOptions) -> dict[str, Any]:
     """A metric of the items that have a score, with its interval by document, as the fields of `Measured`."""
     there = ~np.isnan(scores)
     pairs_there = np.column_stack([table.labels, scores])[there].astype(np.float64)
@@ -425,7 +425,7 @@ def _measured(name: str, table: Table, scores: Floats, options: EnsembleOptions)
     return {key: round(value, 6) if isinstance(value, float) else value for key, value in found.items()}
 
 
-def _p_value(table: Table, probabilities: Floats, member: int) -> float | None:
+def _p_value(table: ScoreTable, probabilities: Floats, member: int) -> float | None:
     """Hanley and McNeil's test of the ensemble and a member, on the items that the member scored."""
     there = ~np.isnan(table.rows[:, member])
     try:
@@ -434,7 +434,7 @@ def _p_value(table: Table, probabilities: Floats, member: int) -> float | None:
         return None
 
 
-def _prefixes(table: Table, strength: float, options: EnsembleOptions) -> Floats | None:
+def _prefixes(table: ScoreTable, strength: float, options: EnsembleOptions) -> Floats | None:
     """The cross-fitted probability of each item after each member of a cascade. *Shape:* (items, members)"""
     columns = []
     for size in range(1, table.rows.shape[1] + 1):

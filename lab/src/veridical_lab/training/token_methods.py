@@ -23,7 +23,7 @@ from veridical.detectors.tokens.detector import Tokens
 from veridical.models.load import READERS, load
 from veridical.models.pair_network import ATTENTIONS, MODES, POOLINGS
 from veridical.models.pairs import PairSettings
-from veridical_lab.detectors.features.detector import Features
+from veridical_lab.detectors.features.detector import FeatureDetector
 from veridical_lab.detectors.features.extraction import FeatureSettings
 from veridical_lab.detectors.features.settings import CLASSIFIERS, CONTEXTS
 from veridical_lab.detectors.features.statistics import WordStatistics
@@ -145,7 +145,7 @@ class FeatureMethod:
             dtype=chosen.get("dtype", "auto"),
         )
 
-    def fit(self, train: Sequence[Example], validation: Sequence[Example]) -> Features:
+    def fit(self, train: Sequence[Example], validation: Sequence[Example]) -> FeatureDetector:
         """A detector trained on `train`, with regularisation, calibration and thresholds from `validation`."""
         sources = any(e.case.sources for e in train) if self.sources is None else self.sources
         options = replace(self.options, features=replace(self.options.features, sources=sources))
@@ -154,7 +154,7 @@ class FeatureMethod:
             model = load(self.model, device=self.device, dtype=self.dtype, kinds=("causal", "masked"))
         statistics = None if self.statistics is None else WordStatistics.load(self.statistics)
         trained = train_features(train, options, Inputs(model=model, statistics=statistics), validation=validation)
-        return Features(trained, name=self.name, device=self.device)
+        return FeatureDetector(trained, name=self.name, device=self.device)
 
 
 @dataclass(frozen=True, slots=True)

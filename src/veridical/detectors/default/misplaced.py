@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from veridical.core.types import Case
-from veridical.detectors.explanation.counterpart import compare, stated
+from veridical.detectors.explanation.counterpart import compare_mention, stated
 from veridical.detectors.explanation.sentence import Mention, Sentence
 from veridical.detectors.explanation.sentence_index import SentenceIndex, WeightedWord, index_of
 
@@ -23,7 +23,7 @@ def misplaced(case: Case) -> Iterator[Mention]:
 
     That is where a source sentence has all other content words of the sentence and another value or name of the kind,
     and each sentence that has the mention lacks some of them; and where another value clearly stands in the place of
-    the mention (`compare`). Else what the sources have anywhere decides.
+    the mention (`compare_mention`). Else what the sources have anywhere decides.
 
     >>> from veridical.core.types import Source
     >>> source = Source("a", "Ann was born in 1950. Ben was born in 1962.")
@@ -37,7 +37,7 @@ def misplaced(case: Case) -> Iterator[Mention]:
         for mention in sentence.mentions:
             if not stated(index, sentence, mention):
                 continue
-            counterpart = None if mention.is_name else compare(index, words, sentence, mention).counterpart
+            counterpart = None if mention.is_name else compare_mention(index, words, sentence, mention).counterpart
             if (counterpart is not None and counterpart.closest) or _of_another(index, sentence, words, mention):
                 yield mention
 

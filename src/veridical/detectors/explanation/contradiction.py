@@ -11,9 +11,9 @@ from veridical.core.spans import Span
 from veridical.core.types import Edit
 from veridical.core.vocabulary import ANTONYM_PAIRS, SIMILAR
 from veridical.detectors.explanation.counterpart import (
-    Comparison,
+    MentionComparison,
     bound,
-    compare,
+    compare_mention,
     full_name,
     likeness,
     replacement,
@@ -83,7 +83,7 @@ class _Difference:
 
 
 def find_contradiction(
-    sources: SentenceIndex, place: Place, values: Sequence[tuple[Mention, Comparison]], closest: Sequence[int]
+    sources: SentenceIndex, place: Place, values: Sequence[tuple[Mention, MentionComparison]], closest: Sequence[int]
 ) -> Contradiction | None:
     """What a source says instead in a place of a response; None where that cannot be determined.
 
@@ -116,17 +116,17 @@ def find_contradiction(
     return Contradiction(cited, reason, apply(place.span.of(place.sentence.text), edits))
 
 
-def compared(sources: SentenceIndex, place: Place) -> list[tuple[Mention, Comparison]]:
+def compared(sources: SentenceIndex, place: Place) -> list[tuple[Mention, MentionComparison]]:
     """The values and names in a place, compared with those of the sources.
 
     A date of which only a part is flagged, and that has no counterpart, is compared by year and month.
     """
-    pairs: list[tuple[Mention, Comparison]] = []
+    pairs: list[tuple[Mention, MentionComparison]] = []
     by_parts: dict[int, bool] = {}  # for each token that is a date
     for mention in place.sentence.mentions:
         if not mention.span.overlaps(place.span) or not by_parts.get(mention.first, True):
             continue
-        comparison = compare(sources, place.words, place.sentence, mention)
+        comparison = compare_mention(sources, place.words, place.sentence, mention)
         if mention.kind == "date":
             unknown = comparison.counterpart is None and not comparison.supported
             by_parts[mention.first] = unknown and not place.span.contains(mention.span)
@@ -136,7 +136,7 @@ def compared(sources: SentenceIndex, place: Place) -> list[tuple[Mention, Compar
 
 
 def _other_values(
-    sources: SentenceIndex, place: Place, values: Sequence[tuple[Mention, Comparison]]
+    sources: SentenceIndex, place: Place, values: Sequence[tuple[Mention, MentionComparison]]
 ) -> Iterator[_Difference]:
     for mention, comparison in values:
         counterpart = comparison.counterpart

@@ -16,12 +16,12 @@ from veridical.detectors.explanation.sentence import Mention, Sentence
 from veridical.detectors.explanation.sentence_index import SentenceIndex, WeightedWord
 
 __all__ = [
-    "Comparison",
     "Counterpart",
-    "Features",
+    "MentionComparison",
+    "PlaceSimilarity",
     "agrees",
     "bound",
-    "compare",
+    "compare_mention",
     "counterparts",
     "full_name",
     "likeness",
@@ -35,7 +35,7 @@ _LEAST_PROBABILITY = 0.4
 _MARGIN = {"name": 0.3, "value": 0.2}  # by which the best one must be more probable than any other value
 
 
-class Features(NamedTuple):
+class PlaceSimilarity(NamedTuple):
     """How alike the places of a mention and of a candidate are; each in [0, 1].
 
     Attributes:
@@ -66,8 +66,8 @@ class Features(NamedTuple):
 # Chosen on training documents, near the logistic regressions on their candidates (`benchmarks/explanations.py --fit`).
 _BIAS = {"value": -3.2, "name": -3.2}
 _WEIGHTS = {
-    "value": Features(0.7, 2.2, 0.9, 0.0, 0.7, 1.0, 0.0, 1.6, 0.9, 0.0),
-    "name": Features(0.0, 3.0, 1.2, 1.0, 0.7, 0.7, 0.8, 0.5, 0.6, 1.3),
+    "value": PlaceSimilarity(0.7, 2.2, 0.9, 0.0, 0.7, 1.0, 0.0, 1.6, 0.9, 0.0),
+    "name": PlaceSimilarity(0.0, 3.0, 1.2, 1.0, 0.7, 0.7, 0.8, 0.5, 0.6, 1.3),
 }
 
 
@@ -80,13 +80,13 @@ class Counterpart:
 
     sentence_i: int
     mention: Mention
-    features: Features
+    features: PlaceSimilarity
     probability: float
     closest: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class MentionComparison:
     """What the sources have for a mention of the response.
 
     Attributes:
@@ -98,7 +98,9 @@ class Comparison:
     supported: bool = False
 
 
-def compare(index: SentenceIndex, words: Sequence[WeightedWord], sentence: Sentence, mention: Mention) -> Comparison:
+def compare_mention(
+    index: SentenceIndex, words: Sequence[WeightedWord], sentence: Sentence, mention: Mention
+) -> MentionComparison:
     """Compare a mention with the values or names of its kind in the closest source sentences.
 
     Args:
@@ -110,19 +112,19 @@ def compare(index: SentenceIndex, words: Sequence[WeightedWord], sentence: Sente
     found = sorted(counterparts(index, words, sentence, mention), key=lambda c: -c.probability)
     best = found[0] if found else None
     if best is None or best.mention.same(mention):
-        return Comparison(None, supported=best is not None)
+        return MentionComparison(None, supported=best is not None)
     qualified = bound(sentence, mention)
     if qualified == bound(index.sentences[best.sentence_i], best.mention):
         qualified = ""  # "over 50" is not what "over 80" says
     if agrees(mention, qualified, best.mention):
-        return Comparison(None, supported=True)
+        return MentionComparison(None, supported=True)
     rival = next((c.probability for c in found if not c.mention.same(best.mention)), 0.0)
     clear = (
         min(best.features.closeness, best.features.context) >= _LEAST_SHARE
         and best.probability > _LEAST_PROBABILITY
         and best.probability - rival > _MARGIN[_family(mention)]
     )
-    return Comparison(best if clear else None)
+    return MentionComparison(best if clear else None)
 
 
 def stated(index: SentenceIndex, sentence: Sentence, mention: Mention) -> bool:
@@ -142,7 +144,7 @@ def counterparts(
 ) -> Iterator[Counterpart]:
     """All values or names of the mention's kind in the closest source sentences that its sentence does not state.
 
-    The mention's own value is among them where those sentences have it. Arguments are as in `compare`.
+    The mention's own value is among them where those sentences have it. Arguments are as in `compare_mention`.
     """
     near = [w.scaled(0.5 + 1 / (1 + d / 4)) for w in words if (d := mention.distance(w.token_i)) > 0]
     inside = range(mention.first, mention.last + 1)
@@ -171,7 +173,7 @@ def _family(mention: Mention) -> str:
 
 def likeness(
     words: Sequence[WeightedWord], sentence: Sentence, mention: Mention, source: Sentence, option: Mention
-) -> Features:
+) -> PlaceSimilarity:
     """How alike the places of `mention` in its sentence and of `option` in a source sentence are; `rank` is 0."""
     there = near = total = nearby = 0.0
     for word in words:
@@ -188,7 +190,7 @@ def likeness(
             near += word.weight / (1 + max(distance, min(distances)) / 2)
     ours = (sentence.form(mention.first - 1), sentence.form(mention.last + 1))
     theirs = (source.form(option.first - 1), source.form(option.last + 1))
-    return Features(
+    return PlaceSimilarity(
         closeness=there / (total or 1.0),
         context=near / (nearby or 1.0),
         before=float(ours[0] == theirs[0]),

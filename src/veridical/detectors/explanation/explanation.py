@@ -18,7 +18,7 @@ from veridical.core.text import shorten
 from veridical.core.types import DEFAULT_THRESHOLD, Case, Evidence, Judgement, Omission, Verdict
 from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG
 from veridical.detectors.explanation.contradiction import Place, compared, find_contradiction, says_similar
-from veridical.detectors.explanation.counterpart import Comparison, stated
+from veridical.detectors.explanation.counterpart import MentionComparison, stated
 from veridical.detectors.explanation.sentence import Mention, Sentence
 from veridical.detectors.explanation.sentence_index import SentenceIndex, WeightedWord, index_of
 
@@ -208,7 +208,7 @@ class _Explainer:
         return tuple(evidence[:_PASSAGES])
 
     def _missing(
-        self, place: Place, values: Sequence[tuple[Mention, Comparison]], closest: Sequence[int]
+        self, place: Place, values: Sequence[tuple[Mention, MentionComparison]], closest: Sequence[int]
     ) -> tuple[str | None, str | None]:
         """Label and reason where no source says something else: what of the place the closest passages lack."""
         text, inside = place.sentence.text, place.tokens

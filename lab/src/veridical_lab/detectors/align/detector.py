@@ -28,7 +28,7 @@ from veridical.core.types import Case, Evidence, Judgement, Level, Omission, Sou
 from veridical.models.artifact import DETECTOR, Artifact, identity, load_artifact, load_base
 from veridical.models.linear import LogisticLayer
 from veridical.models.load import DTYPES, LocalModel, load
-from veridical_lab.detectors.align.reader import CaseMatches, Reader, default_layer, unrelated_cosine
+from veridical_lab.detectors.align.reader import AlignReader, CaseMatches, default_layer, unrelated_cosine
 from veridical_lab.detectors.align.scoring import (
     AlignSettings,
     Floats,
@@ -39,7 +39,7 @@ from veridical_lab.detectors.align.scoring import (
 )
 from veridical_lab.detectors.align.words import WordMatches, features
 
-__all__ = ["STORAGE", "Align", "Scorer", "idf_of_words"]
+__all__ = ["STORAGE", "Align", "AlignScorer", "idf_of_words"]
 
 STORAGE = ("auto", "fp32", "bf16", "fp16")
 KIND = "align"
@@ -50,7 +50,7 @@ Weights = Callable[[WordMatches, Sequence[WordMatches]], Floats]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scorer:
+class AlignScorer:
     """How matches become scores: heads where a level has one, else the untrained mapping.
 
     Attributes:
@@ -229,7 +229,7 @@ class Align:
         )
 
     @cached_property
-    def reader(self) -> Reader:
+    def reader(self) -> AlignReader:
         """What encodes texts; it is made, and the model loaded, on first use."""
         model = self.base()
         if self.trained:
@@ -239,17 +239,17 @@ class Align:
             layers = [default_layer(model) if self.layer is None else self.layer]
             window = self.window
         storage = model.dtype_name if self.storage == "auto" else self.storage
-        return Reader(model, layers, window=window, storage=storage, store=self.store)
+        return AlignReader(model, layers, window=window, storage=storage, store=self.store)
 
     @cached_property
-    def scorer(self) -> Scorer:
+    def scorer(self) -> AlignScorer:
         """How matches become scores."""
         if not self.trained:
-            return Scorer(unrelated_cosine(self.reader), self.values)
+            return AlignScorer(unrelated_cosine(self.reader), self.values)
         artifact, settings, heads = self._artifact
         idf = artifact.tensors.get("idf")
         table = None if idf is None else idf.astype(np.float64)
-        return Scorer(settings.baseline, True, heads, settings.scale_of_levels(), table)
+        return AlignScorer(settings.baseline, True, heads, settings.scale_of_levels(), table)
 
     def fingerprint(self) -> dict[str, Any]:
         """What its scores depend on: its options and the encoder, which this loads, or what was trained."""

@@ -22,7 +22,7 @@ from veridical_lab.models.runner import RequestedOutputs, Runner
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["TextStates", "Window", "encode_texts", "encode_windows", "torch_dtype", "windows_of"]
+__all__ = ["AlignWindow", "TextStates", "encode_texts", "encode_windows", "torch_dtype", "windows_of"]
 
 _OVERLAP = 4  # windows share a quarter, so that a token has an eighth of a window of context on both sides
 _GROUP_TOKENS = 1 << 15  # of windows whose states are held in fp32 before they are stored
@@ -44,7 +44,7 @@ class TextStates:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class AlignWindow:
     """Tokens `start` to `end` of a text are read at once; the embeddings of `first` to `last` are taken from there."""
 
     start: int
@@ -60,21 +60,21 @@ def torch_dtype(name: str) -> torch.dtype:
     return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[name]
 
 
-def windows_of(count: int, size: int) -> list[Window]:
+def windows_of(count: int, size: int) -> list[AlignWindow]:
     """Overlapping windows of at most `size` tokens over `count` tokens, evenly spaced; each token belongs to one.
 
     It is the one in which the nearer edge that cuts the text is furthest away.
 
     >>> windows_of(10, 8)
-    [Window(start=0, end=8, first=0, last=5), Window(start=2, end=10, first=5, last=10)]
+    [AlignWindow(start=0, end=8, first=0, last=5), AlignWindow(start=2, end=10, first=5, last=10)]
     """
     if count <= size:
-        return [Window(0, count, 0, count)] if count else []
+        return [AlignWindow(0, count, 0, count)] if count else []
     step = max(1, size - size // _OVERLAP)
     number = 1 + -(-(count - size) // step)
     starts = np.linspace(0, count - size, number).round().astype(int).tolist()
     edges = [0, *((start + before + size) // 2 for before, start in itertools.pairwise(starts)), count]
-    return [Window(s, s + size, edges[i], edges[i + 1]) for i, s in enumerate(starts)]
+    return [AlignWindow(s, s + size, edges[i], edges[i + 1]) for i, s in enumerate(starts)]
 
 
 def encode_texts(
@@ -137,8 +137,8 @@ def encode_texts(
 
 
 def encode_windows(
-    model: LocalModel, tokens: Sequence[Tokens], plan: Sequence[tuple[int, Window]], layers: Sequence[int]
-) -> Iterator[tuple[int, Window, torch.Tensor | str]]:
+    model: LocalModel, tokens: Sequence[Tokens], plan: Sequence[tuple[int, AlignWindow]], layers: Sequence[int]
+) -> Iterator[tuple[int, AlignWindow, torch.Tensor | str]]:
     """Yield the states (layers, tokens, width) of all tokens of each window, special tokens included.
 
     They have length 1, in fp32; in place of them may be why there are none.
@@ -156,7 +156,7 @@ def encode_windows(
     wanted = RequestedOutputs(logprobs=False, layers=tuple(layers))
     at = 0
     while at < len(plan):
-        group: list[tuple[int, Window]] = []
+        group: list[tuple[int, AlignWindow]] = []
         held = 0
         while at < len(plan) and (not group or held < _GROUP_TOKENS):
             group.append(plan[at])

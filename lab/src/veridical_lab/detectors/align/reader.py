@@ -17,7 +17,7 @@ from veridical_lab.detectors.align.similarity import Matches, best_matches
 from veridical_lab.detectors.align.store import EmbeddingStore, RecentTexts
 from veridical_lab.detectors.align.words import EncodedText, WordMatches, match_words
 
-__all__ = ["CaseMatches", "Reader", "default_layer", "unrelated_cosine"]
+__all__ = ["AlignReader", "CaseMatches", "default_layer", "unrelated_cosine"]
 
 _WINDOW = 512  # tokens; attention over longer windows takes more time than it gains
 _MEMORY = 1 << 30  # bytes of sources that are kept in memory
@@ -41,7 +41,7 @@ class CaseMatches:
         self.problem = problem
 
 
-class Reader:
+class AlignReader:
     """Encodes texts with one model, each once.
 
     Args:
@@ -196,7 +196,7 @@ _UNRELATED = (
 )
 
 
-def unrelated_cosine(reader: Reader) -> float:
+def unrelated_cosine(reader: AlignReader) -> float:
     """The mean cosine of a word's best match in texts about other things: what no support at all looks like.
 
     It is the baseline of BERTScore's rescaling (Zhang et al. 2020, §4), found for the encoder and layer at hand.

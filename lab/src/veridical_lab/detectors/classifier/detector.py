@@ -21,19 +21,19 @@ from veridical.core.types import Case, Judgement, Level, Omission, SourceSpan, V
 from veridical.models.artifact import DETECTOR, Artifact, load_base
 from veridical_lab.detectors.classifier.artifact import ClassifierSettings, load_classifier
 from veridical_lab.detectors.classifier.network import ClassifierNetwork
-from veridical_lab.detectors.classifier.presentation import Encoded, Part, parts_of
+from veridical_lab.detectors.classifier.presentation import CasePart, EncodedPart, parts_of
 from veridical_lab.detectors.local.forced_decoding import NO_WORDS
 
 __all__ = ["Classifier", "Scored", "score_cases"]
 
-Scored = tuple[list[tuple[Part, float]], str | None]  # the margin of each part, and why there is none
+Scored = tuple[list[tuple[CasePart, float]], str | None]  # the margin of each part, and why there is none
 
 
 def score_cases(network: ClassifierNetwork, cases: Sequence[Case]) -> list[Scored]:
     """The parts of each case with their margins, or why it could not be judged; parts of all cases share batches."""
     settings = network.settings
-    parts: list[tuple[list[Part], str | None]] = []
-    encoded: list[tuple[Encoded, ...]] = []
+    parts: list[tuple[list[CasePart], str | None]] = []
+    encoded: list[tuple[EncodedPart, ...]] = []
     for case in cases:
         of_case = parts_of(case, settings.task, settings.unit)
         tokens = [network.encode(part) for part in of_case]

@@ -18,7 +18,7 @@ from veridical.core.errors import InputError
 from veridical.models.cached_forward import CachedForward, read_prompts
 from veridical.models.load import LocalModel
 from veridical_lab.detectors.classifier.artifact import ClassifierSettings
-from veridical_lab.detectors.classifier.presentation import Encoded, Part, encode_reading
+from veridical_lab.detectors.classifier.presentation import CasePart, EncodedPart, encode_reading
 from veridical_lab.models.tuning import (
     last_logits,
     own_copy,
@@ -128,7 +128,7 @@ class ClassifierNetwork:
         own = self.model.model.parameters() if self.settings.method == "full" else ()
         return [*self._head.parameters(), *own]
 
-    def encode(self, part: Part) -> tuple[Encoded, ...] | str:
+    def encode(self, part: CasePart) -> tuple[EncodedPart, ...] | str:
         """The tokens of a part's readings, or why it cannot be judged."""
         task, answers = self.settings.task, self.settings.answers
         encoded = tuple(
@@ -139,7 +139,7 @@ class ClassifierNetwork:
             return f"it takes {longest} tokens, and {self.max_tokens} can be read"
         return encoded
 
-    def margins(self, batch: Sequence[Encoded]) -> torch.Tensor:
+    def margins(self, batch: Sequence[EncodedPart]) -> torch.Tensor:
         """The margin of each reading, differentiable. *Shape:* (readings,)"""
         if not self.settings.answers:
             pooled: torch.Tensor = self._head(self._pooled(batch))[:, 0]
@@ -158,20 +158,20 @@ class ClassifierNetwork:
             )
         )
 
-    def scores(self, parts: Sequence[Sequence[Encoded]]) -> NDArray[np.float64]:
+    def scores(self, parts: Sequence[Sequence[EncodedPart]]) -> NDArray[np.float64]:
         """The margin of each part, the lowest of its readings; what occurs in several parts is read once."""
         return np.array([min(known) for known in self._scores_of_readings(parts)])
 
-    def lowest(self, parts: Sequence[Sequence[Encoded]]) -> list[int]:
+    def lowest(self, parts: Sequence[Sequence[EncodedPart]]) -> list[int]:
         """Which reading of each part has the lowest margin."""
         return [int(np.argmin(known)) for known in self._scores_of_readings(parts)]
 
-    def _scores_of_readings(self, parts: Sequence[Sequence[Encoded]]) -> list[list[float]]:
+    def _scores_of_readings(self, parts: Sequence[Sequence[EncodedPart]]) -> list[list[float]]:
         readings = list(dict.fromkeys(reading for part in parts for reading in part))
         known = dict(zip(readings, self._scores(readings).tolist(), strict=True))
         return [[known[reading] for reading in part] for part in parts]
 
-    def _scores(self, readings: Sequence[Encoded]) -> NDArray[np.float64]:
+    def _scores(self, readings: Sequence[EncodedPart]) -> NDArray[np.float64]:
         """The margin of each reading, computed in batches; what readings begin with in common is read once."""
         import torch
 
@@ -231,7 +231,7 @@ class ClassifierNetwork:
         finally:
             self.known_states = before
 
-    def _pooled(self, batch: Sequence[Encoded]) -> torch.Tensor:
+    def _pooled(self, batch: Sequence[EncodedPart]) -> torch.Tensor:
         """What the head reads of each reading. *Shape:* (readings, width or 4 times that)
 
         A decoder's state at the last token, the mean over an encoder's tokens; of two texts read apart both (scaled to

@@ -19,7 +19,7 @@ from veridical.core.types import Case, Source
 from veridical.models.encode import special_tokens
 from veridical.models.load import LocalModel
 
-__all__ = ["TASKS", "UNITS", "Encoded", "Part", "encode_reading", "parts_of"]
+__all__ = ["TASKS", "UNITS", "CasePart", "EncodedPart", "encode_reading", "parts_of"]
 
 TASKS: Mapping[str, str] = {"hallucination": "only what is given", "coverage": "all that is given"}
 """The two tasks, and the key whose value is the label."""
@@ -30,7 +30,7 @@ whole response; or a sentence and a source."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CasePart:
     """What is judged at once; `span` of the response or `source` where it is a part of the case.
 
     `readings` are the texts to read, as fields; the lowest score of them counts. In pairs, `pairs` has the id of the
@@ -44,7 +44,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
+class EncodedPart:
     """The token ids of a reading, and which text of a pair each is of (all 0 for a decoder).
 
     `other` is the second text where the two of a pair are read apart.
@@ -55,7 +55,7 @@ class Encoded:
     other: tuple[int, ...] = ()
 
 
-def parts_of(case: Case, task: str, unit: str) -> list[Part]:
+def parts_of(case: Case, task: str, unit: str) -> list[CasePart]:
     """The parts of a case for one of `TASKS`, none where it has nothing to judge.
 
     >>> case = Case("1", "It is fast. It is red.", (Source("a", "Fast.", "pro", True),), question="Good?")
@@ -71,13 +71,13 @@ def parts_of(case: Case, task: str, unit: str) -> list[Part]:
     asked = {"question": case.question} if case.question else {}
     if unit == "whole":
         read = _by_perspective(to_cover if task == "coverage" else given)
-        return [Part(({**asked, "response": case.response, "arguments": read},))]
+        return [CasePart(({**asked, "response": case.response, "arguments": read},))]
     said = [span for span in sentences(case.response) if has_words(span.of(case.response))]
     in_pairs = unit == "pair"
     if task == "coverage":
         responses = [span.of(case.response) for span in said] if in_pairs else [case.response]
         return [
-            Part(
+            CasePart(
                 tuple({**asked, "response": text, "argument": source.text} for text in responses),
                 source=source,
                 pairs=tuple((source.id, span) for span in said) if in_pairs else (),
@@ -86,7 +86,7 @@ def parts_of(case: Case, task: str, unit: str) -> list[Part]:
         ]
     arguments = [_by_perspective(each) for each in ([[source] for source in given] if in_pairs else [given])]
     return [
-        Part(
+        CasePart(
             tuple({**asked, "arguments": each, "response": span.of(case.response)} for each in arguments),
             span=span,
             pairs=tuple((source.id, span) for source in given) if in_pairs else (),
@@ -104,21 +104,21 @@ def _by_perspective(sources: Sequence[Source]) -> dict[str, list[str]]:
 
 def encode_reading(
     model: LocalModel, reading: Mapping[str, Any], task: str, *, answers: bool, apart: bool = False
-) -> Encoded:
+) -> EncodedPart:
     """The tokens of a reading; with `answers` they end where the label begins, `apart` are an encoder's two texts."""
     if model.kind == "encoder":
         one, two = (_plain(value) for name, value in reading.items() if name != "question")
         if apart:
             first, second = (tuple(model.tokenizer(text)["input_ids"]) for text in (one, two))
-            return Encoded(first, (0,) * len(first), second)
+            return EncodedPart(first, (0,) * len(first), second)
         pair = model.tokenizer(one, two, return_token_type_ids=True)
-        return Encoded(tuple(pair["input_ids"]), tuple(pair["token_type_ids"]))
+        return EncodedPart(tuple(pair["input_ids"]), tuple(pair["token_type_ids"]))
     text = json.dumps(dict(reading), ensure_ascii=False)
     if answers:
         text = f'{text[:-1]}, "{TASKS[task]}": "'
     ids = model.tokenizer(text, add_special_tokens=False)["input_ids"]
     all_ids = (*special_tokens(model).before, *ids)
-    return Encoded(all_ids, (0,) * len(all_ids))
+    return EncodedPart(all_ids, (0,) * len(all_ids))
 
 
 def _plain(value: Any) -> str:

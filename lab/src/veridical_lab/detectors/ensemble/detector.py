@@ -55,7 +55,7 @@ class Missing:
     why: str
 
 
-Found = Sequence[Judgement | str | None]  # of each member: what it says, why it says nothing, or None: not asked
+MemberScores = Sequence[Judgement | str | None]  # of each member: what it says, why it says nothing, or None: not asked
 
 
 class Ensemble:
@@ -176,7 +176,7 @@ class Ensemble:
             decided = [text or last for text in decided]
         return [self.combine(case, said, by) for case, said, by in zip(cases, found, decided, strict=True)]
 
-    def combine(self, case: Case, found: Found, decided: str | None = None) -> Judgement:
+    def combine(self, case: Case, found: MemberScores, decided: str | None = None) -> Judgement:
         """The judgement that follows from what each member says of `case`.
 
         Args:
@@ -240,7 +240,7 @@ class Ensemble:
                 return [f"{self.names[i]} could not judge this: {error}"]
         return [said for case in cases for said in self._ask(i, [case])]
 
-    def _response(self, found: Found) -> tuple[float, Floats]:
+    def _response(self, found: MemberScores) -> tuple[float, Floats]:
         """The response-level score, NaN without one, and what each member adds to it."""
         return self._of_one(Level.RESPONSE, response_scores([j if isinstance(j, Judgement) else None for j in found]))
 
@@ -338,7 +338,7 @@ class Ensemble:
                 by_source.setdefault(id, []).extend(spans)
         return tuple(SourceSpan(id, span) for id, spans in by_source.items() for span in union(spans))
 
-    def _notes(self, found: Found) -> list[str]:
+    def _notes(self, found: MemberScores) -> list[str]:
         """Why members say nothing, and what they noted themselves."""
         notes = []
         for name, said in zip(self.names, found, strict=True):

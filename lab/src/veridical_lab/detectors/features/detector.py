@@ -32,7 +32,7 @@ from veridical_lab.detectors.features.settings import KIND, DetectorSettings
 from veridical_lab.detectors.features.statistics import WordStatistics
 from veridical_lab.detectors.features.tagger import load_tagger
 
-__all__ = ["Features", "TrainedFeatures", "read_token_scores"]
+__all__ = ["FeatureDetector", "TrainedFeatures", "read_token_scores"]
 
 _OPTIONS = ("device", "dtype", "model", "tagger", "token_scores")
 _STATISTICS = "statistics."  # before the names of their arrays
@@ -75,7 +75,7 @@ class TrainedFeatures:
         )
 
 
-class Features:
+class FeatureDetector:
     """A linear classifier on word features, trained on your labels (`veridical train features`).
 
     Every word of the response gets a verdict with the probability that it is hallucinated; `hallucination` is that of
@@ -116,7 +116,7 @@ class Features:
         self.name = name or f"{KIND}:{self.path}"
 
     @classmethod
-    def from_spec(cls, spec: Spec, context: DetectorContext) -> Features:
+    def from_spec(cls, spec: Spec, context: DetectorContext) -> FeatureDetector:
         """The detector for `features:FOLDER[,model=FOLDER,tagger=NAME,token_scores=FILE,device=…,dtype=…]`."""
         if spec.accept(_OPTIONS, values=1).value is None:
             raise InputError(f"{KIND} needs a trained detector", hint=f"{KIND}:FOLDER, see: veridical train features")

@@ -12,7 +12,7 @@ from typing import Any
 from veridical.calibration.calibrators import calibrator
 from veridical.core.errors import DataError, InputError
 from veridical.models.template import TEMPLATES
-from veridical_lab.models.probe_heads import KINDS, OBJECTIVES
+from veridical_lab.models.probe_heads import OBJECTIVES, PROBE_KINDS
 
 __all__ = ["HeadSettings", "ProbeSettings"]
 
@@ -83,7 +83,7 @@ class ProbeSettings:
         require(bool(heads) and set(heads) <= set(OBJECTIVES), "heads", list(heads), " and ".join(OBJECTIVES))
         for objective, head in heads.items():
             field, sublayers = f"heads.{objective}", head.sublayers
-            require(head.kind in KINDS, f"{field}.kind", head.kind, ", ".join(KINDS))
+            require(head.kind in PROBE_KINDS, f"{field}.kind", head.kind, ", ".join(PROBE_KINDS))
             ascending = sublayers == sorted(set(sublayers)) and all(s >= 0 for s in sublayers)
             require(ascending and bool(sublayers), f"{field}.sublayers", sublayers, "whole numbers from 0, ascending")
             require(math.isfinite(head.mix_bias), f"{field}.mix_bias", head.mix_bias, "finite numbers")

@@ -30,7 +30,7 @@ from veridical.models.artifact import identity
 from veridical.models.encode import Encoded, default_template, encode
 from veridical.models.load import DTYPES, FORCED, LocalModel, load
 from veridical.models.template import get_template
-from veridical_lab.models.gradients import KINDS, salience
+from veridical_lab.models.gradients import SALIENCE_KINDS, salience
 
 __all__ = ["AGGREGATES", "MEANS", "Salience"]
 
@@ -39,7 +39,7 @@ MEANS = ("geometric", "arithmetic")
 _FLAGS = {
     **{name: ("aggregate", name) for name in AGGREGATES},
     **{name: ("mean", name) for name in MEANS},
-    **{name: ("kind", name) for name in KINDS},
+    **{name: ("kind", name) for name in SALIENCE_KINDS},
 }
 _OPTIONS = ("device", "dtype", "max_memory_mb", "max_tokens", "max_windows", "revision", "template")
 _COUNTS = ("max_memory_mb", "max_tokens", "max_windows")
@@ -82,7 +82,7 @@ class Salience:
         for what, value, known in (
             ("aggregate", aggregate, AGGREGATES),
             ("mean", mean, MEANS),
-            ("kind", kind, KINDS),
+            ("kind", kind, SALIENCE_KINDS),
             ("dtype", dtype, DTYPES),
         ):
             if value not in known:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from veridical.core.errors import InputError
 from veridical.models.artifact import base_of
 from veridical.models.load import LocalModel
-from veridical_lab.bench.settings import Loaded, Settings, load
+from veridical_lab.bench.settings import Loaded, Settings, load_data
 from veridical_lab.probes.activations import check_sublayers
 from veridical_lab.probes.dataset import ProbeDataset, build_dataset
 from veridical_lab.probes.options import ProbeConfig
@@ -56,7 +56,7 @@ class AnalysisConfig(ProbeConfig):
 
 def read_data(spec: str, config: AnalysisConfig, name: str | None = None) -> Loaded:
     """The examples of NAME:PATH, or of as many documents as `config.sample` says; results call them `name`."""
-    data = load(spec, config.settings)
+    data = load_data(spec, config.settings)
     return replace(data, name=name or data.name)
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from veridical.models.load import LocalModel
 from veridical_lab.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
 from veridical_lab.probes.analysis.peaks import peaks_of
-from veridical_lab.probes.analysis.results import COMPARED, Analysis, Recorder, compare, place_of
+from veridical_lab.probes.analysis.results import COMPARED, Analysis, Recorder, compare_findings, place_of
 from veridical_lab.probes.analysis.sublayer_probes import SUBLAYER_TYPES, all_positive, fit_sublayers
 
 __all__ = ["analyse_layers"]
@@ -48,5 +48,5 @@ def analyse_layers(model: LocalModel, data: str, config: AnalysisConfig) -> Anal
             if subset.sublayer is None and subset.sublayer_type in SUBLAYER_TYPES
         ]
         for metric in COMPARED[objective]:
-            analysis.comparisons.extend(compare(by_type, metric, config))
+            analysis.comparisons.extend(compare_findings(by_type, metric, config))
     return analysis

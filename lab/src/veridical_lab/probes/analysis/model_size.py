@@ -10,7 +10,15 @@ from veridical.models.load import LocalModel
 from veridical_lab.bench.evaluation import Evaluation
 from veridical_lab.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
 from veridical_lab.probes.analysis.peaks import peaks_of
-from veridical_lab.probes.analysis.results import COMPARED, Analysis, At, Recorder, compare, name_of, weights_of
+from veridical_lab.probes.analysis.results import (
+    COMPARED,
+    Analysis,
+    At,
+    Recorder,
+    compare_findings,
+    name_of,
+    weights_of,
+)
 from veridical_lab.probes.analysis.sublayer_probes import ALL_POSITIVE, all_positive, fit_sublayers
 
 __all__ = ["add_best_and_ensemble", "analyse_model_size"]
@@ -45,7 +53,7 @@ def analyse_model_size(models: Iterable[LocalModel], data: str, config: Analysis
         raise InputError("one model is named", hint="size takes two or more: --model A --model B")
     for objective, evaluations in ensembles.items():
         for metric in COMPARED[objective]:
-            analysis.comparisons.extend(compare(evaluations, metric, config))
+            analysis.comparisons.extend(compare_findings(evaluations, metric, config))
     return analysis
 
 

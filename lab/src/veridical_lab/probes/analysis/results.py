@@ -13,7 +13,7 @@ from veridical.core.serialization import encode, read_documents
 from veridical.metrics.registry import METRICS
 from veridical.models.artifact import base_of
 from veridical.models.load import LocalModel
-from veridical_lab.bench.compare import Comparison, compare_pair, correct
+from veridical_lab.bench.compare import DetectorComparison, compare_pair, correct
 from veridical_lab.bench.evaluation import Evaluation
 from veridical_lab.bench.results import ResultRow
 from veridical_lab.bench.run import result_rows
@@ -30,10 +30,10 @@ __all__ = [
     "COMPARED",
     "Analysis",
     "At",
-    "Finding",
     "Peak",
+    "ProbeFinding",
     "Recorder",
-    "compare",
+    "compare_findings",
     "encode_records",
     "name_of",
     "place_of",
@@ -46,7 +46,7 @@ COMPARED = {"response": ("f1", "roc_auc"), "token": ("token_f1", "word_roc_auc")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ProbeFinding:
     """One point: `at` says where (sublayer, half, kind, training set …), `row` what was measured there.
 
     The row's `seconds` are 0: no model is run to judge, activations are at hand.
@@ -98,9 +98,9 @@ class Analysis:
     """All that one analysis found."""
 
     name: str
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[ProbeFinding] = field(default_factory=list)
     peaks: list[Peak] = field(default_factory=list)
-    comparisons: list[Comparison] = field(default_factory=list)
+    comparisons: list[DetectorComparison] = field(default_factory=list)
 
 
 def weights_of(model: LocalModel) -> int:
@@ -159,10 +159,12 @@ class Recorder:
             metrics["f1_sp_model_tokens"] = f1_sp_in_model_tokens(self.dataset.sequences)
         everything = range(len(data.examples))
         (row,) = result_rows(run_id, evaluation, config.settings, metrics, [(group or None, everything)])
-        self.analysis.findings.append(Finding(self.analysis.name, at, base, trained, row))
+        self.analysis.findings.append(ProbeFinding(self.analysis.name, at, base, trained, row))
 
 
-def compare(evaluations: Sequence[Evaluation], metric: str, config: AnalysisConfig) -> list[Comparison]:
+def compare_findings(
+    evaluations: Sequence[Evaluation], metric: str, config: AnalysisConfig
+) -> list[DetectorComparison]:
     """The exact tests of every two evaluations, with Bonferroni's correction for their number."""
     return correct([compare_pair(a, b, metric, config.settings) for a, b in combinations(evaluations, 2)])
 
@@ -174,9 +176,9 @@ def encode_records(analysis: Analysis) -> str:
 
 def read_records(path: Path) -> Analysis:
     """The analysis in a file of `encode_records`; `DataError` with its line for anything else."""
-    records: dict[type, list[Any]] = {Finding: [], Peak: [], Comparison: []}
+    records: dict[type, list[Any]] = {ProbeFinding: [], Peak: [], DetectorComparison: []}
     hint = "records of analyses are written by `veridical analyse --out`"
     for _, record in read_documents(path, "finding", "peak", "comparison", hint=hint):
         records[type(record)].append(record)
-    name = records[Finding][0].analysis if records[Finding] else ""
-    return Analysis(name, records[Finding], records[Peak], records[Comparison])
+    name = records[ProbeFinding][0].analysis if records[ProbeFinding] else ""
+    return Analysis(name, records[ProbeFinding], records[Peak], records[DetectorComparison])

@@ -15,7 +15,7 @@ import numpy as np
 from veridical.core.errors import InputError
 from veridical.datasets.split import document_of
 from veridical.models.load import LocalModel
-from veridical_lab.probes.activations import Ids, States
+from veridical_lab.probes.activations import ActivationStates, Ids
 from veridical_lab.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
 from veridical_lab.probes.analysis.results import Analysis, At, Recorder
 from veridical_lab.probes.analysis.sublayer_probes import ALL_POSITIVE, SublayerProbes, all_positive, fit_sublayers
@@ -162,7 +162,7 @@ def training_mixture(
 class _ConcatenatedStates:
     """States of several data sets one after another; each group belongs to one of them."""
 
-    def __init__(self, parts: Sequence[States]) -> None:
+    def __init__(self, parts: Sequence[ActivationStates]) -> None:
         self.parts = parts
         self.sublayers, self.width = parts[0].sublayers, parts[0].width
         self.lengths = np.concatenate([part.lengths for part in parts])

@@ -19,7 +19,7 @@ from veridical.core.stopwords import STOP_WORDS
 from veridical.core.text import shorten
 from veridical_lab.datasets.topics import Argument, Topic, normal_form
 
-__all__ = ["Found", "KnowledgeBase", "Size"]
+__all__ = ["FoundArgument", "KnowledgeBase", "Size"]
 
 APPLICATION = 0x5644524B  # "VDRK": marks the file as ours
 FORMAT = 1
@@ -53,7 +53,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundArgument:
     """An argument that a search found, with the id and text of its topic; the first is the best match."""
 
     argument: Argument
@@ -173,7 +173,7 @@ class KnowledgeBase:
             return self._topic(candidates[shares.index(max(shares))][0])
         raise InputError(f"no topic {shorten(query, 80)!r} in {self.path}", hint=self._nearest(query))
 
-    def search(self, query: str, limit: int = 10) -> list[Found]:
+    def search(self, query: str, limit: int = 10) -> list[FoundArgument]:
         """The arguments that match `query` best (BM25 over stems), ties in the order in which they were put in."""
         columns = "arguments.id, arguments.perspective, arguments.text, arguments.paraphrases"
         rows = self._rows(
@@ -183,7 +183,7 @@ class KnowledgeBase:
             _match(self._counts(query)),
             limit,
         )
-        return [Found(_argument(*argument), id, text) for id, text, *argument in rows]
+        return [FoundArgument(_argument(*argument), id, text) for id, text, *argument in rows]
 
     def _counts(self, query: str) -> dict[str, int]:
         """The content words of the query, each with how many arguments and topics have it, the rarest first."""
