@@ -37,7 +37,7 @@ from veridical.datasets.split import content_hash, split_by_document
 from veridical.detectors import load_detector
 from veridical.metrics.significance import bootstrap
 from veridical_lab.detectors.local.probe import Probe
-from veridical_lab.guard import Budget, Guard, Guarded, GuardOptions, Sampling
+from veridical_lab.guard import Guard, Guarded, GuardOptions, Sampling, TokenBudget
 
 WAYS: dict[str, dict[str, Any]] = {
     "stop": {"strategy": "stop"},
@@ -132,7 +132,7 @@ def main() -> None:
             results.append(guarding.generate(case))
         return results
 
-    unguarded = {"budget": Budget(interventions=0), "threshold": 1.0}
+    unguarded = {"budget": TokenBudget(interventions=0), "threshold": 1.0}
     fitted = run(one_a_document(parts["valid"], given.documents), **unguarded)
     scores = [v.score for result in fitted for v in result.judgement.verdicts]
     threshold = min(max(float(np.quantile(scores, 1 - given.share)), 1e-6), 1.0)

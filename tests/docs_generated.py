@@ -73,10 +73,11 @@ def detector_table() -> str:
     from veridical.detectors import DETECTORS
 
     lines = ["| name | what it does | scores |", "|---|---|---|"]
-    for name in DETECTORS:
+    for name in (*DETECTORS.table, *sorted(DETECTORS.plugins)):
         cls = DETECTORS.load(name)
         about = (inspect.getdoc(cls) or "").partition("\n")[0]
-        lines.append(f"| `{name}` | {about} | {', '.join(info_of(cls).levels)} |")
+        lab = "" if name in DETECTORS.table else " (lab)"
+        lines.append(f"| `{name}`{lab} | {about} | {', '.join(info_of(cls).levels)} |")
     return "\n".join(lines)
 
 

@@ -18,7 +18,7 @@ from veridical.detectors import load_detector
 from veridical.detectors.claims.verify import Verify
 from veridical.llm.protocol import Failure, Reply, Request
 from veridical.llm.scripted import Scripted
-from veridical.revise import Delete, Draft, Flag, Revised, Task, revise
+from veridical.revise import Delete, Draft, Flag, Revised, RevisionTask, revise
 from veridical.revise.llm_revisers import Factored, SelfCorrection, corrected_text
 from veridical.revise.statements import statements_of
 
@@ -61,7 +61,7 @@ class Writes:
     def __init__(self, *edits: tuple[str, str]) -> None:
         self.edits = edits
 
-    def draft(self, tasks: Sequence[Task]) -> list[Draft]:
+    def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
         drafts = []
         for task in tasks:
             text = task.case.response
@@ -160,7 +160,7 @@ def test_what_asking_for_a_lost_claim_costs_is_counted() -> None:
 
 def test_the_best_earlier_text_stands() -> None:
     class Steps(Writes):
-        def draft(self, tasks: Sequence[Task]) -> list[Draft]:
+        def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
             self.edits = (("300", "330"),) if "300" in tasks[0].case.response else (("Rome", "Oslo"),)
             return super().draft(tasks)
 
@@ -174,7 +174,7 @@ def test_the_best_earlier_text_stands() -> None:
 
 def test_rounds_are_bounded_although_each_is_better() -> None:
     class Shrinks(Writes):
-        def draft(self, tasks: Sequence[Task]) -> list[Draft]:
+        def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
             text = tasks[0].case.response
             return [Draft((Edit(Span(len(text) - 1, len(text)), "", "shorter"),))]
 

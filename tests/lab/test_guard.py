@@ -37,7 +37,7 @@ from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.sampling import Sampler  # noqa: E402
 from veridical_lab.detectors.local.logprob import Logprob, token_scores  # noqa: E402
 from veridical_lab.detectors.local.probe import Probe  # noqa: E402
-from veridical_lab.guard import Budget, Guard, Guarded, GuardOptions, Sampling, guard  # noqa: E402
+from veridical_lab.guard import Guard, Guarded, GuardOptions, Sampling, TokenBudget, guard  # noqa: E402
 from veridical_lab.guard import decoding_loop as loop_module  # noqa: E402
 from veridical_lab.guard.decoding_loop import BudgetUsage, DecodingLoop  # noqa: E402
 from veridical_lab.guard.monitors import (  # noqa: E402
@@ -237,18 +237,18 @@ def test_a_probe_in_the_loop(model: LocalModel, probe: Probe) -> None:
 HOPELESS = [{"strategy": s, "unit": u} for s in ("stop", "backtrack", "suppress", "rerank")
             for u in ("token", "word", "sentence")]  # fmt: skip
 BUDGETS = [
-    Budget(),
-    Budget(interventions=10**6, retries=10**6),
-    Budget(interventions=10**6, retries=2, tokens=100),
-    Budget(interventions=5, retries=0),
-    Budget(interventions=3, retries=10**6),
-    Budget(tokens=1),
+    TokenBudget(),
+    TokenBudget(interventions=10**6, retries=10**6),
+    TokenBudget(interventions=10**6, retries=2, tokens=100),
+    TokenBudget(interventions=5, retries=0),
+    TokenBudget(interventions=3, retries=10**6),
+    TokenBudget(tokens=1),
 ]
 
 
 @pytest.mark.parametrize("way", HOPELESS, ids=str)
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
-def test_it_ends_where_nothing_helps(wild: LocalModel, way: dict[str, Any], budget: Budget) -> None:
+def test_it_ends_where_nothing_helps(wild: LocalModel, way: dict[str, Any], budget: TokenBudget) -> None:
     sampling = Sampling(max_new_tokens=12, temperature=0.7)
     for detector in (Streaming(), Words()):
         result = guard(RACE, detector, wild, template="tldr", sampling=sampling, budget=budget, **way)
@@ -261,7 +261,7 @@ def test_it_ends_where_nothing_helps(wild: LocalModel, way: dict[str, Any], budg
 def test_every_token_flagged_by_the_likelihood_of_them_all(wild: LocalModel) -> None:
     sampling = Sampling(max_new_tokens=8)
     vocabulary = len(wild.tokenizer)
-    many = Budget(interventions=10**6, retries=10**6, tokens=10**5)
+    many = TokenBudget(interventions=10**6, retries=10**6, tokens=10**5)
     result = guard(RACE, "entropy", wild, template="tldr", strategy="suppress", sampling=sampling,
                    threshold=1e-6, budget=many)  # fmt: skip
     tried = Counter(d.span.start for d in result.interventions if d.span)
@@ -286,12 +286,12 @@ def test_no_budget_is_no_guard(model: LocalModel) -> None:
         if strategy == "rerank" and sampling is COOL:
             continue
         result = guard(RACE, Streaming("Peter", "Marta"), model, template="tldr", strategy=strategy, sampling=sampling,
-                       budget=Budget(interventions=0), compare=True)  # fmt: skip
+                       budget=TokenBudget(interventions=0), compare=True)  # fmt: skip
         assert result.unguarded is not None
         assert (result.text, result.judgement) == (result.unguarded.case.response, result.unguarded.judgement)
         assert result.interventions == ()
         assert ("no intervention was left (0)" in result.reason) == (strategy != "rerank")
-    none = guard(RACE, "overlap", model, template="tldr", budget=Budget(tokens=0))
+    none = guard(RACE, "overlap", model, template="tldr", budget=TokenBudget(tokens=0))
     assert (none.text, none.tokens_drawn, none.outcome) == ("", 0, Outcome.UNJUDGED)
     assert none.reason == "the budget of 0 tokens is spent"
 
@@ -309,7 +309,7 @@ def test_the_best_of_what_was_tried_stands(model: LocalModel) -> None:
 
     monitor.verdicts = graded  # type: ignore[method-assign]
     result = guard(RACE, "overlap", model, template="tldr", strategy="suppress", threshold=0.5, sampling=COOL,
-                   budget=Budget(retries=2), monitor=monitor)  # fmt: skip
+                   budget=TokenBudget(retries=2), monitor=monitor)  # fmt: skip
     assert [(d.action, d.score) for d in result.interventions] == [
         ("suppressed", 0.9), ("suppressed", 0.6), ("accepted", 0.8),
     ]  # fmt: skip
@@ -320,14 +320,14 @@ def test_the_best_of_what_was_tried_stands(model: LocalModel) -> None:
 def test_seconds(model: LocalModel, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = itertools.count()
     monkeypatch.setattr(loop_module, "monotonic", lambda: float(next(ticks)))
-    result = guard(RACE, Streaming("Peter"), model, template="tldr", budget=Budget(seconds=5.0), sampling=COOL)
+    result = guard(RACE, Streaming("Peter"), model, template="tldr", budget=TokenBudget(seconds=5.0), sampling=COOL)
     assert result.reason == "the budget of 5 seconds is spent"
     assert 0 < result.tokens_drawn < 6
 
 
 def test_after_the_last_intervention_the_rest_is_unguarded(model: LocalModel) -> None:
     detector = Streaming("Peter", "river")
-    result = guard(RACE, detector, model, template="tldr", sampling=COOL, budget=Budget(interventions=1))
+    result = guard(RACE, detector, model, template="tldr", sampling=COOL, budget=TokenBudget(interventions=1))
     assert result.text == RIGHT
     assert result.outcome is Outcome.FLAGGED
     assert result.reason.endswith("; no intervention was left (1)")
@@ -337,12 +337,12 @@ def test_after_the_last_intervention_the_rest_is_unguarded(model: LocalModel) ->
 
 
 def loop(
-    generation: Generation, monitor: Any, sampling: Sampling = COOL, budget: Budget | None = None, **options: Any
+    generation: Generation, monitor: Any, sampling: Sampling = COOL, budget: TokenBudget | None = None, **options: Any
 ) -> DecodingLoop:
     threshold = options.pop("threshold", 1.0)
     given = GuardOptions(sampling=sampling, **options)
     sampler = Sampler([sampling.seed], temperature=sampling.temperature)
-    return DecodingLoop(generation, sampler, BudgetUsage(budget or Budget(), sampling), given, monitor, threshold)
+    return DecodingLoop(generation, sampler, BudgetUsage(budget or TokenBudget(), sampling), given, monitor, threshold)
 
 
 @pytest.mark.parametrize(
@@ -586,7 +586,9 @@ def test_positions_lie_right_in_the_text(
     generation = Generation(local, prompt_of(local, case, "tldr", 60))
     monitor = random_flags(LikelihoodMonitor(), seed, chance)
     sampling = Sampling(max_new_tokens=25, temperature=1.0, seed=seed)
-    running = loop(generation, monitor, sampling, Budget(retries=retries), strategy=strategy, unit=unit, threshold=0.5)
+    running = loop(
+        generation, monitor, sampling, TokenBudget(retries=retries), strategy=strategy, unit=unit, threshold=0.5
+    )
     running.run()
     text = generation.text
     for done in running.interventions():
@@ -670,12 +672,14 @@ def test_text_does_not_end_in_the_middle_of_a_sentence_for_want_of_another_word(
 
 
 def test_the_end_of_the_text_is_judged_too(model: LocalModel) -> None:
-    last = guard(RACE, Streaming("clean"), model, template="tldr", sampling=COOL, budget=Budget(retries=1))
+    last = guard(RACE, Streaming("clean"), model, template="tldr", sampling=COOL, budget=TokenBudget(retries=1))
     assert last.interventions[0].rejected == " clean"
-    ends = guard(RACE, Words("clean"), model, template="tldr", sampling=COOL, budget=Budget(retries=1))
+    ends = guard(RACE, Words("clean"), model, template="tldr", sampling=COOL, budget=TokenBudget(retries=1))
     assert ends.interventions[0].rejected.strip() == "clean"
     few = replace(COOL, max_new_tokens=4)
-    short = guard(RACE, "overlap", model, template="tldr", sampling=few, threshold=1.0, budget=Budget(interventions=0))
+    short = guard(
+        RACE, "overlap", model, template="tldr", sampling=few, threshold=1.0, budget=TokenBudget(interventions=0)
+    )
     assert short.reason.startswith("max_new_tokens is reached (4)")
     last_word = words(short.text)[-1]
     assert last_word.end == len(short.text)
@@ -713,7 +717,7 @@ def test_a_new_session_after_a_cut(model: LocalModel) -> None:
 
 @pytest.mark.parametrize("kind", [Words, Streaming])
 def test_what_comes_instead_is_judged_too(model: LocalModel, kind: type[Words]) -> None:
-    result = guard(RACE, kind("Peter", "Marta"), model, template="tldr", sampling=COOL, budget=Budget(retries=2))
+    result = guard(RACE, kind("Peter", "Marta"), model, template="tldr", sampling=COOL, budget=TokenBudget(retries=2))
     assert [d.rejected.strip() for d in result.interventions][:2] == ["Peter", "Marta"]
 
 
@@ -750,7 +754,7 @@ def test_detector_and_model_are_loaded_once(model: LocalModel, probe: Probe, mon
 def test_a_probe_of_another_model_monitors(wild: LocalModel, probe: Probe) -> None:
     case = Case("1", "", RACE.sources)
     result = guard(case, probe, wild, sampling=Sampling(max_new_tokens=10, temperature=1.0), threshold=1e-9,
-                   budget=Budget(interventions=3))  # fmt: skip
+                   budget=TokenBudget(interventions=3))  # fmt: skip
     assert len([d for d in result.interventions if d.action == "backtracked"]) == 3
 
 
@@ -762,7 +766,7 @@ def test_models_and_templates_come_from_the_detector(model: LocalModel, probe: P
     three = guard(RACE, f"probe:{probe.path}", model.name, sampling=COOL, threshold=1.0)
     assert three.text == WRONG
     raw = replace(RACE, prompt=f"{RACE.sources[0].text}\nTL;DR: ")
-    assert guard(raw, "overlap", model, sampling=COOL, threshold=1.0, budget=Budget(interventions=0)).text == WRONG
+    assert guard(raw, "overlap", model, sampling=COOL, threshold=1.0, budget=TokenBudget(interventions=0)).text == WRONG
 
 
 def test_the_same_seed_gives_the_same_text(wild: LocalModel) -> None:
@@ -771,7 +775,7 @@ def test_the_same_seed_gives_the_same_text(wild: LocalModel) -> None:
         for seed in (1, 1, 2):
             sampling = Sampling(20, 1.0, seed=seed, temperature_increase=0.5)
             options = GuardOptions(
-                strategy, threshold=0.97, template="tldr", sampling=sampling, budget=Budget(retries=1)
+                strategy, threshold=0.97, template="tldr", sampling=sampling, budget=TokenBudget(retries=1)
             )
             result = guard(RACE, "logprob", wild, options)
             made.append((result.text, result.interventions, result.tokens_drawn))
@@ -782,7 +786,7 @@ def test_every_retry_is_warmer(model: LocalModel) -> None:
     generation = Generation(model, prompt_of(model, RACE, "tldr", 60))
     monitor = random_flags(LikelihoodMonitor(), 0, chance=1.0)
     sampling = replace(COOL, temperature_increase=0.25)
-    running = loop(generation, monitor, sampling, Budget(interventions=2), strategy="suppress")
+    running = loop(generation, monitor, sampling, TokenBudget(interventions=2), strategy="suppress")
     temperatures: list[float] = []
     sample = running.sampler.sample
 
@@ -852,13 +856,13 @@ def test_rerank_keeps_the_best_and_leaves_the_cut_one_out(model: LocalModel) -> 
     assert all(d.action == "not chosen" for d in result.interventions)
     assert result.forward_passes < result.tokens_drawn / 2, "the texts are sampled together"
     tight = guard(RACE, Words("Peter"), model, template="tldr", strategy="rerank", sampling=sampling, samples=6,
-                  budget=Budget(tokens=result.tokens_drawn // 2))  # fmt: skip
+                  budget=TokenBudget(tokens=result.tokens_drawn // 2))  # fmt: skip
     assert tight.tokens_drawn == result.tokens_drawn // 2
     assert "of 6 texts" in tight.reason
     whole = {result.text, *(d.rejected for d in result.interventions)}
     assert {tight.text, *(d.rejected for d in tight.interventions)} <= whole
     beams = guard(RACE, Words("Peter"), model, template="tldr", strategy="rerank", beams=True, samples=3,
-                  sampling=COOL, budget=Budget(tokens=31))  # fmt: skip
+                  sampling=COOL, budget=TokenBudget(tokens=31))  # fmt: skip
     assert 0 < beams.tokens_drawn <= 31
     assert beams.forward_passes == beams.tokens_drawn // 3
 
@@ -895,8 +899,8 @@ def test_bad_input_is_one_line(model: LocalModel, options: dict[str, Any], error
     [
         lambda: Sampling(max_new_tokens=0), lambda: Sampling(temperature=-1.0), lambda: Sampling(top_p=0.0),
         lambda: Sampling(top_p=1.1), lambda: Sampling(top_k=-1), lambda: Sampling(temperature=float("nan")),
-        lambda: Sampling(temperature_increase=-0.1), lambda: Sampling(seed=-1), lambda: Budget(interventions=-1),
-        lambda: Budget(retries=-1), lambda: Budget(tokens=-1), lambda: Budget(seconds=float("inf")),
+        lambda: Sampling(temperature_increase=-0.1), lambda: Sampling(seed=-1), lambda: TokenBudget(interventions=-1),
+        lambda: TokenBudget(retries=-1), lambda: TokenBudget(tokens=-1), lambda: TokenBudget(seconds=float("inf")),
         lambda: Sampling(stop=("\n", "")), lambda: Sampling(stop=cast("Any", "\n")),
     ],
 )  # fmt: skip

@@ -128,7 +128,7 @@ class Connection:
             from veridical.models.artifact import described_kind
 
             kind = described_kind(name)
-            local = CHAT_MODELS.load(kind) if kind in CHAT_MODELS else LocalChat
+            local = CHAT_MODELS.load(kind) if kind and kind in CHAT_MODELS else LocalChat
             model = local(name, device=self.device, dtype=self.dtype)
         self.models[key] = Cached(model, self.cache) if self.cache is not None and not self.dry_run else model
         return self.models[key]

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from typer import Argument, Option
 
 from veridical.cli.comma_lists import parse_thresholds
-from veridical.cli.delivery import deliver
+from veridical.cli.delivery import deliver, exit_code
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import DETECTION, OUTPUT, TextOutputOptions, Threshold, write_line
 
 if TYPE_CHECKING:
     from veridical.core.types import Case
-    from veridical_lab.guard import Budget, Guarded, Sampling
+    from veridical_lab.guard import Guarded, Sampling, TokenBudget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +151,7 @@ class SamplingOptions:
 class BudgetOptions:
     """What guarding may cost at most."""
 
-    PANEL: ClassVar[str] = "Budget"
+    PANEL: ClassVar[str] = "TokenBudget"
 
     max_interventions: Annotated[int, Option(help="Generate the rest unguarded after this many interventions.")] = 20
     max_retries: Annotated[int, Option(help="Retries at the same position; then the best of them is accepted.")] = 3
@@ -160,11 +160,11 @@ class BudgetOptions:
     ] = None
     max_seconds: Annotated[float | None, Option(help="Time limit per text, in seconds.")] = None
 
-    def make(self) -> Budget:
+    def make(self) -> TokenBudget:
         """The budget."""
-        from veridical_lab.guard import Budget
+        from veridical_lab.guard import TokenBudget
 
-        return Budget(self.max_interventions, self.max_retries, self.max_tokens, self.max_seconds)
+        return TokenBudget(self.max_interventions, self.max_retries, self.max_tokens, self.max_seconds)
 
 
 @option_groups
@@ -210,10 +210,11 @@ def guard_command(
         pairs = zip(results, decisions, strict=True)
         return render_html([Checked(r.case, (r.judgement,), (d,), d.outcome) for r, d in pairs])
 
-    return deliver(
+    outcomes = deliver(
         results,
         output,
         show=print_guarded,
         page=page,
         text_of=lambda result: (result.case.id, result.text),
     )
+    return exit_code(outcomes)
