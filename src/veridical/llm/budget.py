@@ -1,4 +1,7 @@
-"""A limit on calls and money. It is reserved before a request goes out, so that parallel requests cannot overspend."""
+"""Budgets: limits on the calls and the money that chat models may spend.
+
+The highest possible cost is reserved before a request goes out, so that parallel requests cannot overspend.
+"""
 
 from __future__ import annotations
 

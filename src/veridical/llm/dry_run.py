@@ -1,4 +1,7 @@
-"""A chat model that sends nothing, to count the calls and tokens of a run before paying for it."""
+"""A chat model that sends nothing, to count the calls and tokens of a run before paying for it.
+
+It answers the prompts of this package's stages in the way that causes the most calls.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A server's base URL, and its key from the environment or a file. The key is never shown."""
+"""A server's base URL and its key.
+
+Keys come from the environment or a file, never from an option's value, and are never shown.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A chat model in a local folder, run with transformers. It answers requests of equal settings in batches."""
+"""A chat model in a local folder, run with transformers.
+
+It sorts requests of equal settings into batches; `veridical.models.generation` writes the answers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The time at which a request may be sent: within the rate limit, after a wait the server asked for, after backoff."""
+"""Waiting before requests: for the rate limit, because the server asks for it, and after failures.
+
+`RateLimiter` waits; `retry_after` reads the wait that a server asks for.
+"""
 
 from __future__ import annotations
 

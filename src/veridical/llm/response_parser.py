@@ -1,4 +1,7 @@
-"""The reader of a server's answer: it gives a `Reply` only if the body follows the protocol, else a `Failure`."""
+"""The reader of a server's answer: it gives a `Reply` only if the body follows the protocol, else a `Failure`.
+
+`reply_parser` then reads the reply's text.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A chat model with replies from a script: for tests, for examples, and to replay a run."""
+"""A chat model with replies from a script: for tests, for examples, and to replay a run.
+
+It needs no server, and `yes_no_reply` makes replies with log-probabilities for it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The language-model head: its input, its scaling of logits, and logits that are not rounded to bf16."""
+"""The language-model head of a transformers model.
+
+`head_states` collects its input, `finished` scales and caps its logits, and `unrounded` computes logits in fp32 where
+the model runs in bf16.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Linear classifiers of feature rows as plain arrays: fitted with scikit-learn, scored with NumPy alone."""
+"""Linear classifiers of feature rows, stored as plain arrays.
+
+Training fits them with scikit-learn; scoring needs NumPy alone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Sampling of the next token from a model's logits: greedy, or by temperature, top-k and top-p, with a seed per row."""
+"""Sampling of the next token from a model's logits: greedy, or by temperature, top-k and top-p.
+
+Each row of a batch has its own seed, so its tokens do not depend on the other rows.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The mapping between a text's tokens and its words, or other units, by the characters that they share."""
+"""The mapping between a text's tokens and its words, or other units, by the characters that they share.
+
+Results are token indices or spans of characters; no text is tokenised here.
+"""
 
 from __future__ import annotations
 
