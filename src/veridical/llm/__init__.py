@@ -1,8 +1,8 @@
-"""Chat models behind one small protocol (`veridical.llm.protocol.ChatModel`): messages in, replies out.
+"""Chat models behind one small protocol, `veridical.llm.protocol.ChatModel`: requests in, replies out.
 
-Backends: an OpenAI-compatible server (`openai`), a local transformers model (`local`), a scripted stand-in
-(`scripted`). `cache` keeps the replies of any of them, `reply_parser` reads replies without trusting them, `prompts`
-fences quoted texts. Nothing here knows what is asked.
+Backends: an OpenAI-compatible server (`openai`), a local transformers model (`local`) and a scripted stand-in
+(`scripted`). `cache` stores their replies, `reply_parser` reads replies without trusting them, and `prompts` fences
+quoted texts. The questions themselves belong to the detectors.
 """
 
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request, TokenLogprob

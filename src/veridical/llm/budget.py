@@ -1,4 +1,7 @@
-"""What may be spent: calls and money, reserved before a request goes out, so that many at once cannot overspend."""
+"""Budgets: limits on the calls and the money that chat models may spend.
+
+The highest possible cost is reserved before a request goes out, so that parallel requests cannot overspend.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ Prices = tuple[float, float]  # money per million prompt tokens and per million 
 
 
 def most_tokens(request: Request) -> tuple[int, int]:
-    """The most prompt and completion tokens that a request can cost: a token has at least one byte of UTF-8.
+    """Return the most prompt and completion tokens that a request can cost: a token has at least one byte of UTF-8.
 
     >>> from veridical.llm.protocol import Message
     >>> most_tokens(Request((Message("user", "é"),), max_tokens=5))
     (34, 5)
     """
-    size = sum(len(m.content.encode("utf-8", "replace")) + 16 for m in request.messages)  # 16: marks of the template
+    size = sum(len(m.content.encode("utf-8", "replace")) + 16 for m in request.messages)  # 16: template marks
     if request.continuation is not None:
         return size + 16 + len(request.continuation.encode("utf-8", "replace")), 1
     return size + 16, request.max_tokens
@@ -29,9 +32,9 @@ def most_tokens(request: Request) -> tuple[int, int]:
 class Budget:
     """A limit on calls and on cost; safe for threads.
 
-    A request is allowed if the money would suffice even if it, and all that are under way, cost the most they can.
-    While some are under way it waits for what they really cost. So the limit is never exceeded, and what is left
-    unspent is less than the most that one request can cost.
+    A request is allowed if the money suffices even when it and all running requests cost the most they can. If not,
+    it waits until the true cost of the running ones is known. So spending never exceeds the limit, and the unspent
+    rest is less than the most that one request can cost.
 
     Args:
         prices: Price per million prompt tokens and per million completion tokens.
@@ -40,11 +43,11 @@ class Budget:
 
     Attributes:
         calls: How many requests were allowed.
-        refused: How many were not.
+        refused: How many requests were refused.
         cost: The money spent so far.
 
     Raises:
-        InputError: `max_cost` without prices, or a number below 0.
+        InputError: If `max_cost` is given without prices, or a number is below 0.
     """
 
     def __init__(
@@ -63,13 +66,13 @@ class Budget:
         self._changed = threading.Condition()
 
     def cost_of(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """The cost of so many tokens, None without prices."""
+        """Return the cost of these tokens; None without prices."""
         if self.prices is None:
             return None
         return (prompt_tokens * self.prices[0] + completion_tokens * self.prices[1]) / 1e6
 
     def reserve(self, request: Request) -> float | None:
-        """The most that `request` can cost, now set aside; None if the budget does not allow it."""
+        """Set aside the most that `request` can cost and return it; return None if the budget does not allow it."""
         most = self.cost_of(*most_tokens(request)) or 0.0
         with self._changed:
             while self._exceeded(self.cost + sum(self._reserved) + most):
@@ -82,12 +85,12 @@ class Budget:
         return most
 
     def _exceeded(self, cost: float) -> bool:
-        """Whether one more call, with which all would cost `cost`, is too much."""
+        """Check whether one more call is too much, given that the total cost would then be `cost`."""
         no_calls_left = self.max_calls is not None and self.calls >= self.max_calls
         return no_calls_left or (self.max_cost is not None and cost > self.max_cost)
 
     def settle(self, reserved: float, usage: Usage | None) -> None:
-        """Give back what was set aside less what was spent; `usage` None = nobody knows, so all of it."""
+        """Replace a reserved amount by the amount spent; where `usage` or its cost is unknown, count all as spent."""
         spent = reserved if usage is None or (usage.calls and usage.cost is None) else usage.cost or 0.0
         with self._changed:
             self._reserved.remove(reserved)

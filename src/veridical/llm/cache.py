@@ -1,6 +1,6 @@
-"""A chat model that asks another one only what it has not been asked before: replies are kept in one SQLite file.
+"""A chat model that stores the replies of another one in an SQLite file and asks it only new requests.
 
-Safe for several threads and processes. Failures are never kept. The texts of requests are not kept, only their hash.
+Safe for several threads and processes. Failures are not stored, nor the texts of requests, only their hash.
 """
 
 from __future__ import annotations
@@ -32,13 +32,12 @@ _INSERT = "INSERT OR IGNORE INTO replies (key, model, stage, prompt, reply) VALU
 
 
 def request_key(request: Request, fingerprint: Mapping[str, Any], nth: int = 0) -> str:
-    """The SHA-256 of all that a reply depends on: model, server, messages, parameters and the prompt's version.
+    """Return the SHA-256 of everything a reply depends on: model, server, messages, parameters and prompt version.
 
     Args:
-        request: Its `stage` is not part of the key.
-        fingerprint: That of the model.
-        nth: Which of several samples this is: the same request, asked again with a temperature and without a seed,
-            wants another answer.
+        request: The request; its `stage` is not part of the key.
+        fingerprint: The model's (`model_fingerprint`).
+        nth: The index of the sample: a request that is repeated with a temperature and no seed wants another answer.
     """
     parameters = astuple(replace(request, stage=""))
     text = json.dumps(["veridical reply", FORMAT, fingerprint, nth, parameters], ensure_ascii=True, sort_keys=True)
@@ -46,14 +45,14 @@ def request_key(request: Request, fingerprint: Mapping[str, Any], nth: int = 0) 
 
 
 class _InFlight:
-    """The replies (file, key) that some thread of this process is asking for at this moment."""
+    """The (file, key) of the replies that threads of this process are asking for at this moment."""
 
     def __init__(self) -> None:
         self._keys: set[tuple[Path, str]] = set()
         self._changed = threading.Condition()
 
     def claim(self, path: Path, keys: Iterable[str]) -> list[str]:
-        """Those of `keys` that no other thread is asking for; waits until there is at least one."""
+        """Claim and return those of `keys` that no other thread has claimed; wait until there is at least one."""
         with self._changed:
             while not (free := [key for key in keys if (path, key) not in self._keys]):
                 self._changed.wait()
@@ -61,6 +60,7 @@ class _InFlight:
             return free
 
     def release(self, path: Path, keys: Iterable[str]) -> None:
+        """Give up the claim on `keys`."""
         with self._changed:
             self._keys.difference_update((path, key) for key in keys)
             self._changed.notify_all()
@@ -70,16 +70,16 @@ _IN_FLIGHT = _InFlight()
 
 
 class Cached:
-    """`model` with its replies kept in the file `path`, which is created where it does not exist.
+    """A chat model that stores the replies of `model` in the file `path`, and creates the file if it is missing.
 
-    A reply that was kept comes back with `cached=True` and a usage of nothing. A request that occurs twice in one batch
-    is asked once, unless it is to be sampled (a temperature and no seed): then each occurrence has a reply of its own.
-    Each reply is kept as soon as it is there: a run that is interrupted continues where it was. What another thread is
-    asking at this moment is waited for, not asked again.
+    A stored reply comes back with `cached=True` and no cost. A request that occurs twice in one batch is asked once;
+    sampled requests (a temperature and no seed) are the exception, and each occurrence gets its own reply. Each reply
+    is stored as soon as it arrives, so an interrupted run continues where it stopped. If another thread is already
+    asking a request, this one waits for its reply.
 
     Raises:
-        InputError: The file is not such a cache, or is damaged.
-        OutputError: The file cannot be written.
+        InputError: If the file is not such a cache, or is damaged.
+        OutputError: If the file cannot be written.
     """
 
     def __init__(self, model: ChatModel, path: str | Path) -> None:
@@ -91,11 +91,11 @@ class Cached:
         return f"Cached({self.model!r}, {str(self.path)!r})"
 
     def fingerprint(self) -> dict[str, Any]:
-        """That of the model: a kept reply is the reply."""
+        """Return the model's own fingerprint, since a stored reply equals a fresh one."""
         return model_fingerprint(self.model)
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """One reply or failure for each request, in order; raises what the model raises."""
+        """Return one reply or failure for each request, in order; raise the errors that the model raises."""
         keys = self._keys(requests)
         missing = dict(zip(keys, requests, strict=True))
         outcomes: dict[str, Reply | Failure] = {}
@@ -110,13 +110,14 @@ class Cached:
         for key in keys:
             outcome = outcomes[key]
             results.append(outcome)
-            if isinstance(outcome, Reply):  # whoever gets it a second time did not cause its cost
+            if isinstance(outcome, Reply):  # a repeated request adds no cost
                 outcomes[key] = replace(outcome, usage=Usage(cost=0.0), cached=True)
             else:
                 outcomes[key] = replace(outcome, usage=Usage())
         return results
 
     def _keys(self, requests: Sequence[Request]) -> list[str]:
+        """Return the key of each request; repeated sampled requests get different keys."""
         fingerprint = model_fingerprint(self.model)
         counts: dict[str, int] = {}
         keys = []
@@ -131,14 +132,14 @@ class Cached:
     def _ask(
         self, file: sqlite3.Connection, missing: Mapping[str, Request], outcomes: dict[str, Reply | Failure]
     ) -> None:
-        """Ask for those of `missing` that no other thread is asking for, and put what comes into `outcomes`."""
+        """Ask those of the `missing` requests that no other thread is asking, and add their outcomes to `outcomes`."""
         path = self.path.resolve()
         claimed = _IN_FLIGHT.claim(path, missing)
         try:
             stored = self._stored(file, claimed)  # another thread may have got it just before the claim
             outcomes.update(stored)
-            unknown = {key: missing[key] for key in claimed if key not in stored}
-            keys, requests = list(unknown), list(unknown.values())
+            keys = [key for key in claimed if key not in stored]
+            requests = [missing[key] for key in keys]
             if isinstance(self.model, Incremental):
                 answers = self.model.each(requests) if requests else iter(())
             else:
@@ -154,6 +155,7 @@ class Cached:
             _IN_FLIGHT.release(path, claimed)
 
     def _stored(self, file: sqlite3.Connection, keys: Iterable[str]) -> dict[str, Reply]:
+        """Return the replies in the file, by key."""
         replies = {}
         for key in keys:
             row = file.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
@@ -169,6 +171,7 @@ class Cached:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
+        """Open the file, and translate the errors of SQLite inside the context."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -189,7 +192,7 @@ class Cached:
                 file.close()
 
     def _prepare(self, file: sqlite3.Connection) -> None:
-        """Create the table in a new file, in one transaction: of several processes one does, the others find it."""
+        """Create the table in a new file, in one transaction: one process creates it, all others find it."""
         give_up = time.monotonic() + LOCK_TIMEOUT
         while True:
             try:

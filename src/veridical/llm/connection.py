@@ -28,23 +28,23 @@ OPTIONS = (
     *("prices", "max_cost", "max_calls", "concurrency", "timeout", "cache"),
     *("device", "dtype"),
 )
-"""What a detector's spec may say about its model, each as NAME=VALUE."""
+"""The options about the model that a detector's spec may contain, each as NAME=VALUE."""
 
 REMOTE_OPTIONS = OPTIONS[:-2]
-"""Those that say where a model is, what may be spent and kept: never to be taken from an artifact."""
+"""The options about the model's address, its budget and its cache. They are never taken from an artifact."""
 
 
 CHAT_MODELS = Registry("chat model", {}, group="veridical.chat_models")
-"""What reads a folder whose `detector.json` has the kind of that name, in place of `LocalChat`; from other packages."""
+"""Classes from other packages that load a folder in place of `LocalChat`, by the kind in its `detector.json`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """How chat models are reached; all models of one connection share its budget and its cache.
+    """Settings for reaching chat models; all models of one connection share its budget and its cache.
 
     Attributes:
-        model: The model to use where no other is named: its name on the server, a local folder, or `scripted:FILE`
-            (JSON: an object of replies by words of the question, or a list of replies).
+        model: The default model: its name on the server, a local folder, or `scripted:FILE` (JSON: an object of
+            replies by words of the question, or a list of replies).
         base_url: The server; None = $OPENAI_BASE_URL, else OpenAI's.
         key_env: The environment variable that holds the key.
         api: "chat", or "completions" for base models (see `veridical.llm.openai.OpenAIChat`).
@@ -52,15 +52,17 @@ class Connection:
         max_cost: The most money that all models together may spend; needs `prices`.
         max_calls: The most requests that all models together may send.
         concurrency: How many requests a model sends at once.
-        timeout: Seconds that one request may take as a whole.
-        cache: The file in which replies are kept.
+        timeout: Seconds that one whole request may take.
+        cache: The file that stores replies.
         device: Where a local folder's model runs (see `veridical.llm.local.LocalChat`).
-        dtype: Its precision.
+        dtype: The precision of a local folder's model.
         dry_run: Send nothing; every model is a `DryRun` that counts.
         budget: A budget shared with other connections, in place of one made from `prices`, `max_cost`, `max_calls`.
+        models: The models made so far, by name and settings.
+        budgets: All budgets of this connection and of those made by `with_options`.
 
     Raises:
-        InputError: `max_cost` without `prices`, or an unknown `api`.
+        InputError: If `max_cost` is given without `prices`, or `api` is unknown.
     """
 
     model: str | None = None
@@ -82,16 +84,16 @@ class Connection:
 
     def __post_init__(self) -> None:
         check_api(self.api)
-        own = self.budget or Budget(prices=self.prices, max_cost=self.max_cost, max_calls=self.max_calls)
-        object.__setattr__(self, "budget", own)
-        if not any(own is budget for budget in self.budgets):
-            self.budgets.append(own)
+        budget = self.budget or Budget(prices=self.prices, max_cost=self.max_cost, max_calls=self.max_calls)
+        object.__setattr__(self, "budget", budget)
+        if not any(budget is other for other in self.budgets):
+            self.budgets.append(budget)
 
     def chat(self, name: str | None = None) -> ChatModel:
-        """The chat model called `name` (None: `model`), the same object each time.
+        """Return the chat model called `name` (None: `model`), the same object each time.
 
         Raises:
-            InputError: No model is named, or an option does not apply to this kind of model.
+            InputError: If no model is named, or an option does not apply to this kind of model.
         """
         from veridical.llm.openai import OpenAIChat
 
@@ -134,10 +136,10 @@ class Connection:
         return self.models[key]
 
     def with_options(self, options: Mapping[str, str]) -> Connection:
-        """This connection with `options` (names of `OPTIONS`, values as texts) in place of its own; models are shared.
+        """Return a connection with some `options` replaced (names from `OPTIONS`, values as texts); models are shared.
 
         Raises:
-            InputError: A value cannot be read.
+            InputError: If a value cannot be read.
         """
         if not options:
             return self
@@ -148,31 +150,31 @@ class Connection:
             except ValueError as error:
                 if isinstance(error, InputError):
                     raise
-                raise InputError(f"{name} is {text!r}", hint="a number is wanted") from None
-        own_budget = bool(values.keys() & {"prices", "max_cost", "max_calls"})
-        return replace(self, **values, budget=None if own_budget else self.budget)
+                raise InputError(f"{name} is {text!r}", hint="give a number") from None
+        new_limits = bool(values.keys() & {"prices", "max_cost", "max_calls"})
+        return replace(self, **values, budget=None if new_limits else self.budget)
 
     def cost_of(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """The cost of so many tokens, None without prices."""
+        """Return the cost of these tokens; None without prices."""
         budget = self.budget or Budget(prices=self.prices)
         return budget.cost_of(prompt_tokens, completion_tokens)
 
     def check_model_used(self, detectors: Sequence[str]) -> None:
-        """Raise `InputError` if a model is named but none of the `detectors` has asked for one."""
+        """Raise `InputError` if a model is named but none of the `detectors` asked for one."""
         if self.model and not self.models:
             raise InputError(
                 f"the model {self.model} is named, and {', '.join(detectors)} asks no language model",
-                hint="these do: judge, verify, selfcheck",
+                hint="leave the model out, or use one of: judge, verify, selfcheck",
             )
 
     @property
     def refused_requests(self) -> int:
-        """How many requests were not sent because a budget did not allow them."""
+        """The number of requests that were not sent because a budget did not allow them."""
         return sum(budget.refused for budget in self.budgets)
 
 
 def read_prices(text: str) -> Prices:
-    """The prices in "IN,OUT" or "IN/OUT"; `InputError` for anything else.
+    """Read the prices in "IN,OUT" or "IN/OUT"; raise `InputError` for anything else.
 
     >>> read_prices("0.15/0.60")
     (0.15, 0.6)

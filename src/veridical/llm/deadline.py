@@ -1,7 +1,7 @@
-"""One deadline for a whole call: an HTTP client's own timeouts begin again with every byte that a server sends.
+"""One deadline for a whole call, since an HTTP client's own timeouts start anew with every byte from the server.
 
-`DeadlineTransport` puts a network backend beneath the HTTP client, through its public interfaces, that gives each read
-and write what is left of the call's time.
+`DeadlineTransport` puts a network backend beneath the HTTP client, through its public interfaces. That backend gives
+each read and write only the remaining time of the call.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _ERRORS = (
 
 
 class Deadline:
-    """At most `seconds` for all that a thread does on the network inside `running()`; safe for threads.
+    """A limit of `seconds` on all network operations of a thread inside `running()`; safe for threads.
 
-    Looking up a host's name is the system's business and cannot be cut short.
+    It cannot cut short the system's look-up of a host name.
     """
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
@@ -37,7 +37,7 @@ class Deadline:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Count this thread's time from here."""
+        """Start this thread's time, and stop limiting it when the context ends."""
         self._of_thread.end = self._now() + self.seconds
         try:
             yield
@@ -45,10 +45,10 @@ class Deadline:
             self._of_thread.end = None
 
     def limit(self, timeout: float | None, late: type[Exception] = TimeoutError) -> float | None:
-        """The seconds that an operation may take that would wait for `timeout` (None = indefinitely).
+        """Return the seconds that an operation may take: `timeout` (None = no limit) or the remaining time, if less.
 
         Raises:
-            late: No time is left.
+            late: If no time is left.
         """
         end: float | None = getattr(self._of_thread, "end", None)
         if end is None:
@@ -60,15 +60,15 @@ class Deadline:
 
 
 class DeadlineTransport:
-    """The transport of an httpx client to one server; its connections keep to a deadline, and read bodies at once.
+    """A transport for an httpx client to one server; its connections keep to a deadline and read whole bodies.
 
-    A proxy that the environment names for the server (HTTPS_PROXY, NO_PROXY …) is used.
+    It uses the proxy that the environment names for the server (HTTPS_PROXY, NO_PROXY …).
 
     Args:
-        deadline: What each call's time is measured by; a call that is late ends in one of httpx's timeouts.
+        deadline: The limit for each call; a late call raises one of httpx's timeouts.
         url: The server.
         httpx: The HTTP library: httpx or httpx2.
-        httpcore: The library of its connections: httpcore or httpcore2.
+        httpcore: The matching connection library: httpcore or httpcore2.
     """
 
     def __init__(self, deadline: Deadline, url: str, httpx: ModuleType, httpcore: ModuleType) -> None:
@@ -85,11 +85,11 @@ class DeadlineTransport:
             self._pool = httpcore.ConnectionPool(max_connections=None, **options)
         else:
             proxy = httpx.Proxy(proxy_url if "://" in proxy_url else f"http://{proxy_url}")
-            kind = httpcore.SOCKSProxy if proxy.url.scheme.startswith("socks") else httpcore.HTTPProxy
-            self._pool = kind(str(proxy.url), proxy_auth=proxy.raw_auth, max_connections=None, **options)
+            pool_class = httpcore.SOCKSProxy if proxy.url.scheme.startswith("socks") else httpcore.HTTPProxy
+            self._pool = pool_class(str(proxy.url), proxy_auth=proxy.raw_auth, max_connections=None, **options)
 
     def handle_request(self, request: Any) -> Any:
-        """The server's response, its body read."""
+        """Send a request and return the response with its whole body read."""
         raw_request = self._httpcore.Request(
             request.method,
             str(request.url),
@@ -104,8 +104,8 @@ class DeadlineTransport:
             finally:
                 response.close()
         except tuple(self._errors) as error:
-            kind = next(theirs for ours, theirs in self._errors.items() if isinstance(error, ours))
-            raise kind(str(error)) from error
+            httpx_error = next(to for source, to in self._errors.items() if isinstance(error, source))
+            raise httpx_error(str(error)) from error
         return self._httpx.Response(
             response.status, headers=response.headers, content=body, extensions=response.extensions
         )

@@ -1,4 +1,7 @@
-"""A chat model that sends nothing: how many calls and tokens a run would take is counted before it is paid for."""
+"""A chat model that sends nothing, to count the calls and tokens of a run before paying for it.
+
+It answers the prompts of this package's stages in the way that causes the most calls.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,10 @@ __all__ = ["DryRun"]
 
 
 class DryRun:
-    """A stand-in for the model `name`: keeps every request in `requests`, and answers so that the most calls follow.
+    """A stand-in for the model `name` that records every request and answers so that the most calls follow.
 
-    Every sentence is a claim, every claim is wrong, every revision changes something. It goes on from no given text
-    (`Request.prefill`), and does not count such requests: they only follow where an answer cannot be read.
+    Every sentence is a claim, every claim is wrong, every revision changes something. A request with a `prefill` fails
+    and is not recorded in `requests`: it would only follow an answer that cannot be read.
 
     >>> from veridical.llm.protocol import Message
     >>> model = DryRun("m")
@@ -29,12 +32,12 @@ class DryRun:
         self.requests: list[Request] = []
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """One answer for each request; the same request always gets the same answer."""
+        """Return one answer for each request; the same request always gets the same answer."""
         self.requests += [request for request in requests if not request.prefill]
         replies: list[Reply | Failure] = []
         for request in requests:
             if request.prefill:
-                replies.append(Failure("a dry run goes on from no given text", "unsupported", False))
+                replies.append(Failure("a dry run cannot continue a given text", "unsupported", False))
                 continue
             question = request.messages[-1].content
             match = _RESPONSE.search(question)
@@ -46,7 +49,7 @@ class DryRun:
             elif request.stage == "revise":
                 text = f"Corrected text:\n{response.rstrip()} Indeed."
             elif request.stage == "summary":
-                papers = _PAPER.findall(question.rpartition("<<<papers ")[2])  # not those of the example before them
+                papers = _PAPER.findall(question.rpartition("<<<papers ")[2])  # the last: an example comes before it
                 text = " ".join(f"{author} ({year or 'n.d.'}) found much." for author, year in papers)
             elif prompt("verify_many").hash in request.prompt:
                 text = "\n".join(f"{n}. No" for n in range(1, 1000))

@@ -1,4 +1,7 @@
-"""Where a server is and how it is opened: its base URL, and the key from the environment or a file, never shown."""
+"""A server's base URL and its key.
+
+Keys come from the environment or a file, never from an option's value, and are never shown.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ class Endpoint:
     key: str | None = field(repr=False)
 
     def scrub(self, text: str) -> str:
-        """Remove the key from `text`, which comes from the server or a library; to be called before it is shortened."""
+        """Mask the key in `text` from the server or a library; call this before shortening the text."""
         return text.replace(self.key, "***") if self.key else text
 
 
@@ -36,10 +39,10 @@ def check_api(api: str) -> None:
 
 
 def resolve_url(base_url: str | None, environment: Mapping[str, str] = os.environ) -> str:
-    """`base_url`, else $OPENAI_BASE_URL, else OpenAI's own; without a slash at its end.
+    """Return `base_url`, else $OPENAI_BASE_URL, else OpenAI's own; without a slash at its end.
 
     Raises:
-        InputError: It is not a plain http(s) address.
+        InputError: If it is not a plain http(s) address.
     """
     url = base_url or environment.get("OPENAI_BASE_URL") or OPENAI
     try:
@@ -59,10 +62,10 @@ def resolve_url(base_url: str | None, environment: Mapping[str, str] = os.enviro
 def resolve_server(
     base_url: str | None, key_env: str | None, key_file: str | Path | None, environment: Mapping[str, str] = os.environ
 ) -> Endpoint:
-    """The server and its key.
+    """Return the server and its key.
 
-    Without `key_env` and `key_file`, $OPENAI_API_KEY is used with OpenAI's own server or $OPENAI_BASE_URL, and never
-    sent to another server.
+    Without `key_env` and `key_file`, the key is $OPENAI_API_KEY. It goes to OpenAI's own server or $OPENAI_BASE_URL
+    only, never to another server.
 
     Args:
         base_url: The server; None = $OPENAI_BASE_URL, else OpenAI's.
@@ -71,7 +74,7 @@ def resolve_server(
         environment: The environment variables.
 
     Raises:
-        CannotJudgeError: A key is needed or named, and cannot be found.
+        CannotJudgeError: If a key is needed or named, and cannot be found.
     """
     url = resolve_url(base_url, environment)
     if key_file is not None:
@@ -99,6 +102,7 @@ def resolve_server(
 
 
 def _checked(key: str, place: str) -> str:
+    """Return `key` without white space around it; raise `CannotJudgeError`, naming its `place`, if it is no key."""
     key = key.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise CannotJudgeError(f"{place} holds no key", hint="one line of plain characters")

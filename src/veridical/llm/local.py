@@ -1,4 +1,7 @@
-"""A chat model in a local folder, run with transformers: requests of equal settings in batches, greedy or sampled."""
+"""A chat model in a local folder, run with transformers.
+
+It sorts requests of equal settings into batches; `veridical.models.generation` writes the answers.
+"""
 
 from __future__ import annotations
 
@@ -22,32 +25,31 @@ from veridical.models.template import render_chat
 
 __all__ = ["LocalChat"]
 
-_BATCH_TOKENS = {"cpu": 4096}  # of all prompts of a batch, without what they share, read at once
+_BATCH_TOKENS = {"cpu": 4096}  # prompt tokens read at once in a batch, without shared beginnings
 _GPU_TOKENS = 32_768  # the same on a GPU
-_CACHE_BYTES = {"cpu": 1 << 30}  # keys and values of a batch: of prompts, answers and padding
+_CACHE_BYTES = {"cpu": 1 << 30}  # keys and values of a batch: prompts, answers and padding
 _GPU_BYTES = 8 << 30  # the same on a GPU
-_MOST_PADDING = 2  # times the tokens that prompts take apart are read together at most
+_MOST_PADDING = 2  # most tokens read for a batch, as a multiple of the tokens its prompts take one by one
 
 
 class LocalChat:
-    """The language model in `folder` (config.json, tokenizer, safetensors; or a GGUF file), as a chat model.
+    """A language model in a local folder (config.json, tokenizer, safetensors; or a GGUF file), as a chat model.
 
-    The requests of one `chat` are answered in batches, and what their messages have in common at the beginning (the
-    document) is read once. Messages go through the tokenizer's chat template where it has one, else line by line as
-    "role: content". Special tokens written in a message are plain text. A request that does not fit into the model's
-    positions together with its `max_tokens` fails with the kind "context". Without a seed a sampled request takes one
-    from its own text and its place among the requests, so that the same requests give the same replies. Weights load on
-    the first `chat`.
+    The requests of one `chat` are answered in batches, and a common beginning of their messages (the document) is read
+    once. Messages go through the tokenizer's chat template; without one, each becomes a line "role: content". Special
+    tokens written in a message are plain text. A request fails with the kind "context" if its prompt and `max_tokens`
+    together exceed the model's positions. A sampled request without a seed gets one from its own text and its index, so
+    the same requests give the same replies. The weights load on the first `chat`.
 
     Args:
-        folder: Where the model is: a folder, or a file that ends in .gguf.
-        device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:N" or "mps".
+        folder: The model's folder, or a file that ends in .gguf.
+        device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:N" or "mps".
         dtype: "auto" (bf16 where the device computes in it, else fp32), "fp32", "bf16" or "fp16". In fp32 a reply does
             not depend on the batch.
 
     Raises:
-        InputError: For a folder without such a model.
-        MissingExtraError: Without torch or transformers.
+        InputError: If the folder holds no such model.
+        MissingExtraError: If torch or transformers is not installed.
     """
 
     def __init__(self, folder: str | Path, *, device: str = "auto", dtype: str = "auto") -> None:
@@ -58,7 +60,7 @@ class LocalChat:
         self._lock = threading.Lock()
 
     def fingerprint(self) -> dict[str, str]:
-        """The model's name, a hash of its folder and the sizes and dates of its weights, and the precision if named."""
+        """Return the name, a hash over the folder and its weight files (size, date), and the precision if given."""
         files = [self.folder] if is_gguf(self.folder) else self.folder.glob("*.safetensors")
         weights = sorted((f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in files)
         folder = hashlib.sha256(repr((str(self.folder.resolve()), weights)).encode()).hexdigest()[:16]
@@ -70,7 +72,7 @@ class LocalChat:
         return [outcomes[i] for i in range(len(requests))]
 
     def each(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply | Failure]]:
-        """Yield (index, outcome) as they come: batch by batch."""
+        """Yield (index of the request, its outcome), batch by batch."""
         with self._lock:
             model = self._load()
         groups: dict[tuple[Any, ...], list[tuple[int, list[int]]]] = {}
@@ -101,23 +103,23 @@ class LocalChat:
                 yield from zip((i for i, _ in batch), outcomes, strict=True)
 
     def _load(self) -> LocalModel:
-        """The model; `InputError` for a folder without one."""
+        """Load the model; raise `InputError` if the folder holds none."""
         if not is_gguf(self.folder) and not (self.folder / "config.json").is_file():
             raise InputError(f"{self.folder} has no config.json", hint="name the folder of a local model")
         return load(self.folder, device=self.device, dtype=self.dtype)
 
     def _prompt(self, model: LocalModel, request: Request) -> list[int]:
-        """The tokens of a request, up to where the answer begins."""
+        """Return the tokens of a request, up to the beginning of the answer."""
         return _prompt(model.tokenizer, request)
 
     def _generating(self, model: LocalModel) -> AbstractContextManager[Any]:
-        """What lasts while the model generates."""
+        """Return a context that is entered while the model generates; subclasses override it."""
         return nullcontext()
 
     def _answer(
         self, model: LocalModel, requests: Sequence[Request], batch: Sequence[tuple[int, list[int]]]
     ) -> list[Reply | Failure]:
-        """The outcome of each (index of a request, prompt); half as many at a time where the batch fails."""
+        """Return the outcome of each (index of a request, prompt); split the batch in two if it fails."""
         request = requests[batch[0][0]]
         seeds = []
         for i, _ in batch:
@@ -126,7 +128,7 @@ class LocalChat:
             seeds.append(int.from_bytes(digest[:4]) if seed is None else seed)
         try:
             with self._generating(model):
-                texts = generate(
+                answers = generate(
                     model,
                     [prompt for _, prompt in batch],
                     Sampler(seeds, temperature=request.temperature, device=model.device),
@@ -141,45 +143,45 @@ class LocalChat:
                 kind = "malformed" if isinstance(error, CannotJudgeError) else "context"
                 return [Failure(str(error).partition("\n")[0], kind, False)]
         else:
-            pairs = zip(batch, texts, strict=True)
-            return [_outcome(model.tokenizer, request, len(prompt), text) for (_, prompt), text in pairs]
+            pairs = zip(batch, answers, strict=True)
+            return [_outcome(model.tokenizer, request, len(prompt), answer) for (_, prompt), answer in pairs]
         middle = len(batch) // 2
         return [*self._answer(model, requests, batch[:middle]), *self._answer(model, requests, batch[middle:])]
 
 
 def _batches(prompts: Sequence[Sequence[int]], limits: Sequence[int], model: LocalModel) -> Iterator[list[int]]:
-    """The indices of prompts to answer together, the longest first, those with a common beginning side by side.
+    """Yield batches of prompts as indices: the longest first, and prompts with a common beginning side by side.
 
-    `limits` are the most tokens of each answer.
+    `limits` holds the most tokens of each answer.
     """
     most_read = _BATCH_TOKENS.get(model.device.type, _GPU_TOKENS)
-    most_kept = _CACHE_BYTES.get(model.device.type, _GPU_BYTES) // bytes_per_token(model)
+    most_cached = _CACHE_BYTES.get(model.device.type, _GPU_BYTES) // bytes_per_token(model)
     groups = shared_beginnings(prompts)
     groups.sort(key=lambda group: -max(len(prompts[i]) for i in group[0]))
     batch: list[int] = []
-    longest = rest = most = 0
+    longest = longest_rest = most_new = 0  # of the batch: prompt, prompt without its shared beginning, answer
     for members, common in groups:
         shared = common if len(members) > 1 else 0
-        own = max(len(prompts[i]) for i in members) - shared
-        # every row is read as far back as the longest remainder goes: beside it a shared beginning is not shared
-        apart = len(batch) * rest + len(members) * own + shared
-        if batch and (len(batch) + len(members)) * max(rest, own) > _MOST_PADDING * apart:
+        group_rest = max(len(prompts[i]) for i in members) - shared
+        # in one batch every row is read from where the longest remainder begins, so a long one undoes the sharing
+        apart = len(batch) * longest_rest + len(members) * group_rest + shared
+        if batch and (len(batch) + len(members)) * max(longest_rest, group_rest) > _MOST_PADDING * apart:
             yield batch
-            batch, longest, rest, most = [], 0, 0, 0
+            batch, longest, longest_rest, most_new = [], 0, 0, 0
         for i in members:
-            longest, rest = max(longest, len(prompts[i])), max(rest, len(prompts[i]) - shared)
-            most = max(most, limits[i])
+            longest, longest_rest = max(longest, len(prompts[i])), max(longest_rest, len(prompts[i]) - shared)
+            most_new = max(most_new, limits[i])
             size = len(batch) + 1
-            if batch and (size * rest > most_read or size * (longest + most) > most_kept):
+            if batch and (size * longest_rest > most_read or size * (longest + most_new) > most_cached):
                 yield batch
-                batch, longest, rest, most = [], len(prompts[i]), len(prompts[i]) - shared, limits[i]
+                batch, longest, longest_rest, most_new = [], len(prompts[i]), len(prompts[i]) - shared, limits[i]
             batch.append(i)
     if batch:
         yield batch
 
 
 def _prompt(tokenizer: Any, request: Request) -> list[int]:
-    """The tokens of the messages, up to where the answer begins."""
+    """Return the tokens of the messages, up to the beginning of the answer."""
     if tokenizer.chat_template:
         text, places = render_chat(tokenizer, [(m.role, m.content) for m in request.messages])
         literal = [span for _, span, _ in places] + [Span(len(text), len(text) + len(request.prefill))]
@@ -191,12 +193,12 @@ def _prompt(tokenizer: Any, request: Request) -> list[int]:
     return ids
 
 
-def _outcome(tokenizer: Any, request: Request, prompt_tokens: int, text: Generated) -> Reply | Failure:
-    """The reply: the text up to the first of the request's stop texts."""
-    usage = Usage(1, prompt_tokens, len(text.ids), 0.0)
-    cuts = [at for stop in request.stop if (at := text.text.find(stop)) >= 0]
-    answer = text.text[: min(cuts, default=None)]
-    if not answer.strip():
+def _outcome(tokenizer: Any, request: Request, prompt_tokens: int, answer: Generated) -> Reply | Failure:
+    """Return the reply: the generated text up to the first of the request's stop texts."""
+    usage = Usage(1, prompt_tokens, len(answer.ids), 0.0)
+    stops = [start for stop in request.stop if (start := answer.text.find(stop)) >= 0]
+    text = answer.text[: min(stops, default=None)]
+    if not text.strip():
         return Failure("the answer is empty", "empty", False, usage)
     tokens = None
     if request.top_logprobs is not None:
@@ -204,6 +206,6 @@ def _outcome(tokenizer: Any, request: Request, prompt_tokens: int, text: Generat
             TokenLogprob(
                 str(tokenizer.decode([token])), logprob, tuple((str(tokenizer.decode([i])), p) for i, p in alternatives)
             )
-            for token, logprob, alternatives in zip(text.ids, text.logprobs, text.alternatives, strict=True)
+            for token, logprob, alternatives in zip(answer.ids, answer.logprobs, answer.alternatives, strict=True)
         )
-    return Reply(answer, tokens, usage, "stop" if cuts else text.finish)
+    return Reply(text, tokens, usage, "stop" if stops else answer.finish)

@@ -1,7 +1,7 @@
-"""Any server with OpenAI's interface (hosted, vLLM, llama.cpp, Ollama …), over the official client.
+"""Chat models on any server with OpenAI's interface (hosted, vLLM, llama.cpp, Ollama …), over the official client.
 
-Requests run in threads, up to a bound, behind synchronous calls. What a server does not accept is found out from its
-answers and remembered; its answers are read by `veridical.llm.response_parser`.
+Requests run in a bounded number of threads behind synchronous calls. The model learns from a server's errors which
+parameters it rejects, and leaves them out from then on. `veridical.llm.response_parser` reads the answers.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ if TYPE_CHECKING:
 __all__ = ["OpenAIChat"]
 
 RETRIED = ("timeout", "connection", "rate_limit", "server", "malformed")  # kinds of failure worth another try
-OPTIONAL = ("top_logprobs", "logprobs", "seed", "temperature", "max_tokens")  # what a server may not accept
+OPTIONAL = ("top_logprobs", "logprobs", "seed", "temperature", "max_tokens")  # parameters that some servers reject
 FEWER_ALTERNATIVES = (5, 1, 0)  # tried in turn where a server rejects more
 _CONTEXT = re.compile(r"context[ _](length|window|size)|maximum context|prompt is too long|too many tokens", re.I)
 
 
 @dataclass(frozen=True, slots=True)
 class _Accepted:
-    """What a server was found to accept: all parameters but `without`, up to `alternatives` per token."""
+    """The parameters that a server accepts: all but `without`, and up to `alternatives` per token."""
 
     without: frozenset[str] = frozenset()
     alternatives: int = 20
 
 
 class OpenAIChat:
-    """The model called `model` on an OpenAI-compatible server. Nothing is read or sent before the first `chat`.
+    """The model called `model` on an OpenAI-compatible server. It reads and sends nothing before the first `chat`.
 
-    With `api="completions"` messages are joined to one text, as base models need it (`prompts.plain_prompt`); after
-    few-shot examples an answer ends at a blank line unless the request has a `stop`. The model can score a given
-    `Request.continuation`.
+    With `api="completions"`, messages are joined to one text, as base models need it (`prompts.plain_prompt`). After
+    few-shot examples an answer then ends at a blank line, unless the request has a `stop`. This interface can also
+    score a `Request.continuation`.
 
     Args:
         model: The model's name on the server.
@@ -58,21 +58,21 @@ class OpenAIChat:
         key_env: The environment variable that holds the key (rules: `veridical.llm.endpoint.resolve_server`).
         key_file: The file that holds the key.
         api: "chat" (/chat/completions) or "completions" (/completions).
-        concurrency: How many requests are sent at once.
-        timeout: Seconds that one call may take as a whole, however slowly its bytes come.
-        retries: How many more times a failed request is tried where that can help.
+        concurrency: How many requests to send at once.
+        timeout: Seconds that one whole call may take, however slowly its bytes arrive.
+        retries: How many times to repeat a failed request, where that can help.
         per_minute: The most requests per minute; None = no limit.
         prices: Price per million prompt tokens and per million completion tokens.
         max_cost: The most money this object may spend; needs `prices`.
         max_calls: The most requests this object may send.
-        budget: In place of `prices`, `max_cost` and `max_calls`: a budget that several models share.
-        rate_limiter: In place of `per_minute`: a rate limiter that several models share.
+        budget: A budget that several models share, in place of `prices`, `max_cost` and `max_calls`.
+        rate_limiter: A rate limiter that several models share, in place of `per_minute`.
 
     Attributes:
-        logprobs: None until a request for log-probabilities was answered, then whether the server gives them.
+        logprobs: Whether the server gives log-probabilities; None until it has answered a request for them.
 
     Raises:
-        InputError: No model, or a value out of its range.
+        InputError: If the model has no name, or a value is out of its range.
     """
 
     def __init__(
@@ -119,12 +119,12 @@ class OpenAIChat:
         return f"OpenAIChat({self.name!r}, base_url={self._address[0]!r})"
 
     def fingerprint(self) -> dict[str, str]:
-        """The model's name, the server and its interface: what decides the replies besides the request."""
+        """Return the model's name, the server and its interface: the facts that decide replies besides the request."""
         return {"model": self.name, "server": resolve_url(self._address[0]), "api": self._api}
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the server was found not to do, one line each."""
+        """The features that the server turned out to lack, one line each."""
         without, alternatives = self._accepted.without, self._accepted.alternatives
         lines = [f"{self.name}: the server does not accept {name}" for name in sorted(without - {"max_tokens"})]
         if alternatives < _Accepted().alternatives and "logprobs" not in without:
@@ -134,18 +134,18 @@ class OpenAIChat:
         return tuple(lines)
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """One reply or failure for each request, in order.
+        """Return one reply or failure for each request, in order.
 
-        The first request of all goes alone, so no more than that is sent in vain.
+        The very first request goes alone, so a wrong configuration costs one request only.
 
         Raises:
-            CannotJudgeError: Nothing can be asked: no key or a wrong one, an unknown model, no server.
+            CannotJudgeError: If no request can succeed: no key or a wrong one, an unknown model, no server.
         """
         outcomes = dict(self.each(requests))
         return [outcomes[i] for i in range(len(requests))]
 
     def each(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply | Failure]]:
-        """(index of the request, its outcome) as they come; raises what `chat` raises."""
+        """Yield (index of the request, its outcome) as they are ready; raise the errors that `chat` raises."""
         self._connect()
         first = 0 if self._proven else 1
         yield from ((i, self._ask(request)) for i, request in enumerate(requests[:first]))
@@ -166,6 +166,12 @@ class OpenAIChat:
             self._client = None
 
     def _connect(self) -> tuple[openai.OpenAI, Endpoint]:
+        """Return the client and the server, which are resolved on the first call.
+
+        Raises:
+            MissingExtraError: If the client's library is not installed.
+            CannotJudgeError: If there is no key, or the library's version does not allow a deadline.
+        """
         with self._lock:
             if self._server is None:
                 self._server = resolve_server(*self._address)
@@ -193,13 +199,13 @@ class OpenAIChat:
             return self._client, self._server
 
     def _ask(self, request: Request) -> Reply | Failure:
-        """The outcome after as many tries as it takes, within budget and rate limit."""
+        """Return the outcome of a request after as many tries as needed, within retries, budget and rate limit."""
         if request.continuation is not None and self._api != "completions":
             return Failure(
                 "the chat interface cannot score a given text: use the API completions", "unsupported", False
             )
         if request.prefill:
-            return Failure("the interface does not go on from a given text", "unsupported", False)
+            return Failure("the interface cannot continue a given text", "unsupported", False)
         failures = 0
         while True:
             reserved = self.budget.reserve(request)
@@ -224,13 +230,16 @@ class OpenAIChat:
             if outcome.kind not in RETRIED or not outcome.retryable or (last_try and not rate_limited):
                 return outcome
             waited = self._rate_limiter.back_off(failures - 1, requested_wait, all_wait=rate_limited)
-            if last_try:  # but the others still wait as long as the server asked
+            if last_try:  # this request gives up, but the others still wait as long as the server asked
                 return outcome
             if not waited:
                 return replace(outcome, reason=f"{outcome.reason}; it asks to wait for {requested_wait:.0f} s")
 
     def _try(self, request: Request) -> tuple[Reply | Failure, float | None]:
-        """The outcome of one call, repeated only without what the server does not accept; and the wait it asks for."""
+        """Return the outcome of one call, and the seconds the server asks to wait (None: it does not ask).
+
+        The call is repeated only where the server rejects a parameter that can be left out.
+        """
         import openai
 
         client, server = self._connect()
@@ -239,7 +248,7 @@ class OpenAIChat:
         while True:
             sent = self._body(request, accepted)
             try:
-                # by path, and the body as it came: a third of the client's time per call goes into its types
+                # post by path and take the raw bytes: the client spends a third of its time per call on its own types
                 with self._deadline.running():
                     body = client.post(path, body=sent, cast_to=bytes)
             except openai.APIStatusError as error:
@@ -267,6 +276,7 @@ class OpenAIChat:
             return read_response(body, request, api=self._api, cost_of=self.budget.cost_of, scrub=server.scrub), None
 
     def _body(self, request: Request, accepted: _Accepted) -> dict[str, Any]:
+        """Return the JSON body for `request`, with the parameters that the server accepts."""
         alternatives = None if request.top_logprobs is None else min(request.top_logprobs, accepted.alternatives)
         body: dict[str, Any] = {"model": self.name}
         if self._api == "chat":
@@ -276,13 +286,13 @@ class OpenAIChat:
         body |= {"temperature": request.temperature, "max_tokens": request.max_tokens}
         stop = request.stop
         if self._api == "completions" and any(m.role == "assistant" for m in request.messages):
-            stop = stop or ("\n\n",)  # as in the examples: else a base model goes on with questions of its own
+            stop = stop or ("\n\n",)  # as in the examples; otherwise a base model invents further questions
         if stop:
             body["stop"] = list(stop)
         if request.seed is not None:
             body["seed"] = request.seed
         if request.continuation is not None:
-            # some servers take max_tokens 0 for "no limit": one token is generated, and not read
+            # some servers read max_tokens 0 as "no limit", so let them generate one token and ignore it
             body |= {"echo": True, "max_tokens": 1, "logprobs": max(1, alternatives or 0)}
             body.pop("stop", None)
         elif alternatives is not None and self._api == "completions":
@@ -293,20 +303,23 @@ class OpenAIChat:
                 body["top_logprobs"] = alternatives
         if "logprobs" in accepted.without:
             body.pop("top_logprobs", None)
-        if "max_tokens" in accepted.without:  # OpenAI's newer models know it by another name only
+        if "max_tokens" in accepted.without:  # OpenAI's newer models accept only the other name
             body["max_completion_tokens"] = body["max_tokens"]
         return {name: value for name, value in body.items() if name not in accepted.without}
 
     def _without_rejected(
         self, accepted: _Accepted, sent: dict[str, Any], error: openai.APIStatusError
     ) -> _Accepted | None:
-        """What to try next: without what the error names or, where it names nothing, without the likeliest culprit."""
+        """Return what to send next: without the parameter that the error names, else without the likeliest culprit.
+
+        Return None where leaving out a parameter cannot help.
+        """
         text = f"{error.param or ''} {error.message}"
         if error.status_code not in (400, 422, 500, 501) or _CONTEXT.search(text):
             return None
         client_error = error.status_code in (400, 422)
-        known = OPTIONAL if client_error else ("top_logprobs", "logprobs")
-        rejected = next((name for name in known if name in sent and re.search(rf"\b{name}\b", text)), None)
+        suspects = OPTIONAL if client_error else ("top_logprobs", "logprobs")
+        rejected = next((name for name in suspects if name in sent and re.search(rf"\b{name}\b", text)), None)
         if rejected is None and client_error and "logprobs" in sent and not self.logprobs:
             rejected = "logprobs"
         if rejected in ("top_logprobs", "logprobs"):
@@ -319,7 +332,11 @@ class OpenAIChat:
         return None if rejected is None else replace(accepted, without=accepted.without | {rejected})
 
     def _refused(self, server: Endpoint, error: openai.APIStatusError) -> Failure:
-        """A failure for a status of 4xx or 5xx; raises if the server has not yet taken any request and never will."""
+        """Return the failure for a status of 4xx or 5xx.
+
+        Raises:
+            CannotJudgeError: If the server has answered no request yet, and the status says that it never will.
+        """
         status = error.status_code
         text = server.scrub(" ".join(str(error.message).split()))[:300]
         if status in (401, 403):

@@ -1,8 +1,8 @@
-"""Prompts as versioned files (`llm/prompts/*.txt`); what is quoted in them is fenced, so that it cannot break out.
+"""Prompts as versioned files (`llm/prompts/*.txt`) with placeholders {{name}} for quoted texts, which are fenced.
 
-A prompt file has placeholders {{name}}. A text put there is enclosed by two lines that hold a hash of it which occurs
-in none of the texts, so none can close a fence. Each hash is of one text: what comes first in a prompt (the sources)
-stays the same from claim to claim, and a server's prefix cache serves it.
+A fence is two lines around the text with its hash. The hash occurs in none of the texts, so no text can close a fence.
+Each hash depends on one text only: the beginning of a prompt (the sources) stays the same from claim to claim, and a
+server can serve it from its prefix cache.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PLACEHOLDER = re.compile(r"\{\{(\w+)(!?)\}\}")
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """A prompt's text, and the hash of it (12 hexadecimal digits) that goes into requests and results."""
+    """A prompt's text, and its hash (12 hexadecimal digits), which goes into requests and results."""
 
     name: str
     text: str
@@ -31,26 +31,26 @@ class PromptTemplate:
 
     @property
     def placeholders(self) -> tuple[str, ...]:
-        """The names of its placeholders, in order, each once."""
+        """The names of the placeholders, in order, each once."""
         return tuple(dict.fromkeys(match[1] for match in _PLACEHOLDER.finditer(self.text)))
 
 
 def names(package: str = "veridical.llm") -> list[str]:
-    """The names of the prompts in a package's folder `prompts`."""
+    """Return the names of the prompts in a package's folder `prompts`."""
     folder = files(package) / "prompts"
     return sorted(f.name.removesuffix(".txt") for f in folder.iterdir() if f.name.endswith(".txt"))
 
 
 def prompt(name: str, package: str = "veridical.llm") -> PromptTemplate:
-    """The prompt called `name` in a package's folder `prompts`; `UnknownNameError` with the nearest ones otherwise."""
-    known = names(package)
-    if name not in known:
-        raise UnknownNameError("prompt", name, known)
+    """Return the prompt called `name` in a package's folder `prompts`; raise `UnknownNameError` if there is none."""
+    available = names(package)
+    if name not in available:
+        raise UnknownNameError("prompt", name, available)
     return make(name, (files(package) / "prompts" / f"{name}.txt").read_text(encoding="utf-8"))
 
 
 def make(name: str, text: str) -> PromptTemplate:
-    r"""A prompt of your own; its last line ending does not count.
+    r"""Make a prompt of your own; line endings at its end are dropped.
 
     >>> make("mine", "Is it so?\n{{claim}}\n").placeholders
     ('claim',)
@@ -62,12 +62,12 @@ def make(name: str, text: str) -> PromptTemplate:
 def fill(prompt: PromptTemplate, **texts: str) -> str:
     r"""Fill a prompt's placeholders: {{name}} with the text between fences, {{name!}} with the bare text.
 
-    {{name!}} is for words of our own only (a number, a label), so it takes one short line. Filling is done once over
-    the prompt's text, so a placeholder that occurs in a text is left as it is. The same texts always give the same
-    prompt.
+    {{name!}} is for trusted words only (a number, a label), so it takes one short line. Placeholders that occur inside
+    a text stay as they are. The same texts always give the same prompt.
 
     Raises:
-        InputError: `texts` does not name each placeholder of the prompt and no other.
+        InputError: If `texts` misses a placeholder of the prompt or names an unknown one, or a bare text is not one
+            short line.
 
     >>> print(fill(make("mine", "Is it so?\n{{claim}}"), claim="It rains."))
     Is it so?
@@ -99,10 +99,10 @@ def fill(prompt: PromptTemplate, **texts: str) -> str:
 
 
 def plain_prompt(messages: Sequence[Message]) -> str:
-    r"""The messages as one text for a base model: an answer follows its question, a blank line parts the examples.
+    r"""Join messages to one text for a base model: each answer follows its question, and a blank line ends an example.
 
-    This is the form of George and Stuhlmüller 2023, A.1.2: few-shot examples that end in "Supported: Yes", then a
-    question that ends in "Supported:", so that the next token is the answer.
+    George and Stuhlmüller 2023, A.1.2, use this form: few-shot examples that end in "Supported: Yes", then a question
+    that ends in "Supported:", so that the next token is the answer.
 
     >>> from veridical.llm.protocol import Message
     >>> turns = Message("user", "1 = 1?\nTrue:"), Message("assistant", "Yes"), Message("user", "1 = 2?\nTrue:")

@@ -1,6 +1,6 @@
-"""What every chat model speaks: a batch of requests goes in, one reply or failure for each comes out, in order.
+"""The protocol of chat models: a batch of requests goes in, one reply or failure for each comes out, in order.
 
-Frozen records without policy. A failure is a value, so that one bad answer never takes the others with it.
+The records are frozen and hold no policy. A failure is a value, so one bad answer never loses the others.
 """
 
 from __future__ import annotations
@@ -47,20 +47,18 @@ class Request:
         messages: The turns so far, the question last.
         temperature: 0 = greedy, 1 = the model's own distribution.
         max_tokens: The most tokens that the answer may have.
-        top_logprobs: How many alternatives are wanted for each token of the answer, from 0 (only the tokens
+        top_logprobs: How many alternatives to report for each token of the answer, from 0 (only the tokens
             themselves) to 20; None = no log-probabilities at all.
         stop: Texts at which the answer ends.
         seed: For sampling; None = the server's choice.
-        stage: What the call is for, to count cost by stage. It is not sent.
-        prompt: The hash of the prompt files that it was made from. It is not sent, but is part of the cache's key.
-        continuation: An answer that is given: nothing is generated, and the reply holds this text and the
-            log-probabilities of its tokens. For models that can score a given text (`OpenAIChat` with
-            `api="completions"`).
-        prefill: What the answer begins with; the reply holds what comes after it. For models that can go on from a
-            given text (`LocalChat`).
+        stage: The purpose of the call, to count cost by stage. It is not sent.
+        prompt: The hash of the prompt files behind the messages. It is not sent, but it is part of the cache key.
+        continuation: An answer to score. Nothing is generated; the reply holds this text and the log-probabilities of
+            its tokens. Only `OpenAIChat` with `api="completions"` can do this.
+        prefill: The beginning of the answer; the reply holds the text after it. Only `LocalChat` can do this.
 
     Raises:
-        InputError: No messages, or a number out of its range.
+        InputError: If there are no messages, or a number is out of its range.
     """
 
     messages: tuple[Message, ...]
@@ -104,11 +102,11 @@ class Reply:
 
     Attributes:
         text: The answer.
-        tokens: Its tokens with their log-probabilities; None where the server gives none, which is never taken for
+        tokens: Its tokens with their log-probabilities. None where the server gives none; never read that as
             certainty.
-        usage: What it cost; all zero if `cached`.
-        finish: Why it ended, in the words of the server: "stop", "length" (cut at max_tokens) …; "" = not known.
-        cached: It came from a cache and cost nothing.
+        usage: Its cost; all zero if `cached`.
+        finish: Why it ended, in the server's words: "stop", "length" (cut at max_tokens) …; "" = not known.
+        cached: Whether it came from a cache and cost nothing.
     """
 
     text: str
@@ -120,17 +118,17 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """No usable answer.
+    """A request without a usable answer.
 
     Attributes:
         reason: Why, in one line.
         kind: A word to count by: "budget" (not sent, the budget is spent), "timeout", "connection", "rate_limit",
-            "server", "rejected" (the server says the request is wrong), "malformed" (an answer that is not what the
-            protocol says), "refusal", "empty", "auth" (the key was refused), "context" (longer than the model's
-            context), "unsupported" (the model cannot score a given text, or go on from one), "script" (a
-            double has no answer).
+            "server", "rejected" (the server says the request is wrong), "malformed" (the answer breaks the
+            protocol), "refusal", "empty", "auth" (the key was refused), "context" (longer than the model's
+            context), "unsupported" (the model cannot score a given text, or continue one), "script" (a scripted
+            model has no answer).
         retryable: Whether the same call may succeed later.
-        usage: What it cost anyway.
+        usage: The cost of the failed call.
     """
 
     reason: str
@@ -141,38 +139,38 @@ class Failure:
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """A chat model, with synchronous calls; how many requests run at once is its own business."""
+    """A chat model with synchronous calls. Each model decides how many requests run at once."""
 
     name: str
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """One reply or failure for each request, in the same order.
+        """Return one reply or failure for each request, in the same order.
 
-        Raises only where nothing can be asked at all: unusable configuration (no key, unknown model, no server).
+        Raise only for an unusable configuration (no key, unknown model, no server), where no request can succeed.
         """
         ...
 
 
 @runtime_checkable
 class Incremental(ChatModel, Protocol):
-    """A chat model that hands out each outcome as soon as it is there: a cache keeps it even if the run dies."""
+    """A chat model that yields each outcome as soon as it is ready, so that a cache stores it even if the run dies."""
 
     def each(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply | Failure]]:
-        """(index of the request, its outcome), each index once, in the order in which they come."""
+        """Yield (index of the request, its outcome), each index once, in the order in which they are ready."""
         ...
 
 
 @runtime_checkable
 class Fingerprinted(ChatModel, Protocol):
-    """A chat model that says what, besides the request, its replies depend on; read it by `model_fingerprint`."""
+    """A chat model that can say which facts, besides the request, decide its replies; see `model_fingerprint`."""
 
     def fingerprint(self) -> Mapping[str, Any]:
-        """Name, server (without credentials), version of the weights …, as JSON values."""
+        """Return name, server (without credentials), version of the weights …, as JSON values."""
         ...
 
 
 def model_fingerprint(model: ChatModel) -> dict[str, Any]:
-    """What the model's replies depend on besides the request; of a model that does not say, its name.
+    """Return the facts that decide the model's replies besides the request; only its name if it declares none.
 
     >>> from veridical.llm.scripted import Scripted
     >>> model_fingerprint(Scripted([], name="m"))

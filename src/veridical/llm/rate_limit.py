@@ -1,4 +1,7 @@
-"""When a request may be sent: within requests per minute, not while the server asked to wait, later after failures."""
+"""Waiting before requests: for the rate limit, because the server asks for it, and after failures.
+
+`RateLimiter` waits; `retry_after` reads the wait that a server asks for.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,18 @@ __all__ = ["RateLimiter", "retry_after"]
 
 
 class RateLimiter:
-    """The rate limit and backoff of all requests to one server; safe for threads.
+    """The rate limit and backoff for all requests to one server; safe for threads.
 
-    After the n-th failure of a request (from 0) the wait is random between half and all of `base_wait` · 2^n seconds.
+    After the n-th failure of a request (counted from 0) the wait is random, between half and all of
+    `base_wait` · 2^n seconds.
 
     Args:
         per_minute: How many requests may be sent per minute, evenly spaced; None = no limit.
-        base_wait: Seconds.
+        base_wait: The wait after a first failure, in seconds.
         max_wait: The longest wait after a failure, in seconds.
-        now: The clock, in seconds.
-        sleep: Waits so many seconds.
-        jitter: A random number in [0, 1).
+        now: Returns the time in seconds.
+        sleep: Waits for a number of seconds.
+        jitter: Returns a random number in [0, 1).
     """
 
     def __init__(
@@ -44,7 +48,7 @@ class RateLimiter:
         self._paused_until = 0.0
 
     def wait(self) -> None:
-        """Return when a request may be sent."""
+        """Block until a request may be sent."""
         with self._lock:
             now = self._now()
             slot = max(now, self._next_slot, self._paused_until)
@@ -55,12 +59,12 @@ class RateLimiter:
                 now, slot = self._now(), max(slot, self._paused_until)
 
     def back_off(self, failures: int, requested_wait: float | None, *, all_wait: bool) -> bool:
-        """Wait before the next try.
+        """Wait before the next try of a failed request.
 
         Args:
             failures: How often the request had failed before this failure.
-            requested_wait: The seconds that the server asked to wait, None if it did not.
-            all_wait: Hold every other request back, too.
+            requested_wait: The seconds that the server asked to wait; None if it did not ask.
+            all_wait: Make all requests wait, in their next `wait`, instead of blocking here.
 
         Returns:
             False, without waiting, if the server asks for more than `max_wait`.
@@ -78,7 +82,9 @@ class RateLimiter:
 
 
 def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:
-    """The seconds that a server asks to wait (Retry-After as seconds or as a date, or retry-after-ms); None if not.
+    """Return the seconds that a server asks to wait, from Retry-After (seconds or a date) or retry-after-ms.
+
+    Return None if it does not ask, or the header cannot be read.
 
     >>> retry_after({"retry-after": "7"}), retry_after({"retry-after-ms": "250"}), retry_after({"retry-after": "soon"})
     (7.0, 0.25, None)

@@ -1,7 +1,7 @@
-"""Reading replies without trusting them: every function returns what a reply plainly says, or None or nothing.
+"""Readers of replies that do not trust them: each returns what a reply plainly says, or None, or an empty result.
 
-A reply may quote a source that was written to look like a reply. So what is ambiguous is unreadable, never guessed, and
-part of a broken answer is never taken for the whole. Nothing here raises, and nothing is evaluated.
+A reply may quote a source that was written to look like a reply. So an ambiguous reply counts as unreadable, and a part
+of a broken answer never stands for the whole. Nothing here raises, and nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ __all__ = [
 
 YES, NO = ("yes",), ("no",)
 _THOUGHT = re.compile(r"\s*<(think|thinking|reasoning)>.*?(</\1>|\Z)", re.DOTALL | re.IGNORECASE)
-_OBJECT = re.compile(r"""\{\s*(?:["'}]|[\w$-]+\s*:)""")  # what was meant as one, broken or not; "{a, b}" was not
+_OBJECT = re.compile(r"""\{\s*(?:["'}]|[\w$-]+\s*:)""")  # the start of a JSON object, broken or not; "{a, b}" is none
 _ITEM = re.compile(r"[ \t]*(?:(\d{1,6})[.):]|[-*•–])[ \t]+(\S.*)")
 _QUOTED = re.compile(r'“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»|"([^"\n]+)"')
 _MARKS = " \t\r\n▁Ġ*_`'\"“”‘’«».,:;!?()[]{}<>#-"
 
 
 def strip_reasoning(text: str) -> str:
-    """`text` without the reasoning in tags that some models put first; "" if they never came to an answer.
+    """Return `text` without the tagged reasoning that some models put first; "" if no answer follows it.
 
     >>> strip_reasoning("<think>Is it? Yes.</think> No")
     ' No'
@@ -48,17 +48,16 @@ def strip_reasoning(text: str) -> str:
 
 
 def json_object(text: str) -> dict[str, Any] | None:
-    """The one JSON object in `text`, whatever stands around it; None if there is not exactly one.
+    """Return the one JSON object in `text`, ignoring prose and code fences around it; None if there is not exactly one.
 
-    Prose and code fences do not matter. Also None: an object that breaks off or is broken (no part of it is taken), two
-    different objects, a key twice in one object, NaN and infinity, half of a surrogate pair.
+    Also return None for an object that is broken or breaks off, for two different objects, for a key that occurs twice
+    in one object, for NaN and infinity, and for half a surrogate pair.
 
     >>> json_object('Here you are: {"supported": "Yes"} Anything else?')
     {'supported': 'Yes'}
     >>> json_object('{"claim": {"supported": "Yes"}')
     """
     text = strip_reasoning(text)
-
     decoder = json.JSONDecoder(**STRICT, strict=False)
     only: dict[str, Any] | None = None
     position = 0
@@ -75,14 +74,15 @@ def json_object(text: str) -> dict[str, Any] | None:
 
 
 def _alternation(words: Sequence[str]) -> str:
+    """Return a pattern that matches any of `words`, the longest first."""
     return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
 
 
 def yes_no(text: str, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> bool | None:
-    """Whether `text` begins with one of the words for yes (True) or no (False); None if with neither, or if it wavers.
+    """Return True if `text` begins with a word for yes, False for no; None if with neither, or if it wavers.
 
-    A label before it ("Answer: Yes"), case and marks around it do not matter. It wavers if the other word stands where
-    an answer could stand, too ("No. Yes, …", "yes or no").
+    A label before the word ("Answer: Yes"), its case and marks around it do not matter. The text wavers if the opposite
+    word also stands where an answer could stand ("No. Yes, …", "yes or no").
 
     >>> yes_no("**Yes**, there is no doubt."), yes_no("Supported: No"), yes_no("Maybe"), yes_no("Yes or no?")
     (True, False, None, None)
@@ -94,7 +94,7 @@ def yes_no(text: str, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> bo
         return None
     is_yes = first[1].lower() in {word.lower() for word in yes}
     other = _alternation(no if is_yes else yes)
-    # each run of what is no word is read once, from its start, and never again with fewer characters
+    # possessive quantifiers: without backtracking, a long run of marks takes linear time
     elsewhere = rf"(?:\b(and|or|but|actually|wait))?(?<!\W)(\W++)(?:{other})(?!\w)(?=(\s*+(?:[^\w\s]|\Z))?)"
     for match in re.finditer(elsewhere, text[first.end() :], re.IGNORECASE):
         joined, between, ends = match.groups()
@@ -105,11 +105,11 @@ def yes_no(text: str, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> bo
 
 
 def yes_no_mass(reply: Reply, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> tuple[float, float] | None:
-    """The probabilities of a word for yes and of one for no as the answer's first token.
+    """Return the probabilities that the answer's first token is a word for yes, and that it is a word for no.
 
     Case, spaces and marks around a token do not matter; its variants add up. Tokens without a letter or digit before
-    the answer are skipped. A side that is not among the alternatives has 0. Where the server gave no alternative to
-    the chosen token, only that one's own probability is known, and the rest counts for the other side.
+    the answer are skipped. A side without a token among the alternatives gets 0. Where the server gave no alternatives
+    to the chosen token, the rest of its probability counts for the other side.
 
     Returns:
         P(yes) and P(no), each in [0, 1]; None where the reply has no log-probabilities.
@@ -134,17 +134,17 @@ def yes_no_mass(reply: Reply, *, yes: Sequence[str] = YES, no: Sequence[str] = N
 def yes_probability(
     reply: Reply, yes: Sequence[str] = YES, no: Sequence[str] = NO, *, least_mass: float = 0.0
 ) -> float | None:
-    """P(yes) / (P(yes) + P(no)) of the answer's first token, in [0, 1] (George and Stuhlmüller 2023, §2.2).
+    """Return P(yes) / (P(yes) + P(no)) of the answer's first token, in [0, 1] (George and Stuhlmüller 2023, §2.2).
 
     Args:
-        reply: The reply; its words are not read.
+        reply: The reply; only its log-probabilities are read.
         yes: Words for yes.
         no: Words for no.
-        least_mass: The least P(yes) + P(no), in [0, 1]: with that or less the model was about to say something else.
+        least_mass: In [0, 1]. If P(yes) + P(no) is not above it, the model was about to say something else.
 
     Returns:
-        None where the server gave no log-probabilities, neither side is among the alternatives, or both together have
-        `least_mass` or less.
+        The probability; None where the server gave no log-probabilities, where neither side is among the alternatives,
+        or where P(yes) + P(no) is not above `least_mass`.
     """
     masses = yes_no_mass(reply, yes=yes, no=no)
     if masses is None or sum(masses) <= least_mass:
@@ -153,9 +153,9 @@ def yes_probability(
 
 
 def continuation_probability(reply: Reply, continuation: str) -> float | None:
-    """The probability of the whole `continuation` that a model was asked to score (`Request.continuation`), in [0, 1].
+    """Return the probability, in [0, 1], of the whole `continuation` that a model scored (`Request.continuation`).
 
-    None where the reply is not that text, or has no log-probabilities.
+    Return None where the reply is not that text, or has no log-probabilities.
 
     >>> from veridical.llm.protocol import TokenLogprob
     >>> continuation_probability(Reply(" Yes", (TokenLogprob(" Yes", 0.0),)), " Yes")
@@ -167,7 +167,7 @@ def continuation_probability(reply: Reply, continuation: str) -> float | None:
 
 
 def labelled(text: str, label: str) -> str | None:
-    """The text after `label:` at the start of a line; None if there is none, or if two such lines differ.
+    """Return the text after `label:` at the start of a line; None if there is no such line, or if two of them differ.
 
     >>> labelled("Reason: it says so.\\n**Supported:** Yes", "Supported")
     'Yes'
@@ -179,9 +179,9 @@ def labelled(text: str, label: str) -> str | None:
 
 
 def listed(text: str) -> list[str]:
-    """The items of the numbered or bulleted list in `text`, without numbers; prose before and after is skipped.
+    """Return the items of the numbered or bulleted list in `text`, without numbers; [] without a list.
 
-    A line directly beneath an item belongs to it. [] without a list.
+    Prose before and after the list is skipped. A line directly beneath an item belongs to it.
 
     >>> listed("Claims:\\n1. It rains.\\n2) It is\\n   cold.\\n\\nThat is all.")
     ['It rains.', 'It is cold.']
@@ -190,7 +190,7 @@ def listed(text: str) -> list[str]:
 
 
 def numbered(text: str) -> dict[int, str]:
-    """The items of the numbered list in `text` by their numbers; a number given twice with different texts is left out.
+    """Return the items of the numbered list in `text` by number; leave out a number that has two different texts.
 
     >>> numbered("1. Yes\\n2. No\\n2. Yes")
     {1: 'Yes'}
@@ -203,6 +203,7 @@ def numbered(text: str) -> dict[int, str]:
 
 
 def _items(text: str) -> list[tuple[int | None, str]]:
+    """Return (number, text) of each list item in `text`; a bulleted item has no number."""
     items: list[tuple[int | None, list[str]]] = []
     inside = False
     for line in text.split("\n"):
@@ -218,7 +219,7 @@ def _items(text: str) -> list[tuple[int | None, str]]:
 
 
 def quotes(text: str) -> list[str]:
-    """The texts between double quotation marks in `text`, verbatim, in order.
+    """Return the texts between double quotation marks in `text`, verbatim, in order.
 
     >>> quotes('It says "in 1989" and “the tower”.')
     ['in 1989', 'the tower']

@@ -1,4 +1,7 @@
-"""Reading the body of a server's answer: a `Reply` only if it is wholly what the protocol says, else a `Failure`."""
+"""The reader of a server's answer: it gives a `Reply` only if the body follows the protocol, else a `Failure`.
+
+`reply_parser` then reads the reply's text.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ __all__ = ["read_response"]
 
 TokenLogprobs = tuple[TokenLogprob, ...]
 
-_HALF_PAIR = re.compile("[\ud800-\udfff]")  # of surrogates: no text
+_HALF_PAIR = re.compile("[\ud800-\udfff]")  # half a surrogate pair is not valid text
 
 
 def read_response(
@@ -27,17 +30,17 @@ def read_response(
     cost_of: Callable[[int, int], float | None] = lambda prompt_tokens, completion_tokens: None,
     scrub: Callable[[str], str] = lambda text: text,
 ) -> Reply | Failure:
-    """The reply to `request` in the body of an answer.
+    """Read the reply to `request` from the body of an answer.
 
-    HTML, JSON that breaks off, no choices, no content, a refusal: each is a failure that says so. Log-probabilities
-    that are not what they should be are dropped whole.
+    HTML, JSON that breaks off, no choices, no content, a refusal: each becomes a failure that says so. Malformed
+    log-probabilities are dropped as a whole.
 
     Args:
-        body: The bytes as they came.
-        request: What was asked.
+        body: The raw bytes.
+        request: The request that was sent.
         api: "chat" or "completions".
-        cost_of: The cost of so many prompt and completion tokens, None where it is not known.
-        scrub: Removes secrets from what the server says.
+        cost_of: Returns the cost of prompt and completion tokens, None where it is not known.
+        scrub: Removes secrets from the server's texts.
 
     >>> from veridical.llm.protocol import Message
     >>> request = Request((Message("user", "Is it so?"),))
@@ -69,12 +72,12 @@ def _read_document(
     cost_of: Callable[[int, int], float | None],
     scrub: Callable[[str], str],
 ) -> Reply | Failure:
-    """The reply in the JSON of an answer."""
+    """Read the reply from the JSON of an answer."""
     counts = document.get("usage")
     counts = counts if isinstance(counts, dict) else {}
     prompt: Any = counts.get("prompt_tokens")
     completion: Any = counts.get("completion_tokens")
-    usage = Usage(1)  # where the server does not say no cost is made up
+    usage = Usage(1)  # without the server's counts the cost stays unknown
     if all(isinstance(count, int) and 0 <= count < 10**9 for count in (prompt, completion)):
         usage = Usage(1, prompt, completion, cost_of(prompt, completion))
     if document.get("error"):
@@ -111,7 +114,11 @@ def _read_document(
 
 
 def _tokens(logprobs: Any, api: str, *, echo: bool) -> TokenLogprobs | None:
-    """The tokens of an answer: entries for chat, parallel lists else; with `echo` the first has no log-probability."""
+    """Read the tokens of an answer; None if they are missing or malformed.
+
+    The chat interface gives one entry per token, the other one parallel lists. With `echo` the first token has no
+    log-probability.
+    """
     try:
         if api == "chat":
             entries = logprobs["content"]
@@ -132,31 +139,33 @@ def _tokens(logprobs: Any, api: str, *, echo: bool) -> TokenLogprobs | None:
 
 
 def _pair(token: object, logprob: object) -> tuple[str, float]:
+    """Return a token and its log-probability; raise `ValueError` if they are of the wrong type, or NaN."""
     if not isinstance(token, str) or not isinstance(logprob, int | float) or isnan(logprob):
         raise ValueError(token)
     return token, float(logprob)
 
 
 def _scored(request: Request, echoed: object, tokens: TokenLogprobs | None, usage: Usage) -> Reply | Failure:
-    """The reply that holds the request's continuation and its tokens, out of the echoed prompt that ends in it.
+    """Return the reply with the request's continuation and its tokens, taken from the end of the echoed prompt.
 
-    One more token was generated after it. Where that one is not in the list, all log-probabilities are those of the
-    next position: so does llama.cpp's Python server for models without a begin token. Blanks and their marks do not
-    count: servers that decode tokens one by one may lose them.
+    The server generates one more token after the continuation. If that token is missing from the list, every
+    log-probability belongs to the next position, and the outcome is a failure (llama.cpp's Python server does this for
+    models without a begin token). Texts are compared without blanks and their marks: servers that decode tokens one by
+    one may lose them.
     """
     continuation = request.continuation or ""
     if tokens is None or not isinstance(echoed, str) or plain_prompt(request.messages) + continuation not in echoed:
         return Failure("the server cannot score a given text", "unsupported", False, usage)
-    wanted = _bare(continuation)
+    bare_continuation = _bare(continuation)
     for end in (len(tokens) - 1, len(tokens)):
         start, text = end, ""
-        while start > 0 and len(_bare(text)) < len(wanted):
+        while start > 0 and len(_bare(text)) < len(bare_continuation):
             start -= 1
             text = tokens[start].token + text
         while start > 1 and len(text) < len(continuation) and not _bare(tokens[start - 1].token):
-            start -= 1  # a blank that is a token of its own
+            start -= 1  # the blank before the continuation is a separate token
             text = tokens[start].token + text
-        if _bare(text) == wanted and start > 0:
+        if _bare(text) == bare_continuation and start > 0:
             if end == len(tokens):
                 reason = "the server leaves out the last token: its log-probabilities are shifted by one"
                 return Failure(reason, "unsupported", False, usage)
@@ -165,11 +174,12 @@ def _scored(request: Request, echoed: object, tokens: TokenLogprobs | None, usag
 
 
 def _bare(text: str) -> str:
+    """Return `text` without white space and the marks that vocabularies write for it."""
     return "".join(text.replace("▁", "").replace("Ġ", "").split())
 
 
 def _one_line(value: object, scrub: Callable[[str], str]) -> str:
-    """What a server says, fit for one line of a message and without secrets."""
+    """Return a server's error as one line of at most 200 characters, without secrets."""
     if isinstance(value, dict) and isinstance(value.get("message"), str):
         value = value["message"]
     line = " ".join(scrub(str(value)).split())

@@ -1,4 +1,7 @@
-"""A chat model whose replies are given: for tests, for examples, and to replay a run."""
+"""A chat model with replies from a script: for tests, for examples, and to replay a run.
+
+It needs no server, and `yes_no_reply` makes replies with log-probabilities for it.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,14 @@ Script = Sequence[ScriptedReply] | Mapping[str, ScriptedReply] | Callable[[Reque
 
 
 class Scripted:
-    """Replies from a script; keeps every request in `requests`.
+    """A chat model that answers from a script and records every request in `requests`.
 
-    A text becomes a `Reply` with counted words as its usage and no log-probabilities. Where the script has no answer
-    the outcome is a `Failure` of the kind "script". Only a function goes on from a given text (`Request.prefill`).
+    A text in the script becomes a `Reply` without log-probabilities, whose usage counts words. Where the script has no
+    answer, the outcome is a `Failure` of the kind "script". Only a function can continue a `Request.prefill`.
 
     Args:
-        script: A sequence (used up in order), a mapping (the first key that the last message contains answers), or a
-            function of the request.
+        script: A sequence (used up in order), a mapping (the first key that occurs in the last message selects the
+            reply), or a function of the request.
         name: The model's name.
 
     >>> model = Scripted({"Paris": "Yes"})
@@ -43,7 +46,7 @@ class Scripted:
         self._next = 0
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """One answer of the script for each request, in order."""
+        """Return the script's answer to each request, in order."""
         outcomes: list[Reply | Failure] = []
         for request in requests:
             self.requests.append(request)
@@ -51,7 +54,7 @@ class Scripted:
             if callable(self._script):
                 answer = self._script(request)
             elif request.prefill:
-                answer = Failure("a script does not go on from a given text", "unsupported", False)
+                answer = Failure("a script cannot continue a given text", "unsupported", False)
             elif isinstance(self._script, Mapping):
                 question = request.messages[-1].content
                 answer = next((reply for key, reply in self._script.items() if key in question), None)
@@ -68,10 +71,10 @@ class Scripted:
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """The model of a JSON file: an object of replies by words of the question, or a list of replies.
+        """Read a script from a JSON file: an object of replies by words of the question, or a list of replies.
 
         Raises:
-            DataError: The file holds neither.
+            DataError: If the file holds neither.
         """
         path = Path(path)
         try:
@@ -87,7 +90,7 @@ class Scripted:
 
 
 def yes_no_reply(probability: float, *, mass: float = 1.0, yes: str = "Yes", no: str = "No") -> Reply:
-    """A reply "Yes" or "No" with the log-probabilities of both.
+    """Return a reply "Yes" or "No" with the log-probabilities of both.
 
     Args:
         probability: P(yes) / (P(yes) + P(no)), in [0, 1].

@@ -1,4 +1,4 @@
-"""Local transformers: load, template, encode, runner, sublayers; the only inference code that imports torch.
+"""Local transformers: loading, prompt templates, encoding, forward passes, generation.
 
-Nothing here imports torch or transformers until a model is loaded.
+Only this package imports torch or transformers for inference, and only once a model is loaded.
 """

@@ -1,7 +1,7 @@
-"""A trained detector as a folder: `detector.json` (all that is not a weight) and `weights.safetensors`.
+"""A trained detector as a folder: `detector.json` (everything but the weights) and `weights.safetensors`.
 
-What is trained on a model's inside fits that model only. The artifact knows its base model, and `check_base` refuses
-another one with the difference named. Nothing is pickled.
+A detector that was trained on a model's internals fits that model only. So the artifact records its base model, and
+`check_base` rejects any other one and names the difference. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -49,16 +49,17 @@ __all__ = [
 FORMAT = 1
 DETECTOR, WEIGHTS = "detector.json", "weights.safetensors"
 _DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
-_SAMPLED = 64  # numbers of each weight matrix that stand for it in the fingerprint
+_SAMPLED = 64  # how many numbers of each weight matrix go into the hash
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
     """The model that an artifact belongs to.
 
-    `tokenizer` is a hash of it, `config` of configuration and tokenizer together. `weights` is a hash of numbers
-    from all matrices, rounded to bf16 (so that fp32 and bf16 copies agree); None for a model in fp16, which rounds
-    otherwise. `name` is what the user called it: where to look for it, not what it is.
+    `tokenizer` is a hash of the tokenizer, `config` a hash of configuration and tokenizer together. `weights` is a hash
+    of numbers from all matrices, rounded to bf16 so that fp32 and bf16 copies agree; it is None for a model in fp16,
+    which rounds differently. `name` is the user's name for the model: it says where to look for it, and does not
+    identify it.
     """
 
     name: str
@@ -75,7 +76,7 @@ class Base:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Artifact:
-    """A detector of `kind` trained on `base`: `settings` (JSON), `tensors` by name, and what is known of its making."""
+    """A detector of `kind` trained on `base`: `settings` (JSON), `tensors` by name, and records of its training."""
 
     kind: str
     base: Base
@@ -90,14 +91,14 @@ _weight_hashes: WeakKeyDictionary[Any, tuple[list[tuple[int, int]], str | None]]
 
 
 def base_of(model: LocalModel) -> Base:
-    """Return what identifies `model`; its tokenizer is hashed once, its weights again only where they were changed."""
+    """Return the record that identifies `model`; hash its tokenizer once, and its weights again only after a change."""
     config = model.model.config.get_text_config()
     if model.tokenizer not in _tokenizer_hashes:
         plain = plain_backend(model.tokenizer.backend_tokenizer.to_str()).to_str()
         _tokenizer_hashes[model.tokenizer] = hashlib.sha256(plain.encode()).hexdigest()[:16]
     state = [(weight.data_ptr(), weight._version) for weight in model.model.parameters()]
-    known = _weight_hashes.get(model.model)
-    if known is None or known[0] != state:
+    cached = _weight_hashes.get(model.model)
+    if cached is None or cached[0] != state:
         digest = hashlib.sha256()
         comparable = str(model.dtype) != "torch.float16"
         for name, weight in sorted(model.model.named_parameters()) if comparable else ():
@@ -105,7 +106,7 @@ def base_of(model: LocalModel) -> Base:
                 flat = weight.detach().reshape(-1)
                 sample = flat[:: max(1, flat.numel() // _SAMPLED)].bfloat16().float().cpu().numpy()
                 digest.update(name.encode() + sample.tobytes())
-        known = _weight_hashes[model.model] = state, digest.hexdigest()[:16] if comparable else None
+        cached = _weight_hashes[model.model] = state, digest.hexdigest()[:16] if comparable else None
     return Base(
         name=model.name,
         revision=model.revision,
@@ -115,7 +116,7 @@ def base_of(model: LocalModel) -> Base:
         vocabulary=int(config.vocab_size),
         tokenizer=_tokenizer_hashes[model.tokenizer],
         config=model.hash,
-        weights=known[1],
+        weights=cached[1],
         dtype=str(model.dtype).removeprefix("torch."),
     )
 
@@ -132,7 +133,10 @@ _COMPARED = {
 
 
 def check_base(wanted: Base, model: LocalModel, what: str = "the detector") -> None:
-    """Raise `InputError`, naming the first difference, unless `model` is the one that `wanted` describes."""
+    """Raise `InputError` with the first difference if `model` is not the one that `wanted` describes.
+
+    `what` names the detector in the message.
+    """
     base = base_of(model)
     for name, title in _COMPARED.items():
         expected, actual = getattr(wanted, name), getattr(base, name)
@@ -153,18 +157,18 @@ def load_base(
     dtype: str | None = None,
     kinds: tuple[Kind, ...] = READERS,
 ) -> LocalModel:
-    """The model that an artifact was trained on, loaded.
+    """Load the model that an artifact was trained on.
 
     Args:
-        base: What the artifact says of it.
+        base: The artifact's record of the model.
         what: The artifact, for messages: "the probe in FOLDER".
-        model: Where it is now; None: where it was at training.
+        model: The model's place now; None: its place at training.
         device: As in `models.load`.
-        dtype: As in `models.load`; None: that of training.
+        dtype: As in `models.load`; None: the precision at training.
         kinds: As in `models.load`.
 
     Raises:
-        InputError: If it is gone, or is another model than `base` says, with the difference named.
+        InputError: If the model is gone, or differs from `base`; the message names the difference.
     """
     place, revision = (base.name, base.revision) if model is None else (model, None)
     if model is None and revision is None and not Path(place).exists():  # a folder, or a GGUF file
@@ -178,13 +182,13 @@ def load_base(
 
 
 def identity(model: LocalModel) -> dict[str, Any]:
-    """Return what two models that give the same numbers have in common; "weights" is None where it is not known."""
+    """Return the fields that two models share if they give the same numbers; "weights" is None where it is unknown."""
     base = base_of(model)
     return {name: getattr(base, name) for name in _COMPARED}
 
 
 def versions() -> dict[str, str]:
-    """The versions of what numbers may depend on."""
+    """Return the versions of Python and of the packages that numbers may depend on."""
     installed = {"python": platform.python_version()}
     for name in ("veridical", "torch", "transformers", "tokenizers", "numpy"):
         try:
@@ -195,16 +199,16 @@ def versions() -> dict[str, str]:
 
 
 def write_folder(folder: str | Path, kind: str, fields: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Path:
-    """Write a detector of `kind` to `folder` and return it: weights first, each file whole or not at all.
+    """Write a detector to `folder` and return that: weights first, each file whole or not at all.
 
     Args:
-        folder: The folder, made where it is missing.
-        kind: What `description` and `read_folder` ask for.
-        fields: What else `detector.json` holds.
-        tensors: What `weights.safetensors` holds; its hash is in `detector.json`.
+        folder: The folder; it is made if it is missing.
+        kind: The detector's kind, which `description` and `read_folder` check.
+        fields: Further content of `detector.json`.
+        tensors: The content of `weights.safetensors`, whose hash goes into `detector.json`.
 
     Raises:
-        OutputError: If it cannot be written.
+        OutputError: If the folder cannot be written.
     """
     from safetensors.numpy import save
 
@@ -222,10 +226,10 @@ def write_folder(folder: str | Path, kind: str, fields: Mapping[str, Any], tenso
 
 
 def save_record(record: Any, folder: str | Path) -> Path:
-    """Write `record`, of a kind that `core.serialization` encodes, as `detector.json` to `folder`, and return that.
+    """Write `record`, which `core.serialization` must be able to encode, as `detector.json` to `folder`; return that.
 
     Raises:
-        OutputError: If it cannot be written.
+        OutputError: If the folder cannot be written.
     """
     folder = _made(folder)
     write_whole(folder / DETECTOR, encode(record, indent=1) + "\n")
@@ -233,6 +237,7 @@ def save_record(record: Any, folder: str | Path) -> Path:
 
 
 def _made(folder: str | Path) -> Path:
+    """Create `folder` if it is missing and return it; raise `OutputError` if that fails."""
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -242,9 +247,10 @@ def _made(folder: str | Path) -> Path:
 
 
 def read_folder(folder: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The object in `detector.json` and the tensors of the detector of `kind` in `folder`.
+    """Read the object in `detector.json` and the tensors of the detector in `folder`.
 
-    Raises `DataError` for a folder that holds none, one that is damaged, of another kind or of a newer format.
+    Raises:
+        DataError: If the folder holds no detector, or one that is damaged, of another kind or of a newer format.
     """
     folder = Path(folder)
     from safetensors import SafetensorError
@@ -264,7 +270,7 @@ def read_folder(folder: str | Path, kind: str) -> tuple[dict[str, Any], dict[str
 
 
 def read_base(value: Any, path: Path) -> Base:
-    """The base model that an artifact names; `DataError` if a field of it is missing or unknown."""
+    """Read the base model that an artifact records; raise `DataError` if a field is missing or unknown."""
     try:
         return Base(**value)
     except TypeError:
@@ -273,7 +279,7 @@ def read_base(value: Any, path: Path) -> Base:
 
 
 def save_artifact(artifact: Artifact, folder: str | Path) -> Path:
-    """Write the artifact to `folder` and return it: weights first, each file whole or not at all."""
+    """Write the artifact to `folder` and return that: weights first, each file whole or not at all."""
     about = {
         "base": asdict(artifact.base),
         "settings": artifact.settings,
@@ -284,9 +290,10 @@ def save_artifact(artifact: Artifact, folder: str | Path) -> Path:
 
 
 def load_artifact(folder: str | Path, kind: str) -> Artifact:
-    """The artifact in `folder`; it must be of `kind`.
+    """Read the artifact of `kind` in `folder`.
 
-    Raises `DataError` for a folder that holds none, one that is damaged, of another kind or of a newer format.
+    Raises:
+        DataError: If the folder holds no detector, or one that is damaged, of another kind or of a newer format.
     """
     path = Path(folder) / DETECTOR
     document, tensors = read_folder(folder, kind)
@@ -294,13 +301,14 @@ def load_artifact(folder: str | Path, kind: str) -> Artifact:
     try:
         parts = {name: dict(document[name]) for name in ("settings", "training", "validation")}
     except (KeyError, TypeError, ValueError):
-        expected = ", ".join(f.name for f in fields(Base))
-        raise DataError("a field is missing or unknown", path=path, hint=f"base: {expected}") from None
+        raise DataError(
+            "a field is missing or not an object", path=path, hint="it needs settings, training and validation"
+        ) from None
     return Artifact(kind, base, tensors=tensors, **parts)
 
 
 def description(folder: str | Path, kind: str) -> dict[str, Any]:
-    """The object in the `detector.json` of `folder`, which must describe a detector of `kind`; `DataError` if not."""
+    """Read the `detector.json` in `folder`; raise `DataError` unless it describes a detector of `kind`."""
     folder = Path(folder)
     if not (folder / DETECTOR).is_file():
         raise DataError(f"no {DETECTOR} in it", path=folder, hint="name the folder that `veridical train` wrote")
@@ -323,7 +331,7 @@ def description(folder: str | Path, kind: str) -> dict[str, Any]:
 
 
 def described_kind(folder: str | Path) -> str | None:
-    """The kind of the detector in `folder`; None if it holds none, "" if its description cannot be read."""
+    """Return the kind of the detector in `folder`; None if it holds none, "" if its description cannot be read."""
     path = Path(folder) / DETECTOR
     if not path.is_file():
         return None

@@ -1,6 +1,6 @@
-"""Forward passes of a causal language model that keep the keys and values of all earlier tokens.
+"""Forward passes of a causal language model that cache the keys and values of all earlier tokens.
 
-Rows may be removed when their text has ended, and prompts that begin alike share one pass over their beginning.
+Rows can be removed once their text has ended, and prompts that begin alike share one pass over their beginning.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 __all__ = ["CachedForward", "bytes_per_token", "cache_argument", "read_prompts", "shared_beginnings"]
 
-_ROOM = 64  # further tokens that there is memory for whenever more of it is taken
-_LEAST_SHARED = 0.5  # of a prompt's tokens, from which on its beginning is read together with that of others
+_ROOM = 64  # additional tokens to allocate whenever the cache grows
+_LEAST_SHARED = 0.5  # prompts share a pass if their common beginning is at least this part of the longest one
 
 
 def cache_argument(model: Any) -> str:
-    """How a transformers model calls the keys and values of earlier tokens, which it is given and returns."""
+    """Return the name of a transformers model's argument and output that holds the keys and values."""
     return "cache" if "cache" in signature(model.forward).parameters else "past_key_values"  # "cache" since 5.24
 
 
 def bytes_per_token(model: LocalModel) -> int:
-    """How much memory the keys and values of one token take, by the model's configuration.
+    """Return the bytes that the keys and values of one token take, by the model's configuration.
 
-    Without heads of attention a model keeps one state in their place, and this is only a size for it.
+    For a model without attention heads, which keeps one state instead, the number is only a rough size.
     """
     config = model.model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None) or 1
@@ -43,16 +43,16 @@ def bytes_per_token(model: LocalModel) -> int:
 
 
 class CachedForward:
-    """Runs `model` over growing token sequences (rows) and keeps the keys and values of all earlier tokens.
+    """A model's forward passes over growing token sequences (rows), with a cache of all earlier keys and values.
 
-    Those of a layer with a sliding window are all kept, too, so that one can go back to any token.
+    Layers with a sliding window keep all keys and values, too, so that the cache can be cropped to any token.
 
     Attributes:
         length: Tokens per row in the cache, padding included.
         passes: Forward passes so far.
-        states: What the head read for the last logits, *shape* (rows, width); None where the model runs in fp32.
-        shares: Whether what was read of one row can be copied to others; not where a layer keeps a state in place of
-            keys and values.
+        states: The head's input for the last logits, *shape* (rows, width); None where the model runs in fp32.
+        shares: Whether one row's cache can be copied to other rows. False where a layer keeps a state in place of keys
+            and values.
     """
 
     def __init__(self, model: LocalModel) -> None:
@@ -85,9 +85,9 @@ class CachedForward:
 
         Args:
             ids: *Shape:* (rows, tokens).
-            mask: 1 for each token in the cache and in `ids`, 0 for left padding. *Shape:* (rows, all tokens). None
-                where there is no padding.
-            head: Whether logits are wanted; without them the language-model head does not run.
+            mask: 1 for each token in the cache and in `ids`, 0 for left padding; None without padding.
+                *Shape:* (rows, all tokens).
+            head: Whether to run the language-model head.
 
         Returns:
             Logits in fp32, *shape* (rows, vocabulary); without `head` the last hidden states, (rows, tokens, width).
@@ -117,47 +117,47 @@ class CachedForward:
         if not head:
             return output.last_hidden_state
         logits = output.logits[:, -1].float()
-        if not torch.isfinite(logits.amax(-1)).all():  # the maximum is NaN where any logit is
+        if not torch.isfinite(logits.amax(-1)).all():  # one NaN makes the maximum NaN
             raise CannotJudgeError("the model's numbers are not finite", hint="run it in fp32 or bf16")
         return logits
 
     def copies(self, rows: int) -> Any:
-        """The keys and values of the one row that was read, for a pass over so many texts that continue it."""
+        """Repeat the cache of the only row for `rows` texts that continue it, as a transformers cache."""
         from transformers.cache_utils import DynamicCache
 
         cache = DynamicCache()
-        for at, layer in enumerate(self._cache.layers):
-            cache.update(layer.keys.expand(rows, -1, -1, -1), layer.values.expand(rows, -1, -1, -1), at)
+        for layer_i, layer in enumerate(self._cache.layers):
+            cache.update(layer.keys.expand(rows, -1, -1, -1), layer.values.expand(rows, -1, -1, -1), layer_i)
         return cache
 
     def crop(self, length: int) -> None:
-        """Forget all but the first `length` tokens of each row; all of them where the cache cannot be cropped."""
+        """Forget all but the first `length` tokens of each row; forget all tokens if the cache cannot be cropped."""
         if self.length <= length:
             return
         try:
-            self._cache.crop(length - self.length)  # a negative number is how many tokens to take away
+            self._cache.crop(length - self.length)  # a negative number means: remove that many tokens
             self.length = length
-        except RuntimeError:  # a state cannot go back
+        except RuntimeError:  # a recurrent state cannot be rewound
             self._cache, self.length = None, 0
 
     def keep_rows(self, rows: Sequence[int], mask: torch.Tensor | None) -> torch.Tensor | None:
-        """Forget all but these rows, and padding that none of them needs.
+        """Forget all rows but these, and the padding that none of them needs.
 
         Args:
-            rows: Their indices.
-            mask: Of all rows, as in `__call__`.
+            rows: The indices of the rows to keep.
+            mask: The mask of all rows, as in `__call__`.
 
         Returns:
-            Theirs; None where no padding is left.
+            The mask of the remaining rows; None where no padding is left.
         """
         import torch
 
         indices = torch.tensor(rows, device=self.model.device)
-        self._cache.reorder_cache(indices)  # in every kind of layer, also with fewer indices than rows
+        self._cache.reorder_cache(indices)  # every kind of layer also takes fewer indices than rows
         if mask is None:
             return None
         mask = mask[indices]
-        padding = int(mask.argmax(-1).min())  # the first token that is none
+        padding = int(mask.argmax(-1).min())  # the first column that holds a token
         if padding and self.shares:
             for layer in self._cache.layers:
                 layer.keys, layer.values = layer.keys[:, :, padding:], layer.values[:, :, padding:]
@@ -166,36 +166,36 @@ class CachedForward:
         return None if bool(mask.all()) else mask
 
     def begin_with(self, beginnings: Sequence[Sequence[int]], rows: Sequence[tuple[int, int]], length: int) -> None:
-        """Read each of some texts once, and begin each row with one of them, at the right behind padding.
+        """Read each beginning once, and start each row with the first tokens of one of them, behind left padding.
 
         Args:
-            beginnings: Token ids.
-            rows: For each row the index of its text, and how many tokens of it it begins with, at most `length`.
+            beginnings: Token ids of each beginning.
+            rows: For each row, the index of its beginning and the number of tokens to take from it, at most `length`.
             length: Tokens per row, padding included.
         """
         import torch
 
-        read = []
+        caches = []  # the layers' keys and values, for each beginning
         for ids in beginnings:
             forward = CachedForward(self.model)
             forward(torch.tensor([ids], device=self.model.device), head=False)
             self.passes += 1
-            read.append(forward._cache.layers)
-        for at in range(len(read[0])):
-            first = read[0][at]
+            caches.append(forward._cache.layers)
+        for layer_i, first in enumerate(caches[0]):
             shape = (len(rows), first.keys.shape[1], length)
             keys = first.keys.new_zeros(*shape, first.keys.shape[-1])
             values = first.values.new_zeros(*shape, first.values.shape[-1])
-            for row, (text, count) in enumerate(rows):
-                keys[row, :, length - count :] = read[text][at].keys[0, :, :count]
-                values[row, :, length - count :] = read[text][at].values[0, :, :count]
-            self._cache.update(keys, values, at)
+            for row, (beginning, count) in enumerate(rows):
+                layer = caches[beginning][layer_i]
+                keys[row, :, length - count :] = layer.keys[0, :, :count]
+                values[row, :, length - count :] = layer.values[0, :, :count]
+            self._cache.update(keys, values, layer_i)
         self.length = length
 
 
 @cache
 def _growing_layer() -> type:
-    """A cache layer with room for further tokens; `DynamicLayer` copies all earlier ones for each new one."""
+    """Return a cache layer class that allocates ahead; `DynamicLayer` copies all earlier tokens for each new one."""
     from transformers.cache_utils import DynamicLayer
 
     class GrowingLayer(DynamicLayer):
@@ -212,28 +212,32 @@ def _growing_layer() -> type:
     return GrowingLayer
 
 
-def _append(held: Any, new: torch.Tensor, room: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """`held` with `new` behind it, and the memory that they are in: `room`, if `held` is its beginning and they fit."""
-    start = held.shape[-2] if held.numel() else 0
+def _append(old: Any, new: torch.Tensor, room: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Append `new` to `old`; return the result and the memory that holds it.
+
+    That is `room` if `old` is its beginning and `new` fits behind it, else newly allocated memory.
+    """
+    start = old.shape[-2] if old.numel() else 0
     end = start + new.shape[-2]
-    begins = room is not None and len(room) == len(new) and (not start or held.data_ptr() == room.data_ptr())
-    if room is None or not begins or end > room.shape[-2]:
+    in_room = room is not None and len(room) == len(new) and (not start or old.data_ptr() == room.data_ptr())
+    if room is None or not in_room or end > room.shape[-2]:
         room = new.new_empty(*new.shape[:2], end + _ROOM, new.shape[-1])
         if start:
-            room[:, :, :start] = held
+            room[:, :, :start] = old
     room[:, :, start:end] = new
     return room[:, :, :end], room
 
 
 def shared_beginnings(prompts: Sequence[Sequence[int]]) -> list[tuple[list[int], int]]:
-    """Group prompts whose greater part is a common beginning.
+    """Group prompts by a common beginning of at least half the longest prompt.
 
     Args:
         prompts: Token ids, none empty.
 
     Returns:
-        Of each group the indices of its prompts, and how many tokens they share: at least one less than the shortest
-        has, since something has to be read for the next token's logits. A prompt that shares nothing is a group.
+        For each group the indices of its prompts and the number of tokens they share. At least the last token of each
+        prompt is not shared, since it must be read for the next token's logits. A prompt that shares nothing is a
+        group by itself.
 
     >>> shared_beginnings([[1, 2, 3], [7, 8], [1, 2, 4, 5]])
     [([0, 2], 2), ([1], 1)]
@@ -254,13 +258,13 @@ def shared_beginnings(prompts: Sequence[Sequence[int]]) -> list[tuple[list[int],
 
 
 def read_prompts(forward: CachedForward, prompts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Have `forward`, which has read nothing yet, read prompts, those that begin alike together as far as they do.
+    """Read prompts with `forward`, which must have read nothing yet; read shared beginnings once.
 
-    Rows are padded at the left. Where the shared beginnings are taken over, each row's last tokens are read again as
-    far as the longest remainder of a row goes, so that there is no gap in any row.
+    Rows are padded at the left. Every row is read from the same column on: the one where the longest remainder of a
+    prompt begins. Rows with a shorter remainder read some shared tokens again, so that no row has a gap.
 
     Args:
-        forward: It has a row for each prompt afterwards.
+        forward: It has one row for each prompt afterwards.
         prompts: Token ids, none empty.
 
     Returns:

@@ -1,6 +1,6 @@
-"""A `tokenizer.json` without transformers: what reading pairs needs of a Hugging Face tokenizer, and nothing else.
+"""A tokenizer read from `tokenizer.json` without transformers; it offers only the calls that reading pairs needs.
 
-Ids, characters and segment ids are those of the Hugging Face class wherever `matches` says so.
+Where `matches` is True, ids, offsets and segment ids equal those of the Hugging Face class.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 __all__ = ["TOKENIZER", "FastTokenizer", "plain_backend"]
 
 TOKENIZER = "tokenizer.json"
-_UNBOUNDED = int(1e30)  # what the Hugging Face classes write where there is no limit
+_UNBOUNDED = int(1e30)  # the Hugging Face classes' number for "no limit"
 _SPECIAL = ("bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id")
 
 
 class FastTokenizer:
-    """The tokenizer in a Hugging Face folder, by the `tokenizers` library alone.
+    """A tokenizer in a Hugging Face folder, read by the `tokenizers` library alone.
 
-    Truncation and padding that were saved in it are off.
+    Saved truncation and padding are switched off.
 
     Args:
         folder: A folder with `tokenizer.json`, and `tokenizer_config.json` where special tokens have a role.
 
     Attributes:
-        model_max_length: The most tokens that its model reads; a huge number where it names none.
+        model_max_length: The most tokens that its model reads; a huge number where the folder names none.
         chat_template: Its chat template, or None.
-        bos_token_id: What a text begins with, or None; in the same way `eos_token_id`, `pad_token_id`, `sep_token_id`.
+        bos_token_id: The token that begins a text, or None. Likewise `eos_token_id`, `pad_token_id`, `sep_token_id`.
 
     Raises:
         DataError: If a file is missing or cannot be read.
@@ -74,17 +74,17 @@ class FastTokenizer:
 
     @cached_property
     def _markup_backend(self) -> Tokenizer:
-        """The one in which special tokens stand for themselves: apart, so that no call changes what another uses."""
+        """A second tokenizer that reads special tokens as such, so that no call has to change the first one."""
         return plain_backend(self._backend.to_str())
 
     @cached_property
     def _special(self) -> list[str]:
-        """The special tokens in small letters."""
+        """The special tokens in lower case."""
         return [token.content.lower() for token in self.added_tokens_decoder.values() if token.special]
 
     @cached_property
     def added_tokens_decoder(self) -> dict[int, Any]:
-        """The added tokens by id; each knows whether it is `special`."""
+        """The added tokens by id; each has an attribute `special`."""
         return dict(self._backend.get_added_tokens_decoder())
 
     def __call__(
@@ -96,23 +96,23 @@ class FastTokenizer:
         split_special_tokens: bool = False,
         **_: Any,
     ) -> dict[str, Any]:
-        """The tokens of a text, of a pair, or of each of several texts, as a Hugging Face tokenizer returns them.
+        """Tokenise a text, a pair, or several texts; return the result as a Hugging Face tokenizer does.
 
         Args:
             text: One text, or several.
             text_pair: The second text of a pair.
-            add_special_tokens: Whether special tokens are put around.
-            split_special_tokens: Whether special tokens that are written out in the text are plain characters.
+            add_special_tokens: Whether to add special tokens around the text.
+            split_special_tokens: Whether to read special tokens that are written out in the text as plain characters.
 
         Returns:
-            "input_ids", "token_type_ids" and "offset_mapping": lists, of several texts lists of lists.
+            "input_ids", "token_type_ids" and "offset_mapping": a list each for one text, lists of lists for several.
         """
         one = isinstance(text, str)
         batch = [(text, text_pair) if text_pair else text] if one else list(text)
         backend = self._backend
         if not split_special_tokens:
             written = f"{text if one else ' '.join(text)} {text_pair or ''}".lower()
-            if any(token in written for token in self._special):  # it takes as long to make as this one to load
+            if any(token in written for token in self._special):  # only then: making it takes as long as loading this
                 backend = self._markup_backend
         encodings = backend.encode_batch(batch, add_special_tokens=add_special_tokens)
         columns: dict[str, list[Any]] = {
@@ -123,7 +123,7 @@ class FastTokenizer:
         return {name: values[0] for name, values in columns.items()} if one else columns
 
     def apply_chat_template(self, turns: list[dict[str, str]], **options: Any) -> Any:
-        """As the Hugging Face class renders a conversation, which takes transformers (`MissingExtraError`)."""
+        """Render a conversation with the Hugging Face class; raise `MissingExtraError` without transformers."""
         require_models(f"the chat template of {self.folder}")
         import transformers
 
@@ -132,13 +132,13 @@ class FastTokenizer:
         )
 
     def matches(self, tokenizer: Any) -> bool:
-        """Whether a Hugging Face tokenizer is the same: some classes change what they read from `tokenizer.json`."""
+        """Check whether a Hugging Face tokenizer is the same; some classes change what `tokenizer.json` says."""
         roles = all(getattr(self, name) == getattr(tokenizer, name) for name in _SPECIAL)
         return roles and self._backend.to_str() == plain_backend(tokenizer.backend_tokenizer.to_str()).to_str()
 
 
 def plain_backend(document: str) -> Tokenizer:
-    """The tokenizer of a JSON document without the truncation and padding that a last call may have left in it."""
+    """Make a tokenizer from a JSON document, without the truncation and padding that an earlier call may have left."""
     from tokenizers import Tokenizer
 
     backend = Tokenizer.from_str(document)
@@ -148,7 +148,7 @@ def plain_backend(document: str) -> Tokenizer:
 
 
 def _object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; empty where there is none."""
+    """Read the JSON object in a file; return an empty one if there is no file."""
     try:
         return dict(parse(read_text(path))) if path.is_file() else {}
     except WireError as error:

@@ -1,7 +1,7 @@
-"""Text that a local causal language model writes.
+"""Text generation with a local causal language model.
 
-`generate` writes one text after each of many prompts. `Generation` is one text under the control of a caller, token by
-token, which can be cut back to any token. `IncrementalDecoder` says which characters each token stands for.
+`generate` writes one text after each of many prompts. With `Generation` a caller chooses each token of one text and can
+cut it back to any token. `IncrementalDecoder` gives the characters of each token.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ __all__ = [
     "prompt_of",
 ]
 
-_LOGITS_KEPT = 16  # tokens back to which one can go without another forward pass
+_LOGITS_KEPT = 16  # how many tokens one can go back without another forward pass
 _CONTEXT = 4  # tokens decoded together with new ones, as some tokenizers strip a text's first space
-_SPACES = ("▁", "Ġ", " ")  # how vocabularies write a token that is nothing but a space
+_SPACES = ("▁", "Ġ", " ")  # a token that is only a space, as vocabularies write it
 
 
 def end_token_ids(model: LocalModel) -> frozenset[int]:
@@ -48,15 +48,15 @@ def end_token_ids(model: LocalModel) -> frozenset[int]:
 
 
 class IncrementalDecoder:
-    """The text of token ids that are added at the end or removed from it, and the characters of each token.
+    """The text of a growing and shrinking list of token ids, and the characters of each token.
 
-    Tokens that share a character have one span; those of an unfinished character have none yet, so `spans` may be
-    shorter than `ids`. A token without characters has the span None.
+    Tokens that share a character have the same span. Tokens of an unfinished character have no span yet, so `spans` may
+    be shorter than `ids`. A token without characters has the span None.
 
     Args:
         tokenizer: The tokenizer.
         context: Tokens before the text.
-        strip_space: Whether a space at the beginning is no part of the text.
+        strip_space: Whether to drop a space at the beginning of the text.
     """
 
     def __init__(self, tokenizer: Any, context: Sequence[int] = (), *, strip_space: bool = False) -> None:
@@ -66,7 +66,7 @@ class IncrementalDecoder:
         self._decode_ids = tokenizer.decode
         self._context = list(context[-_CONTEXT:])
         self._strip_space = strip_space
-        self._marks = [(0, 0)]  # after each number of tokens: how many of them have spans, characters
+        self._marks = [(0, 0)]  # (number of spans, number of characters) after each number of tokens
 
     def append(self, token: int) -> None:
         """Add one token."""
@@ -75,7 +75,7 @@ class IncrementalDecoder:
         self._marks.append((len(self.spans), len(self.text)))
 
     def finish(self) -> None:
-        """Decode an unfinished character as it is."""
+        """Decode the tokens of an unfinished character as they are."""
         self._decode(final=True)
 
     def rewind(self, count: int) -> None:
@@ -86,15 +86,16 @@ class IncrementalDecoder:
         self.text = self.text[:characters]
 
     def _decode(self, *, final: bool) -> None:
+        """Decode the tokens that have no span yet, up to an unfinished character; with `final`, decode that, too."""
         while (done := len(self.spans)) < len(self.ids):
             context = (self._context + self.ids[max(0, done - _CONTEXT) : done])[-_CONTEXT:]
-            known = len(self._decode_ids(context, skip_special_tokens=True))
+            context_size = len(self._decode_ids(context, skip_special_tokens=True))
             for last in range(done + 1, len(self.ids) + 1):
-                new = self._decode_ids(context + self.ids[done:last], skip_special_tokens=True)[known:]
+                new = self._decode_ids(context + self.ids[done:last], skip_special_tokens=True)[context_size:]
                 if not new.endswith("\ufffd") or (final and last == len(self.ids)):
                     break
             else:
-                return  # part of a character waits for its other tokens
+                return  # the character is not complete yet
             if self._strip_space and not self.text:
                 new = new.removeprefix(" ")
             span = Span(len(self.text), len(self.text) + len(new)) if new else None
@@ -104,7 +105,7 @@ class IncrementalDecoder:
 
 @dataclass(frozen=True, slots=True)
 class TokenPrompt:
-    """The tokens before a text; whether a space was taken from their end; what is to be reported about them."""
+    """The tokens before a text, whether a space was removed from their end, and notes to report about them."""
 
     ids: tuple[int, ...]
     space: bool = False
@@ -114,7 +115,7 @@ class TokenPrompt:
 def prompt_of(model: LocalModel, case: Case, template: str, max_new_tokens: int) -> TokenPrompt:
     """Return the prompt for a response to `case`, with room for `max_new_tokens`.
 
-    A last token that is nothing but a space is left out: models write it together with the first word. Sources that do
+    A final token that is only a space is left out, since models write it together with the first word. Sources that do
     not fit are cut to their first window.
 
     Raises:
@@ -136,20 +137,22 @@ def prompt_of(model: LocalModel, case: Case, template: str, max_new_tokens: int)
 
 
 def _is_space(model: LocalModel, token: int) -> bool:
+    """Check whether a token of the vocabulary is only a space."""
     return model.tokenizer.convert_ids_to_tokens(token) in _SPACES
 
 
 class Generation:
-    """One text after a prompt, made of tokens that the caller chooses; the model reads them when that is needed.
+    """A text after a prompt, of tokens that the caller chooses; the model reads them when their logits are needed.
 
     Args:
         model: A causal language model.
-        prompt: What comes before the text.
-        after: An earlier text of the same model, not used any more: what both prompts begin with is not read again.
+        prompt: The tokens before the text.
+        after: An earlier generation of the same model that is no longer used; the common beginning of both is not read
+            again.
 
     Attributes:
-        ids, text, spans: The text so far, as `IncrementalDecoder` has them. A space that was taken from the prompt's
-            end is no part of it.
+        ids, text, spans: The text so far, as in `IncrementalDecoder`. A space that was removed from the prompt's end
+            is not part of it.
         end_ids: The tokens that end a text.
     """
 
@@ -164,17 +167,17 @@ class Generation:
             self._forward = after._forward
             self._forward.crop(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)))
             self._forward.passes = 0
-        self._logits: dict[int, torch.Tensor] = {}  # by the number of tokens before
+        self._logits: dict[int, torch.Tensor] = {}  # by the number of the text's tokens before them
         self.append, self.finish = self._decoder.append, self._decoder.finish
 
     @property
     def ids(self) -> list[int]:
-        """The tokens."""
+        """The token ids of the text."""
         return self._decoder.ids
 
     @property
     def text(self) -> str:
-        """Their text."""
+        """The text."""
         return self._decoder.text
 
     @property
@@ -189,11 +192,11 @@ class Generation:
 
     @property
     def pass_start(self) -> int:
-        """The index of the token at which the current (or else the next) pass begins, below 0 in the prompt."""
+        """The index of the token at which the current pass begins, or else the next one; below 0 in the prompt."""
         return self._forward.length - len(self.prompt)
 
     def advance(self) -> None:
-        """Have the model read what it has not read yet, at least so much that the next logits are known."""
+        """Have the model read all unread tokens, so that the logits of the next one are known."""
         import torch
 
         count = len(self.ids)
@@ -203,27 +206,27 @@ class Generation:
         self._forward.crop(size - 1)
         unread = [*self.prompt[self._forward.length :], *self.ids[max(0, self.pass_start) :]]
         logits = self._forward(torch.tensor([unread], device=self.model.device))[0]
-        self._logits = {n: known for n, known in self._logits.items() if n > count - _LOGITS_KEPT}
+        self._logits = {n: earlier for n, earlier in self._logits.items() if n > count - _LOGITS_KEPT}
         self._logits[count] = logits
 
     def logits(self) -> torch.Tensor:
-        """Return those of the next token, *shape* (vocabulary,) in fp32."""
+        """Return the logits of the next token, *shape* (vocabulary,) in fp32."""
         self.advance()
         return self._logits[len(self.ids)]
 
     def logits_before(self, token_i: int) -> torch.Tensor | None:
-        """Return those that the token was sampled from, if they are still known."""
+        """Return the logits from which the token was sampled; None if they are no longer known."""
         return self._logits.get(token_i)
 
     def rewind(self, count: int) -> None:
         """Remove all but the first `count` tokens."""
         self._decoder.rewind(count)
-        self._logits = {n: known for n, known in self._logits.items() if n <= count}
+        self._logits = {n: logits for n, logits in self._logits.items() if n <= count}
         self._forward.crop(len(self.prompt) + count)
 
     @contextmanager
     def counting_passes(self) -> Iterator[None]:
-        """Count the forward passes that something else has the model make while the context lasts."""
+        """Count, while the context lasts, the forward passes that other code makes with the model."""
 
         def count(*_: object) -> None:
             self._forward.passes += 1
@@ -235,28 +238,28 @@ class Generation:
             hook.remove()
 
     def is_space(self, token_i: int) -> bool:
-        """Whether the token is a space and nothing else, with which some vocabularies begin a word or a number."""
+        """Check whether the token is only a space, with which some vocabularies begin a word or a number."""
         return 0 <= token_i < len(self.ids) and _is_space(self.model, self.ids[token_i])
 
     def token_at(self, character: int) -> int:
-        """Return the index of the first token that ends after `character`; the number of tokens if there is none."""
+        """Return the index of the first token that ends after `character`, or the number of tokens."""
         return next((i for i, span in enumerate(self.spans) if span and span.end > character), len(self.ids))
 
     def start_of(self, token_i: int) -> int:
-        """Return the first character of the token or of the next one with characters; the text's length after them."""
+        """Return the first character of the token, or of the next token with characters, or the text's length."""
         return next((span.start for span in self.spans[token_i:] if span), len(self.text))
 
 
 @dataclass(slots=True)
 class Generated:
-    """A text that a model writes.
+    """A text that a model wrote.
 
     Attributes:
-        ids: Its tokens, without the one that ended it.
-        finish: "stop" (an end token, or complete as the caller defined it) or "length".
-        logprobs: The log-probability of each token at temperature 1, where asked for.
-        alternatives: The most probable (token, log-probability) at each token's place, where asked for.
-        text: Its text.
+        ids: Its tokens, without the end token.
+        finish: "stop" (an end token, or complete by the caller's definition) or "length".
+        logprobs: The log-probability of each token at temperature 1, if requested.
+        alternatives: The most probable (token, log-probability) in each token's place, if requested.
+        text: The decoded text.
     """
 
     ids: list[int] = field(default_factory=list)
@@ -275,18 +278,18 @@ def generate(
     is_complete: Callable[[str], bool] | None = None,
     alternatives: int | None = None,
 ) -> list[Generated]:
-    """Write one text after each prompt, all in one batch; what a prompt gets does not depend on the others.
+    """Write one text after each prompt, all in one batch; no text depends on the other prompts.
 
-    Prompts that begin alike share one pass over their beginning; a text that has ended leaves the batch.
+    Prompts that begin alike share one pass over their beginning. A finished text leaves the batch.
 
     Args:
         model: A causal language model.
         prompts: Token ids, none empty.
-        sampler: Has a row for each prompt.
-        max_tokens: The most tokens of a text, from 1; of each text, where it is a sequence.
-        is_complete: Whether a text so far needs no more; asked after each token.
-        alternatives: How many of the most probable tokens to report at each place; with 0 only log-probabilities of
-            the tokens themselves, with None nothing.
+        sampler: A sampler with one seed for each prompt.
+        max_tokens: The most tokens of a text, at least 1; a sequence gives each text its own limit.
+        is_complete: Returns whether a text is complete; called after each token.
+        alternatives: How many of the most probable tokens to report in each token's place; 0: only the
+            log-probabilities of the tokens themselves; None: nothing.
 
     Raises:
         InputError: If prompt and text do not fit into the model's positions.
@@ -299,7 +302,7 @@ def generate(
         if limit < 1 or len(prompt) + limit > model.max_positions:
             raise InputError(
                 f"a prompt of {len(prompt)} tokens and {limit} new ones; {model.name} reads {model.max_positions}",
-                hint="at least one new token, and no more than there is room for",
+                hint="ask for at least one new token, and for no more than fit behind the prompt",
             )
     if not prompts:
         return []
@@ -322,15 +325,15 @@ def generate(
                 row.finish = "stop"
             elif len(row.ids) == limits[i]:
                 row.finish = "length"
-        kept = [n for n, row in enumerate(rows) if not row.finish]
-        if not kept:
+        unfinished = [n for n, row in enumerate(rows) if not row.finish]
+        if not unfinished:
             break
-        if len(kept) < len(rows):
-            mask = forward.keep_rows(kept, mask)
-            active = [active[n] for n in kept]
+        if len(unfinished) < len(rows):
+            mask = forward.keep_rows(unfinished, mask)
+            active = [active[n] for n in unfinished]
         if mask is not None:
             mask = torch.nn.functional.pad(mask, (0, 1), value=1)
-        logits = forward(torch.tensor([[tokens[n]] for n in kept], device=model.device), mask)
+        logits = forward(torch.tensor([[tokens[n]] for n in unfinished], device=model.device), mask)
     for row in texts:
         row.text = decode(row.ids, skip_special_tokens=True)
         del row.logprobs[len(row.ids) :], row.alternatives[len(row.ids) :]
@@ -340,12 +343,12 @@ def generate(
 def _report(
     rows: Sequence[Generated], tokens: Sequence[int], forward: CachedForward, logits: torch.Tensor, alternatives: int
 ) -> None:
-    """Note the log-probability of each row's new token, and of the most probable ones."""
+    """Add to each row the log-probability of its new token, and the most probable tokens with theirs."""
     import torch
 
     sampled = torch.tensor(tokens, device=logits.device)[:, None]
     count = min(alternatives, logits.shape[-1])
-    if forward.states is not None:  # some more than asked for, whose order may change
+    if forward.states is not None:  # recompute more tokens than requested: unrounded, their order may change
         near = logits.topk(min(2 * count, logits.shape[-1])).indices
         near = torch.cat([sampled, near], -1)
         logits = logits.scatter(1, near, unrounded(forward.model, forward.states, logits, near))

@@ -1,4 +1,8 @@
-"""The language-model head: what a model makes of its output, and logits that are not rounded to bf16."""
+"""The language-model head of a transformers model.
+
+`head_states` collects its input, `finished` scales and caps its logits, and `unrounded` computes logits in fp32 where
+the model runs in bf16.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ __all__ = ["finished", "head_states", "unrounded"]
 
 
 def finished(config: Any, logits: torch.Tensor) -> torch.Tensor:
-    """The logits as the model gives them: some architectures scale or cap what comes out of the head."""
+    """Scale or cap the head's raw logits as the architecture does, and return the model's final logits."""
     import torch
 
     text = config.get_text_config()
@@ -29,43 +33,43 @@ def finished(config: Any, logits: torch.Tensor) -> torch.Tensor:
 
 @contextmanager
 def head_states(model: Any) -> Iterator[list[torch.Tensor]]:
-    """Collect what the head of a transformers model reads while the context lasts, and make it contiguous.
+    """Collect the inputs of a transformers model's head while the context lasts, and make them contiguous.
 
-    For the last tokens alone of several rows, which are a slice, PyTorch would copy the weights of the head once per
-    row: gigabytes with a large vocabulary, and many times the work of the product.
+    The last tokens of several rows are a slice. For a slice PyTorch would copy the head's weights once per row:
+    gigabytes with a large vocabulary, and many times the work of the product.
     """
-    read: list[torch.Tensor] = []
+    states: list[torch.Tensor] = []
     layer = model.get_output_embeddings()
     if layer is None:
-        yield read
+        yield states
         return
 
     def contiguous(_: Any, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        read.append(inputs[0].contiguous())
-        return (read[-1], *inputs[1:])
+        states.append(inputs[0].contiguous())
+        return (states[-1], *inputs[1:])
 
     handle = layer.register_forward_pre_hook(contiguous)
     try:
-        yield read
+        yield states
     finally:
         handle.remove()
 
 
 def unrounded(model: LocalModel, states: torch.Tensor, logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """The logits of `tokens`, computed in fp32 from the states before the head.
+    """Compute the logits of a few tokens in fp32, from the states before the head.
 
-    In bf16 a logit of 20 has steps of 0.125: "Yes" and "No" are often exactly as probable, which says nothing of which
-    is likelier. All of a large vocabulary in fp32 would take longer than the rest of the pass.
+    In bf16 a logit of 20 has steps of 0.125, so "Yes" and "No" often come out exactly equal. Computing a whole large
+    vocabulary in fp32 would take longer than the rest of the pass.
 
     Args:
-        model: Whose head it is.
-        states: What the head reads. *Shape:* (rows, width).
-        logits: What it gave, in fp32. *Shape:* (rows, vocabulary).
+        model: The model with the head.
+        states: The head's input. *Shape:* (rows, width).
+        logits: The head's output, in fp32. *Shape:* (rows, vocabulary).
         tokens: The tokens of each row. *Shape:* (rows, tokens).
 
     Returns:
-        *Shape:* (rows, tokens). Those in `logits` where the model runs in fp32, or where its head is more than a
-        product with its weights.
+        *Shape:* (rows, tokens). The values of `logits` where the model runs in fp32, or where the head does more than
+        multiply by its weights.
     """
     import torch
 

@@ -1,6 +1,6 @@
-"""A backbone or sequence classifier that runs from its ONNX file: numpy, onnxruntime and tokenizers, no torch.
+"""Backbones and sequence classifiers that run from an ONNX file with numpy, onnxruntime and tokenizers, without torch.
 
-`models.onnx` writes the files; here is what is known of one, and how it is read and run.
+This module reads and runs the files; `veridical_lab.models.onnx` writes them.
 """
 
 from __future__ import annotations
@@ -48,26 +48,26 @@ __all__ = [
 FILES = {"fp32": "model.onnx", "int8": "model.int8.onnx"}
 PRECISIONS = tuple(FILES)
 KEPT = "kept"
-"""The input of a file that says of which tokens it returns states; *shape:* (tokens,), their places."""
+"""The name of the input that lists the positions of the tokens whose states are returned. *Shape:* (tokens,)"""
 _ERRORS_ONLY = 3
 
 
 @dataclass(frozen=True, slots=True)
 class OnnxExport:
-    """What is known of an ONNX file.
+    """The description of an ONNX file.
 
     Attributes:
         precision: "fp32" or "int8".
-        sha256: Of the file.
-        weights: The hash of the weights that it was made from (`models.artifact.Base`).
-        bytes: Its size.
-        difference: The largest difference between its states and the original's, on the texts that it was checked on;
-            of a sequence classifier, between logits.
-        cosine: The lowest cosine similarity between states of a token; of a sequence classifier, that of all logits.
-        kind: What the model is (`models.load.Kind`); None in files of earlier versions.
+        sha256: The hash of the file.
+        weights: The hash of the weights behind it (`models.artifact.Base`).
+        bytes: The size of the file.
+        difference: The largest difference between its states and the original's, on the texts of the check at export;
+            for a sequence classifier, between logits.
+        cosine: The lowest cosine similarity between the states of a token; for a sequence classifier, the similarity of
+            all logits.
+        kind: The kind of model (`models.load.Kind`); None in files of earlier versions.
         max_positions: The most tokens that it reads at once; None in files of earlier versions.
-        tokenizer: The hash of the model's `tokenizer.json`; None where that alone is not its tokenizer, which then
-            takes transformers to read.
+        tokenizer: The hash of the model's `tokenizer.json`; None where only transformers can read the tokenizer.
     """
 
     precision: str
@@ -82,16 +82,16 @@ class OnnxExport:
 
 
 def description_file(folder: Path, precision: str) -> Path:
-    """Where the `OnnxExport` of a file in `folder` is."""
+    """Return the path of the `OnnxExport` of the ONNX file in `folder`."""
     return folder / f"{FILES[precision]}.json"
 
 
 class OnnxRunner(PairRunner):
-    """A `PairRunner` whose states an ONNX session computes; `model` gives tokenizer and configuration only.
+    """A `PairRunner` that computes states in an ONNX session; `model` provides tokenizer and configuration only.
 
-    Every row is run by itself, side by side on as many threads as `threads` says, and holds windows of one case alone:
-    nothing is padded, and in int8, where a difference of rounding between two batches can put a number into the next
-    of its 255 steps, the scores of a case do not depend on its neighbours.
+    Each row holds windows of one case and runs by itself, on as many threads as `threads` returns. So nothing is
+    padded, and the scores of a case do not depend on its neighbours. In int8 they otherwise would: another rounding in
+    another batch can move a number to the next of its 255 steps.
     """
 
     def __init__(
@@ -114,12 +114,12 @@ class OnnxRunner(PairRunner):
         self.by_case = self.shares_prompts
 
     def batches(self, windows: Sequence[Window]) -> list[list[list[int]]]:
-        """Every row by itself, longest first."""
+        """Return each row as a batch by itself, the longest first."""
         rows = self.rows(windows)
         return [[row] for row in sorted(rows, key=lambda row: -row_length([windows[i] for i in row]))]
 
     def each(self, batches: Iterable[Sequence[Sequence[Window]]]) -> Iterator[tuple[Floats, list[list[int]]]]:
-        """The states of each batch, in their order; several are computed at a time."""
+        """Yield the states of each batch, in order; several batches are computed at a time."""
         batches = list(batches)
         if self._threads == 1 or len(batches) == 1:
             yield from super().each(batches)
@@ -134,11 +134,14 @@ class OnnxRunner(PairRunner):
                 yield running.popleft().result()
 
     def takes_mask(self, rows: Sequence[Sequence[Window]]) -> bool:
-        """As the model was exported, whatever the rows are."""
+        """Return whether the exported file takes a mask, whatever the rows are."""
         return self._takes_mask
 
     def states(self, rows: Sequence[Sequence[Window]]) -> tuple[Floats, list[list[int]]]:
-        """As `PairRunner.states`; of files that return some tokens alone, the response's behind the first token's."""
+        """Compute the states as `PairRunner.states` does.
+
+        A file with the input `KEPT` returns only the states of the row's first token and of the responses' tokens.
+        """
         inputs, starts = self.inputs(rows)
         if "attention_mask" not in self._names:
             del inputs["attention_mask"]  # a row by itself has no padding
@@ -148,24 +151,27 @@ class OnnxRunner(PairRunner):
                 hint="export it again: veridical export FOLDER",
             )
         if self._keeps:
-            places = [self.kept(window, start) for window, start in zip(rows[0], starts[0], strict=True)]
-            inputs[KEPT] = np.concatenate(places)
-            ends = np.cumsum([len(each) for each in places]).tolist()
+            positions = [self.kept(window, start) for window, start in zip(rows[0], starts[0], strict=True)]
+            inputs[KEPT] = np.concatenate(positions)
+            ends = np.cumsum([len(of_window) for of_window in positions]).tolist()
             if self.attention == "full":
                 starts = [[1]]
             else:
-                starts = [[end - len(each) for end, each in zip(ends, places, strict=True)]]
+                starts = [[end - len(of_window) for end, of_window in zip(ends, positions, strict=True)]]
         (states,) = self.session.run(None, inputs)
         return states, starts
 
     def kept(self, window: Window, start: int) -> NDArray[np.int64]:
-        """The places of the states of a window that starts at `start`: of its tokens and of it as a whole, in order."""
+        """Return the positions whose states a window needs, in order: its response's tokens, and that of the whole.
+
+        `start` is the position of the response's first token.
+        """
         tokens = np.arange(start, start + window.count)
         return np.unique(np.append(tokens, self.whole_position(window, start)))
 
 
 def open_session(data: bytes) -> Any:
-    """A session that runs the ONNX file `data` on the thread that calls it; `OnnxRunner` calls it from several."""
+    """Open a session for the ONNX file `data`. It runs on the calling thread; `OnnxRunner` calls it from several."""
     onnxruntime = import_without_telemetry("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -174,7 +180,7 @@ def open_session(data: bytes) -> Any:
 
 
 def threads() -> int:
-    """The processors that this process may use, or as many as OMP_NUM_THREADS says."""
+    """Return the number of processors that this process may use, or OMP_NUM_THREADS if it is set."""
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     if wanted.isdecimal() and int(wanted) > 0:
         return int(wanted)
@@ -184,7 +190,7 @@ def threads() -> int:
 
 
 def parts_of(folder: str | Path, precision: str) -> list[Path]:
-    """The ONNX file in `folder`, or the parts that `split` made of it, in order; empty where there is none."""
+    """Return the ONNX file in `folder`, or its parts in order if `split` has cut it; [] if there is none."""
     path = Path(folder) / FILES[precision]
     if path.is_file():
         return [path]
@@ -193,7 +199,7 @@ def parts_of(folder: str | Path, precision: str) -> list[Path]:
 
 
 def split(folder: str | Path, precision: str, most: int = 45_000_000) -> list[Path]:
-    """Put the ONNX file in `folder` in parts of at most `most` bytes; `load_onnx` reads either."""
+    """Cut the ONNX file in `folder` into parts of at most `most` bytes; return the parts. `load_onnx` reads both."""
     path = Path(folder) / FILES[precision]
     data = path.read_bytes()
     for number, start in enumerate(range(0, len(data), most), 1):
@@ -203,15 +209,15 @@ def split(folder: str | Path, precision: str, most: int = 45_000_000) -> list[Pa
 
 
 def described(folder: str | Path, precision: str) -> OnnxExport:
-    """What is known of the ONNX file in `folder`; `DataError` if it or its description is missing or damaged."""
+    """Read the description of the ONNX file in `folder`; raise `DataError` if it or the file is missing or damaged."""
     if precision not in PRECISIONS:
         raise UnknownNameError("precision", precision, PRECISIONS)
     path, about = Path(folder) / FILES[precision], description_file(Path(folder), precision)
     if not parts_of(folder, precision) or not about.is_file():
         raise DataError(f"no {precision} export", path=path, hint="veridical export FOLDER writes it")
-    known = {field.name for field in fields(OnnxExport)}
+    names = {field.name for field in fields(OnnxExport)}  # later versions may write others
     try:
-        return OnnxExport(**{name: value for name, value in parse(read_text(about)).items() if name in known})
+        return OnnxExport(**{name: value for name, value in parse(read_text(about)).items() if name in names})
     except WireError as error:
         raise DataError(error.message, path=about) from None
     except TypeError:
@@ -219,19 +225,19 @@ def described(folder: str | Path, precision: str) -> OnnxExport:
 
 
 def load_onnx(folder: str | Path, backbone: str | Path, weights: str | None, precision: str) -> tuple[LocalModel, Any]:
-    """The tokenizer and configuration in `backbone`, and the session of an ONNX file.
+    """Load the tokenizer and configuration in `backbone`, and open a session for an ONNX file.
 
-    Neither torch nor transformers is imported, unless the tokenizer takes them (`OnnxExport.tokenizer`).
+    This imports neither torch nor transformers, unless the tokenizer needs them (`OnnxExport.tokenizer`).
 
     Args:
-        folder: Where the file is.
-        backbone: The Hugging Face folder that it was made from; its weights are not loaded and need not be there.
-        weights: The hash of the weights that the file must have been made from; None: any.
+        folder: The folder with the ONNX file.
+        backbone: The Hugging Face folder of the original model; its weights are not loaded and may be missing.
+        weights: The hash of the weights that the file must come from; None: any.
         precision: "fp32" or "int8".
 
     Raises:
-        DataError: If there is no such file, or it is damaged or of another model, or its tokenizer is another.
-        MissingExtraError: Where the tokenizer takes transformers, without them (extra `models`).
+        DataError: If the file is missing, is damaged or belongs to another model, or the tokenizer is another.
+        MissingExtraError: If the tokenizer needs transformers and they are not installed (extra `models`).
     """
     about = described(folder, precision)
     path = Path(folder) / FILES[precision]
@@ -248,7 +254,7 @@ def load_onnx(folder: str | Path, backbone: str | Path, weights: str | None, pre
 
 
 def _read_plain(backbone: Path, about: OnnxExport) -> LocalModel:
-    """The model without its weights, by the JSON files alone."""
+    """Read the model without its weights, from the JSON files alone."""
     for name, what in (("config.json", "configuration"), (TOKENIZER, "tokenizer")):
         if not (backbone / name).is_file():
             raise DataError(f"no {what} ({name}) in it", path=backbone, hint="copy the whole folder of the detector")
@@ -266,7 +272,7 @@ def _read_plain(backbone: Path, about: OnnxExport) -> LocalModel:
 
 
 def _config(document: dict[str, Any]) -> SimpleNamespace:
-    """A configuration with the fields of its file, and what the Hugging Face class adds to them."""
+    """Make a configuration with the fields of its file and those that the Hugging Face class adds."""
     config = SimpleNamespace(**{"model_type": "", "pad_token_id": None, **document})
     labels = document.get("id2label")
     config.num_labels = len(labels) if labels else int(document.get("num_labels", 2))
@@ -276,7 +282,7 @@ def _config(document: dict[str, Any]) -> SimpleNamespace:
 
 
 def _read_with_transformers(backbone: str | Path, about: OnnxExport) -> LocalModel:
-    """The model without its weights, as transformers reads configuration and tokenizer."""
+    """Read the model without its weights; transformers reads configuration and tokenizer."""
     require_models(f"the tokenizer of {backbone}")
     import transformers
 
@@ -293,7 +299,7 @@ def _model(config: Any, tokenizer: Any, name: str, about: OnnxExport) -> LocalMo
         revision=None,
         kind=cast("Any", about.kind) or kind_of(config),
         max_positions=about.max_positions or positions_of(config, tokenizer),
-        device=cast("torch.device", SimpleNamespace(type="cpu")),  # nothing is placed: their names are all that is read
+        device=cast("torch.device", SimpleNamespace(type="cpu")),  # only the names of device and dtype are read
         dtype=cast("torch.dtype", "float32"),
         hash=about.weights,
     )

@@ -1,8 +1,8 @@
-"""Encoders and sequence classifiers of the BERT family on a processor, in place of the model's own code.
+"""A faster implementation of BERT-like encoders and sequence classifiers on the CPU, in place of the model's own code.
 
-The same numbers (1e-4 in fp32) in less time: rows are laid end to end, so that nothing is padded; matrices are kept in
-the order in which oneDNN reads them, with bias, GELU and residual computed in the same pass; and behind the last
-attention only those tokens are computed whose states somebody wants.
+It gives the same numbers (1e-4 in fp32). Rows are laid end to end, so nothing is padded. Matrices are stored in the
+order of oneDNN, and bias, GELU and residual are computed in the same pass. Behind the last attention only the wanted
+tokens are computed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PackedEncoder"]
 
-# where in a layer its parts are, in the order in which `_Layer.of` reads them
+# the paths of a layer's parts, in the order in which `_Layer.of` reads them
 _FEED_FORWARD = (
     "intermediate.dense", "intermediate.intermediate_act_fn", "output.dense", "output.LayerNorm",
 )  # fmt: skip
@@ -48,13 +48,13 @@ _PARTS = {
 
 
 class PackedEncoder:
-    """The last hidden states of some tokens of rows, or the logits of rows, from an encoder on the CPU.
+    """An encoder on the CPU that computes the last hidden states of chosen tokens, or the logits of rows.
 
-    The matrices are packed at the first call, and again once weights have changed; packed, they take as much memory
-    again as the encoder's layers.
+    The matrices are packed at the first call, and again after the weights have changed. The packed copies take as much
+    memory as the encoder's layers.
 
     Args:
-        model: The encoder or sequence classifier; `supports` says which it can be.
+        model: An encoder or sequence classifier that `supports` accepts.
     """
 
     def __init__(self, model: LocalModel) -> None:
@@ -64,7 +64,7 @@ class PackedEncoder:
 
     @staticmethod
     def supports(model: LocalModel) -> bool:
-        """Whether a model is on the CPU, of an architecture that is known here, and made of plain matrices."""
+        """Check whether a model is on the CPU, of a supported architecture, and made of plain linear layers."""
         if model.kind not in ("encoder", "classifier") or not model.has_weights or model.model_type not in _PARTS:
             return False
         import torch
@@ -87,15 +87,15 @@ class PackedEncoder:
         wanted: Sequence[NDArray[np.int64]],
         masks: Sequence[NDArray[np.bool_]] | None = None,
     ) -> torch.Tensor:
-        """The last hidden states of the wanted tokens, row by row, *(wanted, width)*.
+        """Return the last hidden states of the wanted tokens, row by row. *Shape:* (wanted, width)
 
         Args:
             ids: The tokens of all rows, end to end. *Shape:* (tokens,)
-            types: Their types, for models that have any. *Shape:* (tokens,)
-            positions: Their positions, each prompt's first token at 0. *Shape:* (tokens,)
-            lengths: The tokens of each row.
-            wanted: For each row, the places in it of the wanted tokens.
-            masks: For each row, which token attends to which, *(tokens of it, tokens of it)*; None: all to all.
+            types: Their segment ids, for models that have any. *Shape:* (tokens,)
+            positions: Their positions; each prompt's first token is at 0. *Shape:* (tokens,)
+            lengths: The number of tokens of each row.
+            wanted: For each row, the indices in the row of the wanted tokens.
+            masks: For each row, which token may attend to which, *(row's tokens, row's tokens)*; None: all to all.
         """
         import torch
 
@@ -103,7 +103,7 @@ class PackedEncoder:
         with torch.inference_mode():
             *layers, last = self._layers()
             embeddings = self.base.embeddings
-            # some count positions from behind the padding index
+            # some architectures number positions from the padding index + 1
             shift = embeddings.padding_idx + 1 if self.model.model_type in OFFSET_POSITIONS else 0
             x = embeddings.word_embeddings(torch.from_numpy(ids))
             if hasattr(embeddings, "token_type_embeddings"):
@@ -116,37 +116,38 @@ class PackedEncoder:
                 query, key, value = layer.read(x, None).chunk(3, -1)
                 x = layer.behind_attention(x, self._attended(query, key, value, rows, rows, biases))
             key, value = last.read(x, None).chunk(2, -1)
-            x = x[torch.from_numpy(np.concatenate([row.start + at for row, at in zip(rows, wanted, strict=True)]))]
-            biases = [
-                None if b is None else b[:, :, torch.from_numpy(at)] for b, at in zip(biases, wanted, strict=True)
-            ]
-            of_wanted = _ranges([len(at) for at in wanted])
+            x = x[torch.from_numpy(np.concatenate([row.start + i for row, i in zip(rows, wanted, strict=True)]))]
+            biases = [None if b is None else b[:, :, torch.from_numpy(i)] for b, i in zip(biases, wanted, strict=True)]
+            wanted_rows = _ranges([len(indices) for indices in wanted])
             assert last.query is not None
-            return last.behind_attention(x, self._attended(last.query(x, None), key, value, of_wanted, rows, biases))
+            return last.behind_attention(x, self._attended(last.query(x, None), key, value, wanted_rows, rows, biases))
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
-        """The logits of a sequence classifier, *(rows, classes)*, from the states *(rows, width)* of first tokens."""
+        """Return a sequence classifier's logits, *(rows, classes)*, from the states *(rows, width)* of first tokens."""
         import torch
 
         head = self.model.model
         with torch.inference_mode():
             if self.model.model_type == "bert":
-                found: torch.Tensor = head.classifier(self.base.pooler(states[:, None]))
+                logits: torch.Tensor = head.classifier(self.base.pooler(states[:, None]))
             elif self.model.model_type == "distilbert":
-                found = head.classifier(head.pre_classifier(states).relu())
+                logits = head.classifier(head.pre_classifier(states).relu())
             else:
-                found = head.classifier(states[:, None])
-        return found
+                logits = head.classifier(states[:, None])
+        return logits
 
     def _bias(self, positions: NDArray[np.int64], mask: NDArray[np.bool_] | None) -> torch.Tensor | None:
-        """What is added to the attention of a row, *(1, 1 or heads, tokens, tokens)*: truth values, or numbers."""
+        """Return the attention mask of a row, as booleans or as numbers to add; None where all tokens see each other.
+
+        *Shape:* (1, 1 or heads, tokens, tokens)
+        """
         import torch
 
         allowed = None if mask is None else torch.from_numpy(mask)[None, None]
         if self.model.model_type != "mpnet":
             return allowed
-        encoder, at = self.base.encoder, torch.from_numpy(positions)  # MPNet's attention looks at distances
-        buckets = encoder.relative_position_bucket(at[None, :] - at[:, None])
+        encoder, places = self.base.encoder, torch.from_numpy(positions)  # MPNet's attention depends on distances
+        buckets = encoder.relative_position_bucket(places[None, :] - places[:, None])
         bias: torch.Tensor = encoder.relative_attention_bias(buckets).permute(2, 0, 1)[None]
         return bias if allowed is None else bias.masked_fill(~allowed, -torch.inf)
 
@@ -155,18 +156,21 @@ class PackedEncoder:
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
-        own: Sequence[slice],
-        whole: Sequence[slice],
+        query_rows: Sequence[slice],
+        key_rows: Sequence[slice],
         biases: Sequence[torch.Tensor | None],
     ) -> torch.Tensor:
-        """What attention gives for each query, *(queries, width)*; `own` and `whole` are the rows' queries and keys."""
+        """Return the output of attention for each query. *Shape:* (queries, width)
+
+        Row r has the queries `query_rows[r]`, the keys and values `key_rows[r]` and the bias `biases[r]`.
+        """
         import torch
 
         def split(states: torch.Tensor) -> torch.Tensor:
             return states.view(len(states), int(self.model.model.config.num_attention_heads), -1).transpose(0, 1)[None]
 
         attended = torch.empty_like(query)
-        for queries, keys, bias in zip(own, whole, biases, strict=True):
+        for queries, keys, bias in zip(query_rows, key_rows, biases, strict=True):
             row = torch.nn.functional.scaled_dot_product_attention(
                 split(query[queries]), split(key[keys]), split(value[keys]), attn_mask=bias
             )
@@ -174,6 +178,7 @@ class PackedEncoder:
         return attended
 
     def _layers(self) -> list[_Layer]:
+        """Return the packed layers; pack them first if that was not done, or if the weights have changed."""
         state = [(p.data_ptr(), p._version) for p in self.base.parameters()]
         if self._packed[0] != state:
             stack = self.base.transformer if self.model.model_type == "distilbert" else self.base.encoder
@@ -186,10 +191,10 @@ class PackedEncoder:
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """A layer: products with its matrices, of states *(tokens, width)* and of what is added to them, and its norms."""
+    """A packed layer: functions that multiply states *(tokens, width)* by its matrices, and its norms."""
 
-    read: Product  # queries, keys and values; of the last layer keys and values
-    query: Product | None  # of the last layer
+    read: Product  # queries, keys and values; in the last layer only keys and values
+    query: Product | None  # only in the last layer
     output: Product
     attention_norm: Any
     first: Product
@@ -198,7 +203,7 @@ class _Layer:
 
     @classmethod
     def of(cls, layer: Any, architecture: str, *, last: bool) -> _Layer:
-        """From a model's own layer."""
+        """Pack a model's own layer."""
         query, key, value, output, attention_norm, first, activation, second, norm = (
             attrgetter(path)(layer) for path in _PARTS[architecture]
         )
@@ -213,14 +218,14 @@ class _Layer:
         )
 
     def behind_attention(self, x: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
-        """The layer's states of tokens, from those that it read and what attention gives for them."""
+        """Return the layer's output for tokens, from its input `x` and the output of attention."""
         x = self.attention_norm(self.output(attended, x))
         states: torch.Tensor = self.norm(self.second(self.first(x, None), x))
         return states
 
 
 def _product(*linear: Any, activation: Any = None) -> Product:
-    """A product with the matrices of `linear` side by side, then the activation or what is added."""
+    """Return a function that multiplies by the matrices of `linear` side by side, then activates or adds a residual."""
     import torch
     from transformers.activations import GELUActivation
 
@@ -231,18 +236,18 @@ def _product(*linear: Any, activation: Any = None) -> Product:
     )
     if not packs:
 
-        def plain(x: torch.Tensor, added: torch.Tensor | None) -> torch.Tensor:
+        def plain(x: torch.Tensor, residual: torch.Tensor | None) -> torch.Tensor:
             y = torch.nn.functional.linear(x, weight, bias)
             y = y if activation is None else activation(y)
-            return y if added is None else y + added
+            return y if residual is None else y + residual
 
         return plain
     packed, run = torch.ops.mkldnn._reorder_linear_weight(weight), torch.ops.mkldnn._linear_pointwise
     fused = isinstance(activation, GELUActivation)
 
-    def product(x: torch.Tensor, added: torch.Tensor | None) -> torch.Tensor:
-        if added is not None:
-            y: torch.Tensor = run.binary(x, added, packed, bias, "add")
+    def product(x: torch.Tensor, residual: torch.Tensor | None) -> torch.Tensor:
+        if residual is not None:
+            y: torch.Tensor = run.binary(x, residual, packed, bias, "add")
         else:
             y = run(x, packed, bias, "gelu" if fused else "none", [], "none")
         return y if activation is None or fused else activation(y)
@@ -251,6 +256,6 @@ def _product(*linear: Any, activation: Any = None) -> Product:
 
 
 def _ranges(lengths: Sequence[int]) -> list[slice]:
-    """Where runs of these lengths are that follow on each other."""
+    """Return the slices of consecutive runs of these lengths."""
     ends = np.cumsum(lengths).tolist()
     return [slice(end - length, end) for end, length in zip(ends, lengths, strict=True)]

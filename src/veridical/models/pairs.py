@@ -1,8 +1,8 @@
-"""Cases as pairs (prompt with the sources, response) for models that read both at once, in windows where they are long.
+"""Cases as pairs (prompt with the sources, response) for models that read both at once, in windows if they are long.
 
 The prompt is tokenised once for all responses that share it. A window holds a part of the response, the prompt's
-instructions and as much of the sources as fits; what a response is compared with is either all of the sources, window
-after window, or the sentences that share most with it.
+instructions and as much of the sources as fits. The sources shown are either all of them, window after window, or the
+sentences that share most words with the response.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ __all__ = ["EVIDENCE", "PairEncoder", "PairEncoding", "PairForm", "PairSettings"
 
 Ids = NDArray[np.int32]
 EVIDENCE = ("relevant", "all")
-_KEPT = 2_000_000  # characters of prompts that are kept tokenised, some 22 MB
+_CACHED = 2_000_000  # characters of tokenised prompts in the cache, some 22 MB
 _CHUNK = 8192  # characters of a long prompt that are tokenised together
-_SIDE_BY_SIDE = 64  # chunks
-_LONGEST_PIECE = 96  # tokens of a source that are chosen or left out together, at most
+_SIDE_BY_SIDE = 64  # chunks that are tokenised in one batch
+_LONGEST_PIECE = 96  # most tokens of a source that are chosen or left out together
 
 
 @dataclass(frozen=True, slots=True)
 class PairSettings:
-    """How a case is presented to the model.
+    """Settings for presenting a case to the model.
 
     Attributes:
         template: The prompt template (`veridical.models.template`), without the response.
         max_tokens: The most tokens of a window; None: as many as the model has positions.
-        evidence: "relevant": one window of the source sentences that share most with the response, weighted by how rare
-            the shared words are in the sources. "all": windows over all of the sources, which overlap by a sentence.
+        evidence: "relevant": one window of the source sentences that share most words with the response, weighted by
+            how rare these are in the sources. "all": windows over all of the sources, which overlap by a sentence.
         sources: Whether the model sees the sources; without them it judges by the response, question and history alone.
         segments: Whether segment embeddings, where the model has any, distinguish prompt and response.
-        by_sentence: Whether each sentence of the response is read apart, with evidence of its own.
+        by_sentence: Whether to read each sentence of the response separately, with its own evidence.
     """
 
     template: str = "bare"
@@ -69,8 +69,8 @@ class PairSettings:
 class Window:
     """One sequence for the model.
 
-    `ids[start : start + count]` are the response's tokens `first` to `first + count`; `types` are the segment ids;
-    `case` is the number of the case among those that were encoded together.
+    `ids[start : start + count]` are the response's tokens `first` to `first + count`. `types` holds the segment ids.
+    `case` is the index of the case among those that were encoded together.
     """
 
     ids: Ids
@@ -92,25 +92,25 @@ class PairForm:
 
     @classmethod
     def of(cls, model: LocalModel) -> PairForm:
-        """The form that the model's tokenizer gives a pair; a blank line in between where it knows none."""
+        """Read the form from the model's tokenizer; without separator tokens a blank line goes in between."""
         tokenizer = model.tokenizer
         around = special_tokens(model)
         texts = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", "b")]
         pair = tokenizer("a", "b", add_special_tokens=True, return_token_type_ids=True)
         ids = pair["input_ids"]
-        end = ids.index(texts[0][0]) + len(texts[0])  # of the first text
-        start = len(ids) - ids[::-1].index(texts[1][-1]) - len(texts[1])  # of the second
-        between = ids[end:start] or tokenizer("\n\n", add_special_tokens=False)["input_ids"]
+        first_end = ids.index(texts[0][0]) + len(texts[0])
+        second_start = len(ids) - ids[::-1].index(texts[1][-1]) - len(texts[1])
+        between = ids[first_end:second_start] or tokenizer("\n\n", add_special_tokens=False)["input_ids"]
         types = pair.get("token_type_ids") or [0] * len(ids)
-        return cls(list(around.before), between, list(around.after), int(types[start]))
+        return cls(list(around.before), between, list(around.after), int(types[second_start]))
 
     @property
     def size(self) -> int:
-        """How many tokens they are."""
+        """The number of special tokens."""
         return len(self.before) + len(self.between) + len(self.after)
 
     def window(self, first: Ids, second: Ids, offset: int = 0, case: int = 0) -> Window:
-        """The window with the two texts' tokens; those of the second are the response's from `offset` on."""
+        """Make a window of two texts; the second holds the response's tokens from the index `offset` on."""
         start = len(self.before) + len(first) + len(self.between)
         ids = np.concatenate([self.before, first, self.between, second, self.after]).astype(np.int32)
         types = np.zeros(len(ids), dtype=np.int32)
@@ -120,7 +120,7 @@ class PairForm:
 
 @dataclass(frozen=True, slots=True)
 class PairEncoding:
-    """The windows of a case, and which characters of the response each of its tokens stands for."""
+    """The windows of a case, and the characters of each token of the response."""
 
     windows: list[Window]
     spans: tuple[Span | None, ...]
@@ -129,18 +129,18 @@ class PairEncoding:
 
 @dataclass(slots=True, eq=False)
 class _Prompt:
-    """A tokenised prompt: which tokens are of sources, in which pieces, and which pieces hold a word."""
+    """A tokenised prompt, and the pieces of the sources in it."""
 
     text: str
     ids: Ids
-    pieces: list[tuple[int, int]]
-    fixed: NDArray[np.int64]
-    index: dict[str, list[int]] = field(default_factory=dict)
+    pieces: list[tuple[int, int]]  # token ranges of the sources
+    fixed: NDArray[np.int64]  # the tokens outside the sources
+    index: dict[str, list[int]] = field(default_factory=dict)  # the pieces that hold a word, by its stem
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """A part of the response of the case at the index `case`."""
+    """A part of the response of the case at the index `case`; `first` is the index of its first token."""
 
     case: int
     prompt: _Prompt
@@ -150,9 +150,10 @@ class _Part:
 
 
 class PairEncoder:
-    """Encodes cases for `model`; prompts that were tokenised lately are kept.
+    """An encoder of cases for `model`, with a cache of tokenised prompts.
 
-    Raises `InputError` if the special tokens leave no room.
+    Raises:
+        InputError: If the special tokens leave no room.
     """
 
     def __init__(self, model: LocalModel, settings: PairSettings | None = None) -> None:
@@ -164,22 +165,22 @@ class PairEncoder:
         self._room = self.max_tokens - self.form.size
         if self._room < 8:
             raise InputError(f"{model.name!r} has room for {self._room} tokens", hint="a model with a longer context")
-        self._prompts: Recent[tuple[str, bool], _Prompt] = Recent(_KEPT)
+        self._prompts: Recent[tuple[str, bool], _Prompt] = Recent(_CACHED)
 
     def encode(self, cases: Sequence[Case], *, group: int = 1) -> list[PairEncoding | CannotJudgeError]:
-        """The windows of each case, or why it has none; texts are tokenised side by side.
+        """Return the windows of each case, or the error that explains why it has none.
 
-        A response too long for the model is read in parts that end with a sentence where that is possible.
+        A response that is too long for the model is read in parts, which end with a sentence where possible.
 
         Args:
             cases: The cases.
-            group: For how many responses to the same prompt evidence is chosen together, so that they can share a pass.
+            group: The number of responses to the same prompt that share their evidence, and so can share a pass.
         """
         tokenised = tokenize_texts(self.model.tokenizer, [case.response for case in cases])
         results: list[PairEncoding | CannotJudgeError | None] = [None] * len(cases)
-        groups: dict[tuple[str, int], list[_Part]] = {}  # by prompt, and which of its groups
-        sizes: Counter[str] = Counter()
-        prompts: dict[str, _Prompt] = {}  # of these cases: more than those that are kept
+        groups: dict[tuple[str, int], list[_Part]] = {}  # by prompt and number of the group
+        sizes: Counter[str] = Counter()  # parts so far, by prompt
+        prompts: dict[str, _Prompt] = {}  # of these cases: they may be more than the cache holds
         for i, (case, tokens) in enumerate(zip(cases, tokenised, strict=True)):
             spans = response_spans(case.response, tokens.offsets)
             if not has_words(case.response) or not any(spans):
@@ -195,51 +196,53 @@ class PairEncoder:
                 notes = (f"the response of {len(spans)} tokens was read in {len(parts)} parts of {limit} at most",)
             results[i] = PairEncoding([], spans, notes)
             for first, end in parts:
-                shown = [span for span in spans[first:end] if span]
-                text = case.response[shown[0].start : shown[-1].end] if shown else ""
+                part_spans = [span for span in spans[first:end] if span]
+                text = case.response[part_spans[0].start : part_spans[-1].end] if part_spans else ""
                 part = _Part(i, prompt, np.array(tokens.ids[first:end], dtype=np.int32), first, text)
                 groups.setdefault((prompt.text, sizes[prompt.text] // group), []).append(part)
                 sizes[prompt.text] += 1
         for members in groups.values():
             prompt = members[0].prompt
             wanted = Counter(key for part in members for key in _keys(part.text))
-            for at in self._evidence(prompt, wanted, max(len(part.ids) for part in members)):
+            for tokens_shown in self._evidence(prompt, wanted, max(len(part.ids) for part in members)):
                 for part in members:
                     encoding = results[part.case]
                     if isinstance(encoding, PairEncoding):
-                        encoding.windows.append(self.form.window(prompt.ids[at], part.ids, part.first, part.case))
+                        window = self.form.window(prompt.ids[tokens_shown], part.ids, part.first, part.case)
+                        encoding.windows.append(window)
         return [result for result in results if result is not None]
 
     def _prompt(self, case: Case) -> _Prompt:
+        """Return the tokenised prompt of a case, from the cache if it is there."""
         shown = case if self.settings.sources else replace(case, sources=(), prompt=None)
         rendered = render(shown, self.settings.template, tokenizer=self.model.tokenizer)
         text = rendered.text[: rendered.response.start].rstrip()
         return self._prompts.get((text, rendered.markup), len(text), lambda: self._read(case, rendered, text))
 
     def _read(self, case: Case, rendered: Rendered, text: str) -> _Prompt:
-        """`text`, which is the beginning of `rendered`, tokenised and cut into pieces."""
+        """Tokenise `text`, the beginning of `rendered`, and cut its sources into pieces."""
         ids, starts, ends = _tokens(self.model.tokenizer, text, rendered)
         prompt = _Prompt(text, ids, [], np.zeros(0, dtype=np.int64))
         in_source = np.zeros(len(starts), dtype=bool)
         for placed in rendered.sources:
             source = placed.in_source.of(case.source(placed.source_id).text)
-            places = np.array([(each.start, each.end) for each in sentences(source)], dtype=np.int64).reshape(-1, 2)
-            begins, stops = (places + placed.in_text.start).T
+            edges = np.array([(s.start, s.end) for s in sentences(source)], dtype=np.int64).reshape(-1, 2)
+            begins, stops = (edges + placed.in_text.start).T
             lows, highs = np.searchsorted(ends, begins, "right"), np.searchsorted(starts, stops, "left")
             for low, high in zip(lows.tolist(), highs.tolist(), strict=True):
                 in_source[low:high] = True
-                for at in range(low, high, _LONGEST_PIECE):
-                    end = min(at + _LONGEST_PIECE, high)
-                    for word in _keys(text[starts[at] : ends[end - 1]]):
+                for begin in range(low, high, _LONGEST_PIECE):
+                    end = min(begin + _LONGEST_PIECE, high)
+                    for word in _keys(text[starts[begin] : ends[end - 1]]):
                         prompt.index.setdefault(word, []).append(len(prompt.pieces))
-                    prompt.pieces.append((at, end))
+                    prompt.pieces.append((begin, end))
         prompt.fixed = np.flatnonzero(~in_source)
         return prompt
 
     def _evidence(self, prompt: _Prompt, wanted: Mapping[str, int], count: int) -> list[NDArray[np.int64]]:
-        """Which tokens of the prompt each window shows, for parts of responses of up to `count` tokens.
+        """Return the prompt's tokens (indices) for each window, for parts of responses of up to `count` tokens.
 
-        `wanted` counts the stems of their content words.
+        `wanted` counts the stems of the parts' content words.
         """
         room = self._room - count
         if len(prompt.ids) <= room:
@@ -276,25 +279,25 @@ class PairEncoder:
 
 
 def _tokens(tokenizer: Any, text: str, rendered: Rendered) -> tuple[Ids, NDArray[np.int64], NDArray[np.int64]]:
-    """The tokens of `text`, and where each starts and ends.
+    """Tokenise `text`; return the ids, and the first and the end character of each token.
 
-    A long text is tokenised in chunks, side by side, if the tokenizer never joins what is left and right of a space.
+    A long text is tokenised in chunks, side by side, if the tokenizer never makes a token across a space.
     """
-    chunks, at = [], 0
+    chunks, begin = [], 0
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if not rendered.markup and type(getattr(backend, "pre_tokenizer", None)).__name__ == "BertPreTokenizer":
-        while len(text) - at > 2 * _CHUNK and (cut := text.find(" ", at + _CHUNK)) > 0:
-            chunks.append((at, text[at:cut]))
-            at = cut
-    chunks.append((at, text[at:]))
+        while len(text) - begin > 2 * _CHUNK and (cut := text.find(" ", begin + _CHUNK)) > 0:
+            chunks.append((begin, text[begin:cut]))
+            begin = cut
+    chunks.append((begin, text[begin:]))
     if len(chunks) == 1:
         whole = tokenize(tokenizer, text, markup=rendered.markup, literal=rendered.literal)
         offsets = np.array(whole.offsets, dtype=np.int64).reshape(-1, 2)
         return np.array(whole.ids, dtype=np.int32), offsets[:, 0], offsets[:, 1]
     ids, spans = [], []
     for first in range(0, len(chunks), _SIDE_BY_SIDE):
-        some = chunks[first : first + _SIDE_BY_SIDE]
-        for (start, _), tokens in zip(some, tokenize_texts(tokenizer, [chunk for _, chunk in some]), strict=True):
+        batch = chunks[first : first + _SIDE_BY_SIDE]
+        for (start, _), tokens in zip(batch, tokenize_texts(tokenizer, [chunk for _, chunk in batch]), strict=True):
             ids.append(np.array(tokens.ids, dtype=np.int32))
             spans.append(np.array(tokens.offsets, dtype=np.int64).reshape(-1, 2) + start)
     starts, ends = np.concatenate(spans).T.copy()
@@ -302,31 +305,31 @@ def _tokens(tokenizer: Any, text: str, rendered: Rendered) -> tuple[Ids, NDArray
 
 
 def _keys(text: str) -> set[str]:
-    """The stems of the content words of a text."""
+    """Return the stems of the content words of a text."""
     return set(map(_key, word_forms(text))) - {""}
 
 
 @lru_cache(maxsize=1 << 14)
 def _key(word: str) -> str:
-    """The stem of a word; "" for a stop word."""
+    """Return the stem of a word; "" for a stop word."""
     word = word.lower()
     return "" if word in STOP_WORDS else stem(word)
 
 
 def _parts(text: str, spans: Sequence[Span | None], limit: int, by_sentence: bool) -> list[tuple[int, int]]:
-    """The token ranges in which a response is read: whole sentences as far as they fit into `limit` tokens.
+    """Cut a response into token ranges of at most `limit` tokens, at the ends of sentences where possible.
 
-    Punctuation that the tokenizer gives no character belongs to what is before it.
+    Tokens without characters belong to the sentence before them.
     """
     if len(spans) <= limit and not by_sentence:
         return [(0, len(spans))]
     ends = [sentence.end for sentence in sentences(text)]
-    breaks, at = [], 0
+    breaks, sentence_i = [], 0
     for i, span in enumerate(spans):
-        if span is not None and at < len(ends) and span.start >= ends[at]:
+        if span is not None and sentence_i < len(ends) and span.start >= ends[sentence_i]:
             breaks.append(i)
-            while at < len(ends) and span.start >= ends[at]:
-                at += 1
+            while sentence_i < len(ends) and span.start >= ends[sentence_i]:
+                sentence_i += 1
     breaks.append(len(spans))
     parts: list[tuple[int, int]] = []
     first = last = 0

@@ -1,4 +1,7 @@
-"""Sampling the next token from a model's logits: greedy, or by temperature, top-k and top-p, with a seed per row."""
+"""Sampling of the next token from a model's logits: greedy, or by temperature, top-k and top-p.
+
+Each row of a batch has its own seed, so its tokens do not depend on the other rows.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ __all__ = ["Sampler"]
 
 
 class Sampler:
-    """Samples one token per row; each row has a random generator of its own, so it does not depend on the others.
+    """A sampler of one token per row; each row has its own random generator, so no row depends on the others.
 
     Args:
-        seeds: One per row: the tokens of a row depend on its seed and its logits alone.
-        temperature: From 0, which takes the most probable token; 1 is the model's own distribution.
+        seeds: One per row. The tokens of a row depend only on its seed and its logits.
+        temperature: At least 0. 0 takes the most probable token; 1 is the model's own distribution.
         top_k: Sample from this many most probable tokens; 0 means all.
         top_p: In (0, 1]. Sample from the most probable tokens that together have this probability; 1 means all.
-        device: Where the logits are. The same seed gives other tokens on another device.
+        device: The device of the logits. The same seed gives other tokens on another device.
 
     Raises:
         InputError: For a value out of range.
@@ -58,10 +61,12 @@ class Sampler:
     def sample(
         self, logits: torch.Tensor, temperature: float | None = None, rows: Sequence[int] | None = None
     ) -> list[int]:
-        """Sample one token from each row of `logits`, (rows, vocabulary) in fp32; `temperature` replaces the usual one.
+        """Sample one token from each row of logits. A token with the logit -inf is never sampled.
 
-        `rows` says which seed each of them goes with; None: they are as many as the seeds. A token with the logit -inf
-        is never sampled; each row must have another one.
+        Args:
+            logits: In fp32, with at least one finite value in each row. *Shape:* (rows, vocabulary)
+            temperature: Replaces the sampler's own temperature; None: keep that.
+            rows: The index of each row's seed; None: one row per seed, in order.
         """
         import torch
 

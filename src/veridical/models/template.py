@@ -1,9 +1,8 @@
-"""Prompt templates as data, and the place of every source and of the response in the text that they make.
+"""Prompt templates as data, and the place of every source and of the response in the rendered text.
 
-A template is a text with the fields {source}, {question}, {history} and {response}; a line whose field the case lacks
-is left out. Two names are special: "chat" (the tokenizer's own chat template) and "raw" (the prompt that made the
-response). Few-shot examples before a prompt are files in `shots/`; a changed one is another prompt and takes another
-name.
+A template is a text with the fields {source}, {question}, {history} and {response}. A line is left out if its field is
+empty. Two names are special: "chat" (the tokenizer's own chat template) and "raw" (the prompt that made the response).
+Few-shot examples are files in `shots/`; if you change one, give the template a new name.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ _FIELD = re.compile(r"\{(source|question|history|response)\}")
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """How a case becomes one text that ends in its response.
+    """A template that turns a case into one text that ends in its response.
 
-    `text` holds each field at most once and ends in {response}; {count} is the number of sources. Several sources are
-    separated by `separator`, each behind `label` and its number where there is a label. `without_question` replaces
-    `text` for a case that has no question.
+    `text` holds each field at most once and ends in {response}; {count} is the number of sources. `separator` stands
+    between sources. If there is a `label`, it precedes each source, together with the source's number.
+    `without_question` replaces `text` for a case without a question.
     """
 
     name: str
@@ -49,7 +48,7 @@ class Template:
 
     @property
     def digest(self) -> str:
-        """16 hexadecimal digits over what the prompt reads: what was trained with it names it by this, too."""
+        """A hash of the prompt's text, 16 hexadecimal digits; detectors trained with the template record it."""
         about = f"{self.text}\0{self.separator}"
         if self.label or self.without_question is not None:
             about += f"\0{self.label}\0{self.without_question}"
@@ -57,7 +56,7 @@ class Template:
 
 
 def _examples(name: str) -> str:
-    """The few-shot examples of a template, each followed by an empty line."""
+    """Read the few-shot examples of a template, each followed by an empty line."""
     text = (files("veridical.models") / "shots" / f"{name}.txt").read_text(encoding="utf-8")
     return text.replace("\r\n", "\n").strip("\n") + "\n\n"
 
@@ -95,12 +94,12 @@ TEMPLATES = {
     )
 }
 
-Piece = tuple[str, Span]  # a source's id and which characters of it
+Piece = tuple[str, Span]  # a source's id, and a span of its characters
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The characters `in_source` of the source `source_id` stand at `in_text` (of the same length)."""
+    """The place of a source in a text: the characters `in_source` of `source_id` stand at `in_text` (same length)."""
 
     source_id: str
     in_text: Span
@@ -109,10 +108,10 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """The whole text of a model's input, where the response is in it (always at its end), and where each source is.
+    """The whole text of a model's input, and the places of the response (always at the end) and of each source.
 
-    `markup`: special tokens written out in `text` ("</s>") stand for themselves; without it they are plain characters.
-    `literal`: with `markup`, the stretches of data (sources, response, a chat message), where they are plain, too.
+    With `markup`, special tokens written out in `text` ("</s>") are read as such; without it they are plain characters.
+    `literal` lists the spans of data (sources, response, a chat message) where they are plain even with `markup`.
     """
 
     text: str
@@ -124,7 +123,7 @@ class Rendered:
 
 
 def get_template(name: str) -> Template:
-    """The template called `name`; `UnknownNameError` with the nearest ones otherwise."""
+    """Return the template called `name`; raise `UnknownNameError` if there is none."""
     if name not in TEMPLATES:
         raise UnknownNameError("template", name, TEMPLATES)
     return TEMPLATES[name]
@@ -133,11 +132,18 @@ def get_template(name: str) -> Template:
 def render(
     case: Case, template: Template | str, *, tokenizer: Any = None, pieces: Sequence[Piece] | None = None
 ) -> Rendered:
-    """`case` as one text. `pieces` are the parts of sources to show, in order (None: all sources, whole).
+    """Render `case` as one text.
 
-    "chat" needs the `tokenizer`; "raw" needs `case.prompt`, in which each source is looked for verbatim (the first
-    place not yet taken); one that is not there is named in `notes`.
-    Raises `InputError` for a tokenizer without a chat template, `CannotJudgeError` for a case without a prompt.
+    Args:
+        case: The case.
+        template: The template, or its name.
+        tokenizer: Needed by the template "chat".
+        pieces: The parts of sources to show, in order; None: all sources, whole. The template "raw" looks for each
+            source verbatim in `case.prompt` and takes the first free match; `notes` name the sources without one.
+
+    Raises:
+        InputError: If "chat" gets a tokenizer without a chat template.
+        CannotJudgeError: If "raw" gets a case without a prompt.
 
     >>> from veridical.core.types import Source
     >>> prompt = render(Case("1", "Paris.", (Source("a", "It is Paris."),)), "tldr")
@@ -159,7 +165,7 @@ def render(
     if not places:
         note = "the chat template changed the message; sources have no place in it"
         return Rendered(text + case.response, response, (), (note,), markup=True, literal=(response,))
-    (_, message, cut) = places[0]  # chat templates often strip a message
+    (_, message, cut) = places[0]  # chat templates often strip a message: `cut` characters at its beginning
     sources = []
     for placed in in_message:
         start = max(placed.in_text.start - cut + message.start, message.start)
@@ -171,7 +177,7 @@ def render(
 
 
 def _fill(case: Case, template: Template, pieces: Sequence[Piece]) -> tuple[str, list[Placed]]:
-    """Everything before the response, and where the sources are in it. A line whose field is empty is left out."""
+    """Return the text before the response, and the places of the sources in it. Leave out lines with an empty field."""
     values = {
         "question": case.question or "",
         "history": "\n".join(f"{turn.speaker}: {turn.text}" for turn in case.history),
@@ -206,17 +212,17 @@ def _fill(case: Case, template: Template, pieces: Sequence[Piece]) -> tuple[str,
 
 
 def render_chat(tokenizer: Any, messages: Sequence[tuple[str, str]]) -> tuple[str, list[tuple[int, Span, int]]]:
-    """Render a conversation with the tokenizer's chat template, up to where the model's answer begins.
+    """Render a conversation with the tokenizer's chat template, up to the beginning of the model's answer.
 
-    The template is given placeholders, so that nothing written in a message can change what it does.
+    The template sees only placeholders, so no message can change what it does.
 
     Args:
-        tokenizer: One that has a chat template.
+        tokenizer: A tokenizer with a chat template.
         messages: (role, content) of each turn.
 
     Returns:
-        The text, and for each message in it: its index, where its content is, and how many characters of white space
-        the template stripped from its beginning. There are no places where the template changes what it is given.
+        The text, and for each message in it: its index, the span of its content, and the number of white-space
+        characters that the template stripped from its beginning. The list is empty if the template changes messages.
 
     Raises:
         InputError: If the template refuses the roles, or changes a message that holds a special token.
@@ -236,7 +242,7 @@ def render_chat(tokenizer: Any, messages: Sequence[tuple[str, str]]) -> tuple[st
     # the white space around a placeholder shows whether the template strips its messages
     pad = "\t\x0b\t"
     text = apply([f"{pad}content-of-message-{i}-{pad}" if content else "" for i, (_, content) in enumerate(messages)])
-    rendered, at = "", 0
+    rendered, copied = "", 0  # the template's output up to `copied` is in `rendered`
     places = []
     for mark in re.finditer(f"({pad})?content-of-message-([0-9]+)-({pad})?", text):
         index = int(mark[2])
@@ -244,50 +250,53 @@ def render_chat(tokenizer: Any, messages: Sequence[tuple[str, str]]) -> tuple[st
         shown = content if mark[1] else content.lstrip()
         cut = len(content) - len(shown)
         shown = shown if mark[3] else shown.rstrip()
-        rendered += text[at : mark.start()]
+        rendered += text[copied : mark.start()]
         places.append((index, Span(len(rendered), len(rendered) + len(shown)), cut))
         rendered += shown
-        at = mark.end()
+        copied = mark.end()
     if {index for index, _, _ in places} == {i for i, (_, content) in enumerate(messages) if content}:
-        return rendered + text[at:], places
+        return rendered + text[copied:], places
     contents = [content for _, content in messages]
     special = [str(token) for token in getattr(tokenizer, "added_tokens_decoder", {}).values() if token.special]
     if any(token in content for token in special for content in contents):
-        raise InputError("the chat template changes messages, and one of them holds a special token")
+        raise InputError(
+            "the chat template changes messages, and one of them holds a special token",
+            hint="remove the special token, or use another template",
+        )
     return apply(contents), []
 
 
 def _raw(case: Case, pieces: Sequence[Piece] | None) -> Rendered:
-    """The case's own prompt; with `pieces`, nothing else is left of the sources that it holds."""
+    """Render the case's own prompt; with `pieces`, cut its sources down to those."""
     if case.prompt is None:
         raise CannotJudgeError(
             f"case {case.id!r} has no prompt", hint="the raw template needs the prompt that made the response"
         )
     prompt_sources: list[Placed] = []
     notes = []
-    for source in case.sources:  # each at its first place that no other has taken
-        at = case.prompt.find(source.text) if source.text else -1
-        while at >= 0 and any(Span(at, at + len(source.text)).overlaps(other.in_text) for other in prompt_sources):
-            at = case.prompt.find(source.text, at + 1)
-        if at < 0:
+    for source in case.sources:  # each at its first match that no other source has taken
+        length = len(source.text)
+        start = case.prompt.find(source.text) if source.text else -1
+        while start >= 0 and any(Span(start, start + length).overlaps(other.in_text) for other in prompt_sources):
+            start = case.prompt.find(source.text, start + 1)
+        if start < 0:
             notes.append(f"source {source.id!r} is not verbatim in the prompt")
         else:
-            length = len(source.text)
-            prompt_sources.append(Placed(source.id, Span(at, at + length), Span(0, length)))
-    shown = None if pieces is None else dict(pieces)  # each source has at most one
+            prompt_sources.append(Placed(source.id, Span(start, start + length), Span(0, length)))
+    shown = None if pieces is None else dict(pieces)  # each source has at most one piece
     sources: list[Placed] = []
-    text, at = "", 0
+    text, copied = "", 0  # the prompt up to `copied` is in `text`
     for source_place in sorted(prompt_sources, key=lambda place: place.in_text):
         in_text, span = source_place.in_text, source_place.in_source
-        text += case.prompt[at : in_text.start]
-        at = in_text.end
+        text += case.prompt[copied : in_text.start]
+        copied = in_text.end
         if shown is not None:
             if source_place.source_id not in shown:
                 continue
             span = shown[source_place.source_id]
         sources.append(Placed(source_place.source_id, Span(len(text), len(text) + span.end - span.start), span))
         text += case.prompt[in_text.start + span.start : in_text.start + span.end]
-    text += case.prompt[at:]
+    text += case.prompt[copied:]
     response = Span(len(text), len(text) + len(case.response))
     literal = (*(place.in_text for place in sources), response)
     return Rendered(text + case.response, response, tuple(sources), tuple(notes), markup=True, literal=literal)

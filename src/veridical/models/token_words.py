@@ -1,4 +1,7 @@
-"""Which tokens make which words, or other units, of a text: by the characters that they share."""
+"""The mapping between a text's tokens and its words, or other units, by the characters that they share.
+
+Results are token indices or spans of characters; no text is tokenised here.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _NOWHERE = (np.iinfo(np.int64).max, -1)  # a token that shares no character with
 
 
 def token_unit_pairs(tokens: Ints, units: Ints) -> Ints:
-    """(token, unit) for each token that shares a character with a unit, by unit and then by token.
+    """Return (token, unit) for each token that shares a character with a unit, sorted by unit, then by token.
 
     Args:
         tokens: Start and end of each token, in any order. *Shape:* (tokens, 2)
@@ -30,30 +33,34 @@ def token_unit_pairs(tokens: Ints, units: Ints) -> Ints:
     [[0, 0], [1, 0], [2, 1]]
     """
     starts, ends = tokens.T
-    # all tokens before the first and from the last on are too early or too late; those between may be, too
+    # tokens before `first` end too early and tokens from `last` on start too late; those between are checked below
     first = np.searchsorted(np.maximum.accumulate(ends), units[:, 0], side="right")
     last = np.searchsorted(np.minimum.accumulate(starts[::-1])[::-1], units[:, 1], side="left")
     counts = np.maximum(last - first, 0)
-    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    token, unit = np.repeat(first, counts) + place, np.repeat(np.arange(len(units)), counts)
+    rank = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # of a token within its unit
+    token, unit = np.repeat(first, counts) + rank, np.repeat(np.arange(len(units)), counts)
     shared = (ends[token] > units[unit, 0]) & (starts[token] < units[unit, 1])
     return np.column_stack([token[shared], unit[shared]])
 
 
 def tokens_of_units(spans: Sequence[Span | None], units: Sequence[Span]) -> list[Ints]:
-    """The tokens that share a character with each unit; `spans` are the tokens', None for one without characters.
+    """Return, for each unit, the indices of the tokens that share a character with it.
+
+    `spans` holds the characters of each token, None for a token without characters.
 
     >>> [tokens.tolist() for tokens in tokens_of_units([Span(0, 2), None, Span(2, 4)], [Span(0, 4), Span(4, 5)])]
     [[0, 2], []]
     """
     tokens = np.array([_NOWHERE if s is None else (s.start, s.end) for s in spans], dtype=np.int64).reshape(-1, 2)
-    places = np.array([(unit.start, unit.end) for unit in units], dtype=np.int64).reshape(-1, 2)
-    token, unit = token_unit_pairs(tokens, places).T
+    edges = np.array([(unit.start, unit.end) for unit in units], dtype=np.int64).reshape(-1, 2)
+    token, unit = token_unit_pairs(tokens, edges).T
     return np.split(token, np.cumsum(np.bincount(unit, minlength=len(units)))[:-1]) if units else []
 
 
 def token_ranges(spans: Sequence[Span | None], units: Sequence[Span]) -> list[tuple[int, int]]:
-    """The first and the end token of each unit of a text, those between without characters included; (0, 0) for none.
+    """Return, for each unit of a text, its first token and the one behind its last; (0, 0) for a unit without tokens.
+
+    Tokens without characters that lie between the two are included.
 
     >>> token_ranges([Span(0, 2), None, Span(2, 4), Span(5, 6)], [Span(0, 4), Span(4, 5), Span(5, 6)])
     [(0, 3), (0, 0), (3, 4)]
@@ -64,7 +71,7 @@ def token_ranges(spans: Sequence[Span | None], units: Sequence[Span]) -> list[tu
 
 
 def joined_tokens(spans: Iterable[Span | None]) -> list[Span]:
-    """The characters of tokens in order; tokens that share a character are one, others stay apart.
+    """Return the characters of tokens in order; merge tokens that share a character.
 
     >>> joined_tokens([Span(0, 2), Span(2, 3), None, Span(2, 5)])
     [Span(start=0, end=2), Span(start=2, end=5)]
@@ -79,7 +86,7 @@ def joined_tokens(spans: Iterable[Span | None]) -> list[Span]:
 
 
 def units_of(text: str, spans: Iterable[Span | None], unit: str) -> list[Span]:
-    """What of a text is scored: its words ("word"), or its tokens without white space (`joined_tokens`)."""
+    """Return the units of a text to score: its words if `unit` is "word", else its tokens without white space."""
     if unit == "word":
         return words(text)
     return joined_tokens(trimmed(span, text) for span in spans if span is not None)
