@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.detectors.test_contract import CASES
 from tests.detectors.token_examples import trained_tokens
 from tests.lab.detectors.feature_examples import contradicted, examples, phrases
 from tests.processes import python, without_torch
@@ -32,6 +31,7 @@ from veridical.models.load import load, unload
 from veridical.models.onnx_runtime import OnnxRunner, open_session
 from veridical.models.pair_network import PairRunner
 from veridical.models.pairs import PairSettings
+from veridical.testing import CASES
 from veridical_lab.detectors.export import export
 from veridical_lab.models.onnx import export_onnx
 from veridical_lab.models.testing import tiny

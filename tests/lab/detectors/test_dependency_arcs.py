@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.detectors.test_contract import CASES
 from veridical.core.errors import InputError, MissingExtraError
 from veridical.core.judging import judge
 from veridical.core.segment import words
 from veridical.core.types import Case, Judgement, Source, Span, check_judgement
 from veridical.detectors import load_detector
+from veridical.testing import CASES
 from veridical_lab.detectors.dependency_arcs import DependencyArcs
 
 
