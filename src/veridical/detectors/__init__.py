@@ -1,8 +1,8 @@
-"""The detectors, all under one contract (`veridical.core.detector`): a package per family, one module per method.
+"""The table of detectors, which all meet one contract (`veridical.core.detector`): a package per family.
 
-An entry is a class (or an object) with `name` and `judge`; more it may declare as the contract says. A class that takes
-options has `from_spec(spec, context)`, which makes a detector from a `veridical.core.spec.Spec`. The first line of its
-docstring is what `veridical detectors` prints.
+An entry is a class (or an object) with `name` and `judge`; the contract lists what else it may declare. A class that
+takes options has `from_spec(spec, context)`, which makes a detector from a `veridical.core.spec.Spec`. `veridical
+detectors` prints the first line of the class's docstring.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ DETECTORS = Registry(
 
 
 def load_detector(spec: str | Spec, connection: Connection | None = None) -> Detector:
-    """The detector that `spec` names.
+    """Load the detector that `spec` names.
 
     Args:
         spec: "NAME" or "NAME:OPTIONS", as `veridical.core.spec` describes.
-        connection: How a detector that asks a chat model reaches it, where the spec does not say.
+        connection: How a detector reaches its chat model, unless the spec says it.
 
     Raises:
-        UnknownNameError: There is no such detector or option; the nearest names are in the message.
-        InputError: A value that the detector does not take.
+        UnknownNameError: There is no such detector or option; the message names the nearest ones.
+        InputError: The detector does not accept a value in the spec.
     """
     return _load(spec, DetectorContext(_load, connection))
 
