@@ -51,20 +51,20 @@ def load_detector(spec: str | Spec, connection: Connection | None = None) -> Det
 
 
 def _load(spec: str | Spec, context: DetectorContext) -> Detector:
-    given = parse_spec(spec) if isinstance(spec, str) else spec
-    entry: Any = DETECTORS.load(given.name)
+    parsed = parse_spec(spec) if isinstance(spec, str) else spec
+    entry: Any = DETECTORS.load(parsed.name)
     if context.artifact is not None and info_of(entry).needs_chat_model:
         from veridical.llm.connection import REMOTE_OPTIONS
 
         for option in ("few_shot", "shots", *REMOTE_OPTIONS):
-            if option in given.options:
+            if option in parsed.options:
                 raise InputError(
-                    f"{context.artifact} says {option}={given.options[option]}, and an artifact may not say how a "
+                    f"{context.artifact} says {option}={parsed.options[option]}, and an artifact may not say how a "
                     "chat model is reached, nor name files",
                     hint="say it yourself: with --model and its options, or detector=SPEC",
                 )
     if hasattr(entry, "from_spec"):
-        detector: Detector = entry.from_spec(given, context)
+        detector: Detector = entry.from_spec(parsed, context)
         return detector
-    given.accept()
+    parsed.accept()
     return entry() if isinstance(entry, type) else entry

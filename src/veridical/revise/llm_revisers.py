@@ -157,9 +157,9 @@ class SelfCorrection:
         ]
         outcomes = self.model.chat(requests) if requests else []
         feedback = [_text_after(o, "Feedback") if isinstance(o, Reply) else None for o in outcomes]
-        asked = [(i, text) for i, text in enumerate(feedback) if text]
-        cases = [tasks[i].case for i, _ in asked]
-        replies = iter(_ask_for_revisions(self.model, cases, [text for _, text in asked]))
+        to_revise = [(i, text) for i, text in enumerate(feedback) if text]
+        cases = [tasks[i].case for i, _ in to_revise]
+        replies = iter(_ask_for_revisions(self.model, cases, [text for _, text in to_revise]))
         drafts = []
         for task, outcome, text in zip(tasks, outcomes, feedback, strict=True):
             if text:
@@ -175,7 +175,7 @@ _Answer = tuple[Reply | Failure, Usage]
 
 
 def _ask_for_revisions(model: ChatModel, cases: Sequence[Case], feedback: Sequence[str]) -> list[_Answer]:
-    """Request revisions; return each outcome with its usage. Requests that are too long are repeated without sources."""
+    """Request revisions; return each outcome with its usage. Requests that are too long are sent without sources."""
     pairs = list(zip(cases, feedback, strict=True))
     outcomes = model.chat([_revision_request(case, text) for case, text in pairs]) if pairs else []
     usages = [[outcome.usage] for outcome in outcomes]

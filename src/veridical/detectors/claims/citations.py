@@ -246,11 +246,11 @@ def resolve_citation(
     """
     if citation.mark is None:
         return _by_author(citation, sources)
-    wanted = _folded(citation.mark)
-    marked = [s.id for s in sources if wanted in {_folded(s.id), _folded((s.citation or "").strip("[]^ "))}]
+    mark = _folded(citation.mark)
+    marked = [s.id for s in sources if mark in {_folded(s.id), _folded((s.citation or "").strip("[]^ "))}]
     if marked:
         return marked
-    reference = next((body for _, mark, body in definitions if _folded(mark) == wanted), None)
+    reference = next((body for _, name, body in definitions if _folded(name) == mark), None)
     if reference is not None:
         words = set(_name_words(reference))
         works = [(s.id, _cited_work(s.citation)) for s in sources if s.citation]
@@ -260,7 +260,7 @@ def resolve_citation(
             if work.first and max(work.first, key=len) in words and (work.year is None or work.year in reference)
         ]
     numbered = any(re.fullmatch(r"\W*\d{1,3}\W*", name) for s in sources for name in (s.id, s.citation or ""))
-    number = int(wanted) if wanted.isascii() and wanted.isdigit() else 0
+    number = int(mark) if mark.isascii() and mark.isdigit() else 0
     return [sources[number - 1].id] if not numbered and 1 <= number <= len(sources) else []
 
 

@@ -208,12 +208,12 @@ def ask_by_chunk(
             calls += [_Call(same_sources[start : start + per_call], text) for text in chunks]
     results: list[list[ClaimResult]] = [[] for _ in questions]
     while calls:
-        asked = [[questions[i] for i in call.indices] for call in calls]
-        replies = model.chat([request(about, call.text) for about, call in zip(asked, calls, strict=True)])
-        again: list[_Call] = []
-        for call, about, reply in zip(calls, asked, replies, strict=True):
+        questions_of_calls = [[questions[i] for i in call.indices] for call in calls]
+        replies = model.chat([request(about, call.text) for about, call in zip(questions_of_calls, calls, strict=True)])
+        next_calls: list[_Call] = []
+        for call, about, reply in zip(calls, questions_of_calls, replies, strict=True):
             halves = call.halves(reply)
-            again += halves
+            next_calls += halves
             if halves:  # the refused call may have cost something
                 answers = [ClaimResult(None, _TOO_LONG, usage=reply.usage)] if reply.usage else []
             elif isinstance(reply, Failure):
@@ -222,7 +222,7 @@ def ask_by_chunk(
                 answers = read(reply, about)
             for i, answer in zip(call.indices, answers, strict=False):
                 results[i].append(answer)
-        calls = again
+        calls = next_calls
     return [_best_chunk(by_chunk) for by_chunk in results]
 
 

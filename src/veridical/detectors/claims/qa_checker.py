@@ -71,17 +71,20 @@ class QAChecker:
             for question in questions
         ]
         replies = self.model.chat(requests) if requests else []
-        asked = [
+        pairs_of_claims = [
             [] if isinstance(reply, Failure) else read_questions(reply.text, question.claim)[: self.questions]
             for question, reply in zip(questions, replies, strict=True)
         ]
         to_answer = [
             _Asked(question.case_id, text, question.sources, answer=answer)
-            for question, pairs in zip(questions, asked, strict=True)
+            for question, pairs in zip(questions, pairs_of_claims, strict=True)
             for text, answer in pairs
         ]
         answers = iter(ask_by_chunk(self.model, to_answer, self._request, _read_answer, self.window))
-        return [_of_claim(reply, [next(answers) for _ in pairs]) for reply, pairs in zip(replies, asked, strict=True)]
+        return [
+            _of_claim(reply, [next(answers) for _ in pairs])
+            for reply, pairs in zip(replies, pairs_of_claims, strict=True)
+        ]
 
     def _request(self, questions: Sequence[Question], document: str) -> Request:
         (question,) = questions

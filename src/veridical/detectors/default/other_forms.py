@@ -105,19 +105,21 @@ _NEGATION = re.compile(rf"\b(?:(?P<verb>{_VERBS}) ?not|(?P<short>{'|'.join(_SHOR
 
 def _with_negations(case: Case) -> Case:
     """Return `case` with the negations of its sources contracted, or written out, as in the response."""
-    wanted: dict[tuple[str, bool], str] = {}
+    in_response: dict[tuple[str, bool], str] = {}
     for match in _NEGATION.finditer(case.response):
-        wanted.setdefault(_negation(match), match[0])
-    if not wanted:
+        in_response.setdefault(_negation(match), match[0])
+    if not in_response:
         return case
     in_sources = {_negation(match) for source in case.sources for match in _NEGATION.finditer(source.text)}
-    written = {(verb, not short): text for (verb, short), text in wanted.items() if (verb, short) not in in_sources}
-    if not written.keys() & in_sources:
+    rewritten = {
+        (verb, not short): text for (verb, short), text in in_response.items() if (verb, short) not in in_sources
+    }
+    if not rewritten.keys() & in_sources:
         return case
     return replace(
         case,
         sources=tuple(
-            replace(source, text=_NEGATION.sub(lambda match: written.get(_negation(match), match[0]), source.text))
+            replace(source, text=_NEGATION.sub(lambda match: rewritten.get(_negation(match), match[0]), source.text))
             for source in case.sources
         ),
     )

@@ -38,7 +38,7 @@ _BASE = np.uint64(0x9E3779B97F4A7C15)  # base of the polynomial hash of a run of
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SourceWords:
-    """The analysis of one source.
+    """One source, analysed.
 
     Attributes:
         profile: Its words and values by the keys they imply.
