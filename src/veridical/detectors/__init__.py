@@ -1,8 +1,8 @@
-"""The detectors, all under one contract (`veridical.core.detector`): a package per family, one module per method.
+"""The table of detectors, which all meet one contract (`veridical.core.detector`): a package per family.
 
-An entry is a class (or an object) with `name` and `judge`; more it may declare as the contract says. A class that takes
-options has `from_spec(spec, context)`, which makes a detector from a `veridical.core.spec.Spec`. The first line of its
-docstring is what `veridical detectors` prints.
+An entry is a class (or an object) with `name` and `judge`; the contract lists what else it may declare. A class that
+takes options has `from_spec(spec, context)`, which makes a detector from a `veridical.core.spec.Spec`. `veridical
+detectors` prints the first line of the class's docstring.
 """
 
 from __future__ import annotations
@@ -37,34 +37,34 @@ DETECTORS = Registry(
 
 
 def load_detector(spec: str | Spec, connection: Connection | None = None) -> Detector:
-    """The detector that `spec` names.
+    """Load the detector that `spec` names.
 
     Args:
         spec: "NAME" or "NAME:OPTIONS", as `veridical.core.spec` describes.
-        connection: How a detector that asks a chat model reaches it, where the spec does not say.
+        connection: How a detector reaches its chat model, unless the spec says it.
 
     Raises:
-        UnknownNameError: There is no such detector or option; the nearest names are in the message.
-        InputError: A value that the detector does not take.
+        UnknownNameError: There is no such detector or option; the message names the nearest ones.
+        InputError: The detector does not accept a value in the spec.
     """
     return _load(spec, DetectorContext(_load, connection))
 
 
 def _load(spec: str | Spec, context: DetectorContext) -> Detector:
-    given = parse_spec(spec) if isinstance(spec, str) else spec
-    entry: Any = DETECTORS.load(given.name)
+    parsed = parse_spec(spec) if isinstance(spec, str) else spec
+    entry: Any = DETECTORS.load(parsed.name)
     if context.artifact is not None and info_of(entry).needs_chat_model:
         from veridical.llm.connection import REMOTE_OPTIONS
 
         for option in ("few_shot", "shots", *REMOTE_OPTIONS):
-            if option in given.options:
+            if option in parsed.options:
                 raise InputError(
-                    f"{context.artifact} says {option}={given.options[option]}, and an artifact may not say how a "
+                    f"{context.artifact} says {option}={parsed.options[option]}, and an artifact may not say how a "
                     "chat model is reached, nor name files",
                     hint="say it yourself: with --model and its options, or detector=SPEC",
                 )
     if hasattr(entry, "from_spec"):
-        detector: Detector = entry.from_spec(given, context)
+        detector: Detector = entry.from_spec(parsed, context)
         return detector
-    given.accept()
+    parsed.accept()
     return entry() if isinstance(entry, type) else entry

@@ -1,7 +1,7 @@
-"""What of a case is outside of what a detector was trained on, found in the texts alone: no model, under 1 ms.
+"""Find out whether a case is unlike the data that a detector was trained on, from its texts alone, in under 1 ms.
 
-It notices a language other than the detector's, sources in another language than the response, code, tables, capitals
-throughout, and texts of one word or none. A text that says too little is passed over.
+The checks cover the language of the texts, code, tables, texts all in capitals, and texts of one word or none. Texts
+that are too short to tell pass.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from veridical.core.types import Case
 __all__ = ["Limit", "form_of", "limits_of"]
 
 TextForm = Literal["code", "table"]
-_READ = 2400  # characters that are read of the response, and of all sources together, at most
-_LEAST_READ = 240  # … of one source
-_CODE_SHARE = 0.4  # of lines
-_TABLE_SHARE = 0.5  # of characters
-_MARKED_SHARE = 0.4  # of a line's characters
+_READ = 2400  # most characters to read of the response, and of all sources together
+_LEAST_READ = 240  # characters to read of each source, even if there are many
+_CODE_SHARE = 0.4  # least share of lines
+_TABLE_SHARE = 0.5  # least share of characters
+_MARKED_SHARE = 0.4  # least share of a line's characters
 _LEAST_CAPITALS = 20  # letters
 
 _SENTENCES = "this detector was trained on sentences, its scores mean less"
-_LINE = 200  # characters of a line that are looked at
+_LINE = 200  # characters to read of a line
 _BLOCK = "case|class|def|elif|else|enum|except|finally|for|func|function|if|namespace|private|protected|public|static|"
 _BLOCK += "struct|switch|try|void|while|with"
 _CODE = re.compile(
@@ -51,12 +51,12 @@ _TAG = re.compile(r"</?\w[^<>]*>")
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One way in which a case is outside of what a detector knows.
+    """One way in which a case is unlike a detector's training data.
 
     Attributes:
         kind: "language", "languages differ", "code", "table", "capitals", "one word" or "empty source".
-        note: The same as a sentence.
-        lowers_confidence: Whether the scores mean less because of it; otherwise it is worth knowing, no more.
+        note: A sentence about it for the user.
+        lowers_confidence: Whether the scores mean less because of it; otherwise the note is for information only.
     """
 
     kind: str
@@ -66,7 +66,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What a text looks like, and how many words it has; 2 stands for 2 or more."""
+    """The language and form of a text, and how many words it has; 2 stands for 2 or more."""
 
     language: str | None
     form: TextForm | None
@@ -74,7 +74,7 @@ class _Look:
 
 
 def limits_of(case: Case, language: str = "en") -> tuple[Limit, ...]:
-    """What is unusual about `case` for a detector trained on sentences in `language` (a key of `LANGUAGES`).
+    """Return the limits that `case` meets for a detector trained on sentences in `language` (a key of `LANGUAGES`).
 
     >>> from veridical.core.types import Source
     >>> tower = Source("a", "The tower is in Paris and was built in 1889.")
@@ -106,7 +106,7 @@ def limits_of(case: Case, language: str = "en") -> tuple[Limit, ...]:
 
 
 def form_of(text: str) -> TextForm | None:
-    """Whether `text` is code, or most of it a table (records, markup and rows of numbers, too), by its lines.
+    """Tell from its lines whether `text` is code, or mostly a table; records, markup and rows of numbers are tables.
 
     >>> form_of("def f(x):\\n    return x + 1"), form_of("name: Oslo; people: 709,037"), form_of("Oslo is large.")
     ('code', 'table', None)
@@ -126,7 +126,7 @@ def form_of(text: str) -> TextForm | None:
         fenced ^= fence
     if code > 1 and code >= _CODE_SHARE * len(lines):
         return "code"
-    if len(fields) > 2:  # "born: 1931"; a few names again and again are speakers
+    if len(fields) > 2:  # fields such as "born: 1931"; one or two names that repeat are speakers of a dialogue
         table += sum(fields.values())
     return "table" if table > _TABLE_SHARE * sum(map(len, lines)) else None
 
@@ -156,29 +156,30 @@ def _is_row(line: str) -> bool:
 
 
 def _of_languages(response: _Look, sources: Sequence[_Look], language: str) -> list[Limit]:
-    """At most one limit."""
+    """Return the limit that the languages of the texts meet, if any."""
     trained = f"this detector was trained on {LANGUAGES[language]}, its scores mean less"
-    own = response.language
-    other = next((source.language for source in sources if source.language not in (None, own)), None)
+    language_of_response = response.language
+    other = next((source.language for source in sources if source.language not in (None, language_of_response)), None)
     which = _named([source.language == other for source in sources])
-    if own is not None and other is not None:
-        pair = f"the response looks {LANGUAGES[own]} and {which.rsplit(' ', 1)[0]} {LANGUAGES[other]}"
+    if language_of_response is not None and other is not None:
+        subject = which.rsplit(" ", 1)[0]
+        pair = f"the response looks {LANGUAGES[language_of_response]} and {subject} {LANGUAGES[other]}"
         return [Limit("languages differ", f"{pair}; {trained}")]
-    if own not in (None, language):
-        return [Limit("language", f"the response looks {LANGUAGES[own]}; {trained}")]
+    if language_of_response not in (None, language):
+        return [Limit("language", f"the response looks {LANGUAGES[language_of_response]}; {trained}")]
     if other not in (None, language):
         return [Limit("language", f"{which} {LANGUAGES[other]}; {trained}")]
     return []
 
 
-def _named(meant: Sequence[bool]) -> str:
-    """The sources that are meant, with the verb."""
-    return "the source looks" if len(meant) == 1 else f"{sum(meant)} of {len(meant)} sources look"
+def _named(selected: Sequence[bool]) -> str:
+    """Return the selected sources as the subject of a sentence, with its verb."""
+    return "the source looks" if len(selected) == 1 else f"{sum(selected)} of {len(selected)} sources look"
 
 
 @lru_cache(maxsize=256)
 def _look(text: str, size: int) -> _Look:
-    """What a text looks like by three stretches of it, `size` characters together."""
+    """Determine a text's language, form and length from its begin, middle and end, `size` characters in all."""
     part = size // 3
     middle = len(text) // 2
     sample = text if len(text) <= size else f"{text[:part]}\n{text[middle : middle + part]}\n{text[-part:]}"

@@ -1,8 +1,8 @@
-"""Revising a response: critique, revision as edits, judged again; kept only if it is better.
+"""Revise responses: propose edits, judge the edited text again, and keep it only if it is better.
 
-After George and Stuhlmüller 2023, §4 and Algorithm 1. A detector says what is not supported, a reviser proposes edits,
-the same detector judges the edited text, and `acceptance` decides. Where it is not better, the best earlier text is
-kept and the reason is given. Revisers: `Delete` and `Flag` (no model), `Factored` and `SelfCorrection`
+After George and Stuhlmüller 2023, §4 and Algorithm 1. A detector finds unsupported statements, a reviser proposes
+edits, the same detector judges the edited text, and `acceptance` decides. If the new text is not better, the earlier
+one stays and the result says why. Revisers: `Delete` and `Flag` (no model), `Factored` and `SelfCorrection`
 (`veridical.revise.llm_revisers`).
 """
 
@@ -43,14 +43,14 @@ class Round:
     """One attempt at a revision.
 
     Attributes:
-        edits: Of the text before the attempt.
-        text: What they gave.
-        judgement: Of that text; None where nothing was judged.
-        kept: Whether the text was kept, for the `reason`.
+        edits: The edits, in positions of the text before the attempt.
+        text: The text after the edits.
+        judgement: The judgement of this text; None if it was not judged.
+        kept: Whether the text was kept.
         reason: Why it was kept, or not.
-        critique: What the reviser was given.
+        critique: The critique given to the reviser.
         notes: What the reviser could not do.
-        usage: What the reviser cost.
+        usage: The calls and tokens of the reviser.
     """
 
     edits: tuple[Edit, ...]
@@ -65,17 +65,17 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Revised:
-    """The result for one case.
+    """The result of revising one case.
 
     Attributes:
-        case: As it was given.
+        case: The case as given.
         revision: The edits of the response, and the final text.
         before: The judgement of the response.
-        after: The judgement of the final text; None where that was not judged.
-        thresholds: Those that decided what is unsupported.
+        after: The judgement of the final text; None if it was not judged.
+        thresholds: The thresholds for unsupported statements.
         rounds: The attempts.
-        reason: Why no more was changed.
-        usage: All that was spent, judging included.
+        reason: Why revising ended.
+        usage: The calls and tokens of all models, judging included.
     """
 
     case: Case
@@ -89,12 +89,12 @@ class Revised:
 
     @property
     def changed(self) -> bool:
-        """Whether the final text is not the response."""
+        """Whether the final text differs from the response."""
         return self.revision.text != self.case.response
 
     @property
     def outcome(self) -> Outcome:
-        """What is decided of the final text; a text that was not judged keeps the outcome of the response."""
+        """The outcome of the final text; a text that was not judged keeps the outcome of the response."""
         if self.after is None:
             return outcome(self.case, self.before, self.thresholds)
         return outcome(replace(self.case, response=self.revision.text), self.after, self.thresholds)
@@ -102,7 +102,7 @@ class Revised:
 
 @dataclass(slots=True)
 class _Progress:
-    """One case between rounds: the text as it is now, and the way there. A `reason` ends it."""
+    """One case between rounds: its current text, and the attempts so far. Once `reason` is set, no more follow."""
 
     case: Case
     before: Judgement
@@ -115,7 +115,7 @@ class _Progress:
     reason: str = ""
 
     def task(self) -> RevisionTask | None:
-        """What is left to revise; where nothing is, None, and `reason` is set."""
+        """Return the next task for the reviser; None if nothing is left to revise, and `reason` then says why."""
         if self.reason or self.judgement is None:
             return None
         statements = statements_of(self.current, self.judgement)
@@ -131,7 +131,7 @@ class _Progress:
         return None
 
     def record(self, draft: Draft, text: str, judgement: Judgement | None, kept: bool, reason: str) -> None:
-        """Note an attempt; take over its text if it is kept, and end with `reason` if not."""
+        """Record an attempt. If it is kept, its text becomes the current one; if not, revising ends with `reason`."""
         if kept:
             self.edits = compose(self.case.response, self.edits, draft.edits)
             self.current = replace(self.current, response=text)
@@ -143,13 +143,13 @@ class _Progress:
         self.rounds.append(attempt)
 
     def result(self) -> Revised:
-        """The case as it is now."""
+        """Return the result as it stands."""
         reason = self.reason
         if not reason:
             statements = statements_of(self.current, self.judgement) if self.judgement else []
             n = sum(statement.score >= self.thresholds.span for statement in statements)
-            left = f"{n} statements are still unsupported after the last round"
-            reason = left if n else "nothing is unsupported any more"
+            still = f"{n} statements are still unsupported after the last round"
+            reason = still if n else "nothing is unsupported any more"
         revision = Revision(self.case.id, self.edits, self.current.response)
         usage = Usage.total(self.usages)
         rounds = tuple(self.rounds)
@@ -164,21 +164,21 @@ def revise(
     threshold: float | Mapping[str, float] | None = None,
     rounds: int = 1,
 ) -> list[Revised]:
-    """Revise what `detector` does not find supported; one result per case, in order.
+    """Revise the statements that `detector` finds unsupported; return one result per case, in order.
 
-    All cases of a round go to the reviser, and to the detector, in one call. A case ends with its first attempt that
-    is not kept.
+    In each round, one call to the reviser and one to the detector serve all cases. Revising a case ends with the first
+    attempt that is not kept.
 
     Args:
         cases: The cases.
-        detector: Says what is unsupported, before and after.
+        detector: Judges each text before and after its revision.
         reviser: Proposes edits.
-        threshold: The score in [0, 1] from which a statement counts as unsupported, for all levels or per level
-            (default: the detector's own, else 0.5).
-        rounds: Attempts per case at most, 1 to 10.
+        threshold: The score in [0, 1] from which a statement counts as unsupported, for all levels or per level; None:
+            the detector's own, or 0.5.
+        rounds: The most attempts per case, 1 to 10.
 
     Raises:
-        InputError: A number of rounds or a threshold is out of range.
+        InputError: The number of rounds or a threshold is out of range.
 
     >>> from veridical.core.types import Source
     >>> from veridical.detectors import load_detector
@@ -202,7 +202,7 @@ def revise(
 
 
 def _one_round(tasks: Sequence[tuple[_Progress, RevisionTask]], detector: Detector, reviser: Reviser) -> None:
-    """One attempt per task; a better text replaces the current one."""
+    """Make one attempt per task; a better text replaces the current one."""
     drafts = reviser.draft([task for _, task in tasks])
     changed: list[tuple[_Progress, Draft, Case]] = []
     for (progress, _), draft in zip(tasks, drafts, strict=True):
@@ -229,16 +229,16 @@ def _one_round(tasks: Sequence[tuple[_Progress, RevisionTask]], detector: Detect
 def revise_unfiltered(
     cases: Sequence[Case], reviser: Reviser, judgements: Sequence[Judgement] | None, thresholds: Thresholds
 ) -> list[Revised]:
-    """Revise once and keep whatever the reviser writes, as George and Stuhlmüller 2023, §4, do.
+    """Revise once and keep every revision, as George and Stuhlmüller 2023, §4, do.
 
-    Nothing is judged again: `after` is None where the text changed.
+    Nothing is judged again: `after` is None if the text changed.
 
     Args:
         cases: The cases.
         reviser: Proposes edits.
-        judgements: Of the cases; one in which nothing is unsupported is left as it is. None for a reviser that finds
-            itself what is wrong (`SelfCorrection`): it gets every case.
-        thresholds: From which score a statement counts as unsupported.
+        judgements: The judgements of the cases; cases without unsupported statements stay as they are. None for a
+            reviser that finds the errors itself (`SelfCorrection`): it gets every case.
+        thresholds: The scores from which a statement counts as unsupported.
     """
     before = judgements or [Judgement(case.id, reviser.name, judged=()) for case in cases]
     all_progress = [

@@ -1,6 +1,7 @@
-"""Whether a revised text is better than the text before it: the rule by which a revision is kept.
+"""Decide whether to keep a revision.
 
-George and Stuhlmüller 2023, §4, keep every revision; here it has to be better and to lose nothing that is supported.
+George and Stuhlmüller 2023, §4, keep every revision. Here a revised text must be better than the text before and must
+not lose supported claims.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from veridical.revise.statements import Statement, statements_of
 
 __all__ = ["Acceptance", "Candidate", "accept", "left_out", "shares_left_out"]
 
-_ROUNDING = 1e-9  # scores that are this close are the same score
+_ROUNDING = 1e-9  # scores this close count as equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +37,24 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """Why a candidate is not kept, None where it is, and what finding that out cost."""
+    """The decision on a candidate: the `problem` that rejects it, or None, and the usage of the decision."""
 
     problem: str | None
     usage: Usage | None = None
 
 
 def accept(candidates: Sequence[Candidate], detector: Detector, thresholds: Thresholds) -> list[Acceptance]:
-    """Say for each candidate whether it is better than the text before.
+    """Decide for each candidate whether it is better than the text before.
 
-    Better is what was judged at least as far as the text before, whose hallucination score is lower, and which loses no
-    supported claim and no covered source. Of equal scores (a product of claims is 1 as long as one is certainly wrong)
-    that with the lower sum over unsupported claims is lower. A supported claim that no edit touches is not lost; one
-    that an edit touches is not if its words are still there and nothing there is unsupported, or else if `detector`
-    finds it supported by the new text. A source is covered while a smaller share of its words than the threshold of
-    coverage is left out.
+    A better text meets four conditions:
+
+    - No more of it is unjudged than of the text before.
+    - Its hallucination score is lower. Equal scores are compared by the sum over unsupported claims, because a product
+      over claims stays 1 as long as one claim is certainly wrong.
+    - It keeps every supported claim. A claim is kept if no edit touches it; if its words are still there and nothing
+      there is unsupported; or if `detector` finds that the new text supports it.
+    - It keeps every source covered: the share of the source's words that is left out stays below the coverage
+      threshold.
     """
     problems = [_problem(candidate, thresholds) for candidate in candidates]
     doubtful = [
@@ -82,7 +86,7 @@ def accept(candidates: Sequence[Candidate], detector: Detector, thresholds: Thre
 
 
 def _problem(candidate: Candidate, thresholds: Thresholds) -> str | None:
-    """Why a candidate is not better, or leaves out a source that was covered; None if neither."""
+    """Return why a candidate is not better, or which covered source it leaves out; None if neither."""
     before, after = candidate.judgement_before, candidate.judgement_after
     if after.hallucination is None and not after.verdicts:
         return f"the revised text could not be judged: {'; '.join(after.notes) or 'no score'}"
@@ -116,7 +120,7 @@ def _problem(candidate: Candidate, thresholds: Thresholds) -> str | None:
 
 
 def shares_left_out(case: Case, judgement: Judgement, thresholds: Thresholds) -> dict[str, float]:
-    """The share of the content words of each source to cover that is left out, by the source's id."""
+    """Return the share of its content words that is left out of each source to cover, by the source's id."""
     by_source: dict[str, list[Span]] = {}
     for omission in omitted(judgement, decide(case, judgement, thresholds)):
         by_source.setdefault(omission.source_id, []).append(omission.span)
@@ -130,14 +134,14 @@ def shares_left_out(case: Case, judgement: Judgement, thresholds: Thresholds) ->
 
 
 def left_out(case: Case, judgement: Judgement, thresholds: Thresholds) -> list[Source]:
-    """The sources to cover of whose content words a share from the threshold of coverage on is left out."""
+    """Return the sources to cover whose share of left-out content words reaches the coverage threshold."""
     shares = shares_left_out(case, judgement, thresholds)
     least = max(thresholds.coverage, _ROUNDING)
     return [source for source in case.sources if source.must_cover and shares.get(source.id, 0.0) >= least]
 
 
 def _doubtful(candidate: Candidate, thresholds: Thresholds) -> Iterator[Statement]:
-    """The supported claims that an edit touches and of which words are gone or new words are unsupported."""
+    """Yield supported claims that an edit touches, if some of their words are gone or flagged words are among them."""
     text = candidate.after.response
     after = statements_of(candidate.after, candidate.judgement_after)
     flagged = [statement.span for statement in after if statement.score >= thresholds.span]

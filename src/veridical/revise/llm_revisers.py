@@ -1,8 +1,7 @@
-"""Revision by a chat model: from the critiques of single claims, or from its own critique of the whole text.
+"""Revise with a chat model, from critiques of single claims, or from its own critique of the whole text.
 
-After George and Stuhlmüller 2023, §4. The model writes the corrected text in full; its difference to the text becomes
-edits. An edit that touches nothing that was criticised has no reason and is undone, so that a model cannot spoil what
-was right.
+After George and Stuhlmüller 2023, §4. The model writes the corrected text in full; the differences become edits. Edits
+outside the criticised sentences are undone, so that a model cannot spoil correct text.
 """
 
 from __future__ import annotations
@@ -29,10 +28,14 @@ __all__ = ["Factored", "SelfCorrection", "corrected_text"]
 
 @dataclass(frozen=True, slots=True)
 class _Critique:
-    """What is said against a statement.
+    """The critique of a statement.
 
-    `dismissed`: the critic finds the statement supported after all. `unread`: its critique could not be read, and what
-    the detector says takes its place.
+    Attributes:
+        statement: The statement.
+        text: The critique.
+        suggestion: The critic's revised claim, if it gives one.
+        dismissed: Whether the critic finds the statement supported after all.
+        unread: Whether the critic's reply could not be read, so that `text` has the detector's reasons instead.
     """
 
     statement: Statement
@@ -42,7 +45,7 @@ class _Critique:
     unread: bool = False
 
     def touched_by(self, edit: Edit, text: str) -> bool:
-        """Whether the edit touches a sentence of the statement."""
+        """Check whether the edit touches a sentence of the statement."""
         sentences = overlapping_sentences(text, self.statement.span)
         return any(
             edit.span.overlaps(s) or (not len(edit.span) and s.start <= edit.span.start <= s.end) for s in sentences
@@ -53,13 +56,13 @@ class Factored:
     """Asks `model` for a corrected text, given the critiques of all unsupported claims together (Algorithm 1).
 
     Args:
-        model: Writes the corrected text. Where the case has the prompt that it answers, the model is asked in a
-            follow-up turn after its own text (A.3.2); else it gets the sources and the text.
-        critic: Writes a critique of every unsupported claim against the sources that it cites, else all (A.3.1); a
-            claim that it finds supported is left as it is. Without one a claim's critique is what the detector says
-            against it, and where that says nothing, `model` is asked for one.
-        undo_unprompted: Whether edits that touch nothing that was criticised are undone.
-        suggest: Whether the feedback holds the critic's revised claims (A.3.2 has only the critiques).
+        model: Writes the corrected text. If the case has its prompt, the model is asked in a follow-up turn after the
+            response (A.3.2); otherwise it gets the sources and the response.
+        critic: Writes a critique of every unsupported claim against the sources that the claim cites, or all sources
+            (A.3.1); a claim that it finds supported stays. None: the critique is the detector's reasons against the
+            claim; if there are none, `model` writes it.
+        undo_unprompted: Whether to undo edits outside the criticised sentences.
+        suggest: Whether the feedback includes the critic's revised claims (in A.3.2 it has only the critiques).
     """
 
     rewrites = True
@@ -74,12 +77,12 @@ class Factored:
         self.name = f"factored:{model.name}" + (f"+{critic.name}" if critic else "")
 
     def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
-        """One draft per task; two calls to the model for all tasks together, critiques and revisions."""
+        """Return one draft per task. One call gets all critiques, and another all revisions."""
         critiques, usages = self._critiques(tasks)
         feedback = []
-        for own in critiques:
+        for task_critiques in critiques:
             points = []
-            for critique in (c for c in own if not c.dismissed):
+            for critique in (c for c in task_critiques if not c.dismissed):
                 suggestion = f" It could say: {critique.suggestion}" if critique.suggestion and self.suggest else ""
                 points.append(f"- On “{' '.join(critique.statement.text.split())}”: {critique.text}{suggestion}")
             feedback.append("\n".join(points))
@@ -102,7 +105,7 @@ class Factored:
         return drafts
 
     def _critiques(self, tasks: Sequence[RevisionTask]) -> tuple[list[list[_Critique]], list[Usage | None]]:
-        """The critiques of each task's unsupported statements, and what they cost."""
+        """Return the critiques of each task's unsupported statements, and their usage."""
         questions: dict[tuple[int, Statement], Question] = {}
         for i, task in enumerate(tasks):
             citations = ResponseCitations.of_case(task.case) if task.case.sources else None
@@ -117,7 +120,7 @@ class Factored:
         for i, task in enumerate(tasks):
             for statement in task.unsupported:
                 result = results.get((i, statement))
-                if result is None or result.score is None:  # not asked, or not readable: what the detector says
+                if result is None or result.score is None:  # not asked, or not readable: use the detector's reasons
                     critique = _Critique(statement, statement.critique, unread=result is not None)
                 else:
                     text = result.reason or statement.critique
@@ -128,9 +131,9 @@ class Factored:
 
 
 class SelfCorrection:
-    """Asks `model` for a critique of the whole text (A.4.1), then for a text corrected by it (A.5).
+    """Asks `model` for a critique of the whole text (A.4.1), then for a text corrected accordingly (A.5).
 
-    The baseline of George and Stuhlmüller 2023, §4.1. It sees no claim of the detector. Every edit has the whole
+    The baseline of George and Stuhlmüller 2023, §4.1. It does not use the detector's findings. Every edit has the whole
     critique as its reason.
     """
 
@@ -141,7 +144,7 @@ class SelfCorrection:
         self.name = f"self:{model.name}"
 
     def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
-        """One draft per task; two calls to the model for all tasks together."""
+        """Return one draft per task. One call gets all critiques, and another all revisions."""
         prompts = prompt("revise_document"), prompt("revise_feedback")
         requests = [
             Request(
@@ -154,9 +157,9 @@ class SelfCorrection:
         ]
         outcomes = self.model.chat(requests) if requests else []
         feedback = [_text_after(o, "Feedback") if isinstance(o, Reply) else None for o in outcomes]
-        asked = [(i, text) for i, text in enumerate(feedback) if text]
-        cases = [tasks[i].case for i, _ in asked]
-        replies = iter(_ask_for_revisions(self.model, cases, [text for _, text in asked]))
+        to_revise = [(i, text) for i, text in enumerate(feedback) if text]
+        cases = [tasks[i].case for i, _ in to_revise]
+        replies = iter(_ask_for_revisions(self.model, cases, [text for _, text in to_revise]))
         drafts = []
         for task, outcome, text in zip(tasks, outcomes, feedback, strict=True):
             if text:
@@ -172,7 +175,7 @@ _Answer = tuple[Reply | Failure, Usage]
 
 
 def _ask_for_revisions(model: ChatModel, cases: Sequence[Case], feedback: Sequence[str]) -> list[_Answer]:
-    """The outcomes, each with all that it cost; what is too long for the model is sent again without the sources."""
+    """Request revisions; return each outcome with its usage. Requests that are too long are sent without sources."""
     pairs = list(zip(cases, feedback, strict=True))
     outcomes = model.chat([_revision_request(case, text) for case, text in pairs]) if pairs else []
     usages = [[outcome.usage] for outcome in outcomes]
@@ -181,11 +184,11 @@ def _ask_for_revisions(model: ChatModel, cases: Sequence[Case], feedback: Sequen
     for i, outcome in zip(long, again, strict=True):
         outcomes[i] = outcome
         usages[i].append(outcome.usage)
-    return [(outcome, Usage.total(own) or Usage()) for outcome, own in zip(outcomes, usages, strict=True)]
+    return [(outcome, Usage.total(each) or Usage()) for outcome, each in zip(outcomes, usages, strict=True)]
 
 
 def _revision_request(case: Case, feedback: str, *, with_sources: bool = True) -> Request:
-    """A follow-up turn to the text that the model wrote (A.3.2); where its prompt is not known, all in one message."""
+    """Make a follow-up turn to the model's own text (A.3.2), or a single message if the case has no prompt."""
     if case.prompt is not None and with_sources:
         prompts = [prompt("revise_followup")]
         messages = [Message("user", case.prompt), Message("assistant", case.response)]
@@ -207,7 +210,7 @@ _NO_SOURCES = "(not shown here; rely on what was found)"
 
 
 def _draft(case: Case, answer: _Answer, feedback: str, critiques: Sequence[_Critique] | None) -> Draft:
-    """The edits of an answer; with `critiques`, only those that touch what one of them is about."""
+    """Turn an answer into edits; with `critiques`, keep only the edits that touch a criticised sentence."""
     outcome, usage = answer
     if isinstance(outcome, Failure):
         return Draft((), f"no revision: {outcome.reason}", feedback, usage=usage)
@@ -235,7 +238,7 @@ _CODE = re.compile(r"\A(`{3,})\w*\n(.*)\n\1\Z", re.DOTALL)
 
 
 def corrected_text(before: str, reply: Reply) -> str | None:
-    """The text after "Corrected text:" in a reply, with the outer white space of the text `before`; None without one.
+    """Return the text after "Corrected text:" in a reply, with the outer white space of `before`; None without one.
 
     >>> corrected_text("It is red.\\n", Reply("Sure.\\nCorrected text:\\nIt is blue."))
     'It is blue.\\n'
@@ -248,7 +251,7 @@ def corrected_text(before: str, reply: Reply) -> str | None:
 
 
 def _text_after(reply: Reply, label: str) -> str | None:
-    """All that follows the one line that begins with `label:`, without fences; None where there is no such line."""
+    """Return the text after `label:`, without fences; None unless exactly one line begins with the label."""
     pattern = rf"^[ \t>*_#\"“]*{label}[ \t*_\"”]*:(?:[*_]*[\"”]?(?=\s))?"
     text = strip_reasoning(reply.text)
     lines = list(re.finditer(pattern, text, re.IGNORECASE | re.MULTILINE))

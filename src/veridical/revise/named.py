@@ -1,4 +1,4 @@
-"""Revisers by the names that the command line and requests have for them."""
+"""Make revisers by the names that the command line and the server's requests use."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ REVISERS = ("factored", "self", "delete", "flag")
 
 
 def make_reviser(name: str | None, connection: Connection | None, *, critic: str | None = None) -> Reviser:
-    """The reviser called `name`.
+    """Make the reviser called `name`.
 
     Args:
-        name: One of `REVISERS`; None: factored where the connection has a model, else delete.
-        connection: How those that ask a chat model reach it.
-        critic: Another model on the same server, which writes the critiques (factored only).
+        name: One of `REVISERS`; None: factored if the connection has a model, otherwise delete.
+        connection: How to reach the chat model, for revisers that ask one.
+        critic: Another model on the same server that writes the critiques (factored only).
 
     Raises:
-        InputError: An unknown name, a model that is missing, or a critic without use.
+        InputError: The name is unknown, the reviser needs a model, or it takes no critic.
     """
     with_model = connection is not None and connection.model is not None
     name = name or ("factored" if with_model else "delete")

@@ -1,7 +1,7 @@
-"""What revises: the protocol, and the revisers that need no language model.
+"""The protocol of revisers, and the revisers that need no language model.
 
-A reviser gets the statements that a detector does not support and answers with edits, each with its reason. Whether
-they are kept is decided elsewhere.
+A reviser gets the statements that a detector finds unsupported and proposes edits, each with its reason. The module
+`acceptance` decides whether they are kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Delete", "Draft", "Flag", "Reviser", "RevisionTask", "overlapping_se
 
 @dataclass(frozen=True, slots=True)
 class RevisionTask:
-    """A case to revise: the statements of its response that are not supported, and those that are."""
+    """A case to revise, with the unsupported and the supported statements of its response."""
 
     case: Case
     unsupported: tuple[Statement, ...]
@@ -30,7 +30,7 @@ class RevisionTask:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The edits proposed for a case; without any, `problem` says why. `critique` is what the reviser was given."""
+    """The edits proposed for a case; if there are none, `problem` says why. `critique` was given to the reviser."""
 
     edits: tuple[Edit, ...] = ()
     problem: str | None = None
@@ -40,27 +40,27 @@ class Draft:
 
 
 class Reviser(Protocol):
-    """What proposes edits. `rewrites`: its edits are to make the text better; else they only mark it."""
+    """A proposer of edits. `rewrites` tells whether its edits improve the text; otherwise they only mark it."""
 
     name: str
     rewrites: bool
 
     def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
-        """One draft per task, in the same order."""
+        """Return one draft per task, in the same order."""
         ...
 
 
 class Delete:
-    """Deletes each sentence with an unsupported statement, or puts the detector's correction where it has one.
+    """Deletes each sentence with an unsupported statement, or applies the detector's correction if there is one.
 
-    A sentence that also makes a supported claim stays, and so does a response of which nothing would be left.
+    A sentence that also makes a supported claim stays. A response stays if nothing would be left of it.
     """
 
     name = "delete"
     rewrites = True
 
     def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
-        """One draft per task; no model, no cost."""
+        """Return one draft per task, without any model."""
         return [self._draft(task) for task in tasks]
 
     def _draft(self, task: RevisionTask) -> Draft:
@@ -75,7 +75,7 @@ class Delete:
             elif any(span.overlaps(supported.span) for supported in task.supported):
                 n_mixed += 1
                 continue
-            else:  # and the white space that would be one too many
+            else:  # delete superfluous white space, too
                 before, after = text[: span.start], text[span.end :]
                 preceding = before[len(before.rstrip()) :]
                 following = after[: len(after) - len(after.lstrip())]
@@ -84,7 +84,7 @@ class Delete:
                 else:
                     span = Span(span.start, span.end + len(following))
             proposed.setdefault(span, (replacement, []))[1].append(statement.critique)
-        # deletions that meet become one, which also takes in the corrections inside it
+        # adjacent deletions become one, which also absorbs the corrections inside it
         merged: dict[Span, tuple[str, list[str]]] = {
             span: ("", []) for span in union(span for span, (replacement, _) in proposed.items() if not replacement)
         }
@@ -110,7 +110,7 @@ class Flag:
         self.mark = mark
 
     def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
-        """One draft per task; no model, no cost."""
+        """Return one draft per task, without any model."""
         drafts = []
         for task in tasks:
             by_end: dict[int, list[str]] = {}
@@ -126,5 +126,5 @@ class Flag:
 
 
 def overlapping_sentences(text: str, span: Span) -> list[Span]:
-    """The sentences of `text` that share a character with `span`."""
+    """Return the sentences of `text` that share a character with `span`."""
     return [s for s in sentences(text) if s.overlaps(span)]

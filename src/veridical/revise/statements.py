@@ -1,4 +1,4 @@
-"""The statements of a response as they can be revised: each with its span, its score and what speaks against it."""
+"""Read a judgement as statements of the response to revise: each with its span, its score and reasons against it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["Statement", "statements_of"]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A claim, or a sentence where the detector knows no claims.
+    """A claim, or a sentence if the detector gives no claims.
 
     Attributes:
-        span: Where the response makes it.
+        span: The characters of the response that make it.
         text: The claim's own words, or the sentence.
         score: In [0, 1], 1 = hallucinated.
-        reasons: What verdicts say against it.
-        correction: What should replace it ("" = nothing); None where no verdict says so.
+        reasons: The reasons of verdicts against it.
+        correction: The text that should replace it ("" = nothing); None if no verdict has one.
     """
 
     span: Span
@@ -33,16 +33,16 @@ class Statement:
 
     @property
     def critique(self) -> str:
-        """What speaks against it, in one text."""
+        """The reasons against it as one text."""
         return "; ".join(self.reasons) or "not backed by the sources"
 
 
 def statements_of(case: Case, judgement: Judgement) -> list[Statement]:
-    """The statements that were judged completely, in order; several claims may have one span.
+    """Return the statements of a judged response, in order; several claims may have the same span.
 
-    A verdict about a claim counts for that claim alone; one without a claim (words, a citation) for the sentences that
-    it overlaps, and where no verdict has a claim every sentence is a statement. A judge that only scores the whole
-    response makes one statement of it.
+    A verdict about a claim counts for this claim only. A verdict without a claim (on words, or on a citation) counts
+    for the sentences that it overlaps. If no verdict has a claim, every sentence is a statement; if there are no
+    verdicts at all, the whole response is one. Statements that are partly unjudged are left out, unless flagged.
 
     >>> case = Case("1", "It rains. It is 9 m tall.")
     >>> [(s.text, s.score) for s in statements_of(case, Judgement("1", "x", verdicts=(Verdict(Span(16, 17), 1.0),)))]
@@ -56,7 +56,7 @@ def statements_of(case: Case, judgement: Judgement) -> list[Statement]:
         return [Statement(stripped, stripped.of(text), judgement.hallucination)]
     statements: dict[tuple[Span, str], Statement] = {}
     about_claims = [verdict for verdict in judgement.verdicts if verdict.claim]
-    for verdict in sorted(about_claims, key=lambda v: v.label is not None):  # what is said of the claim itself first
+    for verdict in sorted(about_claims, key=lambda v: v.label is not None):  # first verdicts on the claim itself
         assert verdict.claim is not None
         spans = verdict.claim.spans or (verdict.span,)
         span = Span(min(s.start for s in spans), max(s.end for s in spans))
@@ -71,7 +71,6 @@ def statements_of(case: Case, judgement: Judgement) -> list[Statement]:
     if not about_claims:
         for span in all_sentences:
             statements.setdefault((span, span.of(text)), Statement(span, span.of(text), 0.0))
-    # what was flagged, and what is supported and was judged to its last word
     gaps = [gap for gap in unjudged(case, judgement) if has_words(gap.of(text))]
     return [
         statement
@@ -81,7 +80,7 @@ def statements_of(case: Case, judgement: Judgement) -> list[Statement]:
 
 
 def _add(statements: dict[tuple[Span, str], Statement], span: Span, text: str, verdict: Verdict) -> None:
-    """Count a verdict for a statement: the worst score decides; what the others say against it is kept, too."""
+    """Count a verdict for a statement: the worst score decides, and all reasons against it are kept."""
     old = statements.get((span, text), Statement(span, text, 0.0))
     reason = ": ".join(part for part in (verdict.label, verdict.reason) if part) if verdict.score > 0 else ""
     worst = verdict.score >= old.score and verdict.correction is not None

@@ -1,1 +1,1 @@
-"""Claim-level verification: the response in claims, each checked by itself."""
+"""Claim-level verification: split the response into claims and check each one by itself."""

@@ -1,4 +1,4 @@
-"""From the results for single claims to a judgement: verdicts, the response's score, coverage, what was not judged."""
+"""Combine the results for single claims into a judgement: verdicts, the response's score, coverage, and notes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ __all__ = [
 
 
 def any_false(scores: Sequence[float]) -> float:
-    """P(some claim is wrong) = 1 - the product of (1 - score), computed in log space.
+    """Compute P(some claim is wrong) = 1 - the product of (1 - score), in log space.
 
-    George and Stuhlmüller 2023, equation 1: claims are taken as independent.
+    After George and Stuhlmüller 2023, equation 1, which takes claims as independent.
 
     >>> round(any_false([0.5, 0.5]), 2), any_false([0.0, 1.0]), any_false([])
     (0.75, 1.0, 0.0)
@@ -53,17 +53,17 @@ def aggregate_claims(
     other_verdicts: Sequence[Verdict] = (),
     score: Callable[[Sequence[float]], float] = any_false,
 ) -> Judgement:
-    """One verdict per judged claim, and the score of the response.
+    """Make a judgement with one verdict per judged claim, and a score for the response.
 
-    Claims without a score, and what no claim is about, are not judged; a note counts each reason.
+    Claims without a score, and sentences without a claim, are not judged; a note counts each reason.
 
     Args:
         case: The case.
         by: The name of the detector.
-        results: Each claim with its result; a claim has one span.
-        split: How the response was split into claims: what is unchecked, and notes.
+        results: Each claim with its result; each claim must have exactly one span.
+        split: The split of the response: its unchecked sentences and notes are used.
         other_verdicts: Verdicts that do not count in the response's score.
-        score: From the scores of the claims to that of the response.
+        score: Computes the response's score from the scores of the claims.
     """
     verdicts: list[Verdict] = []
     unjudged = list(split.unchecked)
@@ -90,7 +90,7 @@ def aggregate_claims(
 
 
 def _notes(results: Sequence[ClaimResult]) -> Iterator[str]:
-    """How many claims could not be judged, by reason, the most frequent first; and what else casts doubt."""
+    """Yield notes: how many claims could not be judged, by reason, the most frequent first; then other doubts."""
     n = len(results)
     for reason, count in Counter(r.reason or "no answer" for r in results if r.score is None).most_common():
         yield f"{count} of {n} claims not judged: {reason}"
@@ -104,7 +104,7 @@ def _notes(results: Sequence[ClaimResult]) -> Iterator[str]:
 
 
 def sentences_to_cover(case: Case) -> list[tuple[Source, Span]]:
-    """The sentences of the sources with `must_cover`."""
+    """Return the sentences of the sources with `must_cover`."""
     return [(source, span) for source in case.sources if source.must_cover for span in statements(source.text)]
 
 
@@ -113,10 +113,10 @@ class Coverage:
     """How far a response covers the sources that it must cover.
 
     Attributes:
-        omission: 1 - the least mean P(covered) of a perspective, in [0, 1]; None where it could not be judged.
-        omissions: One per judged sentence.
-        judged_sources: What of the sources was judged; None = all.
-        notes: What was not.
+        omission: 1 - the lowest mean P(covered) of a perspective, in [0, 1]; None if it could not be judged.
+        omissions: One for each judged sentence.
+        judged_sources: The judged parts of the sources; None: all.
+        notes: A note if some sentences were not judged.
     """
 
     omission: float | None = None
@@ -126,15 +126,15 @@ class Coverage:
 
 
 def aggregate_coverage(case: Case, to_cover: Sequence[tuple[Source, Span]], results: Sequence[ClaimResult]) -> Coverage:
-    """Coverage as the checking of claims with the roles swapped: is each source sentence backed by the response?
+    """Compute coverage from claim results with swapped roles: does the response back each source sentence?
 
-    A source with an unjudged sentence is not known to be covered: only what is certainly left out of it is given, and
-    counts as judged.
+    If a sentence of a source could not be judged, only the sentences of this source that were certainly left out get an
+    omission and count as judged.
 
     Args:
         case: The case.
         to_cover: The sentences of `sentences_to_cover`.
-        results: Their results; they are not looked at where the response is empty.
+        results: Their results; ignored if the response is empty.
     """
     if not to_cover:
         return Coverage()

@@ -1,10 +1,9 @@
-"""Citations in a response: where they are, which sources they mean, and what is wrong with them.
+"""Find citations in a response, resolve them to sources, and report what is wrong with them.
 
-After George and Stuhlmüller 2023, §3.2: a claim that cites is checked against the sources that it cites. Rules, not
-models; linear; never fails on any text. Recognised: `Author (year)`, `Author et al. (2009, 2011a)`,
-`(see Author & Other, 2009; Third, 2010, p. 5)`, `[3]`, `[3, 5-7]`, `【3】`, `[Source 3]`, `(document 3)`, footnote
-marks (`[^3]`, ³), a source's id or citation in square brackets, and `Author et al., 2009` without brackets where a
-source is cited so. No reference lists.
+After George and Stuhlmüller 2023, §3.2: a claim that cites is checked against the sources that it cites. Rules find
+`Author (year)`, `Author et al. (2009, 2011a)`, `(see Author & Other, 2009; Third, 2010, p. 5)`, `[3]`, `[3, 5-7]`,
+`【3】`, `[Source 3]`, `(document 3)`, footnote marks (`[^3]`, ³), a source's id or citation in square brackets, and
+`Author et al., 2009` without brackets if it matches a source. Reference lists are not read. All rules take linear time.
 """
 
 from __future__ import annotations
@@ -48,13 +47,13 @@ class Citation:
     """One cited work at one position; a group such as "[3, 5-7]" or "(Ling, 2009; Benton, 2010)" gives several.
 
     Attributes:
-        span: Where the work is cited.
-        group: The span of the whole group, brackets included, with the author's name only if it is inside them.
+        span: The characters that cite this work.
+        group: The span of the whole group with its brackets; the author's name belongs to it only inside the brackets.
         mark: The number, footnote name or bracketed label; None for author and year.
         authors: The names as written, first author first, without "et al."; () for a mark.
-        year: As written ("2009a"); None for a mark.
+        year: The year as written ("2009a"); None for a mark.
         has_coauthors: Whether there is more than one author, named or not.
-        certain: False for what may be no citation at all, such as "(World Cup 2010)".
+        certain: False for text that may be no citation at all, such as "(World Cup 2010)".
     """
 
     span: Span
@@ -91,7 +90,7 @@ _NUMBERS = re.compile(
 _ITEM = re.compile(r"(\d{1,3})(?:\s*[–-]\s*(\d{1,3}))?")
 _FOOTNOTE = re.compile(r"\[\^(?P<mark>[^\]\s^]{1,64})\]")
 _RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
-# a raised number is a mark after a full stop or a word; "km²", "10³" and "x²" are not
+# a raised number is a footnote mark only after punctuation or a longer word, unlike in "km²", "10³" and "x²"
 _SUPERSCRIPT = re.compile(rf"(?:(?<=[.,;:!?)\]\"”’])|(?<=[^\W\d_]{{4}}))[{_RAISED}]++(?:[⁻˒,–-][{_RAISED}]++)*+")
 _NUMBER = re.compile(r"\s*\d{1,3}\s*")
 _LABEL = re.compile(r"[\[【]([^\[\]【】\n]{1,200})[\]】]")
@@ -106,10 +105,10 @@ _NO_NAMES = STOP_WORDS | frozenset(_SENTENCE_OPENERS.split())
 
 
 def find_citations(text: str, sources: Sequence[Source] = ()) -> list[Citation]:
-    """The citations in `text`, in order.
+    """Find the citations in `text`, in order.
 
-    An id or citation of one of `sources` in brackets is a citation, too, and so are an author and a year without
-    brackets that mean one of them.
+    The id or citation of one of `sources` in brackets is a citation, too, and so are an author and a year without
+    brackets that refer to one of them.
 
     >>> [(c.authors, c.year, c.mark) for c in find_citations("Ling et al. (2009) agree [3], unlike (Benton, 2010).")]
     [(('Ling',), '2009', None), ((), None, '3'), (('Benton',), '2010', None)]
@@ -131,7 +130,7 @@ def find_citations(text: str, sources: Sequence[Source] = ()) -> list[Citation]:
     marks += [(match, match["mark"]) for match in _FOOTNOTE.finditer(text)]
     marked = [Citation(Span(*match.span()), Span(*match.span()), mark) for match, mark in marks if mark is not None]
     citations: list[Citation] = []
-    taken = bytearray(len(text))  # 1 for a character of a citation that was found before: a search in it is quick
+    taken = bytearray(len(text))  # 1 for each character of a citation; a bytearray is quick to search
     for span, _, _ in footnote_definitions(text):
         taken[span.start : span.end] = b"\1" * len(span)
     for candidates in (marked, _numbers(text), narrative, _groups(text), without_brackets):
@@ -143,19 +142,19 @@ def find_citations(text: str, sources: Sequence[Source] = ()) -> list[Citation]:
 
 
 def footnote_definitions(text: str) -> list[tuple[Span, str, str]]:
-    """The lines that define a footnote (`[^3]: Ling 2009`): span, mark, and the text after the mark."""
+    """Find the lines that define a footnote (`[^3]: Ling 2009`): span, mark, and the text after the mark."""
     return [(Span(*m.span()), m["mark"], m["body"]) for m in _DEFINITION.finditer(text)]
 
 
 def footnote_marks(text: str) -> list[Span]:
-    """The spans of the footnote marks (`[^3]`, ³), which follow the full stop of the sentence that they belong to."""
+    """Find the spans of footnote marks (`[^3]`, ³), which follow the full stop of the sentence that they belong to."""
     return [Span(*m.span()) for m in (*_FOOTNOTE.finditer(text), *_SUPERSCRIPT.finditer(text))]
 
 
 def statements(text: str, *, cited: bool = False) -> list[Span]:
-    """The sentences of `text` that hold a word; with `cited`, a footnote mark belongs to the sentence before it.
+    """Return the sentences of `text` that have a word.
 
-    Lines that define footnotes are then left out.
+    With `cited`, a footnote mark belongs to the sentence before it, and lines that define footnotes are left out.
 
     >>> [s.of("It rains.\\n\\n***\\n\\nIt pours.") for s in statements("It rains.\\n\\n***\\n\\nIt pours.")]
     ['It rains.', 'It pours.']
@@ -164,14 +163,14 @@ def statements(text: str, *, cited: bool = False) -> list[Span]:
     if cited:
         definitions = [span for span, _, _ in footnote_definitions(text)]
         for mark in footnote_marks(text):
-            # the segmenter takes it for a closing bracket of the same length
+            # replaced by closing brackets, which the segmenter keeps with the sentence before them
             segmented = segmented[: mark.start] + ")" * len(mark) + segmented[mark.end :]
     parts = (part for span in sentences(segmented) for part in subtract([span], definitions))
     return [span for span in parts if has_words(span.of(text))]
 
 
 def _numbers(text: str) -> Iterator[Citation]:
-    """Raised numbers and numbers in brackets, ranges written out; not [0, 1] or [7-3], which are intervals."""
+    """Yield raised numbers and numbers in brackets, one for each number of a range; no intervals such as [0, 1]."""
     groups = [(match["items"], match.start("items"), match) for match in _NUMBERS.finditer(text)]
     for match in _SUPERSCRIPT.finditer(text):
         digits = unicodedata.normalize("NFKC", match[0])
@@ -188,7 +187,7 @@ def _numbers(text: str) -> Iterator[Citation]:
 
 
 def _groups(text: str) -> Iterator[Citation]:
-    """Authors and years inside brackets."""
+    """Yield citations by authors and years inside brackets."""
     for group in _GROUP.finditer(text):
         start = group.start() + 1
         for part in group[0][1:-1].split(";"):
@@ -203,7 +202,7 @@ def _groups(text: str) -> Iterator[Citation]:
 
 
 def _opener(authors: str) -> int:
-    """How many characters before the names only open the sentence: "However, Ling" is not an author's name."""
+    """Return how many characters before the names only open the sentence: in "However, Ling" only "Ling" is a name."""
     end = 0
     for match in re.finditer(r"([^\W\d_]+),?\s+(?=\S)", authors):
         if match.start() != end or match[1].lower() not in _NO_NAMES or not match[1][0].isupper():
@@ -215,7 +214,7 @@ def _opener(authors: str) -> int:
 def _by_year(
     match: re.Match[str], start: int, group: Span, end: int | None = None, certain: bool = True
 ) -> Iterator[Citation]:
-    """One citation per year that `match` names, from `start` to `end` (None: the end of the group)."""
+    """Yield one citation per year that `match` names, from `start` to `end` (None: the end of the group)."""
     written = match["authors"][_opener(match["authors"]) :]
     authors = tuple(name for part in re.split(_AND, written) if (name := part.strip(" ,")))
     has_coauthors = len(authors) > 1 or re.search(_OTHERS, match[0]) is not None
@@ -229,12 +228,12 @@ def _by_year(
 def resolve_citation(
     citation: Citation, sources: Sequence[Source], definitions: Sequence[tuple[Span, str, str]] = ()
 ) -> list[str]:
-    """The ids of the sources that `citation` can mean, in the order of `sources`; [] where none is cited so.
+    """Return the ids of the sources that `citation` may refer to, in the order of `sources`; [] if it matches none.
 
-    A mark is a source's citation or id, or what its footnote definition cites; where no source has a number of its own,
-    [n] is the n-th. Author and year mean a source whose citation has that year, and the first author's last name among
-    the words of its first author (accents and case do not matter); other authors ("et al." too) and the letter of the
-    year decide only between several.
+    A mark refers to the source with this citation or id, or to the source that its footnote definition cites. If no
+    source has a number in its id or citation, [n] is the n-th source. Author and year refer to a source whose citation
+    has the year, and the cited first author's last name among the words of its first author; accents and case do not
+    count. Other authors, "et al." and the letter of the year only decide between several such sources.
 
     Args:
         citation: One of `find_citations`.
@@ -247,11 +246,11 @@ def resolve_citation(
     """
     if citation.mark is None:
         return _by_author(citation, sources)
-    wanted = _folded(citation.mark)
-    own = [s.id for s in sources if wanted in {_folded(s.id), _folded((s.citation or "").strip("[]^ "))}]
-    if own:
-        return own
-    reference = next((body for _, mark, body in definitions if _folded(mark) == wanted), None)
+    mark = _folded(citation.mark)
+    marked = [s.id for s in sources if mark in {_folded(s.id), _folded((s.citation or "").strip("[]^ "))}]
+    if marked:
+        return marked
+    reference = next((body for _, name, body in definitions if _folded(name) == mark), None)
     if reference is not None:
         words = set(_name_words(reference))
         works = [(s.id, _cited_work(s.citation)) for s in sources if s.citation]
@@ -261,7 +260,7 @@ def resolve_citation(
             if work.first and max(work.first, key=len) in words and (work.year is None or work.year in reference)
         ]
     numbered = any(re.fullmatch(r"\W*\d{1,3}\W*", name) for s in sources for name in (s.id, s.citation or ""))
-    number = int(wanted) if wanted.isascii() and wanted.isdigit() else 0
+    number = int(mark) if mark.isascii() and mark.isdigit() else 0
     return [sources[number - 1].id] if not numbered and 1 <= number <= len(sources) else []
 
 
@@ -289,7 +288,7 @@ def _without_letter(year: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _CitedWork:
-    """What a source's citation says: the words of its first author and of all, the year, whether there are several."""
+    """A source's citation: the words of its first author and of all authors, its year, whether it has coauthors."""
 
     first: frozenset[str]
     everyone: frozenset[str]
@@ -313,13 +312,13 @@ def _name_words(text: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _folded(text: str) -> str:
-    """`text` as names are compared: without accents, case, kinds of dash and apostrophe, doubled or outer spaces."""
+    """Normalise `text` to compare names: remove accents, case, extra spaces, variants of dashes and apostrophes."""
     plain = "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
     return " ".join(plain.replace("’", "'").replace("‐", "-").replace("–", "-").split())
 
 
 def remove_spans(text: str, spans: Sequence[Span]) -> str:
-    """`text` without what `spans` cover, spaces closed up: a claim for a checker that knows no citations.
+    """Return `text` without the characters in `spans` and the spaces they leave.
 
     >>> remove_spans("Ling (2009) agrees [3].", [Span(5, 11), Span(19, 22)])
     'Ling agrees.'
@@ -333,14 +332,14 @@ def remove_spans(text: str, spans: Sequence[Span]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CitationPolicy:
-    """How citations are used: a claim that cites is checked against the sources that it cites, and no others.
+    """How citations are used: a claim that cites is checked only against the sources that it cites.
 
     Attributes:
-        uncited: Claims without a citation are not judged ("skip", George and Stuhlmüller 2023, §3.2) or checked against
-            all sources ("all").
-        missing: A claim without a citation is an error of its own (`MISSING`).
-        each: Where a claim cites several sources, each is also checked alone, so that one that does not back it is
-            found (`WRONG`); a claim that only all of them back together then has such errors, too.
+        uncited: Whether claims without a citation are not judged ("skip", George and Stuhlmüller 2023, §3.2) or checked
+            against all sources ("all").
+        missing: Whether a claim without a citation is an error of its own (`MISSING`).
+        each: Whether to check each source alone, too, if a claim cites several, to find those that do not back it
+            (`WRONG`). A claim that its sources back only together then gets such errors, too.
     """
 
     uncited: Literal["skip", "all"] = "skip"
@@ -352,12 +351,12 @@ class CitationPolicy:
             raise InputError(f"uncited is {self.uncited!r}", hint="skip or all")
 
     def __str__(self) -> str:
-        """As options write it, such as "skip+missing"."""
+        """Return the policy as options write it, such as "skip+missing"."""
         return self.uncited + ("+missing" if self.missing else "") + ("+each" if self.each else "")
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """The policy written as "skip" or "all", then "+missing", "+each" or both; None for "off".
+        """Parse "skip" or "all", followed by "+missing", "+each" or both; None for "off".
 
         >>> CitationPolicy.parse("all+each"), CitationPolicy.parse("off")
         (CitationPolicy(uncited='all', missing=False, each=True), None)
@@ -372,7 +371,7 @@ class CitationPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ResponseCitations:
-    """The citations of one response, each with the ids of the sources that it means; () where it dangles."""
+    """The citations of one response, each with the ids of its sources; () if it dangles."""
 
     case: Case
     citations: tuple[tuple[Citation, tuple[str, ...]], ...]
@@ -380,7 +379,7 @@ class ResponseCitations:
 
     @classmethod
     def of_case(cls, case: Case) -> Self:
-        """The citations of the case's response; what merely looks like one and means no source is left out."""
+        """Find the citations of the case's response; uncertain ones that refer to no source are left out."""
         definitions = footnote_definitions(case.response)
         pairs = [
             (citation, tuple(resolve_citation(citation, case.sources, definitions)))
@@ -390,33 +389,33 @@ class ResponseCitations:
         return cls(case, citations, tuple(statements(case.response, cited=True)))
 
     def in_claim(self, claim: Claim) -> list[tuple[Citation, tuple[str, ...]]]:
-        """The citations inside the claim's spans, else those in the sentences that it overlaps."""
-        own_sentences = [s for s in self.sentences if any(s.overlaps(span) for span in claim.spans)]
-        for spans in (claim.spans, own_sentences):
+        """Return the citations inside the claim's spans; if there are none, those in the sentences that it overlaps."""
+        claim_sentences = [s for s in self.sentences if any(s.overlaps(span) for span in claim.spans)]
+        for spans in (claim.spans, claim_sentences):
             inside = [(c, ids) for c, ids in self.citations if any(c.span.overlaps(span) for span in spans)]
             if inside:
                 return inside
         return []
 
     def cited_by(self, claim: Claim) -> tuple[Source, ...]:
-        """The sources that the claim cites, in the case's order."""
+        """Return the sources that the claim cites, in the case's order."""
         cited = {id for _, ids in self.in_claim(claim) for id in ids}
         return tuple(source for source in self.case.sources if source.id in cited)
 
     def links(self, claim: Claim) -> list[tuple[Span, str]]:
-        """Each citation in the claim with the id of each source that it means, without repetitions."""
+        """Return each citation in the claim with the id of each of its sources, without repetitions."""
         return list(dict.fromkeys((citation.span, id) for citation, ids in self.in_claim(claim) for id in ids))
 
     def dangling(self) -> list[Verdict]:
-        """A verdict of 1 on each citation that means no source."""
+        """Return a verdict with score 1 on each citation that refers to no source."""
         reason = "no source is cited so"
         return [Verdict(citation.span, 1.0, DANGLING, reason=reason) for citation, ids in self.citations if not ids]
 
     def without_citations(self, claim: Claim) -> str:
-        """The text of the claim without its citations; "" where no word is left."""
+        """Return the text of the claim without its citations; "" if no word is left."""
         citations = [citation for citation, _ in self.in_claim(claim)]
         (span,) = claim.spans
-        if claim.text != span.of(self.case.response):  # in other words than the response
+        if claim.text != span.of(self.case.response):  # the claim is worded differently from the response
             citations = find_citations(claim.text, self.case.sources)
             span = Span(0, len(claim.text))
         marks = (mark for citation in citations for mark in (citation.span, citation.group) if mark.overlaps(span))

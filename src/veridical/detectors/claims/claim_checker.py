@@ -1,7 +1,7 @@
-"""What checks one claim against sources: the protocol, and any detector as a claim checker.
+"""The protocol of claim checkers, which check one claim against sources, and an adapter for any detector.
 
-A checker gets all claims of all cases in one call and gives one `ClaimResult` for each; what it could not judge has no
-score and says why. The checker that asks a chat model is in `veridical.detectors.claims.llm_checker`.
+A checker gets all claims of all cases in one call and returns one `ClaimResult` for each. A claim that it could not
+judge has no score, but a reason. The checker that asks a chat model is in `veridical.detectors.claims.llm_checker`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ __all__ = ["ClaimChecker", "ClaimResult", "DetectorChecker", "Question"]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Is `claim`, made in the case `case_id`, backed by `sources`?
+    """The question whether `sources` back `claim`, made in the case `case_id`.
 
-    `strict_values`: a checker that counts words takes one unsupported number, date or name for an unsupported claim.
+    With `strict_values`, one unsupported number, date or name makes the claim unsupported for a checker that counts
+    words.
     """
 
     case_id: str
@@ -37,18 +38,18 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class ClaimResult:
-    """What a checker says of one claim.
+    """A checker's result for one claim.
 
     Attributes:
-        score: 1 - P(supported) in [0, 1]; None where the claim could not be judged, and then `reason` says why.
+        score: 1 - P(supported) in [0, 1]; None if the claim could not be judged, and then `reason` says why.
         reason: Why the claim has its score.
-        evidence: What in the sources bears on it.
+        evidence: Source spans that support or contradict it.
         unjudged: Spans of the claim that the checker could not judge.
-        correction: The claim as it would be supported.
-        usage: What the check cost.
-        no_logprobs: The score is a bare yes or no, for want of log-probabilities.
+        correction: A supported version of the claim.
+        usage: The tokens and calls that the check took.
+        no_logprobs: Whether the score is a bare yes or no because the model gave no log-probabilities.
         unsupported_quotes: How many quotes in the reasoning are in no source.
-        label: What kind of error it is, where the checker distinguishes any (`Verdict.label`).
+        label: The kind of error, if the checker distinguishes kinds (`Verdict.label`).
     """
 
     score: float | None
@@ -63,22 +64,22 @@ class ClaimResult:
 
 
 class ClaimChecker(Protocol):
-    """What checks claims. `reads_citations`: a claim may name its sources ("Ling (2009) found …")."""
+    """A checker of claims. `reads_citations` tells whether claims may contain citations ("Ling (2009) found …")."""
 
     name: str
     reads_citations: bool
 
     def check(self, questions: Sequence[Question]) -> list[ClaimResult]:
-        """One result per question, in the same order."""
+        """Return one result per question, in the same order."""
         ...
 
 
 class DetectorChecker:
-    """Checks a claim by judging it as a response of its own: its score is the response's, or its worst span's.
+    """Checks a claim by judging it as a response: its score is the response's, or its worst span's.
 
-    Word overlap scores a claim by the share of its words that no source has. That hides a single wrong number, so with
-    `strict_values` a claim with a number, date, quantity or name that no source has gets 1; values are compared as by
-    `overlap:values`, whatever the words are that the detector counts.
+    Word overlap scores a claim by the share of its words that no source has, which hides a single wrong number. So with
+    `strict_values` a claim with a number, date, quantity or name that no source has gets the score 1; values are then
+    compared as by `overlap:values`, whichever words the detector compares.
     """
 
     reads_citations = False
@@ -88,17 +89,17 @@ class DetectorChecker:
         self.name = detector.name
 
     def check(self, questions: Sequence[Question]) -> list[ClaimResult]:
-        """One result per claim."""
+        """Judge each claim as a response to its sources."""
         cases = [Case(f"{q.case_id}#{i}", q.claim, q.sources) for i, q in enumerate(questions)]
         judgements = judge(self.detector, cases)
         results = [_result(case, judgement) for case, judgement in zip(cases, judgements, strict=True)]
         if not isinstance(self.detector, Overlap):
             return results
         strict = [i for i, question in enumerate(questions) if question.strict_values]
-        # the author and year by which a source is cited count as its words
+        # a source's citation (author and year) counts as part of its text
         cited = [[replace(s, text=f"{s.text}\n{s.citation or ''}") for s in cases[i].sources] for i in strict]
         by_value = Overlap(words="values").judge(
-            [replace(cases[i], sources=tuple(own)) for i, own in zip(strict, cited, strict=True)]
+            [replace(cases[i], sources=tuple(sources)) for i, sources in zip(strict, cited, strict=True)]
         )
         for i, judgement in zip(strict, by_value, strict=True):
             claim = cases[i].response
@@ -114,7 +115,7 @@ class DetectorChecker:
 _NOT_VALUES = frozenset({"one", "first", "second"})  # mostly pronouns and adverbs: "one of them", "he first went"
 
 
-_MAX_QUOTED = 5  # spans quoted in one reason
+_MAX_QUOTED = 5  # most spans quoted in one reason
 
 
 def _quoted(reason: str, spans: Sequence[Span], text: str) -> str:
@@ -124,11 +125,11 @@ def _quoted(reason: str, spans: Sequence[Span], text: str) -> str:
 
 
 def _result(case: Case, judgement: Judgement) -> ClaimResult:
-    """The result for the claim that is the response of `case`."""
+    """Return the result for the claim that is the response of `case`."""
     worst = max((verdict.score for verdict in judgement.verdicts), default=None)
     score = judgement.hallucination if judgement.hallucination is not None else worst
     if score is None and judgement.judged:
-        score = 0.0  # judged, and no span of it is worth a verdict
+        score = 0.0  # judged without any verdict
     if score is None:
         return ClaimResult(None, "; ".join(judgement.notes) or "the checker does not say", usage=judgement.usage)
     by_reason: dict[str, list[Span]] = {}  # of the worst spans
@@ -139,7 +140,7 @@ def _result(case: Case, judgement: Judgement) -> ClaimResult:
     by_source: dict[str, list[Evidence]] = {}
     for evidence in (e for verdict in judgement.verdicts for e in verdict.evidence):
         by_source.setdefault(evidence.source_id, []).append(evidence)
-    joined = []  # neighbouring spans as one, which weighs as its heaviest part
+    joined = []  # neighbouring spans become one, with the weight of the heaviest
     for id, parts in by_source.items():
         for span in merge(case.source(id).text, (e.span for e in parts)):
             joined.append(Evidence(id, span, max(e.weight for e in parts if e.span.overlaps(span))))

@@ -1,8 +1,8 @@
-"""The claims of a response and where it makes them: its sentences, or what a model lists.
+"""Split a response into claims, with their spans: its sentences, or a list by a model.
 
 After George and Stuhlmüller 2023, §3.2 (sentences) and §2.2 with A.1.1 (a model's list). A listed claim is aligned with
-the response verbatim, then approximately, else with the sentence whose words it shares. What no claim is about is
-reported as unchecked.
+the response verbatim, else approximately, else with the sentence that shares most of its words. Sentences without a
+claim are reported as unchecked.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ __all__ = [
 ]
 
 MIN_SIMILARITY = 0.8
-"""How similar a listed claim and its span must be: a claim may drop or exchange a few words of its sentence."""
+"""Least similarity of a listed claim and its span: a claim may drop or replace a few words of its sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The claims of one response, in order; `unchecked` are its sentences that no claim is about."""
+    """The claims of one response, in order; `unchecked` has the sentences without a claim."""
 
     claims: tuple[Claim, ...]
     unchecked: tuple[Span, ...] = ()
@@ -47,15 +47,15 @@ class Claims:
 
 
 def sentence_claims(text: str, *, cited: bool = False) -> Claims:
-    """Each of the `claim_sentences` as a claim, verbatim but for spaces in place of markup."""
+    """Return each of the `claim_sentences` as a claim, verbatim except for spaces in place of markup."""
     plain = without_markup(text)
     return Claims(tuple(Claim(span.of(plain), (span,)) for span in claim_sentences(text, cited=cited)))
 
 
 def claim_sentences(text: str, *, cited: bool = False) -> list[Span]:
-    """The `statements` of a response without those that make no claim (`unclaimed`), and without markup around them.
+    """Return the `statements` of a response that make a claim (see `unclaimed`), without markup around them.
 
-    With `cited`, a footnote mark belongs to the sentence before it, and what only cites is a statement.
+    With `cited`, a footnote mark belongs to the sentence before it, and a sentence that only cites counts, too.
     """
     claimed = without_unclaimed(text, (), with_citations=cited)
     return [span for span in statements(without_markup(text), cited=cited) if has_words(span.of(claimed))]
@@ -64,7 +64,7 @@ def claim_sentences(text: str, *, cited: bool = False) -> list[Span]:
 def split_by_model(
     model: ChatModel, cases: Sequence[Case], *, cited: bool = False, max_tokens: int = 2048
 ) -> list[Claims]:
-    """The claims that `model` lists for each case; where its reply cannot be read, the sentences, with a note."""
+    """Let `model` list the claims of each case; if its reply cannot be read, use the sentences and add a note."""
     split_claims = prompt("split_claims")
     requests = [
         Request(
@@ -95,7 +95,7 @@ def split_by_model(
 
 
 def nothing_to_check(case: Case) -> str | None:
-    """Why no claim of the case can be checked, None where one can."""
+    """Return why no claim of the case can be checked; None if one can be."""
     if not claim_sentences(case.response):
         return "the response makes no claim"
     if not case.sources:
@@ -104,9 +104,9 @@ def nothing_to_check(case: Case) -> str | None:
 
 
 def align_claims(text: str, claims: Sequence[str], sentences: Sequence[Span]) -> Claims:
-    """The span of each claim in the response.
+    """Find the span of each claim in the response.
 
-    A claim that shares no content word with any sentence is not about this response and is left out, with a note.
+    A claim that shares no content word with any sentence is left out, with a note.
 
     Args:
         text: The response.
@@ -119,7 +119,7 @@ def align_claims(text: str, claims: Sequence[str], sentences: Sequence[Span]) ->
     approximate = unmatched = current = 0
     for claim in claims:
         span = find_quote(text, claim, used=used, min_similarity=MIN_SIMILARITY)
-        if span is None and used:  # two claims may rest on the same words
+        if span is None and used:  # two claims may come from the same words
             span = find_quote(text, claim, min_similarity=MIN_SIMILARITY)
         if span is None:
             shared = [len(_content_words(claim) & others) for others in sentence_words]
@@ -127,7 +127,7 @@ def align_claims(text: str, claims: Sequence[str], sentences: Sequence[Span]) ->
             if not best:
                 unmatched += 1
                 continue
-            # of sentences that share as many words, the next one: claims come in the order of the text
+            # if several sentences share as many words, take the next one: claims are in the order of the text
             ties = [i for i, n in enumerate(shared) if n == best]
             current = next((i for i in ties if i >= current), ties[0])
             span = sentences[current]

@@ -28,17 +28,17 @@ class FewShotExample:
 
 
 def few_shot_option(text: str) -> int | tuple[FewShotExample, ...]:
-    """What `few_shot=` in a spec names: so many to draw from labelled data, the shipped ones (`builtin`), or a file."""
+    """Parse `few_shot=` of a spec: a number to draw from labelled data, a file, or `builtin` (the shipped examples)."""
     if text.isascii() and text.isdecimal() and int(text) > 0:
         return int(text)
     return read_few_shot(text)
 
 
 def read_few_shot(path: str | Path) -> tuple[FewShotExample, ...]:
-    """The examples of a JSON Lines file: {"document", "claim", "supported": true or false, "reasoning"}.
+    """Read examples from a JSON Lines file: {"document", "claim", "supported": true or false, "reasoning"}.
 
-    `builtin` names the shipped ones: four short English documents, two claims supported and two subtly wrong. Raises
-    `DataError` with the line for anything else in a file.
+    The path `builtin` stands for the shipped examples: four short English documents, with two supported claims and two
+    subtly wrong ones. Raises `DataError` with the line for anything else in a file.
     """
     from veridical.datasets.reading import jsonl_rows
 
@@ -56,10 +56,10 @@ def read_few_shot(path: str | Path) -> tuple[FewShotExample, ...]:
 
 
 def draw_few_shot(examples: Sequence[Example], n: int) -> tuple[FewShotExample, ...]:
-    """Draw `n` few-shot examples from labelled ones: supported and unsupported in turn, as many of each as possible.
+    """Draw `n` few-shot examples from labelled ones: supported and unsupported in turn.
 
-    The shortest are taken (their documents come into every prompt), one per document of each kind; the same examples
-    always give the same result. Raises `InputError` where there are too few.
+    The shortest examples are drawn, because their documents are part of every prompt, and at most one per document and
+    label. The same data always gives the same examples. Raises `InputError` if there are too few.
     """
     supported: list[FewShotExample] = []
     unsupported: list[FewShotExample] = []

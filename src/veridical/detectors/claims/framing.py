@@ -1,6 +1,6 @@
-"""Sentences that make no claim: they introduce or end an answer ("Here is a summary:"), are polite, or refuse one.
+"""Find sentences that make no claim: they introduce or end an answer ("Here is a summary:"), are polite, or refuse.
 
-Rules for what language models write in English; linear.
+The rules are for the English of language models; they take linear time.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ __all__ = ["framing_sentences", "is_refusal", "may_frame"]
 
 
 def may_frame(text: str) -> bool:
-    """Whether some sentence of `text` may be one; quick, for texts of which none is."""
+    """Check quickly whether `text` may have a framing sentence: most texts have none."""
     return _MAY_FRAME.search(text) is not None
 
 
 def framing_sentences(text: str, sentences: Sequence[Span]) -> list[Span]:
-    """Those of `sentences` that only introduce or end an answer, are talk, or refuse, and say nothing of its matter.
+    """Return those of `sentences` that only introduce or end an answer, are small talk, or refuse to answer.
 
-    "Certainly." is one of them only beside other sentences: alone it is an answer.
+    "Certainly." is included only beside other sentences: alone it is an answer.
 
     >>> text = "Sure! Here is a summary of the text: Ann left. Let me know if you need more."
     >>> spans = [Span(0, 5), Span(6, 36), Span(37, 46), Span(47, 76)]
@@ -31,16 +31,16 @@ def framing_sentences(text: str, sentences: Sequence[Span]) -> list[Span]:
     if not may_frame(text):
         return []
     plain = {span: _plain(span.of(text)) for span in sentences}
-    short = {span: said for span, said in plain.items() if len(said) <= 300}
-    found = {span for span, said in short.items() if _FRAME.fullmatch(said) or _REFUSAL.fullmatch(said)}
-    polite = {span for span, said in plain.items() if _POLITE.fullmatch(said)}
-    if len(found | polite) < len(plain) or found:
-        found |= polite
-    return [span for span in sentences if span in found]
+    short = {span: words for span, words in plain.items() if len(words) <= 300}
+    framing = {span for span, words in short.items() if _FRAME.fullmatch(words) or _REFUSAL.fullmatch(words)}
+    polite = {span for span, words in plain.items() if _POLITE.fullmatch(words)}
+    if len(framing | polite) < len(plain) or framing:
+        framing |= polite
+    return [span for span in sentences if span in framing]
 
 
 def is_refusal(sentence: str) -> bool:
-    """Whether `sentence` only says that there is no answer, and not to what.
+    """Check whether `sentence` only says that there is no answer, without naming the question.
 
     >>> is_refusal("I'm sorry, but I don't know."), is_refusal("The text does not say when it was built.")
     (True, False)
@@ -49,6 +49,7 @@ def is_refusal(sentence: str) -> bool:
 
 
 def _plain(sentence: str) -> str:
+    """Return `sentence` without emphasis, outer marks and repeated spaces."""
     return " ".join(sentence.replace("**", "").split()).strip("*_#>-• ").rstrip(".!? ")
 
 
@@ -116,7 +117,7 @@ _DOCUMENTS = (
     "texts?|contexts?|documents?|sources?|passages?|articles?|information|materials?|excerpts?|contents?|paragraphs?|"
     "reports?|references?"
 )
-_LOOSE = (  # words after a refusal that do not say what is refused
+_LOOSE = (  # words after a refusal that do not name the question
     r"(?:,? (?:you|with|to|on|in|for|from|by|based|about|at|that|this|these|those|it|so|an?|the|your|any|such|more|"
     r"further|moment|provided|given|above|available|supplied|retrieved|here|questions?|answers?|requests?|topic|matter|"
     rf"answer|determine|say|tell|help|assist|respond|sure|certain|anything|{_DOCUMENTS}))*"

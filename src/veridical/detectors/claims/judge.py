@@ -1,7 +1,7 @@
-"""Single-prompt judges: one question about the whole response. Baselines for `verify`.
+"""Single-prompt judges, which ask one question about the whole response: baselines for `verify`.
 
-After CH-Wang et al. 2024, appendix C.1, and George and Stuhlmüller 2023, §2.4. No windows: a response may be backed by
-two windows together and by none alone, so a source that does not fit leaves the response unjudged.
+After CH-Wang et al. 2024, appendix C.1, and George and Stuhlmüller 2023, §2.4. Sources are not cut into windows,
+because two windows may back a response together and neither alone; if they do not fit, the response is not judged.
 """
 
 from __future__ import annotations
@@ -31,27 +31,24 @@ __all__ = ["METHODS", "Judge"]
 
 METHODS = ("yes_no", "cot", "list")
 _OPTIONS = ("few_shot", "min_probability_mass")
-_MASS = 0.5  # that Yes and No have together, at least, unless something else is asked for
+_MASS = 0.5  # default least probability of Yes and No together
 
 
 def _list_tokens(response: str) -> int:
-    """How long a list of the response's claims may get, 512 to 4096 tokens.
-
-    A small model may repeat itself to the limit.
-    """
+    """Return the most tokens for a list of the response's claims, 512 to 4096: small models may repeat themselves."""
     return min(4096, max(512, 256 + 3 * len(response)))
 
 
 class Judge:
-    """A chat model asked once about the whole response: `judge:METHOD,model=NAME` (yes_no, cot or list).
+    """Asks a chat model once about the whole response: `judge:METHOD,model=NAME` (yes_no, cot or list).
 
     Args:
         model: The model to ask.
-        method: "yes_no" takes the probability of the word Yes (else 0 or 1), "cot" asks for reasoning, then 0 or 1,
-            "list" for claims listed and judged in one reply: these also give verdicts, and `hallucination` is 1 if any
-            is not backed.
-        few_shot: Examples shown first, or how many `fit` is to draw from labelled data.
-        min_probability_mass: The probability that Yes and No must have together, in [0, 1].
+        method: "yes_no" takes the probability of the word Yes, or 0 or 1 without log-probabilities. "cot" asks for
+            reasoning, then 0 or 1. "list" asks to list and judge the claims in one reply: it also gives verdicts, and
+            `hallucination` is 1 if any claim is not backed.
+        few_shot: Examples to show first, or how many `fit` should draw from labelled data.
+        min_probability_mass: The least probability that Yes and No must have together, in [0, 1].
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=True, needs_chat_model=True)
@@ -80,31 +77,31 @@ class Judge:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Judge:
-        """`judge[:METHOD][,model=NAME,few_shot=N or FILE or builtin,min_probability_mass=P,…]`.
+        """Make the detector for `judge[:METHOD][,model=NAME,few_shot=N or FILE or builtin,min_probability_mass=P,…]`.
 
-        "…" is how the model is reached.
+        "…" stands for the options of the connection.
         """
-        own, reached = spec.split(_OPTIONS)
-        method = reached.accept((*OPTIONS, *_OPTIONS), values=1).value or "yes_no"
+        options, rest = spec.split(_OPTIONS)
+        method = rest.accept((*OPTIONS, *_OPTIONS), values=1).value or "yes_no"
         if method not in METHODS:
             raise UnknownNameError("method of judging", method, METHODS)
-        few_shot = own.options.get("few_shot")
+        few_shot = options.options.get("few_shot")
         return cls(
-            (context.connection or Connection()).with_options(reached.options).chat(),
+            (context.connection or Connection()).with_options(rest.options).chat(),
             method=method,  # type: ignore[arg-type]
             few_shot=few_shot_option(few_shot) if few_shot else (),
-            min_probability_mass=own.number("min_probability_mass", _MASS),
+            min_probability_mass=options.number("min_probability_mass", _MASS),
         )
 
     def fit(self, examples: Sequence[Example]) -> Judge:
-        """The same judge with the few-shot examples that it needs, drawn from `examples` (`draw_few_shot`)."""
+        """Return this judge with the few-shot examples that it needs, drawn from `examples` (`draw_few_shot`)."""
         if len(self.few_shot) == self.n_few_shot:
             return self
         few_shot = draw_few_shot(examples, self.n_few_shot)
         return Judge(self.model, method=self.method, few_shot=few_shot, min_probability_mass=self.min_probability_mass)
 
     def fingerprint(self) -> dict[str, Any]:
-        """What its scores depend on: model, method, prompts, few-shot examples."""
+        """Identify everything that the scores depend on: model, method, prompts, few-shot examples."""
         examples = [[e.document, e.claim, e.supported, e.reasoning] for e in self.few_shot] or self.n_few_shot
         return {
             "model": self.model.name,
@@ -117,11 +114,11 @@ class Judge:
 
     @cached_property
     def prompts(self) -> tuple[PromptTemplate, PromptTemplate]:
-        """The prompt that holds the document, and the one that asks."""
+        """The prompt that holds the document, and the prompt that asks."""
         return prompt("verify_document"), prompt(f"judge_{self.method}")
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One judgement per case; all requests go to the model in one call."""
+        """Judge each case; all requests go to the model in one call."""
         if len(self.few_shot) < self.n_few_shot:
             raise InputError(
                 f"{self.name} needs {self.n_few_shot} few-shot examples from labelled data",
@@ -156,7 +153,7 @@ class Judge:
         return judgements
 
     def _read(self, case: Case, reply: Reply | Failure) -> Judgement:
-        """The judgement of the reply: one score for the whole response, or its claims."""
+        """Read the judgement from a reply: one score for the whole response, or a list of claims."""
         if isinstance(reply, Failure):
             result = ClaimResult(None, reply.reason)
         elif self.method == "list":
@@ -171,7 +168,7 @@ class Judge:
         return Judgement(case.id, self.name, result.score, notes=notes, reason=result.reason)
 
     def _read_list(self, case: Case, reply: Reply) -> Judgement:
-        """The claims that the reply lists; what it skips is left unjudged, and one bad entry spoils them all."""
+        """Read the claims that the reply lists. Sentences it skips are not judged; a bad entry invalidates the list."""
         document = json_object(reply.text)
         entries: Any = (document or {}).get("claims")
         problem = None

@@ -1,8 +1,8 @@
-"""Asking a chat model whether sources back a claim, and reading its answer.
+"""Ask a chat model whether sources back a claim, and read its answer.
 
 After George and Stuhlmüller 2023: the probability of Yes (§2.2, A.1.2), reasoning with quotes (A.1.3), or a critique
-with a revised claim (A.3.1). The document comes first in every prompt. A model is asked once per claim and chunk of the
-sources; a claim that any chunk supports is supported. A reply that is not plainly an answer counts as none.
+with a revised claim (A.3.1). Each call is about one claim and one chunk of the sources; a claim is supported if any
+chunk supports it. A reply that is not plainly an answer counts as no answer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 METHODS = ("yes_no", "cot", "critique")
-_MAX_QUOTED = 5  # quotes named in one reason
+_MAX_QUOTED = 5  # most quotes in one reason
 _QUOTE_SIMILARITY = 0.95
 
 
@@ -51,15 +51,15 @@ def chat_messages(
     answered: Sequence[tuple[str, str, str]] = (),
     **text: str,
 ) -> tuple[Message, ...]:
-    """The messages that ask about `document`, after few-shot examples.
+    """Return the messages that ask about `document`, after the few-shot examples.
 
     The document comes first, and its fence depends on nothing else, so that a server's prefix cache serves all claims.
 
     Args:
-        prompts: The prompt that holds the document, and the one that asks.
+        prompts: The prompt that holds the document, and the prompt that asks.
         document: The sources as text.
         answered: (document, claim, answer) of each few-shot example.
-        text: What fills the second prompt, by the name of its placeholder.
+        text: The text for the second prompt's placeholder, by its name.
     """
     document_prompt, question_prompt = prompts
     (placeholder,) = text
@@ -79,12 +79,12 @@ class LLMChecker:
         method: "yes_no" takes the probability of the word Yes (George and Stuhlmüller 2023, A.1.2), "cot" asks for
             reasoning with quotes and then 0 or 1 (A.1.3), "critique" for a critique, 0 or 1, and a revised claim
             (A.3.1).
-        few_shot: Examples shown first, or how many `fit` of `Verify` is to draw from labelled data.
-        window: How many characters of the sources go into one prompt (None = all; a chunk that the model says is too
-            long is halved).
-        claims_per_call: Above 1, several claims about the same sources are asked at once, each answered 0 or 1:
-            cheaper, and less exact.
-        min_probability_mass: The probability that Yes and No must have together, in [0, 1].
+        few_shot: Examples to show first, or how many `Verify.fit` should draw from labelled data.
+        window: The most characters of the sources in one prompt; None: all. A chunk that the model refuses as too long
+            is halved.
+        claims_per_call: The most claims about the same sources in one prompt. Above 1, each is answered 0 or 1: cheaper
+            but less exact.
+        min_probability_mass: The least probability that Yes and No must have together, in [0, 1].
     """
 
     reads_citations = True
@@ -124,12 +124,12 @@ class LLMChecker:
 
     @cached_property
     def prompts(self) -> tuple[PromptTemplate, PromptTemplate]:
-        """The prompt that holds the document, and the one that asks."""
+        """The prompt that holds the document, and the prompt that asks."""
         asking = {"yes_no": "verify_yes_no", "cot": "verify_cot", "critique": "critique_claim"}[self.method]
         return prompt(self.document_prompt), prompt("verify_many" if self.claims_per_call > 1 else asking)
 
     def with_few_shot(self, examples: Sequence[FewShotExample]) -> LLMChecker:
-        """The same checker with these few-shot examples."""
+        """Return the same checker with these few-shot examples."""
         return type(self)(
             self.model,
             method=self.method,
@@ -140,7 +140,7 @@ class LLMChecker:
         )
 
     def check(self, questions: Sequence[Question]) -> list[ClaimResult]:
-        """One result per claim; all requests go to the model in one call, and again those whose chunk was too long."""
+        """Check each claim. All requests go to the model in one call; those whose chunk was too long are repeated."""
         if len(self.few_shot) < self.n_few_shot:
             raise InputError(
                 f"{self.name} needs {self.n_few_shot} few-shot examples from labelled data",
@@ -189,15 +189,16 @@ def ask_by_chunk(
     window: int | None = None,
     per_call: int = 1,
 ) -> list[ClaimResult]:
-    """Ask about each chunk of the sources; the chunk that supports a question best gives its result.
+    """Ask about each chunk of the sources; the chunk that supports a claim best gives its result.
 
     Args:
-        model: The model to ask; all requests go to it in one call, and again those whose chunk was too long, halved.
+        model: The model to ask. All requests go to it in one call; those whose chunk was too long are repeated with
+            halves of it.
         questions: The questions.
-        request: The request for some questions about a text.
-        read: The results of those questions in a reply.
-        window: How many characters of the sources go into one request; None = all.
-        per_call: How many questions about the same sources go into one request at most.
+        request: Makes the request for some questions about a text.
+        read: Reads the results of these questions from a reply.
+        window: The most characters of the sources in one request; None: all.
+        per_call: The most questions about the same sources in one request.
     """
     calls: list[_Call] = []
     for _, group in groupby(range(len(questions)), key=lambda i: (questions[i].case_id, questions[i].sources)):
@@ -207,13 +208,13 @@ def ask_by_chunk(
             calls += [_Call(same_sources[start : start + per_call], text) for text in chunks]
     results: list[list[ClaimResult]] = [[] for _ in questions]
     while calls:
-        asked = [[questions[i] for i in call.indices] for call in calls]
-        replies = model.chat([request(about, call.text) for about, call in zip(asked, calls, strict=True)])
-        again: list[_Call] = []
-        for call, about, reply in zip(calls, asked, replies, strict=True):
+        questions_of_calls = [[questions[i] for i in call.indices] for call in calls]
+        replies = model.chat([request(about, call.text) for about, call in zip(questions_of_calls, calls, strict=True)])
+        next_calls: list[_Call] = []
+        for call, about, reply in zip(calls, questions_of_calls, replies, strict=True):
             halves = call.halves(reply)
-            again += halves
-            if halves:  # the call that was refused may have cost something
+            next_calls += halves
+            if halves:  # the refused call may have cost something
                 answers = [ClaimResult(None, _TOO_LONG, usage=reply.usage)] if reply.usage else []
             elif isinstance(reply, Failure):
                 answers = [ClaimResult(None, reply.reason, usage=None if i else reply.usage) for i in range(len(about))]
@@ -221,7 +222,7 @@ def ask_by_chunk(
                 answers = read(reply, about)
             for i, answer in zip(call.indices, answers, strict=False):
                 results[i].append(answer)
-        calls = again
+        calls = next_calls
     return [_best_chunk(by_chunk) for by_chunk in results]
 
 
@@ -231,14 +232,14 @@ _MAX_HALVINGS = 6
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One call: the questions it answers, by index, and the chunk of their sources."""
+    """One call: the indices of the questions it asks, and a chunk of their sources."""
 
     indices: tuple[int, ...]
     text: str
     halvings: int = 0
 
     def halves(self, reply: Reply | Failure) -> list[_Call]:
-        """The call as two, each with half the text, where the model said that it is too long; [] otherwise."""
+        """Return two calls with half the text each, if the model said that the text is too long; otherwise []."""
         if not isinstance(reply, Failure) or reply.kind != "context" or self.halvings >= _MAX_HALVINGS:
             return []
         parts = chunk_sources([Source("", self.text)], len(self.text) // 2 + 1)
@@ -246,9 +247,10 @@ class _Call:
 
 
 def _best_chunk(chunks: Sequence[ClaimResult]) -> ClaimResult:
-    """One result from those of all chunks of the sources: the best supported one.
+    """Return the result of the chunk that supports the claim best.
 
-    A chunk that could not be read might have supported the claim: then only a Yes about another one counts.
+    A chunk whose answer could not be read might support the claim; then the claim gets a score only if another chunk
+    says Yes.
     """
     usage = Usage.total(chunk.usage for chunk in chunks)
     scored = [chunk for chunk in chunks if chunk.score is not None]
@@ -267,10 +269,10 @@ def _best_chunk(chunks: Sequence[ClaimResult]) -> ClaimResult:
 
 
 def read_yes_no(reply: Reply, label: str, min_probability_mass: float) -> ClaimResult:
-    """P(supported) from the reply's first token, renormalised over Yes and No; else from its one word, 0 or 1.
+    """Read P(supported) from the reply's first token, normalised over Yes and No; without log-probabilities, 0 or 1.
 
-    George and Stuhlmüller 2023, §2.2. Without a score: neither word is given plainly, or the two share less than
-    `min_probability_mass` of the token's probability. `label` is what may precede the word ("Supported").
+    After George and Stuhlmüller 2023, §2.2. There is no score if the reply is no plain Yes or No, or if the two words
+    have less than `min_probability_mass` of the token's probability. `label` may precede the word ("Supported").
     """
     masses = yes_no_mass(reply)
     if masses is not None and sum(masses) > 0:
@@ -295,15 +297,15 @@ def _excerpt(text: str) -> str:
 
 
 def read_cot(reply: Reply, label: str, claim: str, sources: Sequence[Source]) -> ClaimResult:
-    """0 or 1 from the answer on the reply's last line, with the quotes before it as evidence (A.1.3).
+    """Read a score of 0 or 1 from the reply's last line, with the quotes in its reasoning as evidence (A.1.3).
 
-    A quote of three words or more that is neither in a source nor in the claim is named in `reason` and counted. Read
-    as well, as small models give them: a reply that is nothing but "Yes" or "No", and an answer that ends the last line
-    after a finished sentence ("It says so. Supported: Yes"), outside of quotes.
+    A quote of three words or more that is neither in a source nor in the claim is named in `reason` and counted. Two
+    forms that small models use are accepted, too: a bare "Yes" or "No", and an answer on the last line after a finished
+    sentence ("It says so. Supported: Yes"), outside quotes.
 
     Args:
         reply: The reply.
-        label: What precedes the answer on the last line.
+        label: The label of the answer on the last line ("Supported").
         claim: The claim that was asked about.
         sources: The sources that may be quoted.
     """
@@ -333,9 +335,10 @@ _CRITIQUE = re.compile(r"^[\s>*_#-]*critique[ \t*_]*[:=][ \t*_]*", re.IGNORECASE
 
 
 def read_critique(reply: Reply) -> ClaimResult:
-    """0 or 1 from the line "Supported:", the critique before it as `reason`, the revised claim as `correction` (A.3.1).
+    """Read a score of 0 or 1 from the line "Supported:" (A.3.1).
 
-    Without a score: there is no such line, it is not plainly Yes or No, or the reply was cut short.
+    The critique before it becomes the `reason`, the revised claim the `correction`. There is no score if the line is
+    missing or is not plainly Yes or No, or if the reply was cut short.
     """
     text = strip_reasoning(reply.text)
     supported = yes_no(labelled(text, "Supported") or "")
@@ -355,10 +358,10 @@ def read_critique(reply: Reply) -> ClaimResult:
 
 
 def read_many(reply: Reply, n: int) -> list[ClaimResult]:
-    """0 or 1 for each of `n` numbered claims; no score where a number has no plain Yes or No."""
+    """Read a score of 0 or 1 for each of `n` numbered claims; no score for a number without a plain Yes or No."""
     lines = numbered(reply.text)
     if reply.finish == "length" and lines:
-        lines.pop(max(lines))  # the last line may be half a line
+        lines.pop(max(lines))  # the last line may be incomplete
     results = []
     for i in range(1, n + 1):
         usage = reply.usage if i == 1 else None
@@ -375,7 +378,7 @@ _ELLIPSIS = re.compile(r"(?<!\s)\s*+[\[(]?(?:…|\.{3,})[\])]?\s*")
 
 
 def explain_quotes(result: ClaimResult, reasoning: str, claim: str, sources: Sequence[Source]) -> ClaimResult:
-    """The result with `reasoning` as its reason and the quotes in it as evidence; those in no source are counted."""
+    """Add `reasoning` to a result as its reason and its quotes as evidence; count the quotes that are in no source."""
     evidence: dict[Evidence, None] = {}
     unsupported: list[str] = []
     parts = (part.strip() for quote in quotes(reasoning) for part in _ELLIPSIS.split(quote) if words(part))

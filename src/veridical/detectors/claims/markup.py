@@ -1,6 +1,6 @@
-"""What in a text is markup, not content: tags, addresses, commands, footnotes, lists of sources, numbers of items.
+"""Blank markup in a text: tags, addresses, commands, footnotes, lists of sources, numbers of list items.
 
-Rules; linear. Positions stay: markup is replaced by as many spaces.
+Markup is replaced by as many spaces, so that positions stay. The rules take linear time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["blanked", "list_numbers", "without_markup"]
 
 
 def without_markup(text: str) -> str:
-    """`text` with spaces in place of its markup; line breaks stay.
+    """Return `text` with spaces in place of its markup; line breaks stay.
 
     >>> without_markup("It is <b>red</b> &amp; [old](https://a.org/new).")
     'It is    red           [old]                   .'
@@ -36,7 +36,7 @@ def without_markup(text: str) -> str:
 
 
 def blanked(text: str, spans: Iterable[Span]) -> str:
-    """`text` with spaces in place of what `spans` cover; line breaks stay."""
+    """Return `text` with spaces in place of the characters in `spans`; line breaks stay."""
     characters = list(text)
     for span in spans:
         characters[span.start : span.end] = (c if c == "\n" else " " for c in span.of(text))
@@ -44,15 +44,15 @@ def blanked(text: str, spans: Iterable[Span]) -> str:
 
 
 def list_numbers(text: str, *, inline: bool = False) -> list[Span]:
-    """The numbers of list items: at the beginning of lines, and of a series within one ("1. low pay 2. long hours").
+    """Find the numbers of list items, at the beginning of lines and in a series ("1. low pay 2. long hours").
 
-    With `inline`, only those within a line that the next number follows, or the one before precedes.
+    With `inline`, only the numbers of a series within one line are returned.
 
     >>> text = "Reasons: 1. low pay 2. long hours"
     >>> [span.of(text) for span in list_numbers(text)]
     ['1.', '2.']
     """
-    found = [] if inline else [Span(*match.span("number")) for match in _AT_LINE.finditer(text)]
+    numbers = [] if inline else [Span(*match.span("number")) for match in _AT_LINE.finditer(text)]
     series: list[re.Match[str]] = []
     for match in _INLINE.finditer(text):
         previous = series[-1] if series else None
@@ -61,13 +61,13 @@ def list_numbers(text: str, *, inline: bool = False) -> list[Span]:
             or match["open"] + match["close"] != previous["open"] + previous["close"]
             or "\n" in text[previous.end() : match.start()]
         ):
-            found += _spans(series)
+            numbers += _spans(series)
             series = []
         before = text[max(0, match.start() - 3) : match.start()].rstrip(" \t")[-1:]
         opens = match["n"] == "1" and (before in "\n:;,.!?—–" or match["next"].islower())
         if series or opens:
             series.append(match)
-    return sorted({*found, *_spans(series)})
+    return sorted({*numbers, *_spans(series)})
 
 
 def _spans(series: list[re.Match[str]]) -> list[Span]:
@@ -94,7 +94,7 @@ _COMMANDS = (
 _MARKUP = re.compile(
     r"^[ \t]*(?:```|~~~)[^\n`]*$"  # a code fence with its language
     rf"|<!--.{{0,2000}}?-->|</?(?:{_TAGS})(?:\s[^<>\n]{{0,500}})?/?>"
-    # where a link leads: in brackets after its text, or by its name
+    # the target of a link: in brackets after its text, or on a line of its own
     r"|(?<=\])\((?=<|[^\s()]*[/.#:@])(?:<[^<>\n]*>|[^\s()]*(?:\([^\s()]*\)[^\s()]*)*)(?:\s+[\"'(][^\n]{0,200}?[\"')])?\)"
     r"|^[ \t]{0,3}\[[^\]\n^]{1,80}\]:[ \t]+<?(?:https?://|www\.|/)\S+[^\n]*$"
     r"|<?\b(?:https?|ftp)://[^\s<>\"”)\]]+>?|\bwww\.[^\s<>\"”)\]]+"

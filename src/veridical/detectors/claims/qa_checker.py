@@ -1,7 +1,8 @@
-"""Checks a claim by questions: what it answers, and what the sources answer (QAGS, QuestEval).
+"""Check a claim by questions: compare its answers with those of the sources (QAGS, QuestEval).
 
-After Wang et al. 2020 and Scialom et al. 2021, a baseline of CH-Wang et al. 2024, §5.2. A chat model asks about the
-claim and answers from the sources; the answers are compared by the F1 of their words, numbers and dates by value.
+After Wang et al. 2020 and Scialom et al. 2021, a baseline of CH-Wang et al. 2024, §5.2. A chat model asks questions
+about the claim and answers them from the sources. Answers are compared by the F1 of their words, numbers and dates by
+value.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ _MARKS = " \t*_"
 class QAChecker:
     """Asks `model` questions about a claim, answers them from the sources, and compares the answers.
 
-    A claim's score is 1 - the mean F1 of its answers; a question that the sources do not answer counts as 0.
+    A claim's score is 1 - the mean F1 of its answers; the F1 is 0 for a question that the sources do not answer.
 
     Args:
         model: The model that asks and answers.
         questions: The most questions about a claim.
-        window: How many characters of the sources go into one prompt (None = all); the best answer counts.
+        window: The most characters of the sources in one prompt; None: all. The best answer counts.
     """
 
     reads_citations = False
@@ -54,11 +55,11 @@ class QAChecker:
 
     @cached_property
     def prompts(self) -> tuple[PromptTemplate, ...]:
-        """The prompts that ask, hold the document, and answer."""
+        """The prompts for asking, for the document, and for answering."""
         return prompt("qa_questions"), prompt("verify_document"), prompt("qa_answer")
 
     def check(self, questions: Sequence[Question]) -> list[ClaimResult]:
-        """One result per claim: all questions are asked in one call, and answered in another."""
+        """Check each claim. One call asks all questions, and another answers them."""
         ask = self.prompts[0]
         requests = [
             Request(
@@ -70,17 +71,20 @@ class QAChecker:
             for question in questions
         ]
         replies = self.model.chat(requests) if requests else []
-        asked = [
+        pairs_of_claims = [
             [] if isinstance(reply, Failure) else read_questions(reply.text, question.claim)[: self.questions]
             for question, reply in zip(questions, replies, strict=True)
         ]
         to_answer = [
             _Asked(question.case_id, text, question.sources, answer=answer)
-            for question, pairs in zip(questions, asked, strict=True)
+            for question, pairs in zip(questions, pairs_of_claims, strict=True)
             for text, answer in pairs
         ]
         answers = iter(ask_by_chunk(self.model, to_answer, self._request, _read_answer, self.window))
-        return [_of_claim(reply, [next(answers) for _ in pairs]) for reply, pairs in zip(replies, asked, strict=True)]
+        return [
+            _of_claim(reply, [next(answers) for _ in pairs])
+            for reply, pairs in zip(replies, pairs_of_claims, strict=True)
+        ]
 
     def _request(self, questions: Sequence[Question], document: str) -> Request:
         (question,) = questions
@@ -97,7 +101,7 @@ class _Asked(Question):
 
 
 def read_questions(reply: str, claim: str) -> list[tuple[str, str]]:
-    """The questions of a reply with the answers that the claim gives; an answer that is not in the claim is left out.
+    """Read the questions in a reply with the claim's answers; pairs whose answer is not in the claim are left out.
 
     >>> read_questions("Question: When?\\nAnswer: in 1889\\nQuestion: Why?\\nAnswer: rain", "Built in 1889.")
     [('When?', 'in 1889')]
@@ -117,7 +121,7 @@ def read_questions(reply: str, claim: str) -> list[tuple[str, str]]:
 
 
 def answer_f1(answer: str, other: str) -> float:
-    """F1 of the words of two answers, stop words left out, numbers and dates compared by value; in [0, 1].
+    """Compute the F1 of the words of two answers, in [0, 1]; stop words do not count, and values are compared by value.
 
     >>> answer_f1("in May 2021", "May 2021"), answer_f1("1,200 people", "1.2 thousand"), answer_f1("Anna", "Berg")
     (1.0, 0.6666666666666666, 0.0)
@@ -130,7 +134,7 @@ def answer_f1(answer: str, other: str) -> float:
 
 
 def _read_answer(reply: Reply, questions: Sequence[Question]) -> list[ClaimResult]:
-    """1 - F1 of the reply and the claim's own answer, with the reply's place in the sources as evidence."""
+    """Score the reply as 1 - its F1 with the claim's answer; its place in the sources is the evidence."""
     (question,) = questions
     assert isinstance(question, _Asked)
     lines = [line.strip() for line in strip_reasoning(reply.text).splitlines() if line.strip()]
@@ -149,7 +153,7 @@ def _read_answer(reply: Reply, questions: Sequence[Question]) -> list[ClaimResul
 
 
 def _of_claim(reply: Reply | Failure, answers: Sequence[ClaimResult]) -> ClaimResult:
-    """The mean over the questions of a claim, and the question whose answers differ most as its reason."""
+    """Return the mean score over a claim's questions, with the question whose answers differ most as the reason."""
     usage = Usage.total([reply.usage, *(answer.usage for answer in answers)])
     scored = [(answer.score, answer) for answer in answers if answer.score is not None]
     if not scored:

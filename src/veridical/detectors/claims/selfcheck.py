@@ -1,7 +1,6 @@
-"""Self-consistency: what a generator repeats each time it is asked is likelier to be known than what it says once.
+"""Self-consistency: ask the generator again several times, and suspect sentences that its other answers do not back.
 
-The question is asked again several times; a sentence of the response that the other answers do not back is suspect.
-Needs no source, only the generator; it finds what the generator is unsure of, not what it is sure of and wrong.
+Needs no source, only the generator. It finds statements that the generator is unsure of, but not its confident errors.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _CHECKERS = ("yes_no", "cot")
 
 
 class SampleChecker(LLMChecker):
-    """Asks whether a sentence agrees with another answer of the model."""
+    """Asks a chat model whether a sentence agrees with another answer."""
 
     document_prompt = "selfcheck_document"
 
@@ -41,17 +40,17 @@ class SampleChecker(LLMChecker):
 class SelfCheck:
     """Sampling consistency: the share of a generator's other answers that do not back a sentence (`selfcheck:overlap`).
 
-    `hallucination` is the mean over the sentences. The prompt of the case is asked again, else its question (with its
-    history and sources).
+    `hallucination` is the mean over the sentences. The generator gets the case's prompt again, or, without one, its
+    question with history and sources.
 
     Args:
-        generator: The model that is asked again.
-        checker: What compares a sentence with one other answer: a detector (default: word overlap), a checker of
-            claims, or "yes_no" or "cot", which ask the generator.
-        samples: How many answers are sampled.
-        temperature: Of the sampling, above 0.
-        max_tokens: The longest answer.
-        seed: Of the first sample; each further one has the next.
+        generator: The model to ask again.
+        checker: Compares a sentence with another answer: a detector (default: word overlap), a `ClaimChecker`, or
+            "yes_no" or "cot", which ask the generator.
+        samples: How many answers to sample.
+        temperature: The sampling temperature, above 0.
+        max_tokens: The most tokens of an answer.
+        seed: The seed of the first sample; each further sample has the next one.
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_chat_model=True)
@@ -85,17 +84,17 @@ class SelfCheck:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> SelfCheck:
-        """`selfcheck[:CHECKER][,model=NAME,samples=N,temperature=T,max_tokens=N,seed=N,min_probability_mass=P,…]`.
+        """Make the detector for `selfcheck[:CHECKER][,model=NAME,samples=N,temperature=T,max_tokens=N,seed=N,…]`.
 
-        "…" is how the model is reached.
+        The checkers yes_no and cot also take `min_probability_mass`. "…" stands for the options of the connection.
         """
-        own, rest = spec.split(_OPTIONS)
-        reached, rest = rest.split(OPTIONS)
-        seed = own.options.get("seed", "0")
+        options, rest = spec.split(_OPTIONS)
+        connection_options, rest = rest.split(OPTIONS)
+        seed = options.options.get("seed", "0")
         if not seed.isascii() or not seed.isdecimal():
             raise InputError(f"seed of selfcheck is {seed!r}", hint="a whole number from 0")
-        generator = (context.connection or Connection()).with_options(reached.options).chat()
-        mass = own.number("min_probability_mass", 0.5)
+        generator = (context.connection or Connection()).with_options(connection_options.options).chat()
+        mass = options.number("min_probability_mass", 0.5)
         checker: ClaimChecker | Detector = (
             SampleChecker(generator, method=rest.value, min_probability_mass=mass)  # type: ignore[arg-type]
             if rest.value in _CHECKERS
@@ -104,14 +103,14 @@ class SelfCheck:
         return cls(
             generator,
             checker,
-            samples=own.whole("samples", 5) or 5,
-            temperature=own.number("temperature", 1.0, 0.0, float("inf")),
-            max_tokens=own.whole("max_tokens", 512) or 512,
+            samples=options.whole("samples", 5) or 5,
+            temperature=options.number("temperature", 1.0, 0.0, float("inf")),
+            max_tokens=options.whole("max_tokens", 512) or 512,
             seed=int(seed),
         )
 
     def fingerprint(self) -> dict[str, Any]:
-        """What its scores depend on: generator, checker, and how answers are sampled."""
+        """Identify everything that the scores depend on: generator, checker, and how answers are sampled."""
         return {
             "model": self.generator.name,
             "server": digest_of(model_fingerprint(self.generator)),
@@ -122,29 +121,30 @@ class SelfCheck:
         }
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One judgement per case; all samples are asked for in one call, and all comparisons made in another."""
+        """Judge each case. One call requests all samples, and another makes all comparisons."""
         requests = [self._requests(case) for case in cases]
-        flat = [request for own in requests for request in own]
-        outcomes = iter(self.generator.chat(flat) if flat else [])
-        replies = [[next(outcomes) for _ in own] for own in requests]
-        answers = [_answers(own) for own in replies]
+        all_requests = [request for case_requests in requests for request in case_requests]
+        outcomes = iter(self.generator.chat(all_requests) if all_requests else [])
+        replies = [[next(outcomes) for _ in case_requests] for case_requests in requests]
+        answers = [_answers(case_replies) for case_replies in replies]
         claims = [sentence_claims(case.response).claims for case in cases]
         questions = [
             Question(case.id, claim.text, (Source("sample", answer),))
-            for case, own_claims, own_answers in zip(cases, claims, answers, strict=True)
-            for claim in own_claims
-            for answer in own_answers
+            for case, case_claims, case_answers in zip(cases, claims, answers, strict=True)
+            for claim in case_claims
+            for answer in case_answers
         ]
         results = iter(self.checker.check(questions))
-        return [
-            self._judgement(case, [(claim, [next(results) for _ in own_answers]) for claim in own_claims], own_replies)
-            for case, own_claims, own_answers, own_replies in zip(cases, claims, answers, replies, strict=True)
-        ]
+        judgements = []
+        for case, case_claims, case_answers, case_replies in zip(cases, claims, answers, replies, strict=True):
+            checked = [(claim, [next(results) for _ in case_answers]) for claim in case_claims]
+            judgements.append(self._judgement(case, checked, case_replies))
+        return judgements
 
     def _requests(self, case: Case) -> list[Request]:
-        """The same request under as many seeds as there are samples: a cache then keeps them apart.
+        """Return the same request once per sample, each with its own seed, so that a cache keeps the samples apart.
 
-        [] where there is nothing to ask again: neither a prompt nor a question.
+        [] if the case has neither a prompt nor a question to ask again, or if its response has no words.
         """
         if not has_words(case.response) or (case.prompt is None and case.question is None):
             return []
@@ -192,5 +192,6 @@ class SelfCheck:
 
 
 def _answers(replies: Sequence[Reply | Failure]) -> list[str]:
+    """Return the texts of the replies that have words, without reasoning."""
     texts = [strip_reasoning(reply.text) for reply in replies if isinstance(reply, Reply)]
     return [text for text in texts if has_words(text)]

@@ -1,4 +1,4 @@
-"""Sources as the text of a prompt, cut into chunks where they are longer than a model reads."""
+"""Format sources as the text of a prompt, cut into chunks if they are too long for a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["chunk_sources", "format_sources"]
 
 
 def format_sources(sources: Sequence[Source]) -> str:
-    """The sources as one text for a prompt, each under its citation; a single one without a citation stays as it is.
+    """Join the sources into one text, each below its citation or id; a single source without a citation stays as it is.
 
     >>> format_sources([Source("a", "It rains.", citation="Ling, 2009"), Source("b", "It pours.")])
     '[Ling, 2009]\\nIt rains.\\n\\n[b]\\nIt pours.'
@@ -24,10 +24,10 @@ def format_sources(sources: Sequence[Source]) -> str:
 
 
 def chunk_sources(sources: Sequence[Source], limit: int | None) -> list[str]:
-    """The sources as texts of at most `limit` characters each, in order (None = one text, whatever its length).
+    """Cut the sources into texts of at most `limit` characters each, in order; None: one text of any length.
 
-    Whole sources are packed together; a longer one is cut at the ends of sentences, the last of each part repeated at
-    the start of the next, and within a sentence only where it is longer than the limit.
+    Whole sources are packed together. Longer sources are cut between sentences, and the last sentence of each part is
+    repeated at the start of the next. Only sentences longer than the limit are cut themselves.
     """
     if limit is None or len(format_sources(sources)) <= limit:
         return [format_sources(sources)]
@@ -51,7 +51,7 @@ def _cut(text: str, limit: int) -> list[str]:
         if len(span) <= limit:
             pieces.append(span)
             continue
-        step = max(1, limit // 2)  # what is cut within a sentence is whole in one of two overlapping pieces
+        step = max(1, limit // 2)  # pieces overlap, so that words at a cut are whole in one of them
         last = max(span.start + 1, span.end - step)
         pieces += [Span(start, min(start + limit, span.end)) for start in range(span.start, last, step)]
     cuts: list[Span] = []

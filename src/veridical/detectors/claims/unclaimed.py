@@ -1,7 +1,7 @@
-"""What in a response makes no claim: citation marks, numbers of list items, headings, words that frame the answer.
+"""Blank text that makes no claim: citation marks, numbers of list items, headings, words that frame the answer.
 
-An encoder that has not seen them in training takes "[2]", "3." and "Here is a summary of the text:" for something that
-no source has. Rules for what language models write, English where they read words; linear.
+An encoder that has not seen "[2]", "3." or "Here is a summary of the text:" in training takes them for unsupported
+text. The rules are for the output of language models; word lists are English. They take linear time.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ __all__ = ["without_unclaimed"]
 def without_unclaimed(
     text: str, sources: Sequence[Source], *, with_citations: bool = False, with_refusals: bool = False
 ) -> str:
-    """`text` with blanks in place of what makes no claim; every other word stays where it is.
+    """Return `text` with blanks in place of everything that makes no claim; all other words keep their positions.
 
-    Citations by author and year go where they mean one of the sources.
+    Citations by author and year are blanked if they refer to one of the sources.
 
     Args:
         text: A response.
         sources: Its sources.
-        with_citations: Leave citations.
-        with_refusals: Leave refusals, for a case in which they claim that the sources have no answer.
+        with_citations: Whether to keep citations.
+        with_refusals: Whether to keep refusals, for a case in which they wrongly claim that the sources have no answer.
 
     >>> without_unclaimed("1. It is red [2]. It is old (source 3).", ())
     '-  It is red.     It is old.           '
@@ -63,12 +63,12 @@ def without_unclaimed(
 
 
 def _without_number(item: re.Match[str]) -> str:
-    """A list item with a dash for its number, so that it stays one; without even that inside of other marks."""
+    """Replace the number of a list item by a dash, so that it stays an item; by blanks if other marks precede it."""
     return item["lead"] + (" " if item["lead"].strip() else "-").ljust(len(item["number"]))
 
 
 _MAY_CITE = re.compile(r"[\[【¹²³⁰⁴-⁹]|\([^()]*\d")
-_STRAY_STOP = re.compile(r"(?<![ \t])(?P<gap>[ \t]{2,}+)(?P<stop>[.,;:!?]+)")  # its last word was a mark
+_STRAY_STOP = re.compile(r"(?<![ \t])(?P<gap>[ \t]{2,}+)(?P<stop>[.,;:!?]+)")  # left behind by a blanked mark
 _LABELS = "step|finding|point|item|part|section|fact|claim|argument|reason|tip|option|question|answer|takeaway|insight"
 _ITEM = re.compile(
     r"^(?P<lead>[ \t>#*_•–-]*+)"
@@ -78,12 +78,12 @@ _ITEM = re.compile(
 )
 _PLACES = r"(?:sources?|documents?|passages?|articles?|texts?|papers?|excerpts?|snippets?|references?)"
 _WORDS = re.compile(
-    # a heading of few words, without a number, over something; a label of the whole; a tag around it
+    # a short heading without a number above other text; a label of the whole answer; a tag around it
     r"^(?: {0,3}#{1,6} +[^\n\d]{1,60}|[ *_]{0,3}[^\W\d]+(?: [^\W\d]+){0,3}[*_]{0,3}:[*_]{0,3}[ ]*)$(?=\s+\S)"
     r"|^[^\w\n]{0,8}(?:tl;?dr|(?:short |final )?answer|summary|conclusion|overview|response|note|a)"
     r"[^\w\n]{0,4}?:(?=.*\w)"
     r"|</?(?:answer|summary|response|output|result)>"
-    # which of the sources is meant
+    # the ordinal of a source
     rf"|\b(?:first|second|third|fourth|fifth|last)(?= {_PLACES}\b)"
     # words before the claim, at the beginning of a sentence
     r"|(?:^|(?<=[.!?\n] ))(?:(?:yes|no)[,.:;!](?= ?\w)|(?:in (?:conclusion|summary|short|brief)|overall"

@@ -1,7 +1,7 @@
-"""Factored verification: a response split into claims, each checked by itself, their probabilities multiplied.
+"""Factored verification: split a response into claims, check each by itself, and multiply the probabilities.
 
-After George and Stuhlmüller 2023, §2.2 and §3.2. The claims are the response's sentences or what a model lists; the
-checker is any of our detectors, or a chat model. Nothing is thresholded here: the paper's threshold lies between the
+After George and Stuhlmüller 2023, §2.2 and §3.2. The claims are the response's sentences, or a list by a model; the
+checker is a chat model, or any of our detectors. No threshold is applied here: the paper's threshold lies between the
 mean scores of labelled faithful and hallucinated responses (`calibration.thresholding.threshold_between_means`).
 """
 
@@ -43,23 +43,24 @@ _LLM_OPTIONS = ("window", "claims_per_call", "few_shot", "min_probability_mass")
 
 
 class Verify:
-    """Each claim of the response checked by itself, by another detector (`verify:overlap`) or by a language model.
+    """Checks each claim of the response by itself, with another detector (`verify:overlap`) or a language model.
 
-    One verdict per claim, score = 1 - P(supported); `hallucination` is 1 - the product of those probabilities, over the
-    claims that could be judged, or their worst or mean score (and 1 where a citation dangles); `omission` is 1 - the
-    least mean P(covered) of a perspective. A claim whose answer cannot be read leaves `judged`; the notes count it.
+    Each claim gets a verdict with the score 1 - P(supported). `hallucination` is 1 - the product of these
+    probabilities over all judged claims, or the worst or mean score; it is 1 if a citation dangles. `omission` is 1 -
+    the lowest mean P(covered) of a perspective. A claim whose answer cannot be read is not judged, and a note counts
+    it.
 
     Args:
-        checker: A detector, a checker of claims, or "yes_no", "cot", "critique" or "qa", which ask `model`
+        checker: A detector, a `ClaimChecker`, or "yes_no", "cot", "critique" or "qa", which ask `model`
             (`LLMChecker` and `QAChecker` have more options).
-        model: The chat model that checks claims or lists them.
-        splitter: What the claims are: the "sentences", or what `model` lists ("model").
+        model: The chat model that checks or lists claims.
+        splitter: Whether the claims are the response's "sentences", or listed by `model` ("model").
         citations: With a policy, a claim is checked against the sources that it cites.
-        aggregate: "any": how likely it is that some claim is wrong, if claims are independent; "worst": the score of
-            the worst claim; "mean": which share of the claims is wrong, as FActScore has it (Min et al. 2023). None:
-            "worst" where the checker is a detector with thresholds of its own, such as `default`: its scores of
-            supported claims are low but not 0, so that "any" would flag every long response; else "any".
-        coverage: Whether each sentence of a source with `must_cover` is checked against the response, too.
+        aggregate: "any": the probability that some claim is wrong, if claims are independent. "worst": the score of the
+            worst claim. "mean": the share of wrong claims, as in FActScore (Min et al. 2023). None: "worst" for a
+            detector with fitted thresholds, such as `default`, because its scores of supported claims are low but not
+            0, so that "any" would flag every long response; otherwise "any".
+        coverage: Whether to check each sentence of a source with `must_cover` against the response.
     """
 
     info = DetectorInfo(needs_sources=True, needs_chat_model=True)
@@ -91,7 +92,7 @@ class Verify:
         elif info_of(checker).needs_sources:
             self.checker = DetectorChecker(checker)
         else:
-            raise InputError(f"{checker.name} reads no sources", hint="a checker of claims must")
+            raise InputError(f"{checker.name} reads no sources", hint="check claims with a detector that does")
         self.model = model
         self.splitter = splitter
         self.citations = citations
@@ -105,48 +106,50 @@ class Verify:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Verify:
-        """`verify[:CHECKER][,citations=…,splitter=…,aggregate=…,coverage=no,…]`.
+        """Make the detector for `verify[:CHECKER][,citations=…,splitter=…,aggregate=…,coverage=no,…]`.
 
-        CHECKER is the spec of any detector that needs sources, or yes_no, cot, critique or qa, which ask a model and
-        also take window, how the model is reached, and claims_per_call, few_shot, min_probability_mass (qa: questions).
-        Without one it is yes_no where a model is named, else default. `citations` are as in `CitationPolicy.parse`.
+        CHECKER is the spec of any detector that needs sources, or a method that asks a model: yes_no, cot, critique or
+        qa. All methods take the options of the connection and `window`; qa also takes `questions`, the others
+        `claims_per_call`, `few_shot` and `min_probability_mass`. The default is yes_no if a model is named, otherwise
+        the detector `default`. `citations` is read by `CitationPolicy.parse`.
         """
-        own, rest = spec.split(_OPTIONS)
+        options, rest = spec.split(_OPTIONS)
         connection = context.connection or Connection()
         checker: ClaimChecker | Detector | None = None
         if rest.value == "qa":
-            asked, reached = rest.accept((*OPTIONS, "window", "questions"), values=1).split(("window", "questions"))
-            connection = connection.with_options(reached.options)
+            names = ("window", "questions")
+            qa_options, connection_options = rest.accept((*OPTIONS, *names), values=1).split(names)
+            connection = connection.with_options(connection_options.options)
             checker = QAChecker(
-                connection.chat(), questions=asked.whole("questions") or 3, window=asked.whole("window")
+                connection.chat(), questions=qa_options.whole("questions") or 3, window=qa_options.whole("window")
             )
         elif rest.value is None or rest.value in METHODS:
             rest.accept((*OPTIONS, *_LLM_OPTIONS), values=1)
-            options, reached = rest.split(_LLM_OPTIONS)
-            connection = connection.with_options(reached.options)
+            llm_options, connection_options = rest.split(_LLM_OPTIONS)
+            connection = connection.with_options(connection_options.options)
             if rest.values or rest.options or connection.model:
-                few_shot = options.options.get("few_shot")
+                few_shot = llm_options.options.get("few_shot")
                 checker = LLMChecker(
                     connection.chat(),
                     method=rest.value or "yes_no",  # type: ignore[arg-type]
                     few_shot=few_shot_option(few_shot) if few_shot else (),
-                    min_probability_mass=options.number("min_probability_mass", 0.5),
-                    window=options.whole("window"),
-                    claims_per_call=options.whole("claims_per_call", 1) or 1,
+                    min_probability_mass=llm_options.number("min_probability_mass", 0.5),
+                    window=llm_options.whole("window"),
+                    claims_per_call=llm_options.whole("claims_per_call", 1) or 1,
                 )
-        splitter = own.choice("splitter", "sentences", ("sentences", "model"))
+        splitter = options.choice("splitter", "sentences", ("sentences", "model"))
         return cls(
             checker or context.load(rest.nested("default")),
             model=connection.chat() if splitter == "model" else None,
             splitter=splitter,  # type: ignore[arg-type]
-            citations=CitationPolicy.parse(own.options.get("citations", "off")),
-            aggregate=own.options.get("aggregate"),
-            coverage=own.flag("coverage", True),
+            citations=CitationPolicy.parse(options.options.get("citations", "off")),
+            aggregate=options.options.get("aggregate"),
+            coverage=options.flag("coverage", True),
         )
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """Of a claim, the threshold for responses that its checker was fitted with, if it is a detector with one."""
+        """Thresholds for claims: the checker's fitted threshold for responses, if it is a detector that has one."""
         fitted = thresholds_of(self.checker.detector) if isinstance(self.checker, DetectorChecker) else {}
         if Level.RESPONSE not in fitted:
             return {}
@@ -154,7 +157,7 @@ class Verify:
         return dict.fromkeys(levels, fitted[Level.RESPONSE])
 
     def fit(self, examples: Sequence[Example]) -> Verify:
-        """The same detector with the few-shot examples that its checker needs, drawn from `examples`."""
+        """Return this detector with the few-shot examples that its checker needs, drawn from `examples`."""
         if not isinstance(self.checker, LLMChecker) or len(self.checker.few_shot) == self.checker.n_few_shot:
             return self
         checker = self.checker.with_few_shot(draw_few_shot(examples, self.checker.n_few_shot))
@@ -168,7 +171,7 @@ class Verify:
         )
 
     def fingerprint(self) -> dict[str, Any]:
-        """What its scores depend on: how claims are made and checked, prompts, few-shot examples and server."""
+        """Identify everything the scores depend on: how claims are split and checked, prompts, examples and server."""
         checker = self.checker
         about: dict[str, Any] = {"splitter": self.splitter, "citations": str(self.citations or "off")}
         if self.aggregate != "any":
@@ -185,7 +188,7 @@ class Verify:
         return about
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One judgement per case; the claims of all cases go to the checker in one call."""
+        """Judge each case; the claims of all cases go to the checker in one call."""
         problems = [nothing_to_check(case) for case in cases]
         to_split = [case for case, problem in zip(cases, problems, strict=True) if problem is None]
         cited = self.citations is not None
@@ -204,7 +207,10 @@ class Verify:
         return [self._judgement(plan, [next(results) for _ in plan.questions()]) for plan in plans]
 
     def _add_questions(self, plan: _Plan) -> None:
-        """Add a question per claim; where citations count, about what it cites, and about each cited source alone."""
+        """Add a question per claim to the plan.
+
+        With a citation policy, the question is about the cited sources; further ones are about each cited source alone.
+        """
         case = plan.case
         plan.citations = None if self.citations is None else ResponseCitations.of_case(case)
         for claim in plan.split.claims:
@@ -238,7 +244,7 @@ class Verify:
         for to_check in plan.claims:
             result = next(checked) if to_check.question else ClaimResult(None, to_check.problem)
             if result.unjudged and to_check.question and to_check.question.claim != to_check.claim.text:
-                # without its citations the claim has other positions: what is unjudged in it leaves all of it so
+                # positions differ once citations are removed, so an unjudged part makes the whole claim unjudged
                 result = replace(result, unjudged=(Span(0, len(to_check.claim.text)),))
             claim_results.append((to_check.claim, result))
         citations = self._citation_verdicts(plan, claim_results, results[n_claims : n_claims + n_single])
@@ -252,11 +258,10 @@ class Verify:
         if isinstance(self.checker, LLMChecker | QAChecker) and check_usage:
             prompts += self.checker.prompts
         provenance = sorted({(f"prompt {p.name}", p.hash) for p in prompts})
-        for stage, u in (("check", check_usage), ("split", plan.split.usage)):
-            if prompts and u:
-                provenance.append(
-                    (f"stage {stage}", f"{u.calls} calls, {u.prompt_tokens} + {u.completion_tokens} tokens")
-                )
+        for stage, usage in (("check", check_usage), ("split", plan.split.usage)):
+            if prompts and usage:
+                tokens = f"{usage.prompt_tokens} + {usage.completion_tokens} tokens"
+                provenance.append((f"stage {stage}", f"{usage.calls} calls, {tokens}"))
         return replace(
             judgement,
             hallucination=1.0 if dangling else judgement.hallucination,
@@ -271,7 +276,7 @@ class Verify:
     def _citation_verdicts(
         self, plan: _Plan, claims: Sequence[tuple[Claim, ClaimResult]], single_sources: Sequence[ClaimResult]
     ) -> list[Verdict]:
-        """What is wrong with citations: they dangle, they are missing, or what they cite does not back the claim."""
+        """Return verdicts on citations that dangle, that are missing, or whose source does not back the claim."""
         if plan.citations is None or self.citations is None:
             return []
         verdicts = plan.citations.dangling()
@@ -293,7 +298,7 @@ class Verify:
 
 @dataclass(frozen=True, slots=True)
 class _ClaimToCheck:
-    """A claim, and the question asked of it; without one, the `problem` says why."""
+    """A claim and the question about it; if there is no question, `problem` says why."""
 
     claim: Claim
     question: Question | None
@@ -302,7 +307,7 @@ class _ClaimToCheck:
 
 @dataclass(slots=True)
 class _Plan:
-    """All that is asked of one case, in the order of its questions: claims, citations alone, what is to be covered."""
+    """All questions about one case, in this order: claims, single cited sources, sentences to cover."""
 
     case: Case
     split: Claims
@@ -312,10 +317,10 @@ class _Plan:
     single_sources: list[tuple[Claim, Span, Question]] = field(default_factory=list)
 
     def questions(self) -> list[Question]:
-        """The questions for the checker."""
+        """Return the questions for the checker, in order."""
         questions = [to_check.question for to_check in self.claims if to_check.question]
         questions += [question for _, _, question in self.single_sources]
-        if has_words(self.case.response):  # nothing is covered by nothing: no need to ask
+        if has_words(self.case.response):  # an empty response covers nothing: no need to ask
             response = (Source("response", self.case.response),)
             questions += [Question(self.case.id, span.of(source.text), response) for source, span in self.to_cover]
         return questions

@@ -1,1 +1,1 @@
-"""The detector in the box: a small encoder that comes with the package, and word overlap."""
+"""The default detector: a small encoder that comes with the package, combined with word overlap."""

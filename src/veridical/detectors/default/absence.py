@@ -1,7 +1,7 @@
-"""Statements that the sources lack something ("The policy does not mention tents."), and whether they do.
+"""Check statements that the sources lack something ("The policy does not mention tents.").
 
-Decided by words, and only where they decide: the sources lack a word of it, or one sentence has all of them. Rules for
-English; linear.
+The check compares words. It decides only if the sources lack one of the words, or if one source sentence has all of
+them. The rules are for English; they take linear time.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["answers", "lacking", "matter_of_absence"]
 
 
 def matter_of_absence(sentence: str, sources: Sequence[Source] = ()) -> Span | None:
-    """Where a sentence that only says what the sources do not say names that; None for any other sentence.
+    """Return the part of `sentence` that names what the sources lack, or None if the sentence says anything else.
 
-    A source may be called by what documents are called ("the policy"), or by words of its id.
+    The sentence may refer to a source by a common word for documents ("the policy") or by words of its id.
 
-    >>> said = "The policy does not mention the price."
-    >>> matter_of_absence(said).of(said)
+    >>> sentence = "The policy does not mention the price."
+    >>> matter_of_absence(sentence).of(sentence)
     'the price'
     >>> matter_of_absence("The text does not mention it, but the price is 5.")
     """
@@ -45,10 +45,10 @@ def matter_of_absence(sentence: str, sources: Sequence[Source] = ()) -> Span | N
 
 
 def lacking(sources: Sequence[Source], matter: str) -> bool | None:
-    """Whether the sources have nothing on `matter`; None where words do not tell.
+    """Return whether the sources say nothing about `matter`; None if its words do not decide.
 
-    They lack it where they lack a content word of it. They have it where one sentence has all of them,
-    does not say itself that something is unknown, and has a value or name of the kind that is asked for ("when …").
+    The sources lack it if they lack one of its content words. They have it if one sentence has all of these words, does
+    not itself say that something is unknown, and has a value or name of the kind that is asked for ("when …").
 
     >>> tower = [Source("a", "The tower was built in 1889.")]
     >>> lacking(tower, "when the tower was built"), lacking(tower, "who built the tower"), lacking(tower, "tents")
@@ -60,14 +60,16 @@ def lacking(sources: Sequence[Source], matter: str) -> bool | None:
     words = [token.keys for token in asked.tokens if token.keys and token.form not in _GENERIC]
     if any(not any(key in index for key in keys) for keys in words) or not words:
         return True
-    whole = [i for i, there in enumerate(index.keys) if all(not there.isdisjoint(keys) for keys in words)]
-    if not whole:
+    candidates = [
+        i for i, sentence_keys in enumerate(index.keys) if all(not sentence_keys.isdisjoint(keys) for keys in words)
+    ]
+    if not candidates:
         return None
     kind = next((kind for kind, pattern in _ASKED.items() if pattern.search(matter)), "")
     if kind in ("date", "amount", "who", "where"):
         stated = frozenset(key for keys in words for key in keys)
-        told = []
-        for i in whole:
+        with_answer = []
+        for i in candidates:
             for mention in index.sentences[i].mentions:
                 before = index.sentences[i].form(mention.first - 1)
                 if mention.is_name:
@@ -75,18 +77,22 @@ def lacking(sources: Sequence[Source], matter: str) -> bool | None:
                 else:
                     about = "date" if mention.kind in _DATES else "amount"
                 if about == kind and not stated.issuperset(mention.keys):
-                    told.append(i)
-        if not told:
+                    with_answer.append(i)
+        if not with_answer:
             return True
-        whole = told
+        candidates = with_answer
     elif kind == "other":
         return None
     silent = _SILENT if kind in ("", "whether") else _DENIES
-    return None if all(silent.search(index.sentences[i].span.of(index.sentences[i].text)) for i in whole) else False
+    texts = [index.sentences[i].span.of(index.sentences[i].text) for i in candidates]
+    return None if all(silent.search(text) for text in texts) else False
 
 
 def answers(sources: Sequence[Source], question: str) -> bool:
-    """Whether a sentence of the sources clearly answers `question`: it has two content words or more, the answer, too.
+    """Check whether a source sentence clearly answers `question`.
+
+    The question must have at least two content words; the sentence must have all of them, and a value or name of the
+    kind that is asked for.
 
     >>> tower = [Source("a", "The tower was built in 1889 by Ann.")]
     >>> answers(tower, "When was the tower built?"), answers(tower, "Why was the tower built?")
@@ -118,7 +124,7 @@ _SILENT = re.compile(
     r"provided|information|details?|said|reveal\w*)\b|\bun(?:known|clear|specified|disclosed)\b",
     re.IGNORECASE,
 )
-_GENERIC = frozenset(  # words that do not say what is asked for
+_GENERIC = frozenset(  # words that do not tell what the question is about
     word
     for line in (
         "specific specifically explicit explicitly exact exactly precise particular information details detail mention",
@@ -141,7 +147,7 @@ _VERBS = "mention|say|specify|state|indicate|discuss|reveal|disclose|clarify|add
 _MORE_VERBS = f"{_VERBS}|provide|contain|include|give|describe|explain|offer|list|answer|tell|cover|have"
 _OPENS = r"\W*(?:(?:i['’]?m |i am )?(?:sorry|unfortunately|however|but)[,.]? (?:but )?)?"
 _BARE = r"(?:text|context|document|source|passage|article|information|material|excerpt|content|paragraph|report)s?"
-_BEFORE = (  # the matter
+_BEFORE = (  # phrases before the matter
     rf"(?:(?:the|this|these|your|none of the) )?(?:(?:provided|given|available|above|supplied|retrieved|source) )*"
     rf"{_BARE}"
     rf"(?: (?:provided|given|above|supplied|available))? {_DONT} (?:\w+ )?(?:{_MORE_VERBS})",
@@ -156,7 +162,7 @@ _BEFORE = (  # the matter
     r"it(?: is|['’]s) not (?:mentioned|stated|specified|possible to (?:determine|say|answer))",
 )
 _IS_NOT = r"(?:(?:is|are|was|were) not|(?:is|are|was|were)n['’]t) (?:\w+ly )?"
-_AFTER = (
+_AFTER = (  # phrases after the matter
     rf"{_IS_NOT}(?:mentioned|specified|stated|discussed|disclosed)(?: (?:anywhere )?(?:in|by) (?P<subject>.{{1,80}}))?",
     rf"{_IS_NOT}(?:provided|given|listed|described|covered|addressed|included)(?: anywhere)? "
     r"(?:in|by) (?P<subject>.{1,80})",

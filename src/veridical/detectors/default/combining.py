@@ -1,7 +1,6 @@
-"""From the logits of words and sentences, and from what the sources have of each word, to probabilities.
+"""Turn the encoder's logits and word overlap into probabilities, with one logistic regression per level.
 
-One logistic regression per level. Their inputs hold word overlap beside the encoder's logits, so that what is copied
-from a source scores low whatever the encoder makes of it.
+Word overlap is among the inputs so that text copied from a source scores low, whatever the encoder thinks of it.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 COPIED = -6.0
-"""The logit of a sentence that a source has word for word (`is_copied`), at most."""
+"""Upper bound of the logit of a sentence that a source has word for word (`is_copied`)."""
 DENIED = 6.0
-"""The logit of a sentence that denies that the sources say what one of theirs says, at least."""
+"""Lower bound of the logit of a sentence that wrongly denies that the sources say something."""
 _MISSING, _VALUE, _NAME, _RUN, _CONTENT, _IN_SOURCE, _OF_RESPONSE = map(
     FEATURES.index,
     ("missing", "value_missing", "name_missing", "run", "content", "in_source", "missing_of_response"),
@@ -64,8 +63,8 @@ _SENTENCE = (
 )
 _SOURCE = ("sentence", "upper_words", "mean_word", "missing", "run", "source_words", "response_words")
 COLUMNS: Mapping[Level, tuple[str, ...]] = {Level.SPAN: _WORDS, Level.RESPONSE: _SENTENCE, Level.SOURCE: _SOURCE}
-"""The inputs of each level's regression. Those of a response are of each of its sentences, and the worst one counts;
-coverage is combined from the spans of the sources."""
+"""The inputs of each level's regression. The response level is computed for each sentence, and the worst sentence
+counts. Coverage has no regression: it is computed from the scores of the source sentences."""
 
 SIGNS: Mapping[str, int] = {
     **dict.fromkeys(("word", "sentence", "upper_words", "mean_word"), 1),
@@ -73,17 +72,17 @@ SIGNS: Mapping[str, int] = {
     **dict.fromkeys(("missing_of_response", "missing_of_sentence"), 1),
     **dict.fromkeys(("run", "in_source", "exact", "pair_before", "pair_after"), -1),
 }
-"""Whether an input speaks for an error (1) or against one (-1), where that is known before anything is fitted."""
+"""For inputs whose direction is known before fitting: 1 if a higher value speaks for an error, -1 if against one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordTable:
-    """What is known of the units of a response: encoder logits beside lexical features.
+    """The inputs of the word-level regression for one response: encoder logits and lexical features of its units.
 
     Attributes:
-        logits: Of each unit, NaN where it could not be read. *Shape:* (units,)
-        features: `detectors.tokens.lexical.FEATURES`. *Shape:* (units, features)
-        rows: `COLUMNS[Level.SPAN]` of each unit. *Shape:* (units, columns)
+        logits: The logit of each unit; NaN if the encoder could not read it. *Shape:* (units,)
+        features: The columns `detectors.tokens.lexical.FEATURES`. *Shape:* (units, features)
+        rows: The columns `COLUMNS[Level.SPAN]`. *Shape:* (units, columns)
         missing: The share of each part's content words that no source has. *Shape:* (parts,)
     """
 
@@ -94,7 +93,7 @@ class WordTable:
 
 
 def word_table(case: Case, scored: ScoredResponse) -> WordTable:
-    """The rows of `scored`'s units; `case` is what was scored."""
+    """Compute the table of `scored`, the scored response of `case`."""
     features = lexical_features(case, scored.units) if scored.features is None else scored.features
     features = _in_place(case, scored, features)
     parts = len(scored.parts)
@@ -106,9 +105,9 @@ def word_table(case: Case, scored: ScoredResponse) -> WordTable:
 
 
 def _in_place(case: Case, scored: ScoredResponse, features: NDArray[np.float32]) -> NDArray[np.float32]:
-    """`features` with values and names missing that no source has where it says what their sentence says.
+    """Return `features` with misplaced values and names (`misplaced`) marked as missing from the sources.
 
-    What is copied, or decided otherwise, is left as it is.
+    Sentences that are known to be supported, such as copies, stay as they are.
     """
     starts = [unit.start for unit in scored.units]
     changed = features.copy()
@@ -123,58 +122,67 @@ def _in_place(case: Case, scored: ScoredResponse, features: NDArray[np.float32])
 
 
 def with_copies(case: Case, scored: ScoredResponse, *, whole: bool = True) -> ScoredResponse:
-    """`scored` with low logits for each sentence that a source has word for word: what is copied is supported.
+    """Return `scored` with low logits for each sentence that a source has word for word, because it is supported.
 
-    With `whole` only where it is a whole sentence or clause there, which the source does not deny (`is_copied`).
+    With `whole`, the copy must be a whole sentence or clause of the source that the source does not deny (`is_copied`).
     """
     copied = []
-    for part, inside in enumerate(scored.units_of_parts()):
-        said = [scored.units[i].of(case.response) for i in inside.tolist()]
-        if any(is_copied(said, source.text, whole=whole) for source in case.sources):
-            copied.append((part, inside))
+    for part, units in enumerate(scored.units_of_parts()):
+        words = [scored.units[i].of(case.response) for i in units.tolist()]
+        if any(is_copied(words, source.text, whole=whole) for source in case.sources):
+            copied.append((part, units))
     return _bounded(scored, copied, np.minimum, COPIED) if copied else scored
 
 
 def with_absences(case: Case, scored: ScoredResponse) -> ScoredResponse:
-    """`scored` with decided logits for each sentence that only says what the sources do not say, where words decide.
+    """Return `scored` with clear logits for sentences that only say what the sources lack, if the words decide that.
 
-    They are low where the sources lack it, and high where a source sentence has it, also for a refusal to answer what
-    the sources answer (`unclaimed` leaves no other).
+    The logits become low if the sources do lack it and high if a source sentence has it. They also become high for
+    refusals: only refusals to answer questions that the sources answer are left in the response (`claims.unclaimed`).
     """
     true: list[tuple[int, NDArray[np.int64]]] = []
     false: list[tuple[int, NDArray[np.int64]]] = []
-    for part, inside in enumerate(scored.units_of_parts()):
-        if not len(inside):
+    for part, units in enumerate(scored.units_of_parts()):
+        if not len(units):
             continue
-        said = case.response[scored.units[inside[0]].start : scored.units[inside[-1]].end]
-        matter = matter_of_absence(said, case.sources)
-        lacks = False if is_refusal(said) else None if matter is None else lacking(case.sources, matter.of(said))
+        text = case.response[scored.units[units[0]].start : scored.units[units[-1]].end]
+        matter = matter_of_absence(text, case.sources)
+        lacks = False if is_refusal(text) else None if matter is None else lacking(case.sources, matter.of(text))
         if lacks is not None:
-            (true if lacks else false).append((part, inside))
+            (true if lacks else false).append((part, units))
     if false:
         scored = _bounded(scored, false, np.maximum, DENIED)
     if not true:
         return scored
     features = (lexical_features(case, scored.units) if scored.features is None else scored.features).copy()
-    for _, inside in true:
+    for _, units in true:
         for column in (_MISSING, _VALUE, _NAME):
-            features[inside, column] = 0.0
+            features[units, column] = 0.0
     return replace(_bounded(scored, true, np.minimum, COPIED), features=features)
 
 
 def _bounded(
     scored: ScoredResponse, chosen: Sequence[tuple[int, NDArray[np.int64]]], bound: np.ufunc, limit: float
 ) -> ScoredResponse:
-    """`scored` with the logits of some parts, and of their units, bounded."""
+    """Return `scored` with the logits of the chosen parts and their units bounded by `limit`."""
     logits, parts = scored.logits.copy(), scored.parts.copy()
-    for part, inside in chosen:
+    for part, units in chosen:
         parts[part] = bound(parts[part], limit)
-        logits[inside] = bound(logits[inside], limit)
+        logits[units] = bound(logits[units], limit)
     return replace(scored, logits=logits, parts=parts, whole=float(parts.max()))
 
 
 def sentence_rows(scored: ScoredResponse, table: WordTable, source_words: int) -> Floats:
-    """`COLUMNS[Level.RESPONSE]` of each sentence, whose sources have `source_words` words. *Shape:* (parts, columns)"""
+    """Compute the inputs of the response level for each sentence.
+
+    Args:
+        scored: The logits of the response.
+        table: Its word table.
+        source_words: How many words the sources have in all.
+
+    Returns:
+        The columns `COLUMNS[Level.RESPONSE]`. *Shape:* (parts, columns)
+    """
     rows = np.zeros((len(scored.parts), len(_SENTENCE)))
     sentences = np.log(max(1, int((scored.parts > COPIED).sum())))
     for part, units in enumerate(scored.units_of_parts()):
@@ -190,7 +198,7 @@ def sentence_rows(scored: ScoredResponse, table: WordTable, source_words: int) -
 
 
 def _of_words(scored: ScoredResponse, table: WordTable, part: int, units: NDArray[np.int64]) -> tuple[float, float]:
-    """The mean of the upper tenth of the logits of a part's words, and the log of their mean odds."""
+    """Return the mean of the upper tenth of the logits of a part's words, and the log of their mean odds."""
     logits = np.sort(table.logits[units][np.isfinite(table.logits[units])])
     if not len(logits):
         logits = scored.parts[part : part + 1]
@@ -199,15 +207,15 @@ def _of_words(scored: ScoredResponse, table: WordTable, part: int, units: NDArra
 
 
 def source_rows(scored: ScoredResponse, table: WordTable, response_words: int) -> Floats:
-    """`COLUMNS[Level.SOURCE]` of each part of a source that was read as a response to the response.
+    """Compute the inputs of the source level for each part of a source.
 
     Args:
-        scored: The logits of the source's words, with the response as what they rest on.
-        table: Their table.
+        scored: The logits of the source, scored as if it were a response and the response its source.
+        table: Its word table.
         response_words: How many words the response has.
 
     Returns:
-        *Shape:* (parts, columns)
+        The columns `COLUMNS[Level.SOURCE]`. *Shape:* (parts, columns)
     """
     rows = np.zeros((len(scored.parts), len(_SOURCE)))
     for part, units in enumerate(scored.units_of_parts()):
@@ -221,29 +229,29 @@ def source_rows(scored: ScoredResponse, table: WordTable, response_words: int) -
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelModel:
-    """One level's regression, and the probability from which it flags, in [0, 1]."""
+    """The regression of one level, and the probability in [0, 1] from which it flags."""
 
     classifier: LinearClassifier
     threshold: float
 
     def probabilities(self, rows: Floats) -> Floats:
-        """The probability of each row *(n, columns)*. *Shape:* (n,)"""
+        """Return the probability of an error for each row *(n, columns)*. *Shape:* (n,)"""
         return np.asarray(np.exp(-np.logaddexp(0.0, -self.classifier.decide(rows))))
 
     def to_json(self) -> dict[str, Any]:
-        """Its numbers as JSON."""
+        """Return the coefficients and the threshold as JSON."""
         arrays = {name: [round(float(x), 6) for x in array] for name, array in self.classifier.arrays().items()}
         return {"threshold": self.threshold, **arrays}
 
 
 def level_models(document: Mapping[str, Any], path: Path) -> dict[Level, LevelModel]:
-    """The levels in a description; `DataError` naming `path` unless each is whole."""
+    """Read each level's model from a description. Raise `DataError`, naming `path`, if one is missing or damaged."""
     models = {}
     for level, columns in COLUMNS.items():
         try:
-            about = dict(document[level.value])
-            threshold = check_threshold(float(about.pop("threshold")))
-            arrays = {name: np.array(about[name], dtype=np.float64) for name in about}
+            numbers = dict(document[level.value])
+            threshold = check_threshold(float(numbers.pop("threshold")))
+            arrays = {name: np.array(numbers[name], dtype=np.float64) for name in numbers}
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"the level {level.value!r} is missing or damaged", path=path) from error
         models[level] = LevelModel(LinearClassifier.from_arrays(arrays, len(columns), path), threshold)

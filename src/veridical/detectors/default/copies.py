@@ -1,7 +1,7 @@
-"""Which sentences a source has word for word: whole, and not in order to deny them.
+"""Find sentences that a source has word for word: as a whole sentence, and not in order to deny it.
 
-Part of a sentence may say something else than the sentence ("The drug works" of "The drug works in mice"), and so may a
-sentence that is quoted, doubted or denied. Rules for English where they read words; linear.
+A part of a sentence may mean something else than the whole ("The drug works" in "The drug works in mice"), and so may a
+sentence that the source quotes, doubts or denies. The word lists are English; the check takes linear time.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ __all__ = ["is_copied"]
 
 
 def is_copied(said: Sequence[str], text: str, *, whole: bool = True) -> bool:
-    """Whether `text` has the words of a sentence in this order, whatever their case and the signs between them.
+    """Check whether `text` has the words of a sentence in the same order; case and punctuation do not count.
 
     Args:
-        said: The words.
-        text: A source.
-        whole: Only where they are a whole sentence or clause there that nothing around it denies or makes conditional.
+        said: The words of the sentence.
+        text: The text of a source.
+        whole: Whether the words must be a whole sentence or clause in `text` that nothing around it denies or makes
+            conditional.
 
     >>> is_copied(["It", "rained"], "In May, it rained."), is_copied(["It", "rained"], "It rained in May.")
     (True, False)

@@ -1,8 +1,8 @@
-"""The default detector: words and values, then a small cross-encoder on the passages that matter, combined.
+"""The default detector: word overlap combined with a small cross-encoder that comes with the package.
 
-It reads each sentence of the response with the sentences of the sources that share most with it, by an encoder that
-comes with the package and runs on onnxruntime alone. Coverage is the same with the roles changed: each sentence of a
-source to cover is read with the response as its source (after Chang et al. 2024, §3).
+The encoder runs on onnxruntime alone. It reads each sentence of the response with the source sentences that share the
+most words with it. For coverage the roles change: it reads each sentence of a source to cover with the response as its
+source (after Chang et al. 2024, §3).
 """
 
 from __future__ import annotations
@@ -52,26 +52,26 @@ KIND = "default"
 PACKAGED = Path(__file__).parent / "model"
 ENCODER = "encoder"
 MOST = 256
-"""Sentences of a source to cover that the encoder reads with the response: those that share the most words with it."""
+"""How many sentences of a source to cover the encoder reads: those that share the most words with the response."""
 UNREAD = 3.5
-"""The logit of the others: about the mean of what the encoder says where it reads them, too (in nine sources of some
-560 sentences; 3.1 to 3.9)."""
+"""The logit of the sentences that are not read: about the mean logit that the encoder gives them when it does read them
+(3.1 to 3.9 in nine sources of some 560 sentences)."""
 _PRECISIONS = ("int8", "fp32", "torch")
 
 
 class Default:
-    """Words, sentences and coverage by a small encoder and word overlap; comes with the package, needs no download.
+    """Scores words, sentences and coverage with a small encoder and word overlap; comes with the package.
 
     Each word of the response gets a verdict; its score, like that of the response, is a calibrated probability. Flagged
     words and omissions are explained (`detectors.explanation`). Each sentence of a source with `must_cover` gets an
-    omission; `omission` is the mean over a perspective's sentences, and the worst perspective counts. What a source has
-    word for word, as a whole sentence or clause, is supported. Trained on English (`veridical train default` makes it
-    again).
+    omission; `omission` is the mean over a perspective's sentences, and the worst perspective counts. A sentence that a
+    source has word for word, as a whole sentence or clause, counts as supported. The detector was trained on English;
+    `veridical train default` makes it again.
 
     Args:
         path: A folder that `veridical train default` wrote; None: the one in the package.
-        precision: "int8" or "fp32" (ONNX), or "torch": the encoder's own weights, where the folder has them.
-        name: Default: "default", or "default:PATH".
+        precision: "int8" or "fp32" (ONNX), or "torch" for the encoder's own weights, if the folder has them.
+        name: The detector's name; None: "default", or "default:PATH".
     """
 
     info = DetectorInfo(needs_sources=True)
@@ -85,14 +85,14 @@ class Default:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Default:
-        """The detector for `default[:FOLDER][,precision=int8|fp32|torch]`."""
+        """Make the detector for `default[:FOLDER][,precision=int8|fp32|torch]`."""
         spec.accept(("precision",), values=1)
         precision = spec.options.get("precision", "int8")
         if spec.value is None:
             detector = _packaged(PACKAGED, precision, str(spec), os.getpid())
         else:
             detector = cls(spec.value, precision=precision, name=str(spec))
-        detector.thresholds  # noqa: B018 - a folder that holds none is said before anything is judged
+        detector.thresholds  # noqa: B018 - check that the folder holds a detector before judging anything
         return detector
 
     @cached_property
@@ -121,34 +121,33 @@ class Default:
     @cached_property
     def encoder(self) -> Tokens:
         """The token classifier that scores words and sentences."""
-        self._levels  # noqa: B018 - a folder that holds none is said first
+        self._levels  # noqa: B018 - report a missing detector before a missing encoder
         onnx = None if self.precision == "torch" else self.precision
         return Tokens(self.path / ENCODER, onnx=onnx, dtype="fp32", name=self.name)
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """As fitted on validation data."""
-        levels = self._levels
-        self._contradiction  # noqa: B018 - a damaged one is said first
-        found = {level: model.threshold for level, model in levels.items()}
-        return {**found, Level.COVERAGE: found[Level.SOURCE]}
+        """The thresholds fitted on validation data."""
+        thresholds = {level: model.threshold for level, model in self._levels.items()}
+        self._contradiction  # noqa: B018 - report a damaged calibration before judging anything
+        return {**thresholds, Level.COVERAGE: thresholds[Level.SOURCE]}
 
     def fingerprint(self) -> dict[str, Any]:
-        """On what its scores depend: the regressions and the encoder."""
+        """Identify everything that the scores depend on: the regressions and the encoder."""
         encoder = self.encoder.fingerprint()
         digest = hashlib.sha256((self.path / DETECTOR).read_bytes()).hexdigest()[:16]
         return {"default": digest, "encoder": encoder}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One judgement per case; the responses are read in common batches, and so are the sources to cover."""
+        """Judge each case. The responses of all cases are batched together, and so are the sources to cover."""
         coverage = [(i, source) for i, case in enumerate(cases) for source in _to_cover(case)]
         readable = [coverage_case(cases[i], source) for i, source in coverage if has_words(cases[i].response)]
         of_response = self._read(cases)
         covered = iter(score(self.encoder, readable, of_sources=True))
         omissions: dict[int, list[tuple[Source, list[Omission]]]] = {}
         for i, source in coverage:
-            known = next(covered) if has_words(cases[i].response) else None
-            omissions.setdefault(i, []).append((source, self._omissions(cases[i], source, known)))
+            scored = next(covered) if has_words(cases[i].response) else None
+            omissions.setdefault(i, []).append((source, self._omissions(cases[i], source, scored)))
         thresholds = self.thresholds
         return [
             explained(
@@ -162,13 +161,16 @@ class Default:
         ]
 
     def contradicted(self, cases: Sequence[Case]) -> list[list[tuple[Span, float]]]:
-        """Of each case, the sentences of its response with the probability that the sources contradict them, if they
-        are wrong; none without sources, or where the detector was not trained to tell."""
-        read = self._read(cases)
-        return [self._contradicted(read.get(i)) for i in range(len(cases))]
+        """Return, for each case, its response's sentences with the probability that the sources contradict them.
+
+        Each probability holds given that the sentence is unsupported. A case without sources has no entries, and
+        neither has any case if the detector was not trained to tell contradiction from absence.
+        """
+        of_response = self._read(cases)
+        return [self._contradicted(of_response.get(i)) for i in range(len(cases))]
 
     def _read(self, cases: Sequence[Case]) -> dict[int, ScoredResponse]:
-        """The logits of the responses whose sources have words, by the number of the case."""
+        """Score the responses of cases whose sources have words; return the logits by the index of the case."""
         to_read = [i for i, case in enumerate(cases) if any(has_words(source.text) for source in case.sources)]
         return dict(zip(to_read, score(self.encoder, [cases[i] for i in to_read]), strict=True))
 
@@ -176,9 +178,9 @@ class Default:
         if self._contradiction is None or scored is None or scored.problem:
             return []
         return [
-            (_span_of(scored, inside), float(probability))
-            for inside, logit in zip(scored.units_of_parts(), scored.contradictions, strict=True)
-            if len(inside) and np.isfinite(logit)
+            (_span_of(scored, units), float(probability))
+            for units, logit in zip(scored.units_of_parts(), scored.contradictions, strict=True)
+            if len(units) and np.isfinite(logit)
             for probability in self._contradiction.apply([logit])
         ]
 
@@ -198,30 +200,33 @@ class Default:
             notes.append((scored.problem or "the response has no words").removeprefix(f"case {case.id!r}: "))
         else:
             table = word_table(case, scored)
-            known = np.isfinite(scored.logits)
-            probabilities = self._levels[Level.SPAN].probabilities(table.rows[known])
-            units = [unit for unit, there in zip(scored.units, known, strict=True) if there]
-            verdicts = tuple(Verdict(unit, float(p)) for unit, p in zip(units, probabilities, strict=True))
+            is_read = np.isfinite(scored.logits)
+            probabilities = self._levels[Level.SPAN].probabilities(table.rows[is_read])
+            words = [unit for unit, read in zip(scored.units, is_read, strict=True) if read]
+            verdicts = tuple(Verdict(word, float(p)) for word, p in zip(words, probabilities, strict=True))
             rows = sentence_rows(scored, table, word_count(source.text for source in case.sources))
             of_sentences = self._levels[Level.RESPONSE].probabilities(rows).tolist()
             sentences = tuple(
-                Verdict(_span_of(scored, inside), probability)
-                for inside, probability in zip(scored.units_of_parts(), of_sentences, strict=True)
-                if len(inside)
+                Verdict(_span_of(scored, units), probability)
+                for units, probability in zip(scored.units_of_parts(), of_sentences, strict=True)
+                if len(units)
             )
             hallucination = max(sentence.score for sentence in sentences)
             notes += scored.notes
-            if not known.all():
-                missing = [unit for unit, there in zip(scored.units, known, strict=True) if not there]
-                judged = tuple(complement(missing, len(case.response)))
+            if not is_read.all():
+                unread = [unit for unit, read in zip(scored.units, is_read, strict=True) if not read]
+                judged = tuple(complement(unread, len(case.response)))
                 notes.append("the encoder has no token for a part of the response: it was not judged")
         skipped = [s.id for s in case.sources if s.must_cover and s.id not in {source.id for source, _ in covered}]
         notes += [f"source {id!r} has no words; its coverage was not judged" for id in skipped]
-        means = [float(np.mean([o.score for found in group for o in found])) for group in by_perspective(covered)]
+        means = [
+            float(np.mean([each.score for of_source in group for each in of_source]))
+            for group in by_perspective(covered)
+        ]
         omission = max(means) if means else None
-        omissions = tuple(o for _, found in covered for o in found)
+        omissions = tuple(each for _, of_source in covered for each in of_source)
         if hallucination is not None or covered:
-            # tables and records were among what it was trained on
+            # its training data had tables and records
             limits = [limit for limit in limits_of(case) if limit.kind not in ("table", "empty source")]
             notes += [limit.note for limit in limits]
             if any(limit.lowers_confidence for limit in limits):
@@ -244,38 +249,38 @@ class Default:
         )
 
     def _omissions(self, case: Case, source: Source, scored: ScoredResponse | None) -> list[Omission]:
-        """How likely each sentence of `source` was left out; all of it where the response has no words."""
+        """Score each sentence of `source` as left out; a response without words leaves out all of it."""
         if scored is None:
             return [Omission(source.id, Span(0, len(source.text)), 1.0)]
         reverse = coverage_case(case, source)
         rows = source_rows(scored, word_table(reverse, scored), len(word_forms(case.response)))
-        found = []
         probabilities = self._levels[Level.SOURCE].probabilities(rows).tolist()
-        for units, probability in zip(scored.units_of_parts(), probabilities, strict=True):
-            if len(units):
-                found.append(Omission(source.id, _span_of(scored, units), probability))
-        return found
+        return [
+            Omission(source.id, _span_of(scored, units), probability)
+            for units, probability in zip(scored.units_of_parts(), probabilities, strict=True)
+            if len(units)
+        ]
 
 
 def _span_of(scored: ScoredResponse, units: NDArray[np.int64]) -> Span:
-    """From the first to the last of `units`."""
+    """Return the span from the first to the last of `units`."""
     return Span(scored.units[units[0]].start, scored.units[units[-1]].end)
 
 
 def score(encoder: Tokens, cases: Sequence[Case], *, of_sources: bool = False) -> list[ScoredResponse]:
-    """Return the logits of each response before anything is combined: the encoder's, low for what is copied.
+    """Return the logits of each response, before the regressions: the encoder's logits, lowered for copied sentences.
 
-    Each sentence is read with as much of the sources as fits. What makes no claim (`claims.unclaimed`) is left out.
-    What sources have in another form is read in that of the response (`other_forms`).
+    The encoder reads each sentence with as much of the sources as fits. It skips text that makes no claim
+    (`claims.unclaimed`), and reads values and words of the sources in the form that the response uses (`other_forms`).
 
     Args:
-        encoder: What reads the cases.
+        encoder: The token classifier that reads the cases.
         cases: The cases.
-        of_sources: Whether the responses are sources to cover. They are read whole, but of more than `MOST` sentences
-            those alone that share the most words with the response.
+        of_sources: Whether the responses are sources to cover. These are read whole; of more than `MOST` sentences,
+            only those that share the most words with the response are read.
     """
     if not of_sources:
-        # a refusal claims something where the sources answer the question
+        # a refusal makes a claim only if the sources answer the question
         refusals = [may_frame(c.response) and c.question is not None and answers(c.sources, c.question) for c in cases]
         cases = [
             replace(case, response=without_unclaimed(case.response, case.sources, with_refusals=refusal))
@@ -284,13 +289,13 @@ def score(encoder: Tokens, cases: Sequence[Case], *, of_sources: bool = False) -
     cases = [in_forms_of_response(case) for case in cases]
     scored = encoder.scorer.score(cases, most=MOST if of_sources else None)
     if of_sources:
-        scored = [_filled(one) for one in scored]
-    scored = [with_copies(case, one, whole=not of_sources) for case, one in zip(cases, scored, strict=True)]
-    return scored if of_sources else [with_absences(case, one) for case, one in zip(cases, scored, strict=True)]
+        scored = [_filled(each) for each in scored]
+    scored = [with_copies(case, each, whole=not of_sources) for case, each in zip(cases, scored, strict=True)]
+    return scored if of_sources else [with_absences(case, each) for case, each in zip(cases, scored, strict=True)]
 
 
 def _filled(scored: ScoredResponse) -> ScoredResponse:
-    """`scored` with the logits `UNREAD` for the parts that were not read, and for their words."""
+    """Return `scored` with the logit `UNREAD` for the parts that were not read, and for their words."""
     unread = np.isnan(scored.parts)
     if not unread.any():
         return scored
@@ -301,17 +306,17 @@ def _filled(scored: ScoredResponse) -> ScoredResponse:
 
 @cache
 def _packaged(path: Path, precision: str, name: str, process: int) -> Default:
-    """The detector in the package, once per process: `veridical.check` would else load it again at every call."""
+    """Return the detector in the package, loaded once per process: otherwise each `veridical.check` would load it."""
     return Default(path, precision=precision, name=name)
 
 
 def _halfway(threshold: float) -> Callable[[Any], Any]:
-    """What moves a score halfway to the threshold, on whose side it stays: less sure, not otherwise decided."""
+    """Return a function that moves a score halfway to the threshold: less sure, with the same decision."""
     return lambda score: None if score is None else (score + threshold) / 2
 
 
 def coverage_case(case: Case, source: Source) -> Case:
-    """The case with the roles changed: `source` as the response, and the response as its source."""
+    """Return a case with the roles changed: `source` is the response, and the response is its source."""
     return Case(f"{case.id}/{source.id}", source.text, (Source("response", case.response),))
 
 

@@ -1,6 +1,6 @@
-"""Values and names that a source has, but not where it says what their sentence says ("born in 1950" of somebody else).
+"""Find values and names that a source has, but in another statement ("born in 1950", which it says of somebody else).
 
-Compared by words with the closest source sentences, and given only where these leave little doubt.
+Sentences are compared by words with the closest source sentences; only clear cases are returned.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from veridical.detectors.explanation.sentence_index import SentenceIndex, Weight
 
 __all__ = ["misplaced"]
 
-_SENTENCES = 4  # source sentences that are looked at for each mention
-_ALL, _FEWER = 0.95, 0.8  # of the weight of the other words
+_SENTENCES = 4  # source sentences to compare each mention with
+_ALL, _FEWER = 0.95, 0.8  # shares of the weight of the sentence's other words
 
 
 def misplaced(case: Case) -> Iterator[Mention]:
-    """The values and names of a response that its sources have, but not where they say what its sentence says.
+    """Yield the values and names of the response that its sources have, but in statements about something else.
 
-    That is where a source sentence has all other content words of the sentence and another value or name of the kind,
-    and each sentence that has the mention lacks some of them; and where another value clearly stands in the place of
-    the mention (`compare_mention`). Else what the sources have anywhere decides.
+    A mention is misplaced in two cases. First, a source sentence has all other content words of its sentence and
+    another value or name of the same kind, while each source sentence with the mention lacks some of these words.
+    Second, another value clearly stands in its place in the closest source sentence (`compare_mention`).
 
     >>> from veridical.core.types import Source
     >>> source = Source("a", "Ann was born in 1950. Ben was born in 1962.")
@@ -46,22 +46,25 @@ def _of_another(index: SentenceIndex, sentence: Sentence, words: Sequence[Weight
     others = [word for word in words if mention.distance(word.token_i) > 0]
     if len(others) < 2 or (mention.is_name and mention.first == 0):  # a pronoun may stand for the subject
         return False
-    whole = [i for i, _ in index.closest(others, _SENTENCES) if index.share(i, others) >= _ALL]
-    if not whole or any(_has(index, i, sentence, mention) for i in whole):
+    matching = [i for i, _ in index.closest(others, _SENTENCES) if index.share(i, others) >= _ALL]
+    if not matching or any(_has(index, i, sentence, mention) for i in matching):
         return False
-    there = {i for key in mention.keys for i in index.with_key(key) if _has(index, i, sentence, mention)}
-    if any(index.share(i, others) > _FEWER for i in there):
+    with_mention = {i for key in mention.keys for i in index.with_key(key) if _has(index, i, sentence, mention)}
+    if any(index.share(i, others) > _FEWER for i in with_mention):
         return False
-    stated_here = sentence.positions.keys()
+    sentence_keys = sentence.positions.keys()
     return any(
-        option.kind == mention.kind and not set(option.keys) <= stated_here
-        for i in whole
+        option.kind == mention.kind and not set(option.keys) <= sentence_keys
+        for i in matching
         for option in index.sentences[i].mentions
     )
 
 
 def _has(index: SentenceIndex, i: int, sentence: Sentence, mention: Mention) -> bool:
-    """Whether a source sentence has a mention; of "120 patients" the number, with no other measure ("120 days")."""
+    """Check whether source sentence `i` has the mention.
+
+    The number of "120 patients" must not belong to another measure there ("120 days").
+    """
     source = index.sentences[i]
     if mention.kind != "number" or not sentence.counts(mention.last):
         return not index.keys[i].isdisjoint(mention.keys)

@@ -1,7 +1,7 @@
-"""The same in another form: "330 m" for "330 metres", "4 July 1998" for "July 4, 1998", "isn't", "analysed".
+"""Rewrite sources in the forms that the response uses: "330 m" for "330 metres", "isn't" for "is not", "analysed".
 
-An encoder of a few million weights has not learned that these are equal. It reads the sources with such values, words
-and negations written as the response writes them; which values are equal is known by rule (`core.quantities`).
+An encoder of a few million weights has not learned that these are equal. So it reads sources in which equal values,
+words and negations are written as in the response; rules decide which values are equal (`core.quantities`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ __all__ = ["in_forms_of_response"]
 
 
 def in_forms_of_response(case: Case) -> Case:
-    """`case` with values, words and negations of its sources as the response writes them, where no source does.
+    """Return `case` with the values, words and negations of its sources written as the response writes them.
+
+    Forms of the response that some source has already stay as they are.
 
     >>> case = Case("1", "It isn't 330 m tall.", (Source("s", "It is not 330 metres tall."),))
     >>> in_forms_of_response(case).sources[0].text
@@ -55,9 +57,10 @@ def in_forms_of_response(case: Case) -> Case:
     return replace(case, sources=tuple(sources))
 
 
-_KINDS = ("d", "t", "q", "r", "o", "dec")  # dates, times, quantities, ranges, places in an order, decades
-_LARGE = 1000  # smaller numbers in digits and in words are known to the encoder, and tables are full of them
-_LEFT = re.compile(r"\d{4}[-/]\d|.*[ -]olds?$")  # a date as records have it; "100 years old" is more than "100 years"
+_KINDS = ("d", "t", "q", "r", "o", "dec")  # dates, times, quantities, ranges, ordinals, decades
+_LARGE = 1000  # the encoder knows smaller numbers in digits and in words, and tables are full of them
+# forms never rewritten: dates of records (1998-07-04), and ages ("100 years old" says more than "100 years")
+_LEFT = re.compile(r"\d{4}[-/]\d|.*[ -]olds?$")
 
 
 def _rewritten(source: Source, profile: Profile, forms: Mapping[str, str]) -> Source:
@@ -74,25 +77,25 @@ _ISE = "(?=(?:e|ed|er|ers|es|ing|ation|ations|ational)$)"
 _OUR = "(?=(?:s|ed|ing|able|ful|ite|ites|less|hood|hoods|er|ers)?$)"
 _LL = "(?=(?:ed|ing|er|ers|or|ors)$)"
 _SPELLINGS = [
-    (re.compile(there + after), here, shortest)
-    for one, other, after, shortest in (
+    (re.compile(pattern + ending), substitute, shortest)
+    for one, other, ending, shortest in (
         *(("is", "iz", _ISE, 5), ("ys", "yz", _ISE, 5), ("our", "or", _OUR, 5), ("ll", "l", _LL, 7)),
         *(("tre", "ter", "(?=s?$)", 5), ("bre", "ber", "(?=s?$)", 5), ("enc", "ens", "(?=es?$)", 5)),
         *(("ogue", "og", "(?=s?$)", 5), ("gramme", "gram", "(?=s?$)", 5)),
     )
-    for there, here in ((one, other), (other, one))
+    for pattern, substitute in ((one, other), (other, one))
 ]
 
 
 @lru_cache(maxsize=1 << 14)
 def _spellings(word: str) -> tuple[str, ...]:
-    """How British or American English may spell `word`; most of it is no word at all.
+    """Return other British or American spellings that `word` may have; many of them are no words at all.
 
     >>> _spellings("colour"), _spellings("analyzed"), _spellings("four")
     (('color',), ('analysed',), ())
     """
-    found = [(pattern.sub(here, word, count=1), shortest) for pattern, here, shortest in _SPELLINGS]
-    return tuple(form for form, shortest in found if form != word and min(len(form), len(word)) >= shortest)
+    forms = [(pattern.sub(substitute, word, count=1), shortest) for pattern, substitute, shortest in _SPELLINGS]
+    return tuple(form for form, shortest in forms if form != word and min(len(form), len(word)) >= shortest)
 
 
 _VERBS = "can|could|do|does|did|is|are|was|were|has|have|had|would|should|must|need|will"
@@ -101,25 +104,28 @@ _NEGATION = re.compile(rf"\b(?:(?P<verb>{_VERBS}) ?not|(?P<short>{'|'.join(_SHOR
 
 
 def _with_negations(case: Case) -> Case:
-    wanted: dict[tuple[str, bool], str] = {}
+    """Return `case` with the negations of its sources contracted, or written out, as in the response."""
+    in_response: dict[tuple[str, bool], str] = {}
     for match in _NEGATION.finditer(case.response):
-        wanted.setdefault(_negation(match), match[0])
-    if not wanted:
+        in_response.setdefault(_negation(match), match[0])
+    if not in_response:
         return case
     in_sources = {_negation(match) for source in case.sources for match in _NEGATION.finditer(source.text)}
-    written = {(verb, not short): text for (verb, short), text in wanted.items() if (verb, short) not in in_sources}
-    if not written.keys() & in_sources:
+    rewritten = {
+        (verb, not short): text for (verb, short), text in in_response.items() if (verb, short) not in in_sources
+    }
+    if not rewritten.keys() & in_sources:
         return case
     return replace(
         case,
         sources=tuple(
-            replace(source, text=_NEGATION.sub(lambda match: written.get(_negation(match), match[0]), source.text))
+            replace(source, text=_NEGATION.sub(lambda match: rewritten.get(_negation(match), match[0]), source.text))
             for source in case.sources
         ),
     )
 
 
 def _negation(match: re.Match[str]) -> tuple[str, bool]:
-    """The verb of a negation, and whether it is contracted."""
+    """Return the verb of a negation, and whether it is contracted."""
     short = match["short"]
     return (_SHORT[short.lower()], True) if short else (match["verb"].lower(), False)

@@ -1,4 +1,4 @@
-"""Explanations for the judgement of any detector: source passages, what the sources have instead, and why."""
+"""Explanations for the judgements of any detector: source passages, labels, reasons and corrections."""
 
 from veridical.detectors.explanation.explanation import (
     ABSENCE,

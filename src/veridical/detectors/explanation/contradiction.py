@@ -1,4 +1,4 @@
-"""Whether a source says something else in a place of a response: another value or name, an opposite, a negation."""
+"""Find contradictions between a place in a response and a source: another value or name, an opposite, a negation."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from veridical.detectors.explanation.sentence_index import SentenceIndex, Weight
 
 __all__ = ["Contradiction", "Place", "compared", "find_contradiction", "says_similar"]
 
-_ENOUGH = 0.5  # of the words around a place a source sentence has, if it says the same but for one word
+_ENOUGH = 0.5  # least share of the words around a place in a source sentence that says the same but for one word
 _LEAST_CONTEXT = 0.25
-_SHORT = 4  # words of a place that is a negation, or what one is about
+_SHORT = 4  # most words of a place that is a negation or its subject
 _NEGATIONS = frozenset({"not", "no", "never", "neither", "nor", "none", "nobody", "nothing", "without", "cannot"})
 _OPPOSITES: defaultdict[str, set[str]] = defaultdict(set)
 for _one, _other in ANTONYM_PAIRS:
@@ -36,12 +36,12 @@ for _one, _other in ANTONYM_PAIRS:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Flagged words of one sentence of a response that are explained as one.
+    """Flagged words of one response sentence that share an explanation.
 
     Attributes:
         sentence: The sentence.
-        span: From the first to the last of them.
-        whole: Whether the sentence as such is flagged, not words of it.
+        span: From the first to the last flagged word.
+        whole: Whether the sentence as a whole is flagged, rather than some of its words.
         words: All words of the sentence, weighted by the sources.
     """
 
@@ -52,19 +52,19 @@ class Place:
 
     @property
     def tokens(self) -> range:
-        """The numbers of the tokens inside."""
+        """The indices of the tokens inside the place."""
         inside = [i for i, token in enumerate(self.sentence.tokens) if token.span.overlaps(self.span)]
         return range(inside[0], inside[-1] + 1) if inside else range(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """What the sources say instead.
+    """A statement of the sources that contradicts a place.
 
     Attributes:
-        sentences: The numbers of the source sentences that say so.
-        reason: That in words.
-        correction: What should stand for the characters of the place; None where not all of it is known.
+        sentences: The indices of the source sentences that make it.
+        reason: What these sentences say instead, in words.
+        correction: The text that should replace the place; None if some of it cannot be determined.
     """
 
     sentences: tuple[int, ...]
@@ -74,7 +74,7 @@ class Contradiction:
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """One thing that source sentence `sentence_i` says otherwise than some tokens of the place."""
+    """One way in which source sentence `sentence_i` contradicts some tokens of the place."""
 
     sentence_i: int
     reason: str
@@ -85,18 +85,18 @@ class _Difference:
 def find_contradiction(
     sources: SentenceIndex, place: Place, values: Sequence[tuple[Mention, MentionComparison]], closest: Sequence[int]
 ) -> Contradiction | None:
-    """What a source says instead in a place of a response; None where that cannot be determined.
+    """Find what a source says instead of a place in a response; None if that cannot be determined.
 
     Args:
         sources: The sources.
         place: The place.
-        values: Its values and names, compared (`compared`).
-        closest: The numbers of the source sentences closest to it, best first.
+        values: Its values and names with their comparisons (`compared`).
+        closest: The indices of the source sentences closest to it, best first.
     """
     differences = list(_other_values(sources, place, values))
-    mentioned = {i for mention, _ in values for i in range(mention.first, mention.last + 1)}
-    plain = [i for i in place.tokens if i not in mentioned]
-    differences += _opposites(sources, place, plain, closest)
+    value_tokens = {i for mention, _ in values for i in range(mention.first, mention.last + 1)}
+    other_tokens = [i for i in place.tokens if i not in value_tokens]
+    differences += _opposites(sources, place, other_tokens, closest)
     differences = differences or _negations(sources, place, closest)
     if not differences:
         return None
@@ -105,10 +105,13 @@ def find_contradiction(
     edits = sorted((d.edit for d in differences if d.edit is not None), key=lambda edit: edit.span)
     if len(edits) < len(differences) or not all(place.span.contains(edit.span) for edit in edits):
         return Contradiction(cited, reason)
-    known = {i for difference in differences for i in difference.tokens}
-    known |= {i for mention, there in values if there.supported for i in range(mention.first, mention.last + 1)}
+    # a correction is possible only if every word of the place is supported or corrected
+    settled = {i for difference in differences for i in difference.tokens}
+    settled |= {
+        i for mention, comparison in values if comparison.supported for i in range(mention.first, mention.last + 1)
+    }
     keys = frozenset().union(*(sources.keys[i] for i in (*cited, *closest[:2])))
-    unknown = any(w.token_i in place.tokens and w.token_i not in known and w.key not in keys for w in place.words)
+    unknown = any(w.token_i in place.tokens and w.token_i not in settled and w.key not in keys for w in place.words)
     negated = bool(_negating(place.sentence))
     if unknown or (place.whole and any(bool(_negating(sources.sentences[i])) != negated for i in cited)):
         return Contradiction(cited, reason)
@@ -117,12 +120,12 @@ def find_contradiction(
 
 
 def compared(sources: SentenceIndex, place: Place) -> list[tuple[Mention, MentionComparison]]:
-    """The values and names in a place, compared with those of the sources.
+    """Compare the values and names in a place with those of the sources.
 
-    A date of which only a part is flagged, and that has no counterpart, is compared by year and month.
+    If a date is flagged only in part and has no counterpart, its year and month are compared instead.
     """
     pairs: list[tuple[Mention, MentionComparison]] = []
-    by_parts: dict[int, bool] = {}  # for each token that is a date
+    by_parts: dict[int, bool] = {}  # for each date's token: whether to compare its year and month instead
     for mention in place.sentence.mentions:
         if not mention.span.overlaps(place.span) or not by_parts.get(mention.first, True):
             continue
@@ -138,39 +141,40 @@ def compared(sources: SentenceIndex, place: Place) -> list[tuple[Mention, Mentio
 def _other_values(
     sources: SentenceIndex, place: Place, values: Sequence[tuple[Mention, MentionComparison]]
 ) -> Iterator[_Difference]:
+    """Yield the values and names for which the closest source sentence has another one, and which no source has."""
     for mention, comparison in values:
         counterpart = comparison.counterpart
-        # what a source has is not called missing, and the value has to stand in the sentence that is closest
         if counterpart is None or not counterpart.closest or stated(sources, place.sentence, mention):
             continue
         source = sources.sentences[counterpart.sentence_i]
         option = counterpart.mention
         if mention.first < mention.last:
             source, option = full_name(sources, counterpart.sentence_i, option)
-        there, here = option.span.of(source.text), mention.span.of(place.sentence.text)
+        new, old = option.span.of(source.text), mention.span.of(place.sentence.text)
         edit: Edit | None = Edit(*replacement(place.sentence, mention, source, option), "")
         if bound(place.sentence, mention) not in ("", bound(source, option)):
-            edit = None  # "more than 50" is wrong of 41, and "more than 41" is wrong, too
+            edit = None  # if the source has 41, "more than 50" is wrong, but so would be "more than 41"
         tokens = range(mention.first, mention.last + 1)
-        yield _Difference(counterpart.sentence_i, f"the source has {there}, not {here}", tokens, edit)
+        yield _Difference(counterpart.sentence_i, f"the source has {new}, not {old}", tokens, edit)
 
 
 def _opposites(
     sources: SentenceIndex, place: Place, tokens: Sequence[int], closest: Sequence[int]
 ) -> Iterator[_Difference]:
-    """Those of some words of which a close source sentence has the opposite, and much the same around it."""
+    """Yield the tokens whose opposite a close source sentence has, with similar words around it."""
     ours = place.sentence
     forms = {token.form for token in ours.tokens}
     for i in tokens:
         token = ours.tokens[i]
         for n in closest if token.form in _OPPOSITES else ():
             theirs = sources.sentences[n]
-            there = [k for k, other in enumerate(theirs.tokens) if other.form in _OPPOSITES[token.form]]
-            known = any(key in theirs.positions for key in token.keys) or says_similar(token, theirs)
-            if len(there) != 1 or known or theirs.form(there[0]) in forms:
+            opposites = [k for k, other in enumerate(theirs.tokens) if other.form in _OPPOSITES[token.form]]
+            supported = any(key in theirs.positions for key in token.keys) or says_similar(token, theirs)
+            if len(opposites) != 1 or supported or theirs.form(opposites[0]) in forms:
                 continue
-            other = theirs.tokens[there[0]]
-            mention, option = Mention("word", token.span, i, i, ()), Mention("word", other.span, there[0], there[0], ())
+            (k,) = opposites
+            other = theirs.tokens[k]
+            mention, option = Mention("word", token.span, i, i, ()), Mention("word", other.span, k, k, ())
             alike = likeness(place.words, ours, mention, theirs, option)
             if alike.closeness >= _ENOUGH and alike.context >= _LEAST_CONTEXT:
                 old, new = token.span.of(ours.text), other.span.of(theirs.text)
@@ -181,12 +185,12 @@ def _opposites(
 
 
 def says_similar(token: Token, sentence: Sentence) -> bool:
-    """Whether a sentence has another word that may say the same as a word of another text ("rose", "increased")."""
+    """Check whether `sentence` has another word that may mean the same as `token` ("rose", "increased")."""
     return any(other.form in SIMILAR.get(token.form, ()) for other in sentence.tokens)
 
 
 def _negations(sources: SentenceIndex, place: Place, closest: Sequence[int]) -> list[_Difference]:
-    """Whether only one of the place and the closest source sentence negates what both say."""
+    """Return a difference if only one of the place and the closest source sentence negates what both say."""
     inside, sentence = place.tokens, place.sentence
     outside = [word for word in place.words if place.whole or word.token_i not in inside]
     if not closest or not outside or (len(inside) > _SHORT and not place.whole):
@@ -211,7 +215,7 @@ def _negations(sources: SentenceIndex, place: Place, closest: Sequence[int]) -> 
 
 
 def _negating(sentence: Sentence) -> list[int]:
-    """The numbers of the tokens that negate something; of "isn't" it is the "t"."""
+    """Return the indices of the tokens that negate something; in "isn't" it is the "t"."""
     return [
         i
         for i, token in enumerate(sentence.tokens)
@@ -220,5 +224,5 @@ def _negating(sentence: Sentence) -> list[int]:
 
 
 def _following(sentence: Sentence, i: int) -> Token | None:
-    """The next content word after token `i`, if it is near."""
+    """Return the next content word after token `i`, if it is among the next three tokens."""
     return next((token for token in sentence.tokens[i + 1 : i + 4] if token.keys), None)

@@ -1,4 +1,7 @@
-"""What a source has where the response has another value or name: found by the words around both, never by guess."""
+"""Find the value or name that a source has where the response has another one, by comparing the words around both.
+
+Only clear matches count; the module never guesses.
+"""
 
 from __future__ import annotations
 
@@ -29,26 +32,26 @@ __all__ = [
     "stated",
 ]
 
-_SENTENCES = 6  # source sentences that are looked at for each mention
-_LEAST_SHARE = 0.25  # of the weight of the words around a mention, in the source sentence and near its counterpart
+_SENTENCES = 6  # source sentences to compare each mention with
+_LEAST_SHARE = 0.25  # least `closeness` and `context` of a counterpart
 _LEAST_PROBABILITY = 0.4
-_MARGIN = {"name": 0.3, "value": 0.2}  # by which the best one must be more probable than any other value
+_MARGIN = {"name": 0.3, "value": 0.2}  # by how much the best candidate must be more probable than any other value
 
 
 class PlaceSimilarity(NamedTuple):
-    """How alike the places of a mention and of a candidate are; each in [0, 1].
+    """Features that compare the place of a mention with the place of a candidate, each in [0, 1].
 
     Attributes:
         closeness: The share of the words around the mention that the source sentence has.
-        context: The same where a word counts the more, the nearer it is to the mention and to the candidate.
-        before: Whether the word before is the same.
-        after: Whether the word after is.
-        content_before: Whether the content word before is the same.
-        content_after: Whether the content word after is.
-        preposition: Whether both have the same preposition before them, or none.
-        form: Whether both are written alike (digits or letters, of one word or of several).
-        rank: 1 in the closest sentence, 1/2 in the next …
-        agreement: Whether both have a part in common: a word of a name, the year of a date, the number of a quantity.
+        context: The same share, with more weight for words near the mention and near the candidate.
+        before: 1 if the words before them are the same.
+        after: 1 if the words after them are the same.
+        content_before: 1 if the content words before them are the same.
+        content_after: 1 if the content words after them are the same.
+        preposition: 1 if both have the same preposition before them, or none.
+        form: 1 if both are written alike (in digits or in letters, as one word or as several).
+        rank: 1 in the closest sentence, 1/2 in the next, and so on.
+        agreement: 1 if both have a part in common: a word of a name, the year of a date, the number of a quantity.
     """
 
     closeness: float
@@ -63,7 +66,7 @@ class PlaceSimilarity(NamedTuple):
     agreement: float
 
 
-# Chosen on training documents, near the logistic regressions on their candidates (`benchmarks/explanations.py --fit`).
+# Chosen on training documents, close to the fitted logistic regressions (`benchmarks/explanations.py --fit`).
 _BIAS = {"value": -3.2, "name": -3.2}
 _WEIGHTS = {
     "value": PlaceSimilarity(0.7, 2.2, 0.9, 0.0, 0.7, 1.0, 0.0, 1.6, 0.9, 0.0),
@@ -73,9 +76,9 @@ _WEIGHTS = {
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """A value or name of a source sentence, and how probably it is what stands there for the response's.
+    """A value or name of a source sentence, with the probability that it stands in the place of the response's mention.
 
-    `closest` says whether no sentence that has any of its kind is closer.
+    `closest` is true if no closer source sentence has a value or name of this kind.
     """
 
     sentence_i: int
@@ -87,11 +90,11 @@ class Counterpart:
 
 @dataclass(frozen=True, slots=True)
 class MentionComparison:
-    """What the sources have for a mention of the response.
+    """A mention of the response compared with the sources.
 
     Attributes:
-        counterpart: What stands there instead; None where nothing does, or where several do.
-        supported: Whether a source has the mention itself in that place.
+        counterpart: The value or name that a source has instead; None if there is none, or no clear one.
+        supported: Whether a source has the mention itself in this place.
     """
 
     counterpart: Counterpart | None
@@ -109,16 +112,16 @@ def compare_mention(
         sentence: The sentence of the response.
         mention: A mention in it.
     """
-    found = sorted(counterparts(index, words, sentence, mention), key=lambda c: -c.probability)
-    best = found[0] if found else None
+    candidates = sorted(counterparts(index, words, sentence, mention), key=lambda c: -c.probability)
+    best = candidates[0] if candidates else None
     if best is None or best.mention.same(mention):
         return MentionComparison(None, supported=best is not None)
     qualified = bound(sentence, mention)
     if qualified == bound(index.sentences[best.sentence_i], best.mention):
-        qualified = ""  # "over 50" is not what "over 80" says
+        qualified = ""  # "over 80" does not support "over 50"
     if agrees(mention, qualified, best.mention):
         return MentionComparison(None, supported=True)
-    rival = next((c.probability for c in found if not c.mention.same(best.mention)), 0.0)
+    rival = next((c.probability for c in candidates if not c.mention.same(best.mention)), 0.0)
     clear = (
         min(best.features.closeness, best.features.context) >= _LEAST_SHARE
         and best.probability > _LEAST_PROBABILITY
@@ -128,7 +131,7 @@ def compare_mention(
 
 
 def stated(index: SentenceIndex, sentence: Sentence, mention: Mention) -> bool:
-    """Whether some source has a value or name, wherever it is, or its number with another unit or magnitude."""
+    """Check whether any source has the value or name, anywhere, or its number with another unit or magnitude."""
     if mention.is_name:
         return all(key in index for key in mention.keys)
     if any(key in index for key in mention.keys):
@@ -142,13 +145,14 @@ def stated(index: SentenceIndex, sentence: Sentence, mention: Mention) -> bool:
 def counterparts(
     index: SentenceIndex, words: Sequence[WeightedWord], sentence: Sentence, mention: Mention
 ) -> Iterator[Counterpart]:
-    """All values or names of the mention's kind in the closest source sentences that its sentence does not state.
+    """Yield the values or names of the mention's kind in the closest source sentences.
 
-    The mention's own value is among them where those sentences have it. Arguments are as in `compare_mention`.
+    Those that the mention's sentence states elsewhere are left out; the mention's own value is not. The arguments are
+    those of `compare_mention`.
     """
     near = [w.scaled(0.5 + 1 / (1 + d / 4)) for w in words if (d := mention.distance(w.token_i)) > 0]
     inside = range(mention.first, mention.last + 1)
-    stated = {key for key, places in sentence.positions.items() if any(i not in inside for i in places)}
+    stated_elsewhere = {key for key, places in sentence.positions.items() if any(i not in inside for i in places)}
     bias, weights = _BIAS[_family(mention)], _WEIGHTS[_family(mention)]
     best: float | None = None
     for rank, (sentence_i, score) in enumerate(index.closest(near, _SENTENCES)):
@@ -158,9 +162,9 @@ def counterparts(
         for option in source.mentions:
             if option.kind != mention.kind or not option.keys:
                 continue
-            if option.is_name and (option.keys[-1] in stated or stated.issuperset(option.keys)):
+            if option.is_name and (option.keys[-1] in stated_elsewhere or stated_elsewhere.issuperset(option.keys)):
                 continue
-            if not option.is_name and not stated.isdisjoint(option.keys):
+            if not option.is_name and not stated_elsewhere.isdisjoint(option.keys):
                 continue
             features = likeness(words, sentence, mention, source, option)._replace(rank=1 / (1 + rank))
             z = bias + sum(w * x for w, x in zip(weights, features, strict=True))
@@ -174,8 +178,8 @@ def _family(mention: Mention) -> str:
 def likeness(
     words: Sequence[WeightedWord], sentence: Sentence, mention: Mention, source: Sentence, option: Mention
 ) -> PlaceSimilarity:
-    """How alike the places of `mention` in its sentence and of `option` in a source sentence are; `rank` is 0."""
-    there = near = total = nearby = 0.0
+    """Compare the place of `mention` in its sentence with that of `option` in a source sentence; `rank` stays 0."""
+    shared = near = total = nearby = 0.0
     for word in words:
         distance = mention.distance(word.token_i)
         if distance <= 0:
@@ -184,14 +188,14 @@ def likeness(
         nearby += word.weight / (1 + distance / 2)
         if word.key is None or word.key not in source.positions:
             continue
-        there += word.weight
+        shared += word.weight
         distances = [d for i in source.positions[word.key] if (d := option.distance(i)) > 0]
         if distances:
             near += word.weight / (1 + max(distance, min(distances)) / 2)
     ours = (sentence.form(mention.first - 1), sentence.form(mention.last + 1))
     theirs = (source.form(option.first - 1), source.form(option.last + 1))
     return PlaceSimilarity(
-        closeness=there / (total or 1.0),
+        closeness=shared / (total or 1.0),
         context=near / (nearby or 1.0),
         before=float(ours[0] == theirs[0]),
         after=float(ours[1] == theirs[1] or quantities.keys(ours[1]) == quantities.keys(theirs[1]) != ()),
@@ -204,9 +208,9 @@ def likeness(
     )
 
 
-def _content(sentence: Sentence, at: int, step: int) -> tuple[str, ...]:
-    """The keys of the content word next to token `at`, ("",) at the end of the sentence, () if only far away."""
-    for i in range(at + step, at + 5 * step, step):
+def _content(sentence: Sentence, token_i: int, step: int) -> tuple[str, ...]:
+    """Return the keys of the next content word, ("",) at the end of the sentence, () if none is within four tokens."""
+    for i in range(token_i + step, token_i + 5 * step, step):
         form = sentence.form(i)
         if not form:
             return ("",)
@@ -224,7 +228,7 @@ _BETWEEN = frozenset({"the", "a", "an", "his", "her", "its", "their", "about", "
 
 
 def _preposition(sentence: Sentence, mention: Mention) -> str:
-    """The preposition before a mention, "in" for any of place, "" without one."""
+    """Return the preposition before a mention: "in" for every preposition of place, "" if there is none."""
     for i in range(mention.first - 1, mention.first - 4, -1):
         form = sentence.form(i)
         if form in _PLACE or form in _OTHER:
@@ -235,6 +239,7 @@ def _preposition(sentence: Sentence, mention: Mention) -> str:
 
 
 def _written(sentence: Sentence, mention: Mention) -> tuple[object, ...]:
+    """Return how a mention is written: for a name, one word or several and its case; else digits and word count."""
     words = mention.span.of(sentence.text)
     if mention.is_name:
         return mention.first == mention.last, words.isupper()
@@ -252,7 +257,7 @@ _NEARLY = Fraction(1, 10)
 
 
 def bound(sentence: Sentence, mention: Mention) -> str:
-    """How a value is qualified: ">" ("more than 50"), "<", "~" ("about 50"), "" if it is not.
+    """Return how a value is qualified: ">" ("more than 50"), "<", "~" ("about 50"), or "" if it is not.
 
     >>> from veridical.detectors.explanation.sentence_index import SentenceIndex
     >>> (one,) = SentenceIndex(["At least 50 came, in under 9 minutes."]).sentences
@@ -270,27 +275,27 @@ def bound(sentence: Sentence, mention: Mention) -> str:
 
 
 def agrees(mention: Mention, bound: str, option: Mention) -> bool:
-    """Whether a value of a source fits a value of the response with that bound, or is rounded there ("1.2 million").
+    """Check whether the source's value fits the response's value and its bound, or rounds to it ("1.2 million").
 
-    Where it cannot be determined for a value with a bound, it does.
+    A value with a bound agrees if the two cannot be compared.
     """
     if mention.is_name:
         return False
-    here, there = _amount(mention), _amount(option)
-    if here is None or there is None or here[0] != there[0] or len(here) != len(there):
+    ours, theirs = _amount(mention), _amount(option)
+    if ours is None or theirs is None or ours[0] != theirs[0] or len(ours) != len(theirs):
         return bool(bound)
     if bound in (">", "<"):
-        return there >= here if bound == ">" else there <= here
-    if len(here) != 2 or mention.kind in ("year", "age", "ordinal", "month", "weekday"):
+        return theirs >= ours if bound == ">" else theirs <= ours
+    if len(ours) != 2 or mention.kind in ("year", "age", "ordinal", "month", "weekday"):
         return False
     if bound:
-        return abs(here[1] - there[1]) <= _NEARLY * abs(there[1])
-    step = _step(here[1])
-    return abs(here[1]) >= 10 * step > 10 * _step(there[1]) and abs(here[1] - there[1]) <= step / 2
+        return abs(ours[1] - theirs[1]) <= _NEARLY * abs(theirs[1])
+    step = _step(ours[1])
+    return abs(ours[1]) >= 10 * step > 10 * _step(theirs[1]) and abs(ours[1] - theirs[1]) <= step / 2
 
 
 def _amount(value: Mention) -> tuple[str, Fraction] | tuple[str, Fraction, Fraction, Fraction] | None:
-    """What a value measures and how much it is, or a date as year, month and day; None for what has no order."""
+    """Return what a value measures and its amount, or a date as year, month and day; None if it has no order."""
     family, _, amount = value.keys[0].rpartition(":")
     if family == "n" or family.startswith("q:"):
         return family, Fraction(amount)
@@ -299,7 +304,7 @@ def _amount(value: Mention) -> tuple[str, Fraction] | tuple[str, Fraction, Fract
 
 
 def _step(amount: Fraction) -> Fraction:
-    """The largest power of ten of which an amount is a multiple: 100,000 for 1.2 million; 0 if there is none."""
+    """Return the largest power of ten that divides an amount: 100,000 for 1.2 million; 0 if there is none."""
     powers = (Fraction(10) ** exponent for exponent in range(15, -7, -1))
     return next((power for power in powers if amount and (amount / power).denominator == 1), Fraction(0))
 
@@ -308,10 +313,10 @@ def _step(amount: Fraction) -> Fraction:
 
 
 def replacement(sentence: Sentence, mention: Mention, source: Sentence, option: Mention) -> tuple[Span, str]:
-    """What to replace in the response so that it has what the source has, and by what: no more than differs.
+    """Return the span of the response to replace, and its new text, so that the response agrees with the source.
 
-    Names that begin or end alike keep that; of a quantity only the number or the unit is replaced if the other is the
-    same, and of a date only the one part that differs.
+    Only the difference is replaced: words that two names share at their begin or end stay. In a quantity only the
+    number or the unit changes if the other is the same, and in a date only the part that differs.
     """
     old, new = mention.span.of(sentence.text), option.span.of(source.text)
     if mention.is_name:
@@ -325,7 +330,7 @@ def replacement(sentence: Sentence, mention: Mention, source: Sentence, option: 
         last, other_last = ours[len(ours) - tail - 1], theirs[len(theirs) - tail - 1]
         return Span(ours[head].span.start, last.span.end), source.text[theirs[head].span.start : other_last.span.end]
     if mention.kind in ("number", "ordinal", "duration") and mention.first > 0:
-        new = new[0].lower() + new[1:]  # "Fourteen" may open its sentence
+        new = new[0].lower() + new[1:]  # it may have opened its sentence ("Fourteen")
     split = _date_parts if mention.kind == "date" else _amount_parts
     parts, others = split(old), split(new)
     differing = [name for name in parts if name in others and not _same_part(parts[name].of(old), others[name].of(new))]
@@ -340,14 +345,14 @@ def replacement(sentence: Sentence, mention: Mention, source: Sentence, option: 
 
 
 def _same_part(one: str, other: str) -> bool:
-    """Whether two ways to write a part of a value say the same."""
+    """Check whether two spellings of a part of a value mean the same."""
     return one == other or quantities.keys(quantities.fold(one)) == quantities.keys(quantities.fold(other)) != ()
 
 
 def full_name(index: SentenceIndex, sentence_i: int, option: Mention) -> tuple[Sentence, Mention]:
-    """The longer name that the same source gives to a name of one word ("Anna Berg" for "Berg"), and its sentence.
+    """Return the full name that the same source uses for a name of one word ("Anna Berg" for "Berg"), and its sentence.
 
-    The name itself where there is none, or several.
+    If the source has no such name or several, return the name itself.
     """
     source = index.sentences[sentence_i]
     if not option.is_name or option.first < option.last:
@@ -362,6 +367,7 @@ def full_name(index: SentenceIndex, sentence_i: int, option: Mention) -> tuple[S
 
 
 def _date_parts(date: str) -> dict[str, Span]:
+    """Return the spans of day, month and year in a date; a repeated part gets a number after its name."""
     parts: dict[str, Span] = {}
     for match in re.finditer(r"[0-9]+|[^\W\d_]{3,}", date):
         name = "month" if match[0].isalpha() else "year" if len(match[0]) == 4 else "day"
@@ -370,7 +376,7 @@ def _date_parts(date: str) -> dict[str, Span]:
 
 
 def _amount_parts(amount: str) -> dict[str, Span]:
-    """The digits, words and signs of an amount, in order."""
+    """Return the spans of the numbers, words and signs in an amount, in order."""
     return {str(i): Span(*match.span()) for i, match in enumerate(re.finditer(_PART, amount))}
 
 
@@ -379,13 +385,13 @@ _NUMBER = re.compile(quantities.NUMBER)
 
 
 def _number(amount: str) -> Span | None:
-    """The number in an amount; None where there are several."""
+    """Return the span of the number in an amount; None if there is none, or several."""
     numbers = [Span(*match.span()) for match in _NUMBER.finditer(quantities.fold(amount))]
     return numbers[0] if len(numbers) == 1 else None
 
 
 def _unit_size(mention: Mention, number: Span, amount: str) -> tuple[str, Fraction] | None:
-    """What an amount measures, and how much its unit is: the same for "93%" and "13 percent"."""
+    """Return what an amount measures and the size of its unit: the same for "93%" and "13 percent"."""
     family, _, value = mention.keys[0].rpartition(":")
     count = next((key for key in quantities.keys(quantities.fold(number.of(amount))) if key.startswith("n:")), "n:0")
     if count == "n:0" or not (family == "n" or family.startswith("q:")):

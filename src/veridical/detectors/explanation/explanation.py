@@ -1,7 +1,7 @@
-"""What the sources say where a judgement flags something: the closest passage, the value it has instead, and why.
+"""Explain flagged spans: find the closest source passages, the value the sources have instead, and a reason.
 
-Works on the judgement of any detector and changes no score. Numbers, dates and names are compared by value, other words
-by stem; what cannot be determined from them is left out.
+Works on the judgements of any detector and changes no score. Numbers, dates and names are compared by value, other
+words by stem. Whatever these comparisons cannot determine stays empty.
 """
 
 from __future__ import annotations
@@ -28,20 +28,22 @@ CONTRADICTION, ABSENCE = "contradiction", "absence"
 """Labels: a source says something else; no source says anything near it."""
 
 _SURE = 0.8
-"""From this probability, or up to 1 minus it, what a detector says of a part labels what the sources leave open."""
-_PLAIN_REASONS = frozenset({"not in any source", "in no source", "not in the response"})  # ours say more
+"""A detector's probability of contradiction gives a label if it is at least this, or at most 1 minus this."""
+_PLAIN_REASONS = frozenset({"not in any source", "in no source", "not in the response"})  # replaced by our reasons
 _ABOUT_CITATIONS = frozenset({DANGLING, MISSING, WRONG})
-_CLOSEST = 3  # source sentences that are looked at for each place
-_PASSAGES = 2  # of them that are given as evidence at most
-_ADDS = 0.15  # of the weight of all words a second one must have that the first lacks
-_NOTHING_NEAR = 1 / 3  # of the weight of a place's own words
-_MOST, _FEW = 0.6, 4  # a flagged part of so much of a sentence, and of more words, is the sentence as such
-_LISTED = 4  # words that a reason lists at most
-_QUOTE = 60  # characters of what a reason quotes at most
+_CLOSEST = 3  # source sentences to compare each place with
+_PASSAGES = 2  # most of them to give as evidence
+_ADDS = 0.15  # least share of the weight of all words that a second passage must add to the first
+_NOTHING_NEAR = 1 / 3  # share of the weight of a place's words; with no more in common, no passage is near
+_MOST, _FEW = 0.6, 4  # a flagged part with this share of a sentence, and more words, stands for the whole sentence
+_LISTED = 4  # most words that a reason lists
+_QUOTE = 60  # most characters that a reason quotes
 
 
 def likely_label(contradicted: float) -> str | None:
-    """`CONTRADICTION` or `ABSENCE` by the probability in [0, 1] that sources contradict what is wrong; None in between.
+    """Return the label for the probability in [0, 1] that the sources contradict an unsupported text.
+
+    A high one means `CONTRADICTION`, a low one `ABSENCE`; None in between.
 
     >>> [likely_label(probability) for probability in (0.95, 0.5, 0.1)]
     ['contradiction', None, 'absence']
@@ -57,21 +59,21 @@ def explained(
     source_threshold: float = DEFAULT_THRESHOLD,
     contradicted: Sequence[tuple[Span, float]] = (),
 ) -> Judgement:
-    """The judgement with what the sources say of each flagged span, and the response of each omission.
+    """Add explanations to the flagged spans and the omissions of a judgement.
 
-    A verdict gets the closest source sentences as `evidence`; as `correction` what should replace the flagged words,
-    where a source clearly has another number, date, quantity, name or the opposite in their place; as `label`
-    `CONTRADICTION` or `ABSENCE`, where that can be determined; and a `reason`. Adjacent flagged words of a sentence are
-    explained as one and share the explanation. What the detector said stays and comes first. The reason of an omission
-    quotes the closest sentence of the response. Without sources nothing is added.
+    A verdict gets a `reason`, the closest source sentences as `evidence`, and, if it can be determined, the `label`
+    `CONTRADICTION` or `ABSENCE`. If a source clearly has another number, date, quantity or name in place of the flagged
+    words, or their opposite, that becomes the `correction`. Adjacent flagged words of a sentence share one explanation.
+    Labels, reasons and corrections of the detector stay; reasons are added after them. The reason of an omission quotes
+    the closest sentence of the response. Without sources the judgement is returned as it is.
 
     Args:
         case: The case.
-        judgement: What a detector found in it.
+        judgement: A detector's judgement of the case.
         span_threshold: The score in [0, 1] from which a span of the response counts as flagged.
-        source_threshold: The same for omissions.
-        contradicted: Parts of the response with the probability in [0, 1] that the sources contradict what is wrong
-            there, and not merely lack it, where the detector says so: it gives the label that nothing here determines.
+        source_threshold: The score in [0, 1] from which an omission counts as flagged.
+        contradicted: Parts of the response with the detector's probability in [0, 1] that the sources contradict them
+            rather than lack them, given that they are unsupported. It decides the label if comparing words does not.
 
     >>> from veridical.core.types import Source
     >>> case = Case("1", "The tower was built in 1983.", (Source("a", "It rains. The tower was built in 1893."),))
@@ -92,8 +94,8 @@ def explained(
     if not sources.sentences or not response.sentences:
         return judgement
     explainer = _Explainer(case, sources, contradicted)
-    found = explainer.explanations(response, [verdicts[i].span for i in flagged])
-    for i, explanation in zip(flagged, found, strict=True):
+    explanations = explainer.explanations(response, [verdicts[i].span for i in flagged])
+    for i, explanation in zip(flagged, explanations, strict=True):
         verdicts[i] = _with(verdicts[i], explanation)
     omissions = tuple(
         replace(omission, reason=_joined(omission.reason, explainer.omitted(response, omission)))
@@ -106,7 +108,7 @@ def explained(
 
 @dataclass(frozen=True, slots=True)
 class _Explanation:
-    """What is said of one place of the response."""
+    """The explanation of one place in the response."""
 
     evidence: tuple[Evidence, ...] = ()
     label: str | None = None
@@ -115,29 +117,30 @@ class _Explanation:
 
 
 def _with(verdict: Verdict, explanation: _Explanation) -> Verdict:
-    """The verdict with what it lacks of the explanation.
+    """Return `verdict` with the fields of the explanation that it does not have yet.
 
-    Evidence inside a passage gives way to it, and a passage to evidence that holds more.
+    Of two pieces of evidence where one contains the other, the longer one stays.
     """
 
     def inside(one: Evidence, other: Evidence) -> bool:
         return one.source_id == other.source_id and other.span.contains(one.span)
 
     passages = [p for p in explanation.evidence if not any(inside(p, o) and p.span != o.span for o in verdict.evidence)]
-    kept = [old for old in verdict.evidence if not any(inside(old, passage) for passage in passages)]
+    others = [piece for piece in verdict.evidence if not any(inside(piece, passage) for passage in passages)]
     return replace(
         verdict,
-        evidence=(*passages, *kept),
+        evidence=(*passages, *others),
         label=explanation.label if verdict.label is None else verdict.label,
         reason=_joined(verdict.reason, explanation.reason),
         correction=explanation.correction if verdict.correction is None else verdict.correction,
     )
 
 
-def _joined(own: str | None, ours: str | None) -> str | None:
-    if not own or not ours or own in _PLAIN_REASONS:
-        return ours or own
-    return own if ours in own else f"{own}; {ours}"
+def _joined(reason: str | None, addition: str | None) -> str | None:
+    """Add a reason to the detector's; it replaces a plain one ("not in any source")."""
+    if not reason or not addition or reason in _PLAIN_REASONS:
+        return addition or reason
+    return reason if addition in reason else f"{reason}; {addition}"
 
 
 class _Explainer:
@@ -149,7 +152,7 @@ class _Explainer:
         self.contradicted = contradicted
 
     def explanations(self, response: SentenceIndex, spans: Sequence[Span]) -> list[_Explanation]:
-        """One explanation per span; adjacent spans of a sentence share it."""
+        """Return one explanation per span; adjacent spans of a sentence share theirs."""
         starts = [sentence.span.start for sentence in response.sentences]
         parts: defaultdict[int, list[Span]] = defaultdict(list)
         parts_of_spans: list[list[tuple[int, Span]]] = []
@@ -169,7 +172,7 @@ class _Explainer:
         return [_combined([explanation_of[part] for part in of_span]) for of_span in parts_of_spans]
 
     def explanation(self, place: Place) -> _Explanation:
-        """What the sources say of one place."""
+        """Explain one place by what the sources say there."""
         inside = place.tokens
         around = [word for word in place.words if word.token_i not in inside]
         if place.whole or not around:
@@ -191,17 +194,17 @@ class _Explainer:
         return _Explanation(self._evidence(closest, around), label, reason)
 
     def _told(self, span: Span) -> str | None:
-        """What the detector says of the first part that has some of `span`, where it is sure."""
+        """Return the detector's label of the first part that overlaps `span`, if it is sure of one."""
         return next((likely_label(probability) for part, probability in self.contradicted if part.overlaps(span)), None)
 
     def _evidence(self, numbers: Sequence[int], words: Sequence[WeightedWord]) -> tuple[Evidence, ...]:
-        """The closest sentences; a second one only if it has enough words that the first lacks."""
+        """Return the closest sentences as evidence; a second one only if it has enough words that the first lacks."""
         evidence: list[Evidence] = []
-        left, total = list(words), sum(word.weight for word in words)
+        uncovered, total = list(words), sum(word.weight for word in words)
         for i in dict.fromkeys(numbers):
-            new = sum(word.weight for word in left if word.key in self.sources.keys[i])
+            new = sum(word.weight for word in uncovered if word.key in self.sources.keys[i])
             if not evidence or new >= _ADDS * total:
-                left = [word for word in left if word.key not in self.sources.keys[i]]
+                uncovered = [word for word in uncovered if word.key not in self.sources.keys[i]]
                 sentence = self.sources.sentences[i]
                 source = self.case.sources[sentence.text_i]
                 evidence.append(Evidence(source.id, sentence.span, round(self.sources.closeness(i, words), 4)))
@@ -210,21 +213,22 @@ class _Explainer:
     def _missing(
         self, place: Place, values: Sequence[tuple[Mention, MentionComparison]], closest: Sequence[int]
     ) -> tuple[str | None, str | None]:
-        """Label and reason where no source says something else: what of the place the closest passages lack."""
+        """Return label and reason for a place that no source contradicts: which words the closest passages lack."""
         text, inside = place.sentence.text, place.tokens
-        own = [word for word in place.words if word.token_i in inside]
-        written = [place.sentence.tokens[word.token_i].span.of(text) for word in own]
-        if not own:
+        place_words = [word for word in place.words if word.token_i in inside]
+        written = [place.sentence.tokens[word.token_i].span.of(text) for word in place_words]
+        if not place_words:
             return None, None
         if not closest:
             label = ABSENCE if len(place.words) > _FEW else None
             return label, "nothing in the sources is close to this"
         near = frozenset().union(*(self.sources.keys[i] for i in closest[:_PASSAGES]))
-        shared = sum(word.weight for word in own if word.key in near)
-        one_name = any(mention.last - mention.first + 1 >= len(own) for mention, _ in values)
-        if len(own) >= 3 and not one_name and shared <= _NOTHING_NEAR * sum(word.weight for word in own):
-            there = [w for w, word in zip(written, own, strict=True) if word.key in self.sources.keys[closest[0]]]
-            has = f"has only {_listed(there)} of it" if there else "has none of these words"
+        shared, total = sum(word.weight for word in place_words if word.key in near), sum(w.weight for w in place_words)
+        is_one_name = any(mention.last - mention.first + 1 >= len(place_words) for mention, _ in values)
+        if len(place_words) >= 3 and not is_one_name and shared <= _NOTHING_NEAR * total:
+            keys = self.sources.keys[closest[0]]
+            in_closest = [words for words, word in zip(written, place_words, strict=True) if word.key in keys]
+            has = f"has only {_listed(in_closest)} of it" if in_closest else "has none of these words"
             return ABSENCE, f"the closest passage {has}"
         for mention, comparison in values:
             if not comparison.supported and not stated(self.sources, place.sentence, mention):
@@ -232,41 +236,44 @@ class _Explainer:
                 source = self.sources.sentences[closest[0]]
                 others = [m.span.of(source.text) for m in source.mentions if m.kind == mention.kind and not m.is_name]
                 return None, f"{reason}; the closest passage has {_listed(others)}" if others else reason
-        known = [mention for mention, _ in values if stated(self.sources, place.sentence, mention)]
-        known_tokens = {i for mention in known for i in range(mention.first, mention.last + 1)}
+        stated_mentions = [mention for mention, _ in values if stated(self.sources, place.sentence, mention)]
+        stated_tokens = {i for mention in stated_mentions for i in range(mention.first, mention.last + 1)}
         lacking = [
-            w
-            for w, word in zip(written, own, strict=True)
+            words
+            for words, word in zip(written, place_words, strict=True)
             if word.key not in near
-            and (word.key is not None or word.token_i not in known_tokens)
+            and (word.key is not None or word.token_i not in stated_tokens)
             and not says_similar(place.sentence.tokens[word.token_i], self.sources.sentences[closest[0]])
         ]
         return None, f"the closest passage does not have {_listed(lacking)}" if lacking else None
 
     def omitted(self, response: SentenceIndex, omission: Omission) -> str | None:
-        """Which sentence of the response is closest to what was left out, and which words of it that one lacks."""
+        """Return a reason that quotes the closest sentence of the response and lists the omitted words it lacks.
+
+        None if the omission has no content words.
+        """
         numbers, starts = self._sentences_of[omission.source_id]
         first = max(0, bisect_right(starts, omission.span.start) - 1)
         words: list[WeightedWord] = []
-        lacking: list[tuple[str, tuple[str, ...]]] = []
+        source_words: list[tuple[str, tuple[str, ...]]] = []
         for n in numbers[first : bisect_left(starts, omission.span.end)]:
             sentence = self.sources.sentences[n]
             words += response.weighted(sentence)
             inside = (token for token in sentence.tokens if token.span.overlaps(omission.span))
-            lacking += [(token.span.of(sentence.text), token.keys) for token in inside if token.keys]
+            source_words += [(token.span.of(sentence.text), token.keys) for token in inside if token.keys]
         closest = response.closest(words, 1)
-        if not lacking:
+        if not source_words:
             return None
         if not closest:
             return "no sentence of the response is close to this"
-        there = response.keys[closest[0][0]]
-        quote = shorten(response.sentences[closest[0][0]].span.of(self.case.response), _QUOTE)
-        missing = [written for written, keys in lacking if there.isdisjoint(keys)]
+        closest_i = closest[0][0]
+        quote = shorten(response.sentences[closest_i].span.of(self.case.response), _QUOTE)
+        missing = [written for written, keys in source_words if response.keys[closest_i].isdisjoint(keys)]
         return f"closest in the response: “{quote}”" + (f", without {_listed(missing)}" if missing else "")
 
     @cached_property
     def _sentences_of(self) -> dict[str, tuple[list[int], list[int]]]:
-        """The numbers and the starts of the sentences of each source."""
+        """The indices and the starts of the sentences of each source."""
         by_source: dict[str, tuple[list[int], list[int]]] = {source.id: ([], []) for source in self.case.sources}
         for n, sentence in enumerate(self.sources.sentences):
             numbers, starts = by_source[self.case.sources[sentence.text_i].id]
@@ -276,9 +283,10 @@ class _Explainer:
 
 
 def _places(sentence: Sentence, parts: Sequence[Span], sources: SentenceIndex) -> Iterator[tuple[Place, list[Span]]]:
-    """The places that parts of a sentence make, each with its parts: a part that is most of the sentence is its own.
+    """Yield the places that the flagged parts of a sentence make, each with its parts.
 
-    The others are joined where they are adjacent, or in one value or name ("3" and "2021" of "3 May 2021").
+    A part that is most of the sentence is a place of its own. Other parts are joined if they are adjacent, or belong to
+    one value or name ("3" and "2021" of "3 May 2021").
     """
     words = sources.weighted(sentence)
     size = len(sentence.tokens)
@@ -300,7 +308,7 @@ def _places(sentence: Sentence, parts: Sequence[Span], sources: SentenceIndex) -
 
 
 def _combined(explanations: Sequence[_Explanation]) -> _Explanation:
-    """One explanation for a span of several sentences; a correction only where it is of one."""
+    """Combine the explanations of a span's sentences into one, which has a correction only if it was the only one."""
     if len(explanations) == 1:
         return explanations[0]
     labels = {explanation.label for explanation in explanations}
@@ -311,7 +319,7 @@ def _combined(explanations: Sequence[_Explanation]) -> _Explanation:
 
 
 def _listed(words: Iterable[str]) -> str:
-    """Words in quotation marks, each once, cut after a few.
+    """List words in quotation marks, each once, cut after a few.
 
     >>> _listed(["a", "b", "a"]), _listed("abcde")
     ('“a”, “b”', '“a”, “b”, “c”, “d” …')

@@ -1,4 +1,4 @@
-"""A sentence as words and values, and what it mentions: numbers, dates, quantities, names, each with its kind."""
+"""Read a sentence as words and values, and find its mentions: numbers, dates, quantities, names, each with its kind."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _PEOPLE = re.compile(r"(?:ish|ese|[a-z]ian|[a-z]ean|[a-z]ican|^french|^german|^d
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word, or a value such as "3 May 2021", of a text: where it is, and its form in small letters."""
+    """A word, or a value such as "3 May 2021", in a text: its span, and its form in lower case."""
 
     span: Span
     form: str
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What it may be found by in another text, best first; () for a stop word."""
+        """The keys by which another text may have it, best first; () for a stop word."""
         return quantities.keys(self.form)
 
 
@@ -52,12 +52,12 @@ class Mention:
 
     Attributes:
         kind: "name", "people" ("French"), "number", "year", "date", "month", "weekday", "time", "age", "duration",
-            "money", "percent", "length" …: one can be put for another of its kind.
-        span: Where it is in the text.
-        first: The number of its first token in the sentence.
-        last: That of its last token.
-        keys: What it is found by: a value by any of its keys, a name by the stems of all its words.
-        parts: What it also supports in another text: "3 May 2021" has "May 2021", a name each of its words.
+            "money", "percent", "length" …: a mention can replace another of its kind.
+        span: Its characters in the text.
+        first: The index of its first token in the sentence.
+        last: The index of its last token.
+        keys: The keys by which texts are searched for it: any key of a value, the stems of all words of a name.
+        parts: Keys that it supports in another text: "3 May 2021" supports "May 2021", a name each of its words.
     """
 
     kind: str
@@ -73,31 +73,31 @@ class Mention:
         return self.kind in ("name", "people")
 
     def same(self, other: Mention) -> bool:
-        """Whether both can be one thing: a value that the other implies, a name with all the words of the other."""
+        """Check whether both may mean the same: one value implies the other, or one name has all words of the other."""
         one, two = set(self.keys), set(other.keys)
         if self.is_name:
             return one <= two or two <= one or self._initials(other) or other._initials(self)
         return not (one.isdisjoint(other.parts) and two.isdisjoint(self.parts))
 
     def _initials(self, other: Mention) -> bool:
-        """Whether this is one word of the first letters of `other`; "USA" is "United States", too."""
+        """Check whether this is an acronym of `other`; a final "a" may be added ("USA" for "United States")."""
         letters = "".join(key[0] for key in other.keys)
         return len(self.keys) == 1 < len(letters) and self.keys[0] in (letters, f"{letters}a")
 
     def distance(self, token_i: int) -> int:
-        """How many tokens it is from here to token `token_i` of the sentence; 0 or less inside."""
+        """Return how many tokens lie from this mention to token `token_i` of the sentence; 0 or less inside it."""
         return max(self.first - token_i, token_i - self.last)
 
 
 def word_pattern(folded: str) -> re.Pattern[str]:
-    """What finds the words and values of a folded text (`quantities.fold`)."""
+    """Return a pattern that matches the words and values of a folded text (`quantities.fold`)."""
     return compiled(WORDS["values"].pattern(folded))
 
 
 class Sentence:
-    """A sentence of a text, or a piece of a very long one. `text_i` says which of several texts it is from.
+    """A sentence of a text, or a piece of a very long one; `text_i` is the index of its text among several.
 
-    `item_numbers` are the places in the text at which numbers of list items begin, which are no values.
+    `item_numbers` are the characters at which numbers of list items begin; these numbers are not values.
     """
 
     def __init__(
@@ -119,12 +119,12 @@ class Sentence:
     @cached_property
     def tokens(self) -> tuple[Token, ...]:
         """Its words and values, in order."""
-        found = self._pattern.finditer(self._folded, self.span.start, self.span.end)
-        return tuple(Token(Span(*match.span()), match[0]) for match in found)
+        matches = self._pattern.finditer(self._folded, self.span.start, self.span.end)
+        return tuple(Token(Span(*match.span()), match[0]) for match in matches)
 
     @cached_property
     def positions(self) -> Mapping[str, Sequence[int]]:
-        """The numbers of the tokens that support each key in another text."""
+        """The indices of the tokens that support each key in another text."""
         positions: defaultdict[str, list[int]] = defaultdict(list)
         for i, token in enumerate(self.tokens):
             for key in quantities.implies(token.form):
@@ -133,15 +133,15 @@ class Sentence:
 
     @cached_property
     def mentions(self) -> tuple[Mention, ...]:
-        """The values and names in it; the year and the month of a date follow the date."""
+        """Its values and names, in order; the year and the month of a date follow the date."""
         return tuple(self._mentions())
 
     def form(self, i: int) -> str:
-        """The form of token `i`; "" where there is none."""
+        """Return the form of token `i`; "" if there is no such token."""
         return self.tokens[i].form if 0 <= i < len(self.tokens) else ""
 
     def counts(self, i: int) -> bool:
-        """Whether a word that may be what token `i` counts follows it at once ("120 patients")."""
+        """Check whether a word that token `i` may count follows at once ("120 patients")."""
         if i + 1 >= len(self.tokens) or not self.tokens[i + 1].keys:
             return False
         return self.text[self.tokens[i].span.end : self.tokens[i + 1].span.start] == " "
@@ -171,7 +171,10 @@ class Sentence:
                     yield Mention("people" if people else "name", span, i, last, keys, frozenset(keys))
 
     def _value_kind(self, i: int) -> str | None:
-        """What kind of value token `i` is; None if it is none, a reference mark ("[3]") or in a name ("COVID-19")."""
+        """Return the kind of value that token `i` is.
+
+        None if it is no value, a reference mark ("[3]"), or part of a name ("COVID-19").
+        """
         token, text = self.tokens[i], self.text
         form, keys = token.form, token.keys
         if form in _DAYS or form in _MONTHS:
@@ -191,7 +194,7 @@ class Sentence:
         return _FORMS.get(family) or self._number_kind(i)
 
     def _number_kind(self, i: int) -> str:
-        """Whether a plain number is a year ("in 1990", not "1990 owls"), an age ("Ann, 30, said") or a number."""
+        """Tell whether a plain number is a year ("in 1990", not "1990 owls"), an age ("Ann, 30, said") or a number."""
         token, text, before = self.tokens[i], self.text, self.form(i - 1)
         start, end = token.span.start, token.span.end
         if re.fullmatch("1[0-9]{3}|20[0-9]{2}", token.form):
@@ -216,7 +219,7 @@ class Sentence:
         return self._value_kind(i) is None and is_name(self.text, token.span)
 
     def _name_end(self, first: int) -> int:
-        """The last token of the name that begins with token `first`."""
+        """Return the last token of the name that begins with token `first`."""
         last = first
         for i in range(first + 1, len(self.tokens)):
             gap = self.text[self.tokens[i - 1].span.end : self.tokens[i].span.start]

@@ -1,6 +1,7 @@
-"""The sentences of some texts by the words that they have, to find those closest to a sentence of another text.
+"""Index the sentences of some texts by their words, to find those closest to a sentence of another text.
 
-Words are compared by stem; numbers, dates and quantities by value (as in `overlap:values`). Linear in the texts.
+Words are compared by stem; numbers, dates and quantities by value (as in `overlap:values`). Building the index takes
+linear time.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from veridical.detectors.explanation.sentence import Sentence, word_pattern
 
 __all__ = ["SentenceIndex", "WeightedWord", "index_of", "read_sentences"]
 
-_LONG, _PIECE = 100, 50  # a "sentence" of more words (a table, a text without full stops) is read in pieces
+_LONG, _PIECE = 100, 50  # "sentences" of more than 100 words (tables, texts without full stops) are cut into pieces
 
 
 def read_sentences(text: str, text_i: int = 0) -> Iterator[tuple[Sentence, frozenset[str]]]:
-    """The sentences of `text` that have words, in order, each with the keys that it supports in another text.
+    """Yield the sentences of `text` that have words, in order, each with the keys that it supports in another text.
 
-    Each row of a table is one, whatever divides its cells.
+    Each row of a table counts as a sentence.
     """
     folded = quantities.fold(text)
     pattern = word_pattern(folded)
@@ -40,13 +41,13 @@ def read_sentences(text: str, text_i: int = 0) -> Iterator[tuple[Sentence, froze
             matches = list(pattern.finditer(folded, span.start, span.end))
             parts = [matches[i : i + _PIECE] for i in range(0, len(matches), _PIECE)]
             pieces = [(Span(part[0].start(), part[-1].end()), [match[0] for match in part]) for part in parts]
-        for piece, inside in pieces:
-            keys = frozenset(key for form in set(inside) for key in quantities.implies(form))
+        for piece, piece_forms in pieces:
+            keys = frozenset(key for form in set(piece_forms) for key in quantities.implies(form))
             yield Sentence(text, folded, pattern, piece, text_i, item_numbers), keys
 
 
 def _rows(text: str, span: Span) -> list[Span]:
-    """The lines of a stretch of `text` if they are rows of a table or fields of a record; else the stretch."""
+    """Return the lines inside `span` if they are rows of a table or fields of a record; otherwise `span` alone."""
     lines = [Span(*match.span()).shift(span.start) for match in re.finditer(r"[^\n]*\S[^\n]*", span.of(text))]
     for divider in _DIVIDERS if len(lines) > 1 else ():
         counts = {len(divider.findall(line.of(text))) for line in lines}
@@ -63,19 +64,19 @@ _DIVIDERS = [
 
 @dataclass(frozen=True, slots=True)
 class WeightedWord:
-    """A word of a sentence that is looked for in others: its token, its key there (None if nowhere), its weight."""
+    """A word to look up in an index: its token, the key by which the index has it (None if it lacks it), its weight."""
 
     token_i: int
     key: str | None
     weight: float
 
     def scaled(self, factor: float) -> WeightedWord:
-        """The same word with `factor` times its weight."""
+        """Return the same word with `factor` times its weight."""
         return WeightedWord(self.token_i, self.key, self.weight * factor)
 
 
 class SentenceIndex:
-    """The sentences of some texts and, for each key, which of them support it."""
+    """The sentences of some texts and, for each key, the sentences that support it."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
@@ -94,16 +95,16 @@ class SentenceIndex:
         return key in self._with_key
 
     def has_number(self, number: str) -> bool:
-        """Whether a text has a number in these digits, whatever its unit or magnitude."""
+        """Check whether a text has a number in these digits, with any unit or magnitude."""
         digits = re.compile(rf"(?<![0-9])(?<![0-9][.,]){re.escape(number)}(?![0-9]|[.,][0-9])")
         return any(digits.search(text) for text in self._texts)
 
     def with_key(self, key: str) -> Sequence[int]:
-        """The numbers of the sentences that support a key."""
+        """Return the indices of the sentences that support a key."""
         return self._with_key.get(key, ())
 
     def weighted(self, sentence: Sentence) -> list[WeightedWord]:
-        """The words of a sentence of another text, except stop words; the fewer sentences have one, the more weight."""
+        """Weight the words of a sentence of another text, without stop words; rare words get more weight."""
         weighted = []
         for i, token in enumerate(sentence.tokens):
             keys = token.keys
@@ -114,19 +115,19 @@ class SentenceIndex:
         return weighted
 
     def share(self, sentence_i: int, words: Sequence[WeightedWord]) -> float:
-        """Which share of the weight of some words a sentence has, in [0, 1]."""
+        """Return the share of the words' weight that a sentence has, in [0, 1]."""
         total = sum(word.weight for word in words) or 1.0
         return min(1.0, sum(word.weight for word in words if word.key in self.keys[sentence_i]) / total)
 
     def closest(self, words: Sequence[WeightedWord], limit: int) -> list[tuple[int, float]]:
-        """The sentences that share most with some words, best first; one longer than the mean counts for less.
+        """Find the sentences that share the most weight with `words`; longer ones than the mean score lower.
 
         Args:
             words: The words; each key counts once.
-            limit: How many sentences to give at most.
+            limit: The most sentences to return.
 
         Returns:
-            The number of each sentence and its score in [0, 1].
+            The index of each sentence and its score in [0, 1], best first.
         """
         shared: defaultdict[int, float] = defaultdict(float)
         for key, weight in {word.key: word.weight for word in words if word.key is not None}.items():
@@ -137,7 +138,7 @@ class SentenceIndex:
         return [(i, min(1.0, -score / total)) for score, i in ranked[:limit]]
 
     def closeness(self, sentence_i: int, words: Sequence[WeightedWord]) -> float:
-        """The score in [0, 1] by which `closest` ranks a sentence: the share of the words, less if it is long."""
+        """Return the score in [0, 1] by which `closest` ranks a sentence: its share of `words`, less if it is long."""
         shared = {word.key: word.weight for word in words if word.key in self.keys[sentence_i]}
         total = sum(word.weight for word in words) or 1.0
         return min(1.0, sum(shared.values()) / self._length_penalty(sentence_i) / total)
@@ -148,5 +149,5 @@ class SentenceIndex:
 
 @lru_cache(maxsize=4)
 def index_of(texts: tuple[str, ...]) -> SentenceIndex:
-    """The index of some texts; the last four are kept, because cases share sources."""
+    """Return the index of some texts. The last four are cached, because cases share sources."""
     return SentenceIndex(texts)

@@ -1,7 +1,7 @@
-"""Word overlap: ROUGE-1 precision and recall of a response against its sources, and the words that make them.
+"""Word overlap: ROUGE-1 precision and recall of a response against its sources, with a verdict for each word.
 
-After Chang et al. 2024, §3.1 (scores of a response) and §5.3 (scores of a word). No model, no download: microseconds
-per pair. It sees words, not meaning; what that costs is in docs/detectors/overlap.md.
+After Chang et al. 2024, §3.1 (scores of a response) and §5.3 (scores of a word). It needs no model and takes
+microseconds per pair. It compares words, not meanings; docs/detectors/overlap.md says what that costs.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from veridical.detectors.overlap.matching import WORDS, CompoundMatches, Profile
 
 __all__ = ["WORDS", "Overlap", "precision_recall"]
 
-_CACHED_CHARACTERS = 20_000_000  # of sources whose profiles one call of `judge` keeps at most, about 100 MB
+_CACHED_CHARACTERS = 20_000_000  # most characters of sources whose profiles one call of `judge` keeps, about 100 MB
 
 
 class Overlap:
     """Words of the response that are in no source, and words of the sources that the response left out (ROUGE-1).
 
-    `words` says what counts as the same word: "content" (the paper: stop words dropped, Porter stems), "values" (also
-    numbers, dates, quantities and spellings that mean the same), "rouge" and "rouge-plain" (the words of the
-    rouge-score package with and without its stemmer, stop words kept).
+    `words` defines which words count as the same: "content" (as in the paper: Porter stems, no stop words), "values"
+    (also numbers, dates, quantities and spellings that mean the same), "rouge" and "rouge-plain" (the words of the
+    rouge-score package, with and without its stemmer, stop words included).
 
-    `hallucination` is 1 - precision over all sources together; `omission` is 1 - the least recall of a perspective
-    among the sources with `must_cover` (one without a perspective is one of its own). Each content word of the
-    response gets a verdict, 0 where a source has it and 1 otherwise; each run of left-out words gets an omission of 1.
+    `hallucination` is 1 - precision over all sources together. `omission` is 1 - the lowest recall of a perspective
+    among the sources with `must_cover`; a source without a perspective is its own. Each content word of the response
+    gets a verdict: 0 if a source has it, otherwise 1. Each run of left-out words gets an omission with score 1.
     """
 
     info = DetectorInfo(needs_sources=True)
@@ -46,11 +46,11 @@ class Overlap:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Overlap:
-        """The detector for `overlap[:WORDS]`."""
+        """Make the detector for `overlap[:WORDS]`."""
         return cls(words=spec.accept(values=1).value or "content")
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One judgement per case; sources that cases share are analysed once."""
+        """Judge each case; sources that cases share are analysed once."""
         normalization = WORDS[self.words]
         cached: dict[str, Profile] = {}
         cached_characters = 0
@@ -76,11 +76,11 @@ def precision_recall(response: str, sources: Sequence[str], *, words: str = "con
     Args:
         response: The text whose words are counted for precision.
         sources: The texts whose words are counted for recall.
-        words: What counts as the same word, as in `Overlap`.
+        words: Which words count as the same, as in `Overlap`.
 
     Returns:
-        The share of the response's words that the sources have, and the other way round, each in [0, 1], with clipped
-        counts; 0 where there are no words.
+        The share of the response's words that the sources have, and the share of the sources' words that the response
+        has, each in [0, 1], with clipped counts; 0 if there are no words.
 
     >>> precision_recall("A cat sat there.", ["The cats sleep."])
     (0.5, 0.5)
@@ -142,11 +142,12 @@ def _judge(case: Case, by: str, response: Profile, profiles: Sequence[Profile]) 
 def _evidence(
     response: Profile, sources: Sequence[Source], profiles: Sequence[Profile], compounds: Sequence[CompoundMatches]
 ) -> dict[str, tuple[Evidence, ...]]:
-    """The first span that supports each form of the response: the same form in any source, else another form, else
-    another spelling. Each source is looked up once for all forms.
+    """Find the first span that supports each form of the response.
+
+    The same form in any source comes first, then another form of the word, then another spelling.
     """
     keys_of = {form: response.normalization.keys(form) for form in response.types}
-    keys = dict.fromkeys(key for of_form in keys_of.values() for key in of_form)
+    keys = dict.fromkeys(key for form_keys in keys_of.values() for key in form_keys)
     with_form: dict[str, int] = {}
     with_key: dict[str, int] = {}
     spelled: dict[str, Evidence] = {}
@@ -165,18 +166,18 @@ def _evidence(
         i = with_form.get(form, min((with_key[key] for key in keys_of[form] if key in with_key), default=-1))
         if i >= 0:
             profile = profiles[i]
-            there = form if form in with_form else profile.first_form(str(profile.matching_key(form)))
-            evidence[form] = (Evidence(sources[i].id, profile.first_span(there)),)
+            source_form = form if form in with_form else profile.first_form(str(profile.matching_key(form)))
+            evidence[form] = (Evidence(sources[i].id, profile.first_span(source_form)),)
         else:
             evidence[form] = (spelled[form],) if form in spelled else ()
     return evidence
 
 
 def _omissions(source_id: str, source: Profile, response: Profile, matched: set[str]) -> list[Omission]:
-    """The runs of words that the response lacks; a run spans stop words but no end of a sentence or line.
+    """Find the runs of source words that the response lacks; a run spans stop words but no end of a sentence or line.
 
-    Words and the gaps between them become one letter each, so that a run is a match of `_RUN` (a source may have a
-    million words, and most of them need no look).
+    Each word, and each gap between words, becomes one letter, so that a run is a match of `_RUN`: this is fast for
+    sources of a million words.
     """
     covered, keys = response.counts, source.normalization.keys
     missing = {form for form in source.types if covered.keys().isdisjoint(keys(form))} - matched
@@ -193,6 +194,6 @@ def _omissions(source_id: str, source: Profile, response: Profile, matched: set[
     return [Omission(source_id, span, 1.0, "not in the response") for span in spans]
 
 
-_RUN = re.compile(rb"m(?:(?: s)* m)*")  # m: missing, s: a stop word, c: covered, a blank or a full stop between them
-# a stop ends a sentence only where no word follows at once ("3.5", "U.S.A" do not)
+_RUN = re.compile(rb"m(?:(?: s)* m)*")  # m: missing, s: a stop word, c: covered; gaps are a blank or a full stop
+# a full stop ends a sentence only if no word follows at once, unlike in "3.5" and "U.S.A"
 _SENTENCE_BREAK = re.compile(r"[.!?](?!\w)(?=.)|[;\n。！？]", re.DOTALL)

@@ -1,6 +1,6 @@
-"""What counts as a word and as the same word, and the words of a text under that: forms, counts, positions.
+"""Cut texts into words and compare them, by one of several definitions of a word and of the same word (`WORDS`).
 
-The comparing half of the overlap detector; it knows no cases and no judgements.
+This is the comparing half of the overlap detector; it knows no cases and no judgements.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ __all__ = [
     "word_support",
 ]
 
-_CACHED_WORDS = 1 << 14  # forms whose keys are kept, about 3 MB
+_CACHED_WORDS = 1 << 14  # forms whose keys are cached, about 3 MB
 
 
 @dataclass(frozen=True, slots=True)
 class Normalization:
     """How a text is cut into words and how words are compared.
 
-    A word is supported by a text if any of its `keys` is among what the words of that text imply.
+    A text supports a word if one of the word's `keys` is among the keys that the text's words imply.
 
     Attributes:
         fold: Lower-cases a text without moving any character.
-        pattern: A regular expression for the words of a folded text.
-        keys: What a word may be found by, best first; () for a word that does not count.
-        implies: The keys that a word supports in another text.
-        exact: Whether a word implies its one key and no more; otherwise "co-operate" also is "cooperate".
+        pattern: Returns a regular expression for the words of a folded text.
+        keys: Returns the keys by which a text may have a word, best first; () for a word that does not count.
+        implies: Returns the keys that a word supports in another text.
+        exact: Whether a word implies exactly its one key; otherwise "co-operate" also matches "cooperate".
     """
 
     fold: Callable[[str], str]
@@ -53,12 +53,14 @@ class Normalization:
 
 
 def _fold_rouge(text: str) -> str:
-    """`text` in lower case, with "İ" left alone: rouge-score reads it as "i" and a break."""
+    """Lower-case `text` except "İ", which rouge-score reads as "i" and a break."""
     return "İ".join(part.lower() for part in text.split("İ"))
 
 
 _ASCII = "[a-z0-9]+"
-_QUICK = r"[a-z0-9]++(?![^\x00-\x7f])"  # most words, at half the time; nothing that a letter or mark could lengthen
+_QUICK = (
+    r"[a-z0-9]++(?![^\x00-\x7f])"  # most words, in half the time; no word that a non-ASCII letter or mark continues
+)
 _LETTERS = rf"{_QUICK}|[^\W_]+"
 
 
@@ -68,18 +70,19 @@ def _rare() -> re.Pattern[str]:
 
 
 def _content_pattern(folded: str) -> str:
-    """Runs of letters and digits with their combining marks; one character of a script without spaces.
+    """Return a pattern for runs of letters and digits with their combining marks.
 
-    The plain patterns find the same in texts that hold none of the rare characters, several times faster.
+    Each character of a script without spaces is a word. The plain patterns match the same words several times faster,
+    if a text has none of the rare characters.
     """
     if folded.isascii():
         return _ASCII
-    if not _BEYOND_LATIN.search(folded) or not _rare().search(folded):  # the table of marks takes a while to make
+    if not _BEYOND_LATIN.search(folded) or not _rare().search(folded):  # the table behind `_rare` is slow to build
         return _LETTERS
     return _any_script()
 
 
-@cache  # one string for all texts: it is long, and every profile has it
+@cache  # the string is long, and every profile holds it
 def _any_script() -> str:
     mark = rf"[{marks()}\u200c\u200d]"
     return rf"{_QUICK}|[^\W_{_UNSPACED}](?:[^\W_{_UNSPACED}]|{mark})*|(?![\W_])[{_UNSPACED}]{mark}*"
@@ -126,14 +129,14 @@ WORDS = {
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    """`pattern`, compiled once."""
+    """Compile `pattern`, once per process."""
     return re.compile(pattern)
 
 
 class Profile:
-    """The words of one text, counted by form and by what they imply.
+    """The words of one text, counted by form and by the keys they imply.
 
-    `types` counts the forms that count as words, in order of first occurrence; `counts` counts keys.
+    `types` has the count of each form that counts as a word, in order of first occurrence; `counts` that of each key.
     """
 
     __slots__ = ("_first_forms", "_first_starts", "counts", "normalization", "pattern", "text", "total", "types")
@@ -156,7 +159,7 @@ class Profile:
         self.total = sum(types.values())
 
     def first_form(self, key: str) -> str:
-        """The form that is the first to imply `key`, which some form must."""
+        """Return the first form that implies `key`. Raise `KeyError` if there is none."""
         if self._first_forms is None:
             self._first_forms = {}
             for form in self.types:
@@ -165,11 +168,11 @@ class Profile:
         return self._first_forms[key]
 
     def first_span(self, form: str) -> Span:
-        """The first occurrence of the word `form`."""
+        """Return the span of the first occurrence of the word `form`."""
         text, start = self.text, -1
         if self.normalization.exact and (
             text.isascii() or (self.normalization.fold is quantities.fold and form.isalnum())
-        ):  # plain search is fast, and sure where the neighbours show that it is a whole word
+        ):  # plain search is fast, and safe if the neighbouring characters show that the match is a whole word
             rare = None if self.pattern in (_ASCII, _LETTERS) else _rare()
             start = text.find(form)
             while start >= 0:
@@ -189,7 +192,7 @@ class Profile:
         return Span(start, start + len(form))
 
     def matching_key(self, form: str) -> str | None:
-        """The key by which this text has the word `form` of another text, or None."""
+        """Return the key by which this text has the word `form` of another text, or None."""
         for key in self.normalization.keys(form):
             if key in self.counts:
                 return key
@@ -197,12 +200,18 @@ class Profile:
 
 
 class CompoundMatches:
-    """Words that differ only by a hyphen or a space ("co-operate", "cooperate"), shortened names ("Lib Dems"), and
-    ranges of which a source states the ends apart ("1901 to 1911", "from 1901 until 1911").
+    """Matches between a response and a source that are written differently.
 
-    `response_forms` and `source_forms` are the matching forms of each side. `split_spans` has, for a word of the
-    response that the source writes in two parts, the span of those, and for both words of a shortened name the span of
-    the other form; `joined_forms` has, for a part of a word in the response, the one word that the source has instead.
+    These are words that differ only by a hyphen or a space ("co-operate", "cooperate"), shortened names ("Lib Dems"),
+    and ranges whose ends the source states separately ("1901 to 1911", "from 1901 until 1911").
+
+    Attributes:
+        response_forms: The matching forms of the response.
+        source_forms: The matching forms of the source.
+        split_spans: For a response word that the source writes in two parts, the span of both parts; for each word of a
+            shortened name, the span of the name in the source.
+        joined_forms: For each part of a word that the response splits, the one word of the source; for a range, the
+            source's form of its first end.
     """
 
     __slots__ = ("joined_forms", "response_forms", "source_forms", "split_spans")
@@ -234,14 +243,14 @@ class CompoundMatches:
             if ends and all(end in source.counts for end in ends):
                 self.response_forms.add(form)
                 self.joined_forms[form] = source.first_form(ends[0])
-            for a, b, at in quantities.split_compound(form, source.text, source.types):
+            for a, b, start in quantities.split_compound(form, source.text, source.types):
                 self.response_forms.add(form)
                 self.source_forms |= {a, b}
-                self.split_spans[form] = Span(at, at + len(a) + 1 + len(b))
+                self.split_spans[form] = Span(start, start + len(a) + 1 + len(b))
 
 
 def word_support(text: Profile, words: Sequence[Span], others: Sequence[Profile]) -> list[tuple[bool, bool, bool]]:
-    """Look up the words of a text in other texts; the profiles are of one normalization.
+    """Look up the words of a text in other texts; all profiles must have the same normalization.
 
     Args:
         text: The text.
@@ -249,33 +258,33 @@ def word_support(text: Profile, words: Sequence[Span], others: Sequence[Profile]
         others: The other texts.
 
     Returns:
-        For each word whether it counts as one to look for (a stop word does not, unless it is part of a value); whether
-        it counts and it, and each value that it is part of ("3 May 2021", "300 m"), is in another text; and whether it
-        is, or is part of, a number, date, time or quantity.
+        Three flags for each word. Content: it is to be looked up (no stop word, or part of a value). Supported: it is a
+        content word, and another text has it and each value that it is part of ("3 May 2021", "300 m"). Value: it is
+        a number, date, time or quantity, or part of one.
     """
     content, missing, value = ([False] * len(words) for _ in range(3))
     spelled: set[str] = set().union(*(CompoundMatches(text, other).response_forms for other in others))
-    found = {
+    supported = {
         form: form in spelled or any(other.matching_key(form) is not None for other in others) for form in text.types
     }
     starts, ends = [word.start for word in words], [word.end for word in words]
     for match in compiled(text.pattern).finditer(text.text):
         form = match[0]
-        if form in found:
+        if form in supported:
             is_value = quantities.is_value(form)
             for i in range(bisect_right(ends, match.start()), bisect_left(starts, match.end())):
                 content[i] = True
-                missing[i] |= not found[form]
+                missing[i] |= not supported[form]
                 value[i] |= is_value
     return [(c, c and not m, v) for c, m, v in zip(content, missing, value, strict=True)]
 
 
 def clipped_overlap(words: Sequence[Profile], others: Sequence[Profile], compounds: Iterable[set[str]]) -> float:
-    """Calculate which share of the words of some texts other texts have too, with clipped counts.
+    """Calculate the share of the words of some texts that other texts have too, with clipped counts.
 
     Args:
         words: The texts whose words are counted.
-        others: The texts in which they are looked for.
+        others: The texts to look them up in.
         compounds: Forms of `words` that `others` have in another spelling (`CompoundMatches`), per pair of texts.
 
     Returns:
@@ -298,9 +307,9 @@ def clipped_overlap(words: Sequence[Profile], others: Sequence[Profile], compoun
     for profile in words:
         for form, count in profile.types.items():
             for key in keys(form):
-                there = sum([c[key] for c in counts if key in c])
-                if there:
-                    available[key] = there
+                occurrences = sum([c[key] for c in counts if key in c])
+                if occurrences:
+                    available[key] = occurrences
                     wanted[key] = wanted.get(key, 0) + count
                     break
             else:

@@ -1,6 +1,6 @@
-"""Token and span classifiers trained on your labels, with sources and without, offline and online.
+"""Token and span classifiers trained on your labels, with or without sources, offline and online.
 
-Liu et al. 2022, §4.2 and §5; with sources the form that LettuceDetect is known for (Kovács and Recski 2025).
+After Liu et al. 2022, §4.2 and §5; with sources, the form known from LettuceDetect (Kovács and Recski 2025).
 """
 
 from __future__ import annotations
@@ -44,29 +44,29 @@ if TYPE_CHECKING:
 __all__ = ["ONNX", "Tokens", "probabilities_of"]
 
 _OPTIONS = ("batch_tokens", "device", "dtype", "evidence", "labels", "max_tokens", "model", "onnx", "template")
-ONNX = "onnx"  # the folder of its exports, inside the artifact
+ONNX = "onnx"  # the folder of ONNX exports, inside the artifact
 
 
 class Tokens:
     """Token or span classifiers on an encoder's or decoder's states (`veridical train tokens`).
 
-    A word is scored by its pooled state, where the sources are long by the window that supports it best. The response
-    is scored by a head of its own, or by its worst word, whichever ranked better on validation data. Scores are
-    calibrated probabilities. One that was trained to tell it labels what it flags as contradiction or absence.
+    A word is scored by its pooled state; if the sources need several windows, the window that supports it best counts.
+    The response is scored by a head of its own or by its worst word, whichever ranked better on validation data. Scores
+    are calibrated probabilities. A classifier trained for it labels flagged words as contradiction or absence.
 
     Args:
         path: The folder that `veridical train tokens` wrote, or a plain token-classification checkpoint of two labels.
-        model: Where the backbone is now, for a classifier on a frozen one. Default: where it was at training.
+        model: The current place of the backbone, for a classifier on a frozen one; None: its place at training.
         device: As in `models.load`.
-        dtype: As in `models.load`; "auto": bf16 where the processor computes in it.
-        onnx: "fp32" or "int8": compute with the ONNX file that `veridical export` wrote, without torch and without the
-            backbone's weights, which need not be there; None: with torch.
+        dtype: As in `models.load`; "auto": bf16 if the processor computes in it.
+        onnx: "fp32" or "int8": run the ONNX file that `veridical export` wrote, without torch and without the
+            backbone's weights, which may be absent; None: use torch.
         evidence: "relevant" or "all" (`models.pairs.PairSettings`); None: as trained.
         max_tokens: The most tokens of a window; None: as trained.
-        template: The prompt template of a plain checkpoint; None: the sources alone.
-        labels: What the two labels of a plain checkpoint stand for, separated by "|"; None: as it says.
-        batch_tokens: The most tokens that are run at once, padding included.
-        name: Default: "tokens:PATH".
+        template: The prompt template for a plain checkpoint; None: the sources alone.
+        labels: The meanings of a plain checkpoint's two labels, separated by "|"; None: as in its configuration.
+        batch_tokens: The most tokens in a batch, including padding.
+        name: The detector's name; None: "tokens:PATH".
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN))
@@ -98,7 +98,7 @@ class Tokens:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Tokens:
-        """The detector for `tokens:PATH[,model=FOLDER,device=…,dtype=…,onnx=…,evidence=…,max_tokens=N …]`."""
+        """Make the detector for `tokens:PATH[,model=FOLDER,device=…,dtype=…,onnx=…,evidence=…,max_tokens=N …]`."""
         if spec.accept(_OPTIONS, values=1).value is None:
             raise InputError("tokens needs a trained classifier", hint="tokens:FOLDER, from `veridical train tokens`")
         options: dict[str, Any] = {
@@ -106,7 +106,7 @@ class Tokens:
             **{name: spec.whole(name) for name in ("batch_tokens", "max_tokens")},
         }
         tokens = cls(spec.values[0], name=str(spec), **options)
-        tokens.settings  # noqa: B018 - a folder that holds none is said before anything is judged
+        tokens.settings  # noqa: B018 - check that the folder holds a classifier before judging anything
         return tokens
 
     @cached_property
@@ -126,16 +126,16 @@ class Tokens:
 
     @property
     def settings(self) -> TokenSettings:
-        """How cases are read and scored; `DataError` if the artifact is damaged."""
+        """The settings for reading and scoring cases; `DataError` if the artifact is damaged."""
         return self._loaded[1]
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """As fitted on validation data."""
+        """The thresholds fitted on validation data."""
         return {Level.RESPONSE: self.settings.response.threshold, Level.SPAN: self.settings.span.threshold}
 
     def backbone(self) -> LocalModel:
-        """The backbone, loaded; `InputError` if it is another than the one trained on, with the difference named."""
+        """Load the backbone. Raise `InputError`, naming the difference, if it is not the one that was trained on."""
         artifact = self._loaded[0]
         if artifact is None:
             return load(self.path, device=self.device, dtype=self.dtype, kinds=READERS)
@@ -160,7 +160,7 @@ class Tokens:
 
     @cached_property
     def scorer(self) -> PairScorer:
-        """What computes its logits; with `onnx`, neither torch nor transformers is imported."""
+        """The scorer that computes the logits; with `onnx`, neither torch nor transformers is imported."""
         artifact, settings, head = self._loaded
         if self.onnx is not None:
             place: str | Path = self.path
@@ -181,7 +181,7 @@ class Tokens:
         return PairScorer(runner, PairEncoder(model, settings.pairs), head)
 
     def fingerprint(self) -> dict[str, Any]:
-        """On what its scores depend: the settings, the head and the backbone's identity."""
+        """Identify everything that the scores depend on: the settings, the head and the backbone."""
         artifact, settings, head = self._loaded
         base = base_of(self.backbone()) if artifact is None else artifact.base
         digest = hashlib.sha256(digest_of([asdict(settings), base.weights, base.config]).encode())
@@ -193,14 +193,14 @@ class Tokens:
     def score_units(
         self, cases: Sequence[Case], units: Sequence[Sequence[Span] | None] | None = None
     ) -> list[ScoredResponse]:
-        """The logits of given spans of each response, pooled as one unit each; None: of its words or tokens.
+        """Compute the logits of each response's units: the given spans, each pooled as one unit, or words or tokens.
 
-        This is how a marked phrase is judged as a whole (Liu et al. 2022, §3.1).
+        With spans, marked phrases are judged as a whole (Liu et al. 2022, §3.1).
         """
         return self.scorer.score(cases, units)
 
     def judge_spans(self, cases: Sequence[Case], spans: Sequence[Sequence[Span]]) -> list[Judgement]:
-        """One judgement per case, with a verdict on each of `spans`, whose states are pooled together."""
+        """Judge each case, with a verdict on each of `spans`; the states of a span are pooled."""
         return [
             self.judgement(case, scored) for case, scored in zip(cases, self.score_units(cases, spans), strict=True)
         ]
@@ -212,35 +212,35 @@ class Tokens:
         return TokenSession(self.scorer, lambda part, scored: self.judgement(part, scored).verdicts, case)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One judgement per case; windows of all cases are batched together by length."""
+        """Judge each case; the windows of all cases are batched together by length."""
         return [self.judgement(case, scored) for case, scored in zip(cases, self.score_units(cases), strict=True)]
 
     def judgement(self, case: Case, scored: ScoredResponse) -> Judgement:
-        """The judgement of `case` that its logits result in."""
+        """Turn the logits of `case` into its judgement."""
         if scored.problem:
             return not_judged(case, self.name, scored.problem)
-        known = np.isfinite(scored.logits)
-        probabilities = probabilities_of(self.settings.span, scored.logits[known])
-        spans = [unit for unit, there in zip(scored.units, known, strict=True) if there]
+        is_read = np.isfinite(scored.logits)
+        probabilities = probabilities_of(self.settings.span, scored.logits[is_read])
+        spans = [unit for unit, read in zip(scored.units, is_read, strict=True) if read]
         verdicts = tuple(Verdict(s, float(p)) for s, p in zip(spans, probabilities, strict=True))
         if labels := self._labels(scored):
             verdicts = tuple(
                 replace(verdict, label=labels[part]) if verdict.score >= self.settings.span.threshold else verdict
-                for verdict, part in zip(verdicts, scored.part_of[known].tolist(), strict=True)
+                for verdict, part in zip(verdicts, scored.part_of[is_read].tolist(), strict=True)
             )
         whole = scored.whole
-        if self.settings.response_by == "worst" and known.any():
-            whole = float(scored.logits[known].max())
+        if self.settings.response_by == "worst" and is_read.any():
+            whole = float(scored.logits[is_read].max())
         response = float(probabilities_of(self.settings.response, np.array([whole]))[0])
         notes, judged = scored.notes, None
-        if not known.all():
-            missing = [unit for unit, there in zip(scored.units, known, strict=True) if not there]
-            judged = tuple(complement(missing, len(case.response)))
+        if not is_read.all():
+            unread = [unit for unit, read in zip(scored.units, is_read, strict=True) if not read]
+            judged = tuple(complement(unread, len(case.response)))
             notes = (*notes, "the tokenizer has no token for a part of the response: it was not judged")
         return Judgement(case.id, self.name, response, verdicts=verdicts, judged=judged, notes=notes)
 
     def _labels(self, scored: ScoredResponse) -> list[str | None]:
-        """Of each part of a response, whether the sources contradict or lack what is wrong there; empty: not known."""
+        """Return the label of each part of a response, contradiction or absence; [] if the classifier cannot tell."""
         scale = self.settings.contradiction
         if scale is None:
             return []
@@ -248,5 +248,5 @@ class Tokens:
 
 
 def probabilities_of(scale: TokenScale, logits: np.ndarray) -> np.ndarray:
-    """The calibrated probability of each logit, in [0, 1]."""
+    """Return the calibrated probability of each logit, in [0, 1]."""
     return Platt(scale.slope, scale.intercept).apply(logits)

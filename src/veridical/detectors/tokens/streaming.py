@@ -1,4 +1,4 @@
-"""A session that judges a response with a token classifier while it grows."""
+"""A session that judges a response with a token classifier while it is written."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ __all__ = ["TokenSession"]
 
 
 class TokenSession:
-    """Judges a response while it grows: `feed` it text, then `finish`.
+    """Judges a response while it is written: `feed` it text, then `finish`.
 
-    A classifier that is online judges every word once it is complete. A decoder keeps what it has read and reads only
-    what is new; an encoder reads the window again. One that is offline judges a sentence once the next has begun, by
-    all that is there until then.
+    An online classifier judges each word once it is complete. A decoder caches its states and reads only new tokens; an
+    encoder reads the window again. An offline classifier judges a sentence once the next one has begun, from the whole
+    text up to its end.
 
     Args:
         scorer: Computes the logits.
-        verdicts: Makes the verdicts on a response of its logits.
+        verdicts: Makes the verdicts on a response from its logits.
         case: The case; its response is ignored.
 
     Attributes:
-        text: The response so far; verdicts are about spans of it.
+        text: The response so far; the spans of verdicts refer to it.
         read: How many tokens a decoder has read so far; 0 for an encoder, which reads its window again each time.
     """
 
@@ -47,26 +47,26 @@ class TokenSession:
         self._case = replace(case, response="")
         self._forward = CachedForward(scorer.runner.model) if scorer.runner.caches else None
         self._ids: list[int] = []
-        self._states: list[np.ndarray] = []  # of each token that the cache holds
-        self._emitted = 0  # characters up to which verdicts were given
+        self._states: list[np.ndarray] = []  # one for each token in the cache
+        self._emitted = 0  # end of the last verdict, in characters
 
     def feed(self, text_or_tokens: str | Sequence[int]) -> list[Verdict]:
-        """The new verdicts after more text. Raises `InputError` for token ids."""
+        """Add text and return the new verdicts. Raise `InputError` for token ids."""
         if not isinstance(text_or_tokens, str):
             raise InputError("a token classifier is fed with text", hint="decode the tokens first")
         self.text += text_or_tokens
-        if self._scorer.runner.mode == "online":  # the last word may go on
+        if self._scorer.runner.mode == "online":  # the last word may be incomplete
             end = next((i for i in reversed(range(len(self.text))) if self.text[i].isspace()), 0)
         else:
             end = max((sentence.end for sentence in sentences(self.text)[:-1]), default=0)
         return self._judge(self.text[:end].rstrip())
 
     def finish(self) -> list[Verdict]:
-        """The verdicts that were held back until the end of the response."""
+        """Return the verdicts that were held back until the end of the response."""
         return self._judge(self.text)
 
     def _judge(self, text: str) -> list[Verdict]:
-        """The verdicts on what has none yet of the first part of the response."""
+        """Judge `text`, a beginning of the response, and return the verdicts that are new."""
         if not any(word.start >= self._emitted for word in words(text)):
             return []
         case = replace(self._case, response=text)
@@ -78,7 +78,7 @@ class TokenSession:
         return new
 
     def _scored(self, case: Case) -> ScoredResponse | None:
-        """The logits by a decoder that reads only what it has not read; None for an encoder, or of several windows."""
+        """Return the logits of a decoder that reads only the new tokens; None for an encoder, or several windows."""
         if self._forward is None:
             return None
         import torch
@@ -88,9 +88,8 @@ class TokenSession:
             return None
         (window,) = encoding.windows
         ids = window.ids.tolist()
-        same = next((i for i, (a, b) in enumerate(zip(ids, self._ids, strict=False)) if a != b), len(self._ids))
-        same = min(same, len(ids))
-        self._forward.crop(same)
+        n_same = next((i for i, (a, b) in enumerate(zip(ids, self._ids, strict=False)) if a != b), len(self._ids))
+        self._forward.crop(min(n_same, len(ids)))
         del self._states[self._forward.length :], self._ids[self._forward.length :]
         unread = ids[len(self._ids) :]
         if unread:
