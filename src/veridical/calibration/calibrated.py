@@ -158,7 +158,7 @@ class Calibrated:
         ]
 
     def calibrate(self, case: Case, raw: Judgement) -> Judgement:
-        """Replace the scores of `raw`, a judgement of `case`, by fitted ones; note the scores left out without a fit."""
+        """Replace the scores of `raw`, a judgement of `case`, by fitted ones; leave out others, with a note."""
         scales, scored = self.fitted.scales, with_response_scores(raw)
         response, coverage = scales.get(Level.RESPONSE), scales.get(Level.COVERAGE)
         span, source = scales.get(Level.SPAN), scales.get(Level.SOURCE)

@@ -37,18 +37,20 @@ def decide(case: Case, judgement: Judgement, thresholds: Thresholds | None = Non
     >>> decide(case, judged).outcome.value, decide(case, judged, Thresholds(response=0.98)).outcome.value
     ('flagged', 'clear')
     """
-    t = thresholds or Thresholds()
+    thresholds = thresholds or Thresholds()
     if judgement.sentences:
-        marked = _inside(judgement, [each.span for each in judgement.sentences if each.score >= t.response], t.span)
+        marked = _inside(
+            judgement, [each.span for each in judgement.sentences if each.score >= thresholds.response], thresholds.span
+        )
     else:
-        marked = [i for i, verdict in enumerate(judgement.verdicts) if verdict.score >= t.span]
+        marked = [i for i, verdict in enumerate(judgement.verdicts) if verdict.score >= thresholds.span]
     decision = Decision(
-        t,
+        thresholds,
         Outcome.FLAGGED,
-        None if judgement.hallucination is None else judgement.hallucination >= t.response,
-        None if judgement.omission is None else judgement.omission >= t.coverage,
+        None if judgement.hallucination is None else judgement.hallucination >= thresholds.response,
+        None if judgement.omission is None else judgement.omission >= thresholds.coverage,
         tuple(marked),
-        tuple(i for i, omission in enumerate(judgement.omissions) if omission.score >= t.source),
+        tuple(i for i, omission in enumerate(judgement.omissions) if omission.score >= thresholds.source),
     )
     return replace(decision, outcome=overall(case, [judgement], [decision]))
 

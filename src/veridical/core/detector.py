@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from veridical.core.errors import CircularArtifactError
 from veridical.core.types import Case, Example, Judgement, Level, Span, Verdict
@@ -139,15 +139,6 @@ class DetectorContext:
             chain = " → ".join((*self.artifacts, artifact))
             raise CircularArtifactError(f"these folders name each other: {chain}", hint="fit one of them again")
         return replace(self, artifacts=(*self.artifacts, artifact))
-
-
-class Loadable(Protocol):
-    """A class of detectors that can be named in a spec with options."""
-
-    @classmethod
-    def from_spec(cls, spec: Any, context: DetectorContext) -> Self:
-        """Make the detector that `spec` (`veridical.core.spec.Spec`) describes."""
-        ...
 
 
 def info_of(detector: object) -> DetectorInfo:
