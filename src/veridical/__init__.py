@@ -1,4 +1,6 @@
-"""Veridical: what in a generated text is not backed by its sources, what it left out, and how sure that is.
+"""Veridical finds unsupported passages in a generated text, and passages of its sources that the text leaves out.
+
+`check` judges one response, `check_cases` many; every finding has a score from 0 to 1.
 
 >>> import veridical
 >>> result = veridical.check("Rome has 7 hills.", sources=["Rome was built on seven hills."])

@@ -1,4 +1,7 @@
-"""The program `veridical`, also `python -m veridical`. Until it runs, only the standard library is imported."""
+"""Run the program `veridical`, also as `python -m veridical`.
+
+Importing this module loads the standard library only; `main` imports the rest.
+"""
 
 import sys
 import traceback
@@ -9,14 +12,14 @@ INTERNAL_ERROR = 70
 
 
 def main() -> int:
-    """Run the command line and return its exit code; an unforeseen error is shown with its traceback."""
+    """Run the command line and return its exit code; print the traceback of an unforeseen error."""
     try:
         from veridical.cli import main as run
 
         return run()
     except KeyboardInterrupt:
         return 130
-    except BaseException as error:  # noqa: BLE001 - also what extensions raise that is no Exception
+    except BaseException as error:  # noqa: BLE001 - extensions written in C or Rust may raise other types than Exception
         if sys.stderr is not None:
             with suppress(OSError):
                 traceback.print_exc()

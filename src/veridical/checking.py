@@ -1,4 +1,7 @@
-"""The one use case that Python, the command line and the service share: cases in, checked cases out."""
+"""Check cases: run detectors on them, apply thresholds and return the results.
+
+Python, the command line and the service all use these functions.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ __all__ = [
 ]
 
 Texts = str | Source | Sequence[str | Source | None] | None
-"""Sources as they are given: texts or `Source`s, a single one for a list of one, None for none."""
+"""Sources as you may pass them: texts or `Source`s, a single one for a list of one, None for none."""
 
 DEFAULT_DETECTOR = "default"
 BATCH = 64
@@ -47,28 +50,28 @@ def check(
     flag_over: float | None = None,
     explain: bool = False,
 ) -> Checked:
-    """What in `response` is not backed by `sources`, and what of what it had to cover it left out.
+    """Find unsupported spans in `response`, and the parts of `must_cover` and `perspectives` that it leaves out.
 
     Args:
-        response: The text to check, as it was generated. Without any text (empty, or None) the outcome is "unjudged".
-        sources: The texts, or `Source`s, that it may rest on; a single one is one source. Without any text in them the
-            outcome is "unjudged" for every detector that needs sources.
-        question: The question that it answers.
+        response: The text to check, as it was generated. The outcome for an empty text or None is "unjudged".
+        sources: The texts, or `Source`s, that the response may rest on; a single one is one source. If all are empty,
+            the outcome is "unjudged" for every detector that needs sources.
+        question: The question that the response answers.
         must_cover: Further sources that the response has to cover.
-        perspectives: Such sources by the name of the perspective that they stand for.
+        perspectives: Further sources that it has to cover, by the name of their perspective.
         detectors: Specs such as "overlap" or "verify:overlap", or objects with `name` and `judge`. Default: the
             detector that comes with the package (docs/detectors/default.md).
-        threshold: The score in [0, 1] from which something is flagged, for all levels or per level ("response", "span",
+        threshold: The lowest score that is flagged, in [0, 1], for all levels or per level ("response", "span",
             "coverage", "source"). Default: the detector's own, else 0.5.
-        flag_over: Make the outcome "flagged" only where a response-level score is above this number.
-        explain: Add to what is flagged the closest passages and what the sources have instead
+        flag_over: Make the outcome "flagged" only if a response-level score is above this number.
+        explain: Add the closest passages of the sources, and what they say instead, to the flagged findings
             (`veridical.detectors.explanation`).
 
     Returns:
-        The judgements, what was decided on each, and the outcome; `flagged` and `omitted` are the spans.
+        The judgements, the decision on each, and the outcome; `flagged` and `omitted` are the flagged spans.
 
     Raises:
-        InputError: An unknown detector, or a threshold out of range.
+        InputError: A detector is unknown, or a threshold is out of range.
 
     >>> result = check("The tower is 300 m tall.", ["The tower is 330 m tall."], detectors="overlap")
     >>> result.outcome.value, [span.of(result.case.response) for span in result.flagged]
@@ -87,30 +90,29 @@ def make_case(
     perspectives: Mapping[str, str] | None = None,
     id: str = "1",
 ) -> Case:
-    """Make a case of plain texts: sources are called "1", "2" … in order, perspectives by their names.
+    """Make a case from plain texts: sources get the ids "1", "2" … in order, perspectives their names.
 
-    One text or `Source` in place of a list is a list of one; None is no text.
+    Arguments are those of `check`; a source that is None has an empty text.
     """
     all_sources = [
-        given if isinstance(given, Source) else Source(str(i), given or "")
-        for i, given in enumerate(_listed(sources), 1)
+        item if isinstance(item, Source) else Source(str(i), item or "") for i, item in enumerate(_listed(sources), 1)
     ]
     all_sources += [
-        replace(given, must_cover=True) if isinstance(given, Source) else Source(str(i), given or "", must_cover=True)
-        for i, given in enumerate(_listed(must_cover), len(all_sources) + 1)
+        replace(item, must_cover=True) if isinstance(item, Source) else Source(str(i), item or "", must_cover=True)
+        for i, item in enumerate(_listed(must_cover), len(all_sources) + 1)
     ]
     all_sources += [Source(name, text, name, must_cover=True) for name, text in (perspectives or {}).items()]
     return Case(id, response or "", tuple(all_sources), question)
 
 
-def _listed(given: Texts) -> Sequence[str | Source | None]:
-    if given is None:
+def _listed(texts: Texts) -> Sequence[str | Source | None]:
+    if texts is None:
         return ()
-    return [given] if isinstance(given, str | Source) else given
+    return [texts] if isinstance(texts, str | Source) else texts
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
-    """Return `names`, where one that was there before gets a number.
+    """Return `names` with a number added to each repeated one.
 
     >>> unique_names(["a.txt", "b.txt", "a.txt"])
     ['a.txt', 'b.txt', 'a.txt (2)']
@@ -130,9 +132,9 @@ def check_cases(
     flag_over: float | None = None,
     explain: bool = False,
 ) -> Iterator[Checked]:
-    """The same for any number of cases, lazily and in order; memory is bounded by a small batch.
+    """Check any number of cases, lazily and in order, in small batches; arguments and errors are those of `check`.
 
-    A bad argument raises at once, not at the first case.
+    A wrong argument raises at once, not at the first case.
     """
     pairs = check_cases_with_maps(cases, detectors, threshold=threshold, flag_over=flag_over, explain=explain)
     return (checked for checked, _ in pairs)
@@ -146,16 +148,16 @@ def check_cases_with_maps(
     flag_over: float | None = None,
     explain: bool = False,
 ) -> Iterator[tuple[Checked, tuple[SalienceMap | None, ...]]]:
-    """The same with the salience map of each judgement, None where its detector makes none."""
+    """Check cases as `check_cases` does; also return the salience map of each judgement, None if there is none."""
     from veridical.detectors import load_detector
 
-    given = list(detectors) if isinstance(detectors, Sequence) and not isinstance(detectors, str) else [detectors]
-    if not given:
+    listed = list(detectors) if isinstance(detectors, Sequence) and not isinstance(detectors, str) else [detectors]
+    if not listed:
         raise InputError("no detector is named", hint=f"the default is {DEFAULT_DETECTOR!r}")
-    loaded = [load_detector(d) if isinstance(d, str) else d for d in given]
+    loaded = [load_detector(d) if isinstance(d, str) else d for d in listed]
     check_flag_over(flag_over)
     if threshold is not None:
-        thresholds_in_force(None, threshold)  # a bad one raises now, not at the first case
+        thresholds_in_force(None, threshold)  # raise for a wrong threshold now, not at the first case
     return _run(iter(cases), loaded, threshold, flag_over, explain)
 
 
@@ -175,7 +177,7 @@ def _run(
 
 
 def check_flag_over(flag_over: float | None) -> None:
-    """Raise `InputError` for a `flag_over` outside [0, 1)."""
+    """Raise `InputError` if `flag_over` lies outside [0, 1)."""
     if flag_over is not None and not 0.0 <= flag_over < 1.0:
         raise InputError(f"flag_over is {flag_over}", hint="it lies from 0 to below 1")
 
@@ -188,12 +190,12 @@ def make_checked(
     flag_over: float | None = None,
     explain: bool = False,
 ) -> Checked:
-    """What `judgements` of a case result in, each at its own thresholds.
+    """Decide on the judgements of a case, each at its own thresholds, and return the result.
 
     Args:
         case: The case.
-        judgements: Of the case, one per detector.
-        thresholds: Those in force for each detector.
+        judgements: The judgements of the case, one per detector.
+        thresholds: The thresholds of each detector, in the same order.
         flag_over: As in `check`.
         explain: As in `check`.
     """

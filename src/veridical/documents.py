@@ -1,6 +1,6 @@
-"""What people have their texts in: cases as JSON or JSON Lines, sources as text, PDF, HTML or Markdown files.
+"""Read cases from JSON or JSON Lines, and source texts from text, PDF, HTML or Markdown files.
 
-A response is never converted; a source document is, once, before it becomes a `Source`.
+A source document is converted to text once, before it becomes a `Source`; a response is never converted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from veridical.core.errors import DataError, InputError, MissingExtraError, WireError
+from veridical.core.errors import DataError, InputError, MissingExtraError
 from veridical.core.files import MAX_BYTES, decode_text, open_bytes, read_bytes
 from veridical.core.json_places import members
 from veridical.core.jsonl import read_lines
@@ -34,7 +34,7 @@ CASE_ENDINGS = frozenset({".json", ".jsonl", ".ndjson"})
 _HTML_ENDINGS = frozenset({".html", ".htm", ".xhtml"})
 _MARKDOWN_ENDINGS = frozenset({".md", ".markdown"})
 CONVERTED_ENDINGS = frozenset({".pdf"}) | _HTML_ENDINGS | _MARKDOWN_ENDINGS
-"""Files of these are not the text of the source that is read from them."""
+"""Endings of files that are converted, so that the text of the source differs from the file."""
 
 
 def read_document(
@@ -43,7 +43,7 @@ def read_document(
     """Return the text of a source document; PDF, HTML and Markdown (by file ending) need the `documents` extra.
 
     Raises `DataError` for a file that cannot be read, is not what its ending says, or holds no text. With
-    `empty_allowed` a file that holds nothing at all is an empty text; one whose text cannot be found is still an error.
+    `empty_allowed`, a file of zero bytes or white space gives ""; a PDF or page without text is still an error.
     """
     data = read_bytes(path, max_bytes=max_bytes)
     if empty_allowed and not data.strip():
@@ -52,7 +52,7 @@ def read_document(
 
 
 def document_text(data: bytes, path: Path, *, encoding: str = "utf-8") -> str:
-    """The text of a source document of which the bytes are there; `path` says what kind it is, and is not opened.
+    """Return the text of a source document from its bytes; `path` is not opened, only its ending gives the format.
 
     Raises what `read_document` raises.
     """
@@ -99,12 +99,12 @@ def _html(text: str, path: Path) -> str:
         from lxml.html import HTMLParser, document_fromstring
     except ImportError:
         raise MissingExtraError("reading HTML", "documents") from None
-    unseen = dict.fromkeys(("noscript", "template"), HtmlElement(display=Display.none))
-    parser = HTMLParser(encoding="utf-8", huge_tree=True)  # without it, deeply nested text would be lost silently
+    hidden = dict.fromkeys(("noscript", "template"), HtmlElement(display=Display.none))
+    parser = HTMLParser(encoding="utf-8", huge_tree=True)  # else deeply nested text is lost silently
     try:
         page = document_fromstring(text.encode(), parser=parser)
-        lines = Inscriptis(page, ParserConfig(css={**STRICT_CSS_PROFILE, **unseen})).get_text().split("\n")
-    except ParserError:  # nothing that could be seen
+        lines = Inscriptis(page, ParserConfig(css={**STRICT_CSS_PROFILE, **hidden})).get_text().split("\n")
+    except ParserError:  # the page has no content
         return ""
     except RecursionError:
         raise DataError("HTML that is nested too deeply", path=path) from None
@@ -117,35 +117,35 @@ def _markdown(text: str) -> str:
     except ImportError:
         raise MissingExtraError("reading Markdown", "documents") from None
     lines: list[str] = []
-    item = ""
+    bullet = ""
     for token in MarkdownIt("commonmark").enable("table").parse(text):
         if token.type == "list_item_open":
-            item = "- " if token.markup in "-*+" else f"{token.info}{token.markup} "
+            bullet = "- " if token.markup in "-*+" else f"{token.info}{token.markup} "
         elif token.type == "inline":
-            text_of_item = "".join(
+            text_of_block = "".join(
                 "\n" if child.type in ("softbreak", "hardbreak") else child.content for child in token.children or ()
             )
-            lines.append(item + text_of_item)
-            item = ""
+            lines.append(bullet + text_of_block)
+            bullet = ""
         elif token.type in ("fence", "code_block"):
             lines.append(token.content.rstrip("\n"))
     return "\n\n".join(lines)
 
 
 def read_cases(path: Path, *, max_bytes: int = MAX_BYTES) -> Iterator[Case]:
-    """The cases in a file ("-" is standard input): JSON Lines, or one JSON object, or an array of them.
+    """Read the cases of a file ("-" is standard input): JSON Lines, or one JSON object, or an array of objects.
 
-    JSON Lines are read one by one, so that the file may be of any size (`max_bytes` then bounds a line).
-    A case without an id is named by its line or position. Raises `DataError` with file and line for what is not a
-    case, for an id that was there before, and for a file without cases.
+    JSON Lines are read one at a time, so the file may have any size; `max_bytes` then bounds each line.
+    A case without an id gets its line or position as its id. Raises `DataError` with file and line for a line or item
+    that is not a case, for a repeated id, and for a file without cases.
     """
-    first: dict[str, int] = {}
+    line_of: dict[str, int] = {}
     for number, case in _numbered_cases(path, max_bytes):
-        if case.id in first:
-            raise DataError(f"the case id {case.id!r} was there before, at {first[case.id]}", path=path, line=number)
-        first[case.id] = number
+        if case.id in line_of:
+            raise DataError(f"the case id {case.id!r} was there before, at {line_of[case.id]}", path=path, line=number)
+        line_of[case.id] = number
         yield case
-    if not first:
+    if not line_of:
         raise DataError("no cases in it", path=path, hint='one per line, such as {"response": "…", "sources": ["…"]}')
 
 
@@ -159,8 +159,8 @@ def _numbered_cases(path: Path, max_bytes: int) -> Iterator[tuple[int, Case]]:
     try:
         value = json.loads("\n".join(line.text for line in chain([first], lines)))
     except ValueError as error:
-        at = getattr(error, "lineno", None)
-        raise DataError(f"not JSON: {getattr(error, 'msg', error)}", path=path, line=at) from None
+        line_number = getattr(error, "lineno", None)
+        raise DataError(f"not JSON: {getattr(error, 'msg', error)}", path=path, line=line_number) from None
     except RecursionError:
         raise DataError("the JSON is nested too deeply", path=path) from None
     for number, item in enumerate(value if isinstance(value, list) else [value], 1):
@@ -171,9 +171,9 @@ def _numbered_cases(path: Path, max_bytes: int) -> Iterator[tuple[int, Case]]:
 
 @dataclass(frozen=True, slots=True)
 class CasePlace:
-    """A case in a file: its JSON begins at index `at` of `text`, or after white space there.
+    """The position of a case in a file: its JSON begins at index `at` of `text`, or after white space there.
 
-    `text` is a part of the file: it begins at character `start` of it, the first one of `line` (from 1).
+    `text` is a part of the file that begins at character `start`, the first character of line `line` (from 1).
     """
 
     text: str
@@ -183,7 +183,7 @@ class CasePlace:
 
 
 def case_places(path: Path) -> Iterator[CasePlace]:
-    """Where each case is in a file that `read_cases` has read, in the same order; a stream for JSON Lines."""
+    """Yield the position of each case in a file that `read_cases` has read, in its order; JSON Lines are streamed."""
     start = 0
     first = True
     with open_bytes(path) as file:
@@ -191,8 +191,9 @@ def case_places(path: Path) -> Iterator[CasePlace]:
             text = decode_text(raw, path)
             if raw.strip() and first and _spans_lines(text.removesuffix("\n")):
                 text += decode_text(file.read(), path)
-                begins = [at for _, at in members(text, text.index("["))] if text.lstrip().startswith("[") else [0]
-                yield from (CasePlace(text, at, start, number) for at in begins)
+                is_array = text.lstrip().startswith("[")
+                positions = [position for _, position in members(text, text.index("["))] if is_array else [0]
+                yield from (CasePlace(text, position, start, number) for position in positions)
                 return
             if raw.strip():
                 first = False
@@ -201,7 +202,7 @@ def case_places(path: Path) -> Iterator[CasePlace]:
 
 
 def _spans_lines(line: str) -> bool:
-    """Whether a file that begins with this line is one JSON value rather than one per line."""
+    """Return whether a file that begins with `line` holds one JSON value, not one per line."""
     if line.lstrip().startswith("["):
         return True
     try:
@@ -216,7 +217,5 @@ def _spans_lines(line: str) -> bool:
 def _case(document: Any, path: Path, number: int) -> Case:
     try:
         return decode_case(document, default_id=str(number))
-    except WireError as error:
-        raise DataError(error.message, path=path, line=number, hint=error.hint) from None
-    except InputError as error:  # a record's own invariant
+    except InputError as error:  # not a case document, or one that `Case` refuses
         raise DataError(error.message, path=path, line=number, hint=error.hint) from None

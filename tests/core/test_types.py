@@ -139,7 +139,7 @@ def test_a_source_that_is_not_there_is_refused(judgement: Judgement) -> None:
 
 
 def test_a_judgement_of_another_case_is_refused() -> None:
-    with pytest.raises(InputError, match="the judgement by 'x' is of case '2', not '1'"):
+    with pytest.raises(InputError, match="the judgement by 'x' is about case '2', not '1'"):
         check_judgement(CASE, Judgement("2", "x"))
 
 
@@ -147,7 +147,7 @@ def test_a_check_has_one_decision_per_judgement() -> None:
     decision = Decision(Thresholds(), Outcome.CLEAR)
     with pytest.raises(InputError, match="case '1': 1 judgements but 2 decisions"):
         Checked(CASE, (Judgement("1", "x"),), (decision, decision), Outcome.CLEAR)
-    with pytest.raises(InputError, match="a decision flags what 'x' did not find"):
+    with pytest.raises(InputError, match="a decision flags a verdict or omission that 'x' did not find"):
         Checked(CASE, (Judgement("1", "x"),), (replace(decision, verdicts=(0,)),), Outcome.CLEAR)
 
 

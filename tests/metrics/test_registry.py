@@ -139,7 +139,7 @@ def test_a_judgement_that_does_not_fit_is_refused(name):
     gold = example(("Rome", 1.0), hallucination=1.0)
     with pytest.raises(SpanError):
         metric(name).rows(gold, Judgement("1", "me", verdicts=(Verdict(Span(0, 99), 1.0),)), 0.5)
-    with pytest.raises(InputError, match="is of case"):
+    with pytest.raises(InputError, match="is about case"):
         metric(name).rows(gold, Judgement("2", "me", hallucination=0.5), 0.5)
 
 

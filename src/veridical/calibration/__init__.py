@@ -1,1 +1,1 @@
-"""Thresholds and probabilities fitted on labelled data, for any detector."""
+"""Fit thresholds and probabilities for any detector on labelled data."""

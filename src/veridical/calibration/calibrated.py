@@ -1,8 +1,8 @@
-"""Any detector with what was fitted for it on validation data: its scores as probabilities, and its thresholds.
+"""Wrap any detector with thresholds and probabilities that were fitted for it on validation data.
 
-`veridical calibrate` writes the folder (`detector.json`, no weights). What was fitted belongs to one detector
-with its options and its model; another one is refused with the difference named. A scale for which nothing was fitted
-is left out of the judgements: a raw score beside a probability would be read as one.
+`veridical calibrate` writes the folder (`detector.json`, no weights). It belongs to one detector with its options and
+its model; for another one the error names the difference. Scores of levels without a fit are left out of the
+judgements, because a raw score beside a probability would be taken for one.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ Scored = TypeVar("Scored", Verdict, Omission)
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What was fitted for one level: the score from which it flags, in [0, 1], and how scores become probabilities.
+    """The threshold and the calibration fitted for one level.
 
-    `threshold` is on the scale of what comes out (with `calibration` None, the scores as they are).
+    `threshold`, in [0, 1], applies to the calibrated scores; with `calibration` None, to the raw ones.
     """
 
     threshold: float
@@ -53,27 +53,27 @@ class Scale:
         check_threshold(self.threshold)
 
     def apply(self, scores: Sequence[float]) -> list[float]:
-        """The probability of each score, in [0, 1]."""
+        """Return the probability of each score, in [0, 1]; without a calibration, the scores themselves."""
         if self.calibration is None:
             return list(scores)
         return [min(max(score, 0.0), 1.0) for score in self.calibration.apply(list(scores)).tolist()]
 
     def calibrate(self, items: Sequence[Scored]) -> tuple[Scored, ...]:
-        """`items` with probabilities as their scores."""
+        """Return `items` with calibrated scores."""
         probabilities = self.apply([item.score for item in items])
         return tuple(replace(item, score=score) for item, score in zip(items, probabilities, strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedCalibration:
-    """What was fitted for a detector, by level, and on what; `detector.json` of the folder holds it.
+    """Everything fitted for a detector, stored as `detector.json` in the folder.
 
     Attributes:
         detector: The spec of the detector.
-        fingerprint: On what its scores depended then (`core.detector.fingerprint_of`).
-        scales: What was fitted for each level.
-        training: On which data, with which options, when; for people to read.
-        validation: Figures by level; for people to read.
+        fingerprint: Its fingerprint when it was fitted (`core.detector.fingerprint_of`).
+        scales: The fitted threshold and calibration of each level.
+        training: The data, options and date of fitting, for people to read.
+        validation: Figures by level, for people to read.
     """
 
     detector: str
@@ -90,16 +90,16 @@ class FittedCalibration:
 class Calibrated:
     """Any detector with thresholds and probabilities fitted on your labels (`veridical calibrate`).
 
-    Scores are probabilities as fitted for responses, content words, coverage and source words apart, and so are the
-    thresholds. What has no fit is left out, with a note: `info.levels` say what is there.
+    Probabilities and thresholds are fitted for each of four levels: responses, content words, coverage and source
+    words. Scores of levels without a fit are left out, with a note; `info.levels` lists the fitted ones.
 
     Args:
         path: The folder that `veridical calibrate` wrote.
         detector: The detector that it was fitted for.
-        name: Default: "calibrated:PATH".
+        name: The name of the detector. Default: "calibrated:PATH".
     """
 
-    info = DetectorInfo(needs_chat_model=True)  # where the fitted detector does
+    info = DetectorInfo(needs_chat_model=True)  # of the class; an object has the info of its detector
 
     def __init__(self, path: str | Path, detector: Detector, *, name: str | None = None) -> None:
         self.path = Path(path)
@@ -111,17 +111,17 @@ class Calibrated:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Calibrated:
-        """The detector for `calibrated:FOLDER[,detector=SPEC]`; a SPEC with commas stands in double quotes.
+        """Make the detector of `calibrated:FOLDER[,detector=SPEC]`; put a SPEC with commas in double quotes.
 
-        Without `detector` it is the one that the folder names. That spec is not the user's own, so it may not say how a
-        chat model is reached (`DetectorContext.artifact`).
+        Without `detector` the folder names the detector to wrap. The user did not write that spec, so it must not say
+        how a chat model is reached (`DetectorContext.artifact`).
         """
-        own, inner = spec.split(["detector"])
+        outer, inner = spec.split(["detector"])
         if spec.value is None:
             raise InputError(f"{KIND} needs a folder", hint=f"{KIND}:FOLDER, as `veridical calibrate` wrote it")
         folder = spec.value
-        if "detector" in own.options:  # what follows it are options of that detector
-            detector = context.load(replace(inner, values=(own.options["detector"], *spec.values[1:])).nested(""))
+        if "detector" in outer.options:  # all other options are those of that detector
+            detector = context.load(replace(inner, values=(outer.options["detector"], *spec.values[1:])).nested(""))
         else:
             spec.accept(["detector"], values=1)
             detector = context.inside(folder).load(load_calibration(folder).detector)
@@ -129,24 +129,24 @@ class Calibrated:
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """The fitted threshold of each level that was fitted."""
+        """The threshold of each fitted level."""
         return {level: scale.threshold for level, scale in self.fitted.scales.items()}
 
     def fingerprint(self) -> dict[str, Any]:
-        """What its scores depend on: all that was fitted, and the detector."""
+        """Return everything that the scores depend on: the fitted scales and the detector's fingerprint."""
         return {"fitted": digest_of(parse(encode(self.fitted))["scales"]), "detector": fingerprint_of(self.detector)}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """The detector's judgements with fitted scores; `InputError` if it is not the detector that was fitted."""
+        """Return the detector's judgements with fitted scores; raise `InputError` if another detector was fitted."""
         return [judgement for judgement, _ in self.judge_with_maps(cases)]
 
     def judge_with_maps(self, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
-        """The same, each with the salience map that it was made from (None where the detector makes none)."""
-        if cases and not self._compared:  # not before there is something to judge: a fingerprint may load a model
+        """Return the judgements of `judge`, each with the detector's salience map (None if it makes none)."""
+        if cases and not self._compared:  # only now, because a fingerprint may load a model
             differs = difference(self.fitted.fingerprint, fingerprint_of(self.detector))
             if differs is not None:
                 raise InputError(
-                    f"what is in {self.path} was fitted for {self.fitted.detector!r} and does not fit "
+                    f"{self.path} was fitted for {self.fitted.detector!r} and does not fit "
                     f"{self.detector.name!r}: {differs}",
                     hint="give the detector that it was fitted for (,detector=SPEC), or fit again: veridical calibrate",
                 )
@@ -158,7 +158,7 @@ class Calibrated:
         ]
 
     def calibrate(self, case: Case, raw: Judgement) -> Judgement:
-        """The judgement `raw` of `case` with fitted scores; what has no fit is left out, with a note."""
+        """Replace the scores of `raw`, a judgement of `case`, by fitted ones; leave out others, with a note."""
         scales, scored = self.fitted.scales, with_response_scores(raw)
         response, coverage = scales.get(Level.RESPONSE), scales.get(Level.COVERAGE)
         span, source = scales.get(Level.SPAN), scales.get(Level.SOURCE)
@@ -171,12 +171,12 @@ class Calibrated:
             "coverage": omission is None and not omissions and scored.omission is not None,
             "the scores of source words": omission is not None and not omissions and bool(raw.omissions),
         }
-        notes = [f"{what}: left out, for nothing was fitted for it" for what, applies in left_out.items() if applies]
+        notes = [f"{part}: left out, for nothing was fitted for it" for part, applies in left_out.items() if applies]
         judged = raw.judged
         if judged != () and not (response or span):
             judged = None  # the judgement is about coverage alone
         elif judged is None and not response and (raw.hallucination is not None or raw.verdicts):
-            judged = (Span(0, len(case.response)),)  # without a score of the response, words without a verdict need it
+            judged = (Span(0, len(case.response)),)  # no response score: say that words without a verdict were judged
         return replace(
             raw,
             by=self.name,
@@ -194,7 +194,7 @@ _TITLES = {"layers": "number of layers", "config": "configuration", "name": "det
 
 
 def difference(fitted: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:
-    """What differs between the fingerprints of two detectors, in words; None where their scores mean the same.
+    """Describe the first difference between two fingerprints; return None if the detectors' scores mean the same.
 
     >>> difference({"weights": "abc", "layers": 2}, {"weights": None, "layers": 6})
     'the number of layers differs (2, here 6)'
@@ -208,7 +208,7 @@ def difference(fitted: Mapping[str, Any], current: Mapping[str, Any]) -> str | N
 
 
 def _facts(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
-    """All facts, those of a detector within the detector too; a chat model may be reached under another address."""
+    """Flatten a fingerprint, without the address of the chat model's server, which may change."""
     facts: dict[str, Any] = {}
     for name, value in fingerprint.items():
         facts |= _facts(value) if isinstance(value, Mapping) else {name: value}
@@ -216,12 +216,12 @@ def _facts(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load_calibration(folder: str | Path) -> FittedCalibration:
-    """What was fitted, from `folder`.
+    """Read what `veridical calibrate` wrote to `folder`.
 
-    Raises `DataError` for a folder that holds no such thing, a trained detector of another kind, or a damaged one.
+    Raises `DataError` for a folder without a trained detector, with one of another kind, or with a damaged file.
     """
     document = description(folder, KIND)
-    if document.pop("kind", None) is not None:  # written before there was a document of this kind
+    if document.pop("kind", None) is not None:  # written before this kind of document existed
         document[TAG] = tag_of(KIND)
         if isinstance(document.get("fingerprint"), dict):
             document["fingerprint"].pop("method", None)

@@ -1,7 +1,7 @@
-"""Scores to probabilities: Platt's logistic curve and isotonic regression, fitted on labelled scores.
+"""Turn scores into probabilities, by Platt's logistic curve or isotonic regression fitted on labelled scores.
 
-Fit on validation data only. Fitted calibrators are small frozen objects whose parameters are JSON; they apply with
-numpy alone. Fitting needs scikit-learn (extra `stats`).
+Fit on validation data only. Fitted calibrators are small frozen objects with JSON parameters and need only numpy.
+Fitting needs scikit-learn (extra `stats`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Isotonic", "Platt", "calibrator", "fit_isotonic", "fit_platt", "two_
 
 @dataclass(frozen=True, slots=True)
 class Platt:
-    """Scores to probabilities by a logistic curve, 1 / (1 + exp(-(slope * score + intercept))). Platt 1999.
+    """A calibrator by a logistic curve, 1 / (1 + exp(-(slope * score + intercept))). Platt 1999.
 
     >>> Platt(slope=2.0, intercept=-1.0).apply([0.5])
     array([0.5])
@@ -33,22 +33,20 @@ class Platt:
     kind: Literal["platt"] = field(default="platt", repr=False, kw_only=True)
 
     def apply(self, scores: ArrayLike) -> Floats:
-        """The probability of each score, *shape* (n,), in [0, 1]."""
+        """Return the probability of each score, *shape* (n,), in [0, 1]."""
         logits = self.slope * as_scores(scores) + self.intercept
-        small = np.exp(-np.abs(logits))  # never overflows
+        small = np.exp(-np.abs(logits))  # cannot overflow
         probability: Floats = np.where(logits >= 0, 1.0, small) / (1.0 + small)
         return probability
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON, from which `calibrator` makes it again."""
+        """Return the parameters as JSON, for `calibrator` to read."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Isotonic:
-    """Scores to probabilities by a rising line through (`scores`, `probabilities`), flat outside.
-
-    Zadrozny & Elkan 2002.
+    """A calibrator by a rising line through (`scores`, `probabilities`), flat outside. Zadrozny & Elkan 2002.
 
     >>> Isotonic(scores=(0.2, 0.6), probabilities=(0.0, 1.0)).apply([0.1, 0.4, 0.9])
     array([0. , 0.5, 1. ])
@@ -65,17 +63,17 @@ class Isotonic:
             raise InputError("an isotonic calibrator has to rise", hint="scores strictly, probabilities weakly")
 
     def apply(self, scores: ArrayLike) -> Floats:
-        """The probability of each score, *shape* (n,), in [0, 1]."""
+        """Return the probability of each score, *shape* (n,), in [0, 1]."""
         probability: Floats = np.interp(as_scores(scores), self.scores, self.probabilities)
         return probability
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON, from which `calibrator` makes it again."""
+        """Return the parameters as JSON, for `calibrator` to read."""
         return {"kind": self.kind, "scores": list(self.scores), "probabilities": list(self.probabilities)}
 
 
 def calibrator(parameters: Mapping[str, Any]) -> Platt | Isotonic:
-    """The calibrator that `parameters()` described; `InputError` for anything else.
+    """Make a calibrator from its `parameters()`; raise `InputError` for anything else.
 
     >>> calibrator({"kind": "platt", "slope": 1.0, "intercept": 0.0})
     Platt(slope=1.0, intercept=0.0)
@@ -89,9 +87,9 @@ def calibrator(parameters: Mapping[str, Any]) -> Platt | Isotonic:
 
 
 def fit_platt(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> Platt:
-    """Platt's logistic curve for `scores` (any real numbers), with his smoothed targets (Platt 1999).
+    """Fit Platt's logistic curve to `scores` (any real numbers), with his smoothed targets (Platt 1999).
 
-    The targets keep the curve finite where the scores part the classes. Raises `UndefinedMetricError` with one class.
+    The targets keep the curve finite if the scores separate the classes. Raises `UndefinedMetricError` with one class.
     """
     gold, score, w = two_class_sample(labels, scores, weight)
     try:
@@ -102,7 +100,7 @@ def fit_platt(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = N
     spread = float(np.sqrt(w @ (score - middle) ** 2 / w.sum())) or 1.0
     positives, negatives = float(w @ gold), float(w @ ~gold)
     target = np.where(gold, (positives + 1) / (positives + 2), 1 / (negatives + 2))
-    # each item once as a positive and once as a negative, weighed by its target: logistic loss of a soft label
+    # each item counts as a positive and as a negative, weighted by its target: the logistic loss of a soft label
     x = np.tile((score - middle) / spread, 2).reshape(-1, 1)
     y = np.repeat([True, False], gold.size)
     model = LogisticRegression(C=np.inf, tol=1e-10, max_iter=10_000)
@@ -112,9 +110,9 @@ def fit_platt(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = N
 
 
 def fit_isotonic(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> Isotonic:
-    """The rising line nearest to the labels in squared error (pool adjacent violators); flat outside the scores seen.
+    """Fit the rising line with the least squared error to the labels (pool adjacent violators), flat outside the data.
 
-    It overfits small samples (Niculescu-Mizil & Caruana 2005 advise about a thousand); prefer `fit_platt` there.
+    It overfits small samples: below about a thousand items prefer `fit_platt` (Niculescu-Mizil & Caruana 2005).
     """
     gold, score, w = two_class_sample(labels, scores, weight)
     try:
@@ -129,7 +127,7 @@ def fit_isotonic(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None 
 
 
 def two_class_sample(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None) -> tuple[Bools, Floats, Floats]:
-    """Return labels, scores and weights as arrays; `UndefinedMetricError` unless both classes have weight."""
+    """Return labels, scores and weights as arrays; raise `UndefinedMetricError` unless both classes have weight."""
     gold, score, w = labels_and_scores(labels, scores, weight)
     if not (w @ gold and w @ ~gold):
         raise UndefinedMetricError(f"fitting needs both classes; all {gold.size} labels are {bool(w @ gold)}")

@@ -1,8 +1,8 @@
-"""Thresholds and calibrations of any detector, fitted on the validation part of labelled data.
+"""Fit thresholds and calibrations of any detector on the validation part of labelled data.
 
-The result is a folder that the detector `calibrated` reads. Its figures on validation are cross-fitted: every document
-is scored by what was fitted on the others. They show what fitting gains; what the detector is worth is measured on
-other documents (`veridical bench --fit none`).
+The result is a folder that the detector `calibrated` reads. Its validation figures are cross-fitted: each document is
+scored by a fit on the other documents. They show the gain from fitting; measure the detector itself on other documents
+(`veridical bench --fit none`).
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ _DECISION_METRICS = ("f1", "precision", "recall", "balanced_accuracy")
 
 @dataclass(frozen=True, slots=True)
 class CalibrationOptions:
-    """What to fit, and on which of the examples.
+    """The options of fitting.
 
     Attributes:
-        criterion: What the thresholds optimise: "f1", "balanced_accuracy", "means" (halfway) or "precision@P".
+        criterion: The criterion of the thresholds: "f1", "balanced_accuracy", "means" (halfway) or "precision@P".
         calibration: "isotonic", "platt", "none", or "auto": Platt's curve for fewer than 1000 items, else isotonic.
         levels: Any of "response", "span", "coverage"; None = all that the data label and the detector scores.
-        all_data: Fit on all examples, not only on the validation part of the split by document.
-        seed: Random seed of the split, the folds and the bootstrap.
-        resamples: Bootstrap samples of the intervals.
+        all_data: Whether to fit on all examples, not only on the validation part of the split by document.
+        seed: The random seed of the split, the folds and the bootstrap.
+        resamples: The number of bootstrap samples for the intervals.
     """
 
     criterion: str = "f1"
@@ -67,12 +67,12 @@ class CalibrationOptions:
             raise UnknownNameError("calibration", self.calibration, CALIBRATIONS)
         for level in self.levels or ():
             if level not in set(Level):
-                raise UnknownNameError("level", level, [known.value for known in Level])
+                raise UnknownNameError("level", level, [each.value for each in Level])
 
     def levels_for(self, detector: Detector) -> list[Level]:
-        """The levels to fit for `detector`, in the order of `Level`; sources go with coverage.
+        """Return the levels to fit for `detector`, in the order of `Level`; coverage includes sources.
 
-        Raises `InputError` for a level that was asked for and that the detector does not score.
+        Raises `InputError` for a level in `levels` that the detector does not score.
         """
         scored = info_of(detector).levels
         for level in self.levels or ():
@@ -103,24 +103,24 @@ def fit_thresholds(
     data: str = "",
     progress: Callable[[str, int, int], None] = lambda label, done, total: None,
 ) -> FittedCalibration:
-    """Fit thresholds and calibrations for `detector`, and save them in `out` where it is given.
+    """Fit thresholds and calibrations for `detector`, and save them in `out` if it is given.
 
     Args:
         detector: The detector whose scores are fitted.
-        examples: Labelled data; without `options.all_data` only its validation part is used.
-        options: What to fit, and how.
-        spec: How the detector is named in the artifact. Default: its name.
+        examples: Labelled data; without `options.all_data` only the validation part is used.
+        options: The options of fitting.
+        spec: The spec of the detector in the artifact. Default: its name.
         out: The folder to write.
-        data: What the examples are called in the artifact.
-        progress: Called with the detector's name, how many cases are judged, and of how many.
+        data: The name of the data in the artifact.
+        progress: Called with the detector's name, the number of cases judged, and the number of all cases.
 
     Raises:
-        InputError: Too few documents, a level whose labels are of one class, scores that do not rise with the labels,
-            or a precision that no threshold has.
+        InputError: There are too few documents, a level has labels of one class only, scores do not rise with the
+            labels, or no threshold reaches the precision.
     """
     options = options or CalibrationOptions()
     spec = spec or detector.name
-    if info_of(detector).needs_chat_model:  # how the model is reached is the user's to say, each time
+    if info_of(detector).needs_chat_model:  # do not store how the model is reached: the user says that in each run
         spec = str(parse_spec(spec).split(REMOTE_OPTIONS)[1])
     used = list(examples) if options.all_data else split_by_document(examples, seed=options.seed)["valid"]
     if not used:
@@ -165,11 +165,11 @@ def _labelled_scores(
     options: CalibrationOptions,
     progress: Callable[[str, int, int], None],
 ) -> list[_Sample]:
-    """Judge `examples`; a sample for each level to fit that they label."""
+    """Judge `examples`; return a sample for each level that is to be fitted and that they label."""
     judgements: list[Judgement] = []
-    for at in range(0, len(examples), _BATCH):
-        progress(detector.name, at, len(examples))
-        judgements += judge(detector, [example.case for example in examples[at : at + _BATCH]])
+    for start in range(0, len(examples), _BATCH):
+        progress(detector.name, start, len(examples))
+        judgements += judge(detector, [example.case for example in examples[start : start + _BATCH]])
     progress(detector.name, len(examples), len(examples))
     samples = []
     for level in options.levels_for(detector):
@@ -190,7 +190,7 @@ def _labelled_scores(
 
 
 def _fit(sample: _Sample, options: CalibrationOptions) -> Scale:
-    """The scale fitted on all items; `InputError`, naming the level, where that cannot be done."""
+    """Fit a scale on all items of a level; raise `InputError`, naming the level, if that is impossible."""
     try:
         return fit_scale(sample.labels, sample.scores, options)
     except UndefinedMetricError as error:
@@ -201,17 +201,17 @@ def _fit(sample: _Sample, options: CalibrationOptions) -> Scale:
 
 
 def fit_scale(labels: np.ndarray, scores: Floats, options: CalibrationOptions, *, must_rise: bool = True) -> Scale:
-    """The calibration and threshold of one level, fitted on labelled scores.
+    """Fit the calibration and the threshold of one level on labelled scores.
 
     Args:
         labels: Whether each item is hallucinated. *Shape:* (items,)
         scores: Scores or logits; higher is worse. *Shape:* (items,)
-        options: What to fit; `levels`, `seed` and the like do not matter.
-        must_rise: Whether scores that do not rise with the labels are refused.
+        options: Only `criterion` and `calibration` matter here.
+        must_rise: Whether to refuse scores that do not rise with the labels.
 
     Raises:
-        UndefinedMetricError: For labels of one class, scores that do not rise with the labels, or a precision that no
-            threshold has.
+        UndefinedMetricError: The labels are of one class, the scores do not rise with the labels, or no threshold
+            reaches the precision.
     """
     calibration: Platt | Isotonic | None = None
     rises = True
@@ -229,7 +229,7 @@ def fit_scale(labels: np.ndarray, scores: Floats, options: CalibrationOptions, *
 
 
 def _figures(sample: _Sample, scale: Scale, options: CalibrationOptions) -> dict[str, Any]:
-    """How the scale fares: scores as they were, and cross-fitted; each figure with its 95 % interval."""
+    """Measure the raw scores and the cross-fitted ones; each figure has a 95 % interval."""
     raw = np.column_stack([sample.labels, sample.scores, sample.scores >= DEFAULT_THRESHOLD])
     cross_fitted = _cross_fitted(sample, options)
     flagged = np.array(scale.apply(sample.scores.tolist())) >= scale.threshold
@@ -247,7 +247,7 @@ def _figures(sample: _Sample, scale: Scale, options: CalibrationOptions) -> dict
 
 
 def _cross_fitted(sample: _Sample, options: CalibrationOptions) -> Floats | None:
-    """(label, score, decision) of each item by what the other folds of documents gave; None where that cannot be."""
+    """Return (label, score, decision) of each item, from fits on the other folds of documents; None if impossible."""
     names = np.unique(sample.documents)
     if len(names) < _FOLDS:
         return None
@@ -267,7 +267,7 @@ def _cross_fitted(sample: _Sample, options: CalibrationOptions) -> Floats | None
 
 
 def _measured(table: Floats, sample: _Sample, options: CalibrationOptions) -> dict[str, dict[str, Any]]:
-    """Each metric over (label, score, decision) rows as the fields of `Measured`, rounded to 6 places."""
+    """Measure each metric over (label, score, decision) rows; return the fields of `Measured`, rounded to 6 places."""
     documents = sample.documents.tolist()
     figures = {}
     for name in (*_SCORE_METRICS, *_DECISION_METRICS):

@@ -1,9 +1,9 @@
-"""Where to put a threshold: the criteria, and the (label, score) pairs of one `Level` that they are fitted on.
+"""Choose thresholds by a criterion, on the (label, score) pairs of one `Level`.
 
-Fit on validation data only. A score is flagged where score >= threshold, so that a threshold of 0 flags everything.
-A criterion chooses the lowest score to flag. The threshold is halfway from there to the next lower score, so that no
-score of the validation data changes sides where another batch rounds it otherwise.
-The levels are fitted apart; verdicts count by content word, and so do omissions, of the sources that must be covered.
+Fit on validation data only. A score is flagged if score >= threshold, so a threshold of 0 flags everything.
+A criterion chooses the lowest score to flag. The threshold lies halfway to the next lower score, so that rounding in
+another batch changes no decision on the validation data.
+Each level is fitted by itself. Verdicts count by content word; so do omissions, in the sources that must be covered.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 ThresholdFitter: TypeAlias = Callable[[Bools, Floats], float]
 
 CRITERIA = ("f1", "balanced_accuracy", "means", "precision@P")
-# a level -> the metric whose rows are (label, score) pairs of it
+# for each level, the metric whose rows are its (label, score) pairs
 _ROWS = {
     Level.RESPONSE: "roc_auc",
     Level.SPAN: "word_roc_auc",
@@ -54,7 +54,7 @@ _ROWS = {
 
 
 def threshold_fitter(criterion: str) -> ThresholdFitter:
-    """The function that fits a threshold by `criterion`; `UnknownNameError` for any other than `CRITERIA`.
+    """Return the function that fits a threshold by `criterion`; raise `UnknownNameError` unless it is in `CRITERIA`.
 
     >>> import numpy as np
     >>> threshold_fitter("precision@0.6")(np.array([False, True, False, True]), np.array([0.1, 0.3, 0.6, 0.8]))
@@ -78,9 +78,9 @@ def threshold_fitter(criterion: str) -> ThresholdFitter:
 
 
 def threshold_for_f1(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """The threshold with the highest F1; the highest one on a tie.
+    """Choose the threshold with the highest F1; on a tie, the highest one (CH-Wang et al. 2024, §5.2).
 
-    CH-Wang et al. 2024, §5.2. It is 0, which flags everything, where some scores are 0 and nothing does better.
+    It is 0, which flags everything, if some scores are 0 and no other threshold does better.
 
     >>> threshold_for_f1([0, 1, 0, 1], [0.1, 0.3, 0.6, 0.8])
     0.2
@@ -90,7 +90,7 @@ def threshold_for_f1(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | N
 
 
 def threshold_for_balanced_accuracy(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """The threshold with the highest balanced accuracy (Youden's J); the highest one on a tie.
+    """Choose the threshold with the highest balanced accuracy (Youden's J); on a tie, the highest one.
 
     >>> threshold_for_balanced_accuracy([0, 1, 0, 1], [0.1, 0.3, 0.5, 0.75])
     0.625
@@ -102,9 +102,9 @@ def threshold_for_balanced_accuracy(labels: ArrayLike, scores: ArrayLike, weight
 def threshold_for_precision(
     labels: ArrayLike, scores: ArrayLike, wanted: float, weight: ArrayLike | None = None
 ) -> float:
-    """The threshold with the most recall where precision is at least `wanted`.
+    """Choose the threshold with the highest recall among those with a precision of at least `wanted`.
 
-    Raises `UndefinedMetricError`, with the best there is, where no threshold reaches it.
+    Raises `UndefinedMetricError`, naming the best precision, if no threshold reaches it.
 
     >>> threshold_for_precision([0, 1, 0, 1], [0.1, 0.3, 0.6, 0.8], 0.6)
     0.2
@@ -120,10 +120,10 @@ def threshold_for_precision(
 
 
 def threshold_between_means(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """The middle between the mean score of each class, in [0, 1] for scores in [0, 1].
+    """Choose the middle between the mean scores of the classes, in [0, 1] for scores in [0, 1].
 
-    George and Stuhlmüller 2023, §2.3, average the probability that a summary is right; a score is one minus it, and the
-    middle the same.
+    George and Stuhlmüller 2023, §2.3, average the probability that a summary is right; a score is one minus that, so
+    the middle is the same.
 
     >>> threshold_between_means([0, 0, 1], [0.0, 0.5, 0.75])
     0.5
@@ -134,21 +134,24 @@ def threshold_between_means(labels: ArrayLike, scores: ArrayLike, weight: ArrayL
 
 
 def _best(cuts: Floats, values: Floats) -> float:
-    """The highest threshold with the highest of `values`, which belong to `cuts`; rounding does not break a tie."""
+    """Return the threshold at the first of `cuts` with the highest value; values equal up to rounding are a tie."""
     return _flagging_from(cuts, int(np.argmax(values >= values.max() - 1e-12)))
 
 
 def _flagging_from(cuts: Floats, place: int) -> float:
-    """The threshold that flags `cuts`, distinct scores in falling order, up to `place`: halfway to the next or to 0."""
+    """Return the threshold that flags the scores `cuts[: place + 1]`: halfway to the next lower score, or to 0.
+
+    `cuts` holds distinct scores in descending order.
+    """
     lowest, next_lower = float(cuts[place]), float(cuts[place + 1]) if place + 1 < len(cuts) else 0.0
     middle = (lowest + next_lower) / 2
-    return middle if middle > next_lower else lowest  # neighbouring floats have no middle
+    return middle if middle > next_lower else lowest  # there is no float between neighbouring floats
 
 
 def _cuts(
     labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None
 ) -> tuple[Floats, Floats, Floats, float, float]:
-    """Distinct scores, descending; true and false positives from each on; both classes' totals."""
+    """Return the distinct scores, descending; the true and false positives from each on; both classes' totals."""
     gold, score, w = two_class_sample(labels, as_probabilities(scores), weight)
     cuts, place = np.unique(score[w > 0], return_inverse=True)
     tp, fp = (np.cumsum(np.bincount(place, each[w > 0])[::-1], dtype=np.float64) for each in (w * gold, w * ~gold))
@@ -159,7 +162,7 @@ def _cuts(
 
 
 def with_response_scores(judgement: Judgement) -> Judgement:
-    """The judgement with its response-level scores: where it gives none, its highest verdict and omission stand for it.
+    """Fill in missing response-level scores of a judgement with its highest verdict and its highest omission.
 
     >>> from veridical.core.types import Span, Verdict
     >>> with_response_scores(Judgement("1", "me", verdicts=(Verdict(Span(0, 2), 0.4),))).hallucination
@@ -174,9 +177,9 @@ def with_response_scores(judgement: Judgement) -> Judgement:
 
 
 def pairs(level: Level, example: Example, judgement: Judgement) -> Floats | None:
-    """(label, score) rows of one level, *shape* (k, 2), or None where the case says nothing about it.
+    """Return the (label, score) rows of one level, *shape* (k, 2); None if the case says nothing about it.
 
-    A gold that judged only a part of a response says nothing about the whole of it.
+    Gold that judged only a part of a response says nothing about the level `RESPONSE`.
 
     >>> from veridical.core.types import Case
     >>> example = Example(Case("1", "In Rome"), Judgement("1", "human:a", hallucination=1.0))
@@ -193,18 +196,18 @@ def pairs(level: Level, example: Example, judgement: Judgement) -> Floats | None
 def fit_metric_thresholds(
     judged: Sequence[tuple[Example, Judgement]], criterion: str, levels: Collection[Level]
 ) -> tuple[dict[str, float], list[str]]:
-    """Fit a threshold for each level of a metric (`Metric.level`) on the units that its metrics count.
+    """Fit a threshold for each metric level (`Metric.level`) on the units that its metrics count.
 
-    Responses, white-space tokens, characters and sources are fitted by the criterion. Span metrics have the threshold
-    with the highest F1-Sp under "f1", and the one fitted on tokens under any other criterion.
+    Responses, white-space tokens, characters and sources are fitted by the criterion. Span metrics get the threshold
+    with the highest F1-Sp under "f1", and that of the tokens under any other criterion.
 
     Args:
         judged: Labelled (validation) examples, each with its judgement.
         criterion: One of `CRITERIA`.
-        levels: What the detector scores.
+        levels: The levels that the detector scores.
 
     Returns:
-        The threshold of each level that could be fitted, and a note on each that could not.
+        The threshold of each fitted level, and a note on each level that could not be fitted.
     """
     fit = threshold_fitter(criterion)
     thresholds: dict[str, float] = {}
@@ -227,10 +230,10 @@ def fit_metric_thresholds(
 
 
 def threshold_for_f1_sp(judged: Sequence[tuple[Example, Judgement]], *, candidates: int = 100) -> float:
-    """The threshold with the highest F1-Sp; the highest one on a tie.
+    """Choose the threshold with the highest F1-Sp; on a tie, the highest one (CH-Wang et al. 2024, §5.2).
 
-    CH-Wang et al. 2024, §5.2. Tried are the distinct scores of judged characters, or where there are more, so many of
-    them at even ranks. Raises `UndefinedMetricError` where no span is labelled or all scores are 0.
+    It tries the distinct scores of judged characters, at most `candidates` of them at even ranks. Raises
+    `UndefinedMetricError` if no span is labelled or all scores are 0.
 
     >>> from veridical.core.types import Case, Span, Verdict
     >>> gold = Judgement("1", "human:a", verdicts=(Verdict(Span(3, 7), 1.0),))

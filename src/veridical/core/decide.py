@@ -1,6 +1,6 @@
-"""From scores to decisions: what is flagged at which threshold, and which flagged spans read as one.
+"""Turn scores into decisions: compare them with thresholds, and join neighbouring flagged spans for display.
 
-Detectors score; only here is a threshold applied, and what was decided is stored in a `Decision` and shown from there.
+Detectors only score; thresholds are applied here and nowhere else. A `Decision` stores the result.
 Thresholds come from the user or a trained artifact (`core.judging.thresholds_in_force`).
 """
 
@@ -27,9 +27,9 @@ __all__ = ["decide", "flagged", "hallucinated", "merge", "omitted", "outcome", "
 def decide(case: Case, judgement: Judgement, thresholds: Thresholds | None = None) -> Decision:
     """Compare each score of `judgement` with the threshold of its own level (default: 0.5 for all).
 
-    A response whose sentences are scored is flagged if one of them reaches the threshold of the response. Its words are
-    marked inside flagged sentences alone: those that reach their own threshold, else the one with the highest score.
-    Without scores of sentences each word or other span is compared with its own threshold.
+    If the judgement scores sentences, the response is flagged if one of them reaches the response threshold. Verdicts
+    are then flagged inside flagged sentences only: those that reach the span threshold, or else the highest one.
+    Without sentence scores, each verdict is compared with the span threshold.
 
     >>> from veridical.core.types import Verdict
     >>> case = Case("1", "The tower is tall.")
@@ -37,24 +37,26 @@ def decide(case: Case, judgement: Judgement, thresholds: Thresholds | None = Non
     >>> decide(case, judged).outcome.value, decide(case, judged, Thresholds(response=0.98)).outcome.value
     ('flagged', 'clear')
     """
-    t = thresholds or Thresholds()
+    thresholds = thresholds or Thresholds()
     if judgement.sentences:
-        marked = _inside(judgement, [each.span for each in judgement.sentences if each.score >= t.response], t.span)
+        marked = _inside(
+            judgement, [each.span for each in judgement.sentences if each.score >= thresholds.response], thresholds.span
+        )
     else:
-        marked = [i for i, verdict in enumerate(judgement.verdicts) if verdict.score >= t.span]
+        marked = [i for i, verdict in enumerate(judgement.verdicts) if verdict.score >= thresholds.span]
     decision = Decision(
-        t,
+        thresholds,
         Outcome.FLAGGED,
-        None if judgement.hallucination is None else judgement.hallucination >= t.response,
-        None if judgement.omission is None else judgement.omission >= t.coverage,
+        None if judgement.hallucination is None else judgement.hallucination >= thresholds.response,
+        None if judgement.omission is None else judgement.omission >= thresholds.coverage,
         tuple(marked),
-        tuple(i for i, omission in enumerate(judgement.omissions) if omission.score >= t.source),
+        tuple(i for i, omission in enumerate(judgement.omissions) if omission.score >= thresholds.source),
     )
     return replace(decision, outcome=overall(case, [judgement], [decision]))
 
 
 def _inside(judgement: Judgement, sentences: Sequence[Span], threshold: float) -> list[int]:
-    """The verdicts that begin in one of `sentences`: from `threshold` on, else the one with the highest score."""
+    """Return, for each sentence, the verdicts in it that reach `threshold`, or else the one with the highest score."""
     marked: set[int] = set()
     for sentence in sentences:
         inside = [i for i, each in enumerate(judgement.verdicts) if sentence.start <= each.span.start < sentence.end]
@@ -64,12 +66,12 @@ def _inside(judgement: Judgement, sentences: Sequence[Span], threshold: float) -
 
 
 def flagged(judgement: Judgement, decision: Decision) -> list[Verdict]:
-    """The verdicts that are flagged, in the order of their spans."""
+    """Return the flagged verdicts, in the order of their spans."""
     return sorted((judgement.verdicts[i] for i in decision.verdicts), key=lambda v: v.span)
 
 
 def hallucinated(decision: Decision) -> bool:
-    """Tell whether the response is flagged: by its own score, or by that of a part of it.
+    """Return whether the response is flagged: by its own score, or by a verdict.
 
     >>> case = Case("1", "The tower is tall.")
     >>> hallucinated(decide(case, Judgement("1", "x", 0.1, verdicts=(Verdict(Span(4, 9), 0.7),))))
@@ -79,14 +81,14 @@ def hallucinated(decision: Decision) -> bool:
 
 
 def omitted(judgement: Judgement, decision: Decision) -> list[Omission]:
-    """The omissions that are flagged, by source id, then span."""
+    """Return the flagged omissions, sorted by source id, then span."""
     return sorted((judgement.omissions[i] for i in decision.omissions), key=lambda o: (o.source_id, o.span))
 
 
 def merge(text: str, spans: Iterable[Span]) -> list[Span]:
-    """`spans` in normal form, with neighbours joined that only white space or punctuation separates.
+    """Join neighbouring `spans` with only white space or punctuation between them; return the normal form.
 
-    A line break or the end of a sentence keeps them apart, and so does more than `_GAP` characters.
+    Spans stay apart over a line break, the end of a sentence, or more than three characters.
 
     >>> merge("New York City. Paris", [Span(0, 3), Span(4, 8), Span(9, 13), Span(15, 20)])
     [Span(start=0, end=13), Span(start=15, end=20)]
@@ -107,15 +109,15 @@ _SEPARATORS = frozenset("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029.!?;:…。！？�
 
 
 def unjudged(case: Case, judgement: Judgement) -> list[Span]:
-    """The parts of the response that could not be judged and hold more than white space."""
+    """Return the parts of the response that could not be judged, without those of white space only."""
     if judgement.judged is None:
         return []
-    left = subtract([Span(0, len(case.response))], judgement.judged)
-    return [span for span in left if not span.of(case.response).isspace()]
+    gaps = subtract([Span(0, len(case.response))], judgement.judged)
+    return [span for span in gaps if not span.of(case.response).isspace()]
 
 
 def outcome(case: Case, judgement: Judgement, thresholds: Thresholds | None = None) -> Outcome:
-    """What `judgement` results in by itself; see `overall`.
+    """Return the outcome of a single judgement; see `overall`.
 
     >>> case = Case("1", "The tower is tall.")
     >>> [outcome(case, Judgement("1", "x", score)).value for score in (0.9, 0.1, None)]
@@ -127,14 +129,14 @@ def outcome(case: Case, judgement: Judgement, thresholds: Thresholds | None = No
 def overall(
     case: Case, judgements: Sequence[Judgement], decisions: Sequence[Decision], flag_over: float | None = None
 ) -> Outcome:
-    """What several judgements of one case result in together.
+    """Return the joint outcome of several judgements of one case.
 
-    Flagged if any is: a response-level score at or above the threshold of its level, or a span of the response or of a
-    source at or above that of spans. With `flag_over` only a response-level score above that number flags.
+    `FLAGGED`: some decision flags the response, its coverage, a verdict or an omission. With `flag_over`, only a
+    response-level score above that number flags.
 
-    Clear is only what was judged whole, on every side that was asked for: there is something in the response, all of
-    it was judged and has a score, and so has every source that must be covered; no judge was left with nothing that it
-    could judge. One detector may score the response alone and another coverage alone. All else is `UNJUDGED`.
+    `CLEAR`: nothing is flagged, and everything was judged. The response is not blank, all of it was judged and has a
+    score, and so has every source that must be covered. One detector may score the response and another the coverage,
+    but each must have judged one of them completely. Otherwise the outcome is `UNJUDGED`.
 
     >>> from veridical.core.types import Source
     >>> case = Case("1", "Tall.", (Source("a", "The tower is tall.", must_cover=True),))
@@ -163,7 +165,7 @@ def overall(
 
 
 def _covers_sources(case: Case, judgement: Judgement, spans_count: bool) -> bool:
-    """Whether there is a score for every source that must be covered, and all of it was judged."""
+    """Return whether every source that must be covered was judged completely and has a score."""
     for source_id, spans in judged_source_spans(case, judgement).items():
         text = case.source(source_id).text
         if any(not span.of(text).isspace() for span in subtract([Span(0, len(text))], spans)):

@@ -1,4 +1,4 @@
-"""Which items of two sequences correspond: a longest common subsequence, found by RapidFuzz."""
+"""Align the equal items of two sequences: a longest common subsequence, found by RapidFuzz."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from rapidfuzz.distance import Indel
 
 __all__ = ["matches"]
 
-MAX_CELLS = 2**32  # pairs of items that are compared at once: half a gigabyte, as one bit each
+MAX_CELLS = 2**32  # pairs of items to compare: half a gigabyte at one bit each
 
 
 def matches(before: Sequence[Hashable], after: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """The pairs of indices of equal items, rising on both sides, as many as can be.
+    """Return as many index pairs of equal items as possible, ascending in both sequences.
 
-    What both sequences begin and end with always corresponds. Where the rest of both is so long that more than
-    `MAX_CELLS` pairs of items would be compared, nothing of it does.
+    The common beginning and end are always aligned. The middle is left unaligned if its two parts form more than
+    `MAX_CELLS` pairs of items.
 
     >>> matches("a b c d".split(), "a x c c d".split())
     [(0, 0), (2, 3), (3, 4)]

@@ -1,7 +1,7 @@
-"""Edits of a text on its characters: made from two texts, applied, put one after another, and spans carried through.
+"""Make, apply and compose edits of a text, and move spans through them.
 
-An edit replaces the characters of its span; an empty span is a place to insert at. A list of edits is good for a text
-if it is sorted, none overlaps the next, no two insert at one place, and all lie inside the text.
+An edit replaces the characters of its span; an empty span is a place to insert at. The edits of a text must be sorted,
+must not overlap or insert twice at one place, and must lie inside the text (`check_edits`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["apply", "carry", "check_edits", "compose", "diff"]
 
 
 def check_edits(text: str, edits: Sequence[Edit]) -> None:
-    """Raise `SpanError` unless `edits` are sorted, apart from each other, and inside `text`."""
+    """Raise `SpanError` unless `edits` are sorted, do not overlap, and lie inside `text`."""
     for edit in edits:
         edit.span.check(text)
     for one, other in pairwise(edits):
@@ -29,30 +29,30 @@ def check_edits(text: str, edits: Sequence[Edit]) -> None:
             raise SpanError(
                 f"the edits of [{one.span.start}, {one.span.end}) and [{other.span.start}, {other.span.end}) "
                 "overlap or are out of order",
-                hint="edits are sorted, and none touches a character or place of another",
+                hint="sort the edits, and let none change a character or place of another",
             )
 
 
 def apply(text: str, edits: Sequence[Edit]) -> str:
-    """`text` after `edits`, whose spans all speak of `text` as it was; `SpanError` if they are not good for it.
+    """Return `text` with `edits` applied; their spans refer to the unedited text. Raises what `check_edits` raises.
 
     >>> apply("It is 300 m tall.", [Edit(Span(6, 9), "330", "the source says 330")])
     'It is 330 m tall.'
     """
     check_edits(text, edits)
     parts: list[str] = []
-    at = 0
+    position = 0
     for edit in edits:
-        parts += [text[at : edit.span.start], edit.replacement]
-        at = edit.span.end
-    return "".join(parts) + text[at:]
+        parts += [text[position : edit.span.start], edit.replacement]
+        position = edit.span.end
+    return "".join(parts) + text[position:]
 
 
 def carry(span: Span, edits: Sequence[Edit]) -> Span:
-    """Where `span` of the text stands after `edits`: what is left of its characters and what replaced any of them.
+    """Return the span that `span` becomes after `edits`: its remaining characters and their replacements.
 
-    What was inserted inside it belongs to it, what was inserted at its edges does not. Empty where all of it was
-    deleted.
+    Text inserted inside the span belongs to it; text inserted at its edges does not. The result is empty if all of the
+    span was deleted.
 
     >>> carry(Span(6, 9), [Edit(Span(0, 2), "That", "clearer"), Edit(Span(6, 9), "330", "wrong")])
     Span(start=8, end=11)
@@ -70,9 +70,9 @@ def carry(span: Span, edits: Sequence[Edit]) -> Span:
 
 
 def compose(text: str, first: Sequence[Edit], second: Sequence[Edit]) -> tuple[Edit, ...]:
-    """The edits of `text` that do what `first` and then `second` do; `second` speaks of the text after `first`.
+    """Combine two lists of edits into one for `text`; the spans of `second` refer to the text after `first`.
 
-    Edits of both that overlap or touch become one, with both reasons.
+    Edits that overlap or touch become one, with both reasons.
 
     >>> compose("a b", [Edit(Span(0, 1), "x", "one")], [Edit(Span(2, 3), "y", "two")])[1]
     Edit(span=Span(start=2, end=3), replacement='y', because='two')
@@ -80,7 +80,7 @@ def compose(text: str, first: Sequence[Edit], second: Sequence[Edit]) -> tuple[E
     between = apply(text, first)
     check_edits(between, second)
     composed: list[Edit] = []
-    shift = 0  # from a place in `text` to the same place in `between`
+    shift = 0  # add to a position in `text` to get the same position in `between`
     placed: list[tuple[Span, Edit]] = []
     for edit in first:
         start = edit.span.start + shift
@@ -90,16 +90,16 @@ def compose(text: str, first: Sequence[Edit], second: Sequence[Edit]) -> tuple[E
     for place, old, new in _clusters(placed, [(edit.span, edit) for edit in second]):
         start = place.start - shift
         shift += sum(len(edit.replacement) - len(edit.span) for edit in old)
-        here = [Edit(e.span.shift(-place.start), e.replacement, e.because) for e in new]
+        shifted = [Edit(e.span.shift(-place.start), e.replacement, e.because) for e in new]
         reasons = dict.fromkeys(edit.because for edit in (*old, *new))
-        composed.append(Edit(Span(start, place.end - shift), apply(place.of(between), here), "; ".join(reasons)))
+        composed.append(Edit(Span(start, place.end - shift), apply(place.of(between), shifted), "; ".join(reasons)))
     return tuple(edit for edit in composed if edit.replacement != edit.span.of(text))
 
 
 def _clusters(
     old: Sequence[tuple[Span, Edit]], new: Sequence[tuple[Span, Edit]]
 ) -> Iterator[tuple[Span, list[Edit], list[Edit]]]:
-    """The edits of both lists whose places touch, together with the place that they cover."""
+    """Group the edits of both lists whose spans touch; yield the joint span, the old edits and the new ones."""
     both = sorted([(*item, 0) for item in old] + [(*item, 1) for item in new], key=lambda item: (item[0], item[2]))
     place: Span | None = None
     members: tuple[list[Edit], list[Edit]] = ([], [])
@@ -114,9 +114,9 @@ def _clusters(
 
 
 def diff(before: str, after: str, *, because: str = "") -> tuple[Edit, ...]:
-    """The edits that turn `before` into `after`, exactly, by words; sentences that both share are set aside first.
+    """Return word-level edits that turn `before` into `after`; sentences that both texts share are matched first.
 
-    Changes with only function words or punctuation of one sentence between them are one edit.
+    Two changes in one sentence with only function words or punctuation between them become one edit.
 
     >>> for edit in diff("It was built in 1899, at Paris.", "It was built in 1889, in Paris."):
     ...     print(edit.span.of("It was built in 1899, at Paris."), "->", edit.replacement)
@@ -125,18 +125,18 @@ def diff(before: str, after: str, *, because: str = "") -> tuple[Edit, ...]:
     edits: list[Edit] = []
     for old, new in _differing(before, after, sentences):
         for a, b in _differing(old.of(before), new.of(after), _tokens):
-            gone, come = a.shift(old.start), b.shift(new.start)
-            # white space that both have at an edge stays: a replaced word must not take its blank with it
-            head = _shared_blanks(gone.of(before), come.of(after))
-            gone, come = Span(gone.start + head, gone.end), Span(come.start + head, come.end)
-            tail = _shared_blanks(gone.of(before)[::-1], come.of(after)[::-1])
-            replacement = after[come.start : come.end - tail]
-            edits.append(Edit(Span(gone.start, gone.end - tail), replacement, because))
+            removed, added = a.shift(old.start), b.shift(new.start)
+            # leave shared white space at the edges out of the edit: it should cover the words alone
+            head = _shared_blanks(removed.of(before), added.of(after))
+            removed, added = Span(removed.start + head, removed.end), Span(added.start + head, added.end)
+            tail = _shared_blanks(removed.of(before)[::-1], added.of(after)[::-1])
+            replacement = after[added.start : added.end - tail]
+            edits.append(Edit(Span(removed.start, removed.end - tail), replacement, because))
     return tuple(_joined(before, edits))
 
 
 def _differing(before: str, after: str, split: Callable[[str], Sequence[Span]]) -> Iterator[tuple[Span, Span]]:
-    """The stretches of both texts between the sentences or tokens that they share, in order."""
+    """Yield the spans of both texts between the sentences or tokens that they share, in order."""
     ours, theirs = split(before), split(after)
     a = b = 0
     for i, j in (*matches([s.of(before) for s in ours], [s.of(after) for s in theirs]), (-1, -1)):
@@ -148,28 +148,28 @@ def _differing(before: str, after: str, split: Callable[[str], Sequence[Span]]) 
 
 
 def _shared_blanks(one: str, other: str) -> int:
-    """How many characters of white space both texts begin with."""
+    """Count the white-space characters that both texts begin with."""
     pairs = zip(one, other, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1] and pair[0].isspace(), pairs))
 
 
-_SIGN = re.compile(r"[^\s\x21-\x7e]+|\S")  # signs that are no words; a joined emoji is one
+_SIGN = re.compile(r"[^\s\x21-\x7e]+|\S")  # punctuation or symbols; an emoji of several code points is one match
 
 
 def _tokens(text: str) -> list[Span]:
-    """The words of `text` and the signs between them, in order."""
+    """Return the words of `text` and the punctuation and symbols between them, in order."""
     tokens: list[Span] = []
-    at = 0
+    position = 0
     for word in (*words(text), Span(len(text), len(text))):
-        tokens += [Span(*match.span()) for match in _SIGN.finditer(text, at, word.start)]
+        tokens += [Span(*match.span()) for match in _SIGN.finditer(text, position, word.start)]
         if len(word):
             tokens.append(word)
-        at = word.end
+        position = word.end
     return tokens
 
 
 def _joined(text: str, edits: Sequence[Edit]) -> Iterator[Edit]:
-    """`edits`, with neighbours as one where only function words or punctuation of one sentence separate them."""
+    """Join neighbouring edits of one sentence that only function words or punctuation separate."""
     ends = [sentence.end for sentence in sentences(text)]
     last: Edit | None = None
     for edit in edits:

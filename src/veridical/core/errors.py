@@ -1,18 +1,18 @@
-"""Everything Veridical raises on purpose.
+"""All errors that Veridical raises on purpose.
 
     VeridicalError
-    ├── InputError (also ValueError)   what was given cannot be used            exit 2
+    ├── InputError (also ValueError)   an input cannot be used                  exit 2
     │   ├── SpanError                  a span that does not lie in its text
     │   ├── WireError                  JSON that is not one of our documents
     │   ├── DataError                  a data file's line that cannot be read (carries file and line)
-    │   ├── UnknownNameError           a detector, data set or metric nobody registered
+    │   ├── UnknownNameError           a detector, data set or metric that is not registered
     │   └── CircularArtifactError      trained detectors whose folders name each other
     ├── MissingExtraError              an optional dependency is not installed     exit 2
     ├── OutputError                    a result could not be written               exit 2
     └── CannotJudgeError               nothing could be judged                     exit 3
 
-Every error carries a `hint` (what to do) and says whether the same call may succeed later (`retryable`).
-Errors of other libraries pass through untouched unless a module names the one it translates.
+Every error carries a `hint` (what to do) and `retryable` (whether the same call may succeed later).
+Errors of other libraries pass through unchanged, except those that a module translates by name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 
 
 class VeridicalError(Exception):
-    """Base of all; `str(error)` is one line: what was found, what is allowed, then the hint."""
+    """The base of all errors; `str(error)` is one line: what was found, what is allowed, then the hint."""
 
     exit_code = 2
     retryable = False
@@ -53,12 +53,12 @@ class VeridicalError(Exception):
         return f"{self.message} ({self.hint})" if self.hint else self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # built anew without __init__, whose arguments differ by class: an error crosses process boundaries whole
+        # rebuild without __init__, whose arguments differ by class, so that errors survive pickling between processes
         return __newobj__, (type(self), self.message), self.__dict__
 
 
 class InputError(VeridicalError, ValueError):
-    """What was given cannot be used."""
+    """An input that cannot be used."""
 
 
 class SpanError(InputError):
@@ -74,7 +74,7 @@ class CircularArtifactError(InputError):
 
 
 class DataError(InputError):
-    """A data file that cannot be read; `path` and `line` (from 1, None where it is the whole file) say where."""
+    """A data file that cannot be read; `path` and `line` say where (from 1, None = the whole file)."""
 
     def __init__(
         self, message: str, *, path: str | Path | None = None, line: int | None = None, hint: str | None = None
@@ -86,7 +86,7 @@ class DataError(InputError):
 
 
 class UnknownNameError(InputError):
-    """A name that is not registered; the message offers the nearest ones."""
+    """A name that is not registered; the message suggests the nearest ones."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         from difflib import get_close_matches
@@ -112,6 +112,6 @@ class OutputError(VeridicalError):
 
 
 class CannotJudgeError(VeridicalError):
-    """Nothing could be judged, which is not the same as nothing found."""
+    """Nothing could be judged; this differs from "nothing was found"."""
 
     exit_code = 3

@@ -1,4 +1,4 @@
-"""Text files in, whole, with one clear line for each way that can fail; text files out, whole or not at all."""
+"""Read whole files with a clear error for each way that can fail, and write files completely or not at all."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BINARY = {b"%PDF-": "a PDF", b"PK\x03\x04": "a ZIP archive or office document",
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of a file, or of standard input for "-"; `DataError` where it cannot be opened or read.
+    """Open a file, or standard input for "-", to read bytes; raise `DataError` if it cannot be opened or read.
 
     A file whose name ends in ".gz" is decompressed as it is read.
     """
@@ -56,7 +56,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_bytes(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
-    """All bytes of a file ("-" is standard input); `DataError` for more than `max_bytes`."""
+    """Read all bytes of a file ("-" is standard input); raise `DataError` if there are more than `max_bytes`."""
     with open_bytes(path) as file:
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
@@ -65,12 +65,12 @@ def read_bytes(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
 
 
 def read_text(path: Path, *, encoding: str = "utf-8", max_bytes: int = MAX_BYTES) -> str:
-    """The text of a file exactly as it is, line ends included; a byte-order mark is not part of it."""
+    """Read the text of a file unchanged, with its line ends but without a byte-order mark."""
     return decode_text(read_bytes(path, max_bytes=max_bytes), path, encoding=encoding)
 
 
 def decode_text(data: bytes, path: Path, *, encoding: str = "utf-8") -> str:
-    """`data` as text; `DataError` (naming `path`) for binary data, another encoding or an unknown one."""
+    """Decode `data`; raise `DataError` (naming `path`) for binary data, a wrong encoding or an unknown one."""
     encoding = next((name for bom, name in _BOMS if data.startswith(bom)), encoding)
     for magic, what in _BINARY.items():
         if data.startswith(magic):
@@ -93,7 +93,7 @@ def decode_text(data: bytes, path: Path, *, encoding: str = "utf-8") -> str:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file (a text as UTF-8) that appears whole or not at all; `OutputError` leaves what was there before."""
+    """Write a file (text as UTF-8) completely or not at all; after an `OutputError` the old file is still there."""
     try:
         data = content.encode() if isinstance(content, str) else content
     except UnicodeEncodeError:
@@ -107,20 +107,20 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A new file next to `path` for the block to fill, which replaces `path` once the block ends without an error.
+    """Yield a new file next to `path` to write to; it replaces `path` when the block ends without an error.
 
-    What was at `path` stays as it is until then, and keeps its permissions; a new file gets the usual ones. A device is
-    given as it is, to be written to directly. Raises `OSError` like any writing.
+    The old file stays unchanged until then, and its permissions are kept. If `path` is a device, it is yielded itself.
+    Raises `OSError`.
     """
     if path.is_dir():
         raise IsADirectoryError(21, "it is a folder")
     if path.exists() and not path.is_file():
         yield path
         return
-    path = path.resolve()  # a link stays a link
+    path = path.resolve()  # replace the target of a link, not the link
     mode = path.stat().st_mode & 0o777 if path.exists() else None
     part = path.with_name(f".{path.name[:40]}.{token_hex(6)}.part")
-    # the system subtracts the umask: to read it, a process would have to change it for all of its threads
+    # let the system apply the umask: a process can only read it by changing it, for all of its threads
     os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if mode is None else mode))
     try:
         yield part

@@ -1,6 +1,6 @@
-"""Where in a JSON text a value is, and which of its characters a span of a string there has.
+"""Find the position of a value in a JSON text, and map spans of a string value to spans of the text.
 
-For texts that were read as JSON before: what is not JSON raises `ValueError` or `IndexError`.
+Parse the text as JSON first: these functions raise `ValueError` or `IndexError` for text that is not JSON.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ __all__ = ["JsonString", "find_value", "members"]
 
 _DECODER = JSONDecoder()
 _SPACE = re.compile(r"[ \t\n\r]*")
-# one character of a string, written as more than one; those beyond U+FFFF as two halves
+# one escaped character of a string; a character beyond U+FFFF is escaped as two halves
 _ESCAPE = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)")
 
 
 def members(text: str, at: int = 0) -> Iterator[tuple[str | int, int]]:
-    """Each key, or index, of the object or array that begins at `at`, with where its value begins.
+    """Yield each key or index of the object or array at position `at`, with the position of its value.
 
     >>> list(members('{"a": [1], "b": 2}')), list(members("[ 5,6]"))
     ([('a', 6), ('b', 16)], [(0, 2), (1, 4)])
@@ -44,9 +44,9 @@ def members(text: str, at: int = 0) -> Iterator[tuple[str | int, int]]:
 
 
 def find_value(text: str, keys: tuple[str | int, ...], at: int = 0) -> int | None:
-    """Where the value begins that `keys` lead to from the value at or after `at`; None where there is none.
+    """Return the position of the value that `keys` lead to, starting at or after `at`; None if there is none.
 
-    A string ends the search: it stands for what could be an object or a list of one.
+    A string on the way ends the search, because a case may have a bare string in place of an object or a list.
 
     >>> find_value('{"sources": ["a", {"text": "b"}]}', ("sources", 1, "text")), find_value('["a"]', (0, "text"))
     (27, 1)
@@ -55,35 +55,35 @@ def find_value(text: str, keys: tuple[str | int, ...], at: int = 0) -> int | Non
     for key in keys:
         if text[at] == '"':
             break
-        found = next((place for name, place in members(text, at) if name == key), None) if text[at] in "[{" else None
-        if found is None:
+        inner = next((place for name, place in members(text, at) if name == key), None) if text[at] in "[{" else None
+        if inner is None:
             return None
-        at = found
+        at = inner
     return at
 
 
 @dataclass(frozen=True, slots=True)
 class JsonString:
-    """The string that begins at `at` in `text`: its `value`, and where each character of it is in `text`."""
+    """A string of a JSON text: its `value`, the position `at` of its opening quote, and its escapes."""
 
     value: str
     at: int
-    escapes: tuple[int, ...]  # which characters of the value are escaped
-    extra: tuple[int, ...]  # how many characters of the text the escapes up to each take beyond one
+    escapes: tuple[int, ...]  # the indices in `value` of the escaped characters, ascending
+    extra: tuple[int, ...]  # for each escape, the additional characters that it and all escapes before it take
 
     @classmethod
     def read(cls, text: str, at: int) -> JsonString:
-        """The string at `at`; `ValueError` if something else is there."""
+        """Read the string at position `at`; raise `ValueError` if something else is there."""
         value, end = _DECODER.raw_decode(text, at)
         if not isinstance(value, str):
             raise ValueError(f"no JSON string at {at}")
-        found = [(match.start(), len(match[0]) - 1) for match in _ESCAPE.finditer(text, at + 1, end)]
-        extra = tuple(accumulate(more for _, more in found))
+        matches = [(match.start(), len(match[0]) - 1) for match in _ESCAPE.finditer(text, at + 1, end)]
+        extra = tuple(accumulate(more for _, more in matches))
         before = (0, *extra)
-        return cls(value, at, tuple(start - at - 1 - b for (start, _), b in zip(found, before, strict=False)), extra)
+        return cls(value, at, tuple(start - at - 1 - b for (start, _), b in zip(matches, before, strict=False)), extra)
 
     def place(self, span: Span) -> Span:
-        """Where the characters of `span` (of the value) are in the text.
+        """Return the span of the text that holds the characters of `span` of the value.
 
         >>> text = r'"a\\u00e9\\"b"'
         >>> JsonString.read(text, 0).place(Span(1, 3)).of(text)
@@ -96,6 +96,6 @@ class JsonString:
         return self.at + 1 + position + (self.extra[before - 1] if before else 0)
 
 
-def _after_space(text: str, at: int) -> int:
-    match = _SPACE.match(text, at)
-    return match.end() if match else at
+def _after_space(text: str, position: int) -> int:
+    match = _SPACE.match(text, position)
+    return match.end() if match else position

@@ -1,6 +1,6 @@
-"""JSON Lines: read line by line with line numbers, appended to, and recovered after a crash.
+"""Read JSON Lines with line numbers, append to them, and recover them after a crash.
 
-Lines end with a line feed and nothing else: a text may hold other line separators of Unicode.
+Only a line feed ends a line, because a text may hold other line separators of Unicode.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ class Line:
     text: str
 
     def error(self, message: str, *, hint: str | None = None) -> DataError:
-        """The error that says `message` of this line."""
+        """Return a `DataError` with `message` that names the file and this line."""
         return DataError(message, path=self.path, line=self.number, hint=hint)
 
 
 def refuse(error: DataError, on_bad: OnBad) -> None:
-    """Raise `error`, or hand it to `on_bad` where that is given."""
+    """Raise `error`, or call `on_bad` with it if that is given."""
     if on_bad is None:
         raise error
     on_bad(error)
 
 
 def read_lines(path: Path, *, max_bytes: int | None = None, on_bad: OnBad = None) -> Iterator[Line]:
-    """The lines of a file ("-" is standard input) that hold anything, read as a stream.
+    """Yield the lines of a file ("-" is standard input) that are not blank; the file is read as a stream.
 
     Args:
         path: A file of UTF-8 text.
-        max_bytes: How long a line may be; a longer one is never held in memory as a whole.
-        on_bad: Gets the `DataError` of a line that is too long or not text, which is then skipped; None raises it.
+        max_bytes: The longest line allowed; a longer one is never held in memory as a whole.
+        on_bad: Called with the `DataError` of a line that is too long or not text, which is then skipped; None = raise.
     """
     with open_bytes(path) as file:
         number = 0
@@ -72,7 +72,7 @@ def read_lines(path: Path, *, max_bytes: int | None = None, on_bad: OnBad = None
 
 
 def read_json(path: Path, *, max_bytes: int | None = None, on_bad: OnBad = None) -> Iterator[tuple[Line, object]]:
-    """Each line of a JSON Lines file with its value; what is not JSON is refused as in `read_lines`."""
+    """Yield each line of a JSON Lines file with its value; lines that are not JSON are refused as in `read_lines`."""
     for line in read_lines(path, max_bytes=max_bytes, on_bad=on_bad):
         try:
             value = json.loads(line.text)
@@ -83,16 +83,16 @@ def read_json(path: Path, *, max_bytes: int | None = None, on_bad: OnBad = None)
 
 
 def json_error(error: ValueError | RecursionError, path: Path, line: int) -> DataError:
-    """What `json` raised, with its file and line."""
+    """Turn an error of the `json` module into a `DataError` with file and line."""
     if isinstance(error, json.JSONDecodeError):
         return DataError(f"not JSON: {error.msg} at column {error.colno}", path=path, line=line)
     return DataError("JSON that is nested too deeply or holds too long a number", path=path, line=line)
 
 
 def append_lines(path: Path, documents: Iterable[str]) -> None:
-    """Append documents, one per line, and hand them to the disk; one counts once its line end is written.
+    """Append documents, one per line, and sync them to disk; `recover` keeps each whose line end was written.
 
-    Raises `OutputError` where the file cannot be written.
+    Raises `OutputError` if the file cannot be written.
     """
     try:
         with path.open("a", encoding="utf-8", newline="") as file:
@@ -104,10 +104,10 @@ def append_lines(path: Path, documents: Iterable[str]) -> None:
 
 
 def recover(path: Path, read: Callable[[Line], T | None]) -> list[T]:
-    """What `read` makes of each line that an interrupted run appended; a torn last line is cut off the file.
+    """Read back the lines that an interrupted run appended; return what `read` makes of each.
 
-    The file is also cut at the first line for which `read` gives None. [] where there is no such file. Raises what
-    `read` raises, and `OutputError` where the file cannot be used.
+    The file is cut before an incomplete last line, or before the first line for which `read` returns None. If there
+    is no file, the result is []. Raises what `read` raises, and `OutputError` if the file cannot be used.
     """
     if not path.exists():
         return []

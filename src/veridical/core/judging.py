@@ -1,4 +1,4 @@
-"""The one way in which a detector is run; here alone is said what it cannot judge, and which thresholds apply."""
+"""Run a detector on cases. This module alone decides which cases it cannot judge, and which thresholds apply."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 
 def not_judged(case: Case, by: str, *notes: str) -> Judgement:
-    """The judgement of a case that `by` could not judge; the notes say why."""
+    """Return the judgement of a case that `by` could not judge; the notes say why."""
     return Judgement(case.id, by, judged=(), notes=notes)
 
 
 def nothing_to_judge(case: Case, info: DetectorInfo) -> str | None:
-    """Say why a detector that declares `info` has nothing to judge in `case`; None where it has something.
+    """Return why a detector with `info` has nothing to judge in `case`; None if it has something.
 
-    A blank response can still leave out what the sources say; a detector that needs no sources judges without them.
+    A blank response can still omit parts of its sources, so detectors of coverage judge it.
 
     >>> nothing_to_judge(Case("1", "It is red."), DetectorInfo(needs_sources=True))
     'there are no sources to compare with'
@@ -45,12 +45,12 @@ def nothing_to_judge(case: Case, info: DetectorInfo) -> str | None:
 
 
 def judge(detector: Detector, cases: Sequence[Case]) -> list[Judgement]:
-    """Return one judgement for each case in order, checked (a detector may be anybody's).
+    """Return one judgement for each case, in order, and check each, since a detector may be a plugin.
 
-    A case with nothing to judge (`nothing_to_judge`) never reaches the detector: its judgement says why.
+    A case with nothing to judge (`nothing_to_judge`) never reaches the detector; its judgement says why.
 
-    Raises `CannotJudgeError` for another number of judgements than cases, `InputError` or `SpanError` for a judgement
-    that is not about its case or points outside its texts.
+    Raises `CannotJudgeError` if the detector returns too many or too few judgements, `InputError` or `SpanError` if
+    one is not about its case or has a span that runs past its text.
     """
 
     def run(some: Sequence[Case]) -> list[Judgement]:
@@ -62,7 +62,7 @@ def judge(detector: Detector, cases: Sequence[Case]) -> list[Judgement]:
 
 
 def judge_with_maps(detector: Detector, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
-    """Return the same with the salience map of each judgement, None where the detector makes none."""
+    """Return the judgements of `judge`, each with its salience map, None if the detector makes none."""
     if not isinstance(detector, HasSalienceMaps):
         return [(judgement, None) for judgement in judge(detector, cases)]
 
@@ -100,14 +100,14 @@ def _check(detector: Detector, cases: Sequence[Case], judgements: Sequence[Judge
 def thresholds_in_force(
     detector: Detector | None = None, given: float | Mapping[str, float] | Thresholds | None = None
 ) -> Thresholds:
-    """The thresholds that apply: what is given, else the detector's own, else 0.5, for each level by itself.
+    """Return the threshold of each level: the given one, else the detector's own, else 0.5.
 
     Args:
-        detector: Its fitted thresholds apply where none is given.
+        detector: Its fitted thresholds apply to levels without a given one.
         given: One number for all levels, or a number per level ("response", "span", "coverage", "source").
 
     Raises:
-        InputError: A threshold outside [0, 1], or a level that does not exist.
+        InputError: A threshold lies outside [0, 1], or a level does not exist.
 
     >>> thresholds_in_force(None, {"span": 0.3})
     Thresholds(response=0.5, span=0.3, coverage=0.5, source=0.5)
@@ -116,10 +116,10 @@ def thresholds_in_force(
         return given
     if given is not None and not isinstance(given, Mapping):
         return Thresholds.same(given)
-    known = set(Level)
+    levels = set(Level)
     for name in given or {}:
-        if name not in known:
+        if name not in levels:
             raise UnknownNameError("level", str(name), [level.value for level in Level])
-    own = thresholds_of(detector) if detector is not None else {}
-    applied = {level.value: value for level, value in own.items()} | dict(given or {})
+    fitted = thresholds_of(detector) if detector is not None else {}
+    applied = {level.value: value for level, value in fitted.items()} | dict(given or {})
     return replace(Thresholds(), **{Level(name).value: value for name, value in applied.items()})

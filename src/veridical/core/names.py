@@ -1,4 +1,4 @@
-"""Which words of an English text are names, without a model: by capital letters and a list of common words."""
+"""Tell which words of an English text are names, by capital letters and a list of common words; no model is needed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from veridical.core.stopwords import STOP_WORDS
 
 __all__ = ["is_name"]
 
-_BEFORE_A_CAPITAL = frozenset('.!?…:;\n•*"“”„«»‘—–')  # what a capital letter may stand after without making a name
+_BEFORE_A_CAPITAL = frozenset('.!?…:;\n•*"“”„«»‘—–')  # after these, any word may have a capital letter
 _CONNECTIVES = frozenset({"furthermore", "moreover", "meanwhile", "nonetheless", "nevertheless", "likewise", "thus"})
 
 
 def is_name(text: str, span: Span) -> bool:
-    """Whether the word at `span` is a name: an acronym, a capitalised word, or a word such as "iPhone".
+    """Return whether the word at `span` is a name: an acronym, a capitalised word, or a word such as "iPhone".
 
-    A capitalised word that opens a sentence is one if it is no common English word. In a text that is all capitals
-    nothing is.
+    A capitalised word that opens a sentence is a name unless it is a common English word. A text in capitals only has
+    no names.
 
     >>> [is_name("Berlin is grey. Rain falls in Rome.", Span(*at)) for at in ((0, 6), (16, 20), (30, 34))]
     [True, False, True]
@@ -38,13 +38,13 @@ def is_name(text: str, span: Span) -> bool:
     return not (is_adverb or lower in STOP_WORDS or lower in _CONNECTIVES or stem(lower) in _common_stems())
 
 
-@lru_cache(maxsize=8)  # it is asked for each word of a text
+@lru_cache(maxsize=8)  # `is_name` asks once per word of a text
 def _is_all_capitals(text: str) -> bool:
     return text.isupper()
 
 
 @cache
 def _common_stems() -> frozenset[str]:
-    """The stems of the 6,000 most frequent words in small letters of English Wikipedia articles."""
+    """Return the stems of the 6,000 most frequent lower-case words of English Wikipedia articles."""
     text = (files("veridical.core") / "common_words.txt").read_text("utf-8")
     return frozenset(map(stem, text.split()))

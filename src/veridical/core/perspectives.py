@@ -1,4 +1,4 @@
-"""Coverage per perspective (Chang et al. 2024, §3.1): sources of one perspective are pooled, and the worst counts."""
+"""Group the sources of a case by perspective, to score coverage per perspective (Chang et al. 2024, §3.1)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 
 def by_perspective(pairs: Iterable[tuple[Source, T]]) -> list[list[T]]:
-    """The values in (source, value) pairs, one list per perspective, both in the order of the pairs.
+    """Group the values of (source, value) pairs by the perspective of the source, in the order of the pairs.
 
-    A source without a perspective is a perspective of its own.
+    A source without a perspective forms a group of its own.
 
     >>> pro, con, other = Source("1", "a", "pro"), Source("2", "b", "con"), Source("3", "c")
     >>> by_perspective([(pro, 0.1), (con, 0.2), (other, 0.3), (pro, 0.4)])

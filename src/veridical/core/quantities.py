@@ -1,9 +1,9 @@
-"""Numbers, dates, times, quantities, money and acronyms as values, so that "1.2 thousand" is "1,200".
+"""Read numbers, dates, times, quantities, money and acronyms as values, so that "1.2 thousand" equals "1,200".
 
-Reads lower-case English text with regular expressions and tables; nothing is guessed from context. A value is one word:
-it is compared as a whole, and "1,200" is never found in "1" and "200". What a value *implies* is what it supports in
-another text: "3 may 2021" implies "may 2021", "may" and "2021", and "5 km" implies the number 5, but not the reverse.
-Every comparison of values in the package goes through `keys` and `implies`; `tests/value_pairs.py` lists examples.
+Reads lower-case English text with regular expressions and tables, without context. A value is one word and compared as
+a whole: "1,200" is never found in "1" and "200". A value *implies* everything that it supports in another text:
+"3 may 2021" implies "may 2021", "may" and "2021", and "5 km" implies the number 5, but not the reverse.
+All comparisons of values in the package use `keys` and `implies`; `tests/value_pairs.py` lists examples.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
     "split_compound",
 ]
 
-Value = tuple[tuple[str, ...], tuple[str, ...]]  # the keys of which one must be implied, and what is implied
+Value = tuple[tuple[str, ...], tuple[str, ...]]  # (keys, implied): a text supports it if it implies one of the keys
 
 # ---------------------------------------------------------------------------------------------------- tables
 
@@ -83,9 +83,9 @@ _CODES = [
 ]
 _CODES += ["pln", "brl", "zar", "mxn"]
 CURRENCIES = frozenset({*_SIGNS.values(), *_CODES})
-"""The codes of the currencies that are distinguished, as in keys ("q:usd:5")."""
+"""The codes of all currencies that the keys distinguish ("q:usd:5")."""
 
-# Spellings of a unit, then what it measures and how many of the base unit it is, as exact fractions.
+# Spellings of a unit = the dimension and the size in base units, as an exact fraction; "|" before another meaning.
 _UNIT_TABLE = """
 mm millimetre millimetres millimeter millimeters = length 1/1000
 cm centimetre centimetres centimeter centimeters = length 1/100
@@ -170,7 +170,7 @@ _UNITS |= {code: [(code, Fraction(1))] for code in _CODES}
 
 
 def _any(words: Iterable[str]) -> str:
-    """A pattern for any of `words`, the longest first, as a tree of letters (fast where none begins here)."""
+    """Return a pattern for any of `words`, the longest first, as a tree of letters, which fails fast."""
     tails: dict[str, list[str]] = {}
     for word in words:
         tails.setdefault(word[:1], []).append(word[1:])
@@ -216,7 +216,7 @@ def _unit(names: Iterable[str]) -> str:
 
 _UNIT = _unit(_UNITS)
 _CURRENCY = rf"(?:{_any([*_SIGNS, *_CODES])}{_SP}?)"
-# "1 hour 30 minutes": the units that may follow a unit, and shorter names that they have only there
+# "1 hour 30 minutes": the smaller unit that may follow each unit, and short names that are units only there
 _LESSER = {"h": "min", "min": "sec", "days": "h", "weeks": "days", "years": "months", "ft": "inches", "lb": "oz"}
 _LESSER["stone"] = "lb"
 _ONLY_JOINED = {"m": "min", "s": "sec", "in": "inches"}
@@ -241,14 +241,14 @@ _AMPM = rf"(?:[ap]m{_END}|[ap]\.{_SP}?m\.?{_END})"
 
 
 def _ends(number: str, between: str) -> str:
-    """A pattern for a range: `number`, `between`, `number`, each with its currency or unit where it has one."""
+    """Return a pattern for a range: `number`, `between`, `number`, each with an optional currency or unit."""
     first = rf"(?P<sign>{_CURRENCY})?(?P<a>{number})(?:{_GAP}?(?P<of_a>{_UNIT}))?"
     return rf"{first}{between}{_CURRENCY}?(?P<b>{number})(?![-–—][0-9])(?:{_GAP}?(?P<unit>{_UNIT}))?{_END}"
 
 
 _WORDED_END = rf"(?:{_SIGN}?{_NUMERAL}|{_BELOW_100}(?:{_SP}{_BIG}{_END})?)"
 
-# In the order in which they are tried; the first that matches is the value.
+# The forms of a value, tried in this order; the first match counts.
 _FORMS = {
     "iso": r"(?P<y>[12][0-9]{3})[-/](?P<m>0[1-9]|1[0-2])[-/](?P<d>3[01]|[12][0-9]|0[1-9])(?![0-9])",
     "dotted": r"(?P<d>3[01]|[12][0-9]|0?[1-9])\.(?P<m>0?[1-9]|1[0-2])\.(?P<y>[12][0-9]{3})(?![0-9])",
@@ -278,7 +278,7 @@ _FORMS = {
     "fraction": rf"half{_END}(?!{_SP}an?{_END})|(?P<num>{_UP_TO_9}|[1-9])(?:{_GAP}(?P<dens>{_any(_PARTS)})s{_END}"
     rf"|(?:-|(?<=one){_SP})(?P<den>{_any(_PARTS)}){_END})|an?{_SP}(?P<part>{_any(_PARTS)}){_END}(?={_SP}of{_END}|[.,;:!?)]|\Z)",
     "number": rf"(?P<n>{NUMBER}){_END}",
-    "digits": r"[0-9]+(?:[.,:/'’–-][0-9]+)*[a-z0-9]*",  # what no form above matches is compared as it is written
+    "digits": r"[0-9]+(?:[.,:/'’–-][0-9]+)*[a-z0-9]*",  # other digits are compared as written
     "acronym": rf"[a-z]\.(?:[a-z]\.)+(?:[a-z]{_END})?|[a-z](?:\.[a-z])+{_END}",
 }
 _SYMBOLS = "".join([*_VULGAR, *(sign for sign in _SIGNS if len(sign) == 1)])
@@ -293,7 +293,7 @@ PATTERN = rf"(?=[0-9{_SYMBOLS}#.−–-]|{_OPENING}|[a-z]\.[a-z])(?:{_NAMELESS})
 
 
 def fold(text: str) -> str:
-    """`text` in lower case and with 0 to 9 for the digits of every script, each character at its place.
+    """Convert `text` to lower case, and the digits of every script to 0 to 9, without moving a character.
 
     >>> fold("İ ٢٠٢٤")
     'i 2024'
@@ -301,31 +301,31 @@ def fold(text: str) -> str:
     lowered = text.lower()
     if lowered.isascii():
         return lowered
-    if len(lowered) != len(text):  # "İ" alone would become two
+    if len(lowered) != len(text):  # only "İ" becomes two characters
         lowered = text.replace("İ", "i").lower()
     return lowered.translate(_digits())
 
 
 @cache
 def _digits() -> dict[int, str]:
-    """ASCII for digits and their signs in other scripts."""
+    """Return the translation table from digits and number signs of other scripts to ASCII."""
     decimals = ((code, unicodedata.decimal(chr(code), None)) for code in range(0x660, 0x1FBFA))
     signs = {"٫": ".", "٬": ",", "％": "%", "＄": "$", "￥": "¥", "￡": "£"}
     return {code: str(n) for code, n in decimals if n is not None} | {ord(a): b for a, b in signs.items()}
 
 
 def keys(word: str) -> tuple[str, ...]:
-    """What `word` (a match of `PATTERN`, or a plain word) may be found by, best first; () for a stop word."""
+    """Return the keys of `word` (a match of `PATTERN`, or a plain word), best first; () for a stop word."""
     return _read(word)[0]
 
 
 def implies(word: str) -> tuple[str, ...]:
-    """What `word` supports in another text; () for a stop word."""
+    """Return all keys that `word` supports in another text; () for a stop word."""
     return _read(word)[1]
 
 
 def ends(word: str) -> tuple[str, ...]:
-    """The keys of both ends of a range in words, which a text may state apart; () for any other word.
+    """Return the keys of both ends of a range in words, which a text may state apart; () for any other word.
 
     >>> ends("1901 to 1911"), ends("3 to 5 km"), ends("1901-1911")
     (('n:1901', 'n:1911'), ('q:length:3000', 'q:length:5000'), ())
@@ -338,7 +338,7 @@ def ends(word: str) -> tuple[str, ...]:
 
 
 def is_value(word: str) -> bool:
-    """Whether `word` (in lower case) is a number, date, time or quantity, or holds a digit ("b12").
+    """Return whether `word` (in lower case) is a number, date, time or quantity, or holds a digit ("b12").
 
     >>> is_value("300 m"), is_value("twelve"), is_value("tower")
     (True, True, False)
@@ -346,7 +346,7 @@ def is_value(word: str) -> bool:
     return any(char.isdigit() for char in word) or any(":" in key for key in keys(word))
 
 
-_LONGEST = 100  # characters of a value: what is longer is compared as it is written
+_LONGEST = 100  # characters of a value; longer words are compared as written
 _ALPHA = {*_CARDINAL, *_ORDINAL, "half"}
 
 
@@ -381,7 +381,7 @@ _LETTERS = str.maketrans({"ß": "ss", "ø": "o", "đ": "d", "ð": "d", "ł": "l"
 
 
 def _fraction(text: str) -> Fraction:
-    """The number that `text` (a match of `NUMBER`) says."""
+    """Return the number in `text`, a match of `NUMBER`."""
     sign = re.match(r"[-−–]|minus\s", text)
     text = text[sign.end() if sign else 0 :]
     text, and_half, more = text.partition(" and a half")
@@ -404,7 +404,7 @@ def _fraction(text: str) -> Fraction:
 
 
 def _in_digits(text: str) -> Fraction:
-    """The number that a match of `_NUM` says."""
+    """Return the number in `text`, a match of `_NUM`."""
     if text[-1] in _VULGAR:
         return int(text[:-1].rstrip("- \t\xa0\u2009\u202f") or 0) + _VULGAR[text[-1]]
     *whole, fraction = re.split(r"[\s-]", text) if "/" in text else (text,)
@@ -428,7 +428,7 @@ def _currency(sign: str) -> str:
 
 
 def _amount(form: str, match: re.Match[str]) -> Value:
-    """The value of a match of a form that holds a number: an amount of something, its place in an order, or a range."""
+    """Return the value of a match of a form with a number: an amount, an ordinal, or a range."""
     if form in ("between", "to", "range"):
         return _range(form, match)
     if form == "ordinal_word":
@@ -467,7 +467,7 @@ def _amount(form: str, match: re.Match[str]) -> Value:
 
 
 def _range(form: str, match: re.Match[str]) -> Value:
-    """A range. It supports an end only where both are years, or where it is in words: "5 to 10" may be a change."""
+    """Return the value of a range. It implies its ends only if they are years or the range is in words ("5 to 10")."""
     a, b = _fraction(match["a"]), _fraction(match["b"])
     magnitude = re.search(r"(?:[^\W\d_]+)$", match["b"])
     scale = _MAGNITUDE.get(magnitude[0], 1) if magnitude else 1
@@ -492,7 +492,7 @@ def _range(form: str, match: re.Match[str]) -> Value:
 
 
 def _part_of_whole(form: str, match: re.Match[str]) -> Value:
-    """A share such as "two thirds", "one in four" or "half"; a percentage that rounds it says the same."""
+    """Return the value of a share such as "two thirds", "one in four" or "half"; it equals its rounded percentages."""
     named = match.groupdict()
     number = named["num"] or "one"
     count = int(number) if number.isdecimal() else _CARDINAL.get(number, 1)
@@ -509,7 +509,7 @@ def _part_of_whole(form: str, match: re.Match[str]) -> Value:
 
 
 def _joined(text: str) -> str:
-    """The key of a quantity in several units ("1 hour 30 minutes", "an hour and a half")."""
+    """Return the key of a quantity in several units ("1 hour 30 minutes", "an hour and a half")."""
     total, kind, size = Fraction(0), "", Fraction(0)
     text, and_half, _ = text.partition(" and a half")
     for piece in _compiled(_PIECE).finditer(text):
@@ -522,7 +522,7 @@ _PIECE = rf"(?:(?P<n>{NUMBER})|an?){_GAP}?(?P<unit>{_unit([*_UNITS, *_ONLY_JOINE
 
 
 def _time(form: str, match: re.Match[str]) -> Value:
-    """A time of day; one without am or pm may be either, and "1h30" a duration."""
+    """Return the value of a time of day; without am or pm it may be either, and "1h30" may be a duration."""
     hour, minute, half = int(match["h"]), int(match["min"] or 0), match.groupdict().get("half")
     if half:
         return _one(f"t:{hour % 12 + (12 if half[0] == 'p' else 0)}:{minute}", f"t:?{hour % 12}:{minute}")
@@ -541,21 +541,21 @@ def _date(match: re.Match[str]) -> Value:
     month = int(named["m"]) if named["m"].isdigit() else 1 + [m[:3] for m in MONTHS].index(named["m"][:3])
     day = int(re.match("[0-9]+", named["d"])[0]) if named.get("d") else None  # type: ignore[index]
     year = named.get("y")
-    less = [stem(MONTHS[month - 1])]
+    implied = [stem(MONTHS[month - 1])]
     if year:
-        less += [f"n:{year}", f"d:{year}-{month}"]
+        implied += [f"n:{year}", f"d:{year}-{month}"]
     if day:
-        less.append(f"d:{month}-{day}")
+        implied.append(f"d:{month}-{day}")
         if year:
-            less.append(f"d:{year}-{month}-{day}")
-    return (less[-1],), tuple(less)
+            implied.append(f"d:{year}-{month}-{day}")
+    return (implied[-1],), tuple(implied)
 
 
 # -------------------------------------------------------------------------------------------- other spellings
 
 
 def adjacent_words(text: str, known: Container[str]) -> Iterator[tuple[str, str]]:
-    """Pairs of words of `text`, both `known`, with only a hyphen or a space between them."""
+    """Yield pairs of neighbouring words of `text`, both in `known`, with only a hyphen or a space between them."""
     for (a, end, _), (b, _, start) in pairwise((m[0], m.end(), m.start()) for m in _LETTER_RUN.finditer(text)):
         if start == end + 1 and text[end] in " -‐‑" and a in known and b in known:
             yield a, b
@@ -565,7 +565,10 @@ _LETTER_RUN = re.compile(r"[^\W\d_]+")
 
 
 def split_compound(word: str, text: str, known: Container[str]) -> Iterator[tuple[str, str, int]]:
-    """The pairs of `known` words that make up `word` and are in `text` with a hyphen or a space between, and where."""
+    """Yield the ways to split `word` into two `known` words that `text` has with a hyphen or a space between.
+
+    Each is (first part, second part, position in `text`).
+    """
     if len(word) < 5 or not word.isalpha():
         return
     for i in range(2, len(word) - 1):
@@ -577,7 +580,7 @@ def split_compound(word: str, text: str, known: Container[str]) -> Iterator[tupl
 
 
 def abbreviation(a: str, b: str, text: str) -> Span | None:
-    """Where `text` has a name of two words of which `a` and `b` are short forms, or that is one of theirs; or None.
+    """Return the span of a two-word name in `text` that `a b` abbreviates, or that abbreviates `a b`; None if none.
 
     >>> abbreviation("lib", "dems", "the liberal democrats").of("the liberal democrats")
     'liberal democrats'

@@ -1,4 +1,4 @@
-"""Where a quote stands in a text: the first unused verbatim position, then, if wanted, the nearest tolerant one."""
+"""Find a quote in a text: the first unused verbatim occurrence, then, if allowed, the most similar one."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ __all__ = ["find_quote"]
 
 
 def find_quote(text: str, quote: str, *, used: Iterable[Span] = (), min_similarity: float = 1.0) -> Span | None:
-    """Find the first occurrence of `quote` in `text` that overlaps none of `used`; None if there is none.
+    """Find the first occurrence of `quote` in `text` that overlaps none of `used`; return None if there is none.
 
-    Verbatim occurrences are tried first. With `min_similarity` below 1 the first one comes next that differs only in
-    letter case, white space, kinds of quotation marks and dashes, the Unicode form of accents, or punctuation around
-    the quote; then the best one whose other differences leave at least that similarity. A tolerant occurrence starts
-    and ends at a word. A quote that is empty, or tolerantly one without a letter or digit, is nowhere.
+    Verbatim occurrences are tried first. With `min_similarity` below 1, two tolerant searches follow. The first ignores
+    letter case, white space, kinds of quotation marks and dashes, the Unicode form of accents, and punctuation around
+    the quote. The second takes the most similar passage, if it reaches `min_similarity`. A tolerant occurrence starts
+    and ends at a word. An empty quote is never found; the tolerant searches need a letter or digit in the quote.
 
     Args:
-        text: Where to look.
-        quote: What to look for.
-        used: Spans of `text` that are taken.
-        min_similarity: In (0, 1]: normalised insertion-deletion similarity of quote and occurrence, both folded.
+        text: The text to search.
+        quote: The quote to find.
+        used: Spans of `text` that the occurrence must not overlap.
+        min_similarity: In (0, 1]: normalised insertion-deletion similarity of quote and occurrence, after folding.
 
     >>> find_quote("a cat, a dog, a cat", "a cat", used=[Span(0, 5)])
     Span(start=14, end=19)
@@ -53,14 +53,14 @@ def find_quote(text: str, quote: str, *, used: Iterable[Span] = (), min_similari
 
 
 def _occurrences(text: str, quote: str, taken: Sequence[Span]) -> Iterator[int]:
-    """Where `quote` begins in `text`, in order, overlapping none of `taken`."""
-    at = text.find(quote)
-    while at >= 0:
-        span = Span(at, at + len(quote))
+    """Yield the start of each occurrence of `quote` in `text` that overlaps none of `taken`, in order."""
+    start = text.find(quote)
+    while start >= 0:
+        span = Span(start, start + len(quote))
         end_of_taken = max((other.end for other in taken if span.overlaps(other)), default=None)
         if end_of_taken is None:
-            yield at
-        at = text.find(quote, max(at + 1, end_of_taken or 0))
+            yield start
+        start = text.find(quote, max(start + 1, end_of_taken or 0))
 
 
 _SAME = str.maketrans(dict.fromkeys("’‘‚‛`´", "'") | dict.fromkeys("“”„‟«»", '"') | dict.fromkeys("‐‑‒–—―−", "-"))
@@ -73,7 +73,7 @@ def _folded_character(character: str) -> str:
 
 
 def _folded(text: str) -> tuple[str, list[int]]:
-    """`text` as it is compared, and the offset in `text` of each character of that."""
+    """Fold `text` for comparison; also return, for each folded character, its offset in `text`."""
     characters: list[str] = []
     offsets: list[int] = []
     space = True
@@ -90,7 +90,7 @@ def _folded(text: str) -> tuple[str, list[int]]:
 
 
 class _FoldedText:
-    """A text made ready for many searches: folded, with the offsets of its characters and the edges of its words."""
+    """A text prepared for many searches: folded, with the offsets of its characters and the edges of its words."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -105,7 +105,7 @@ class _FoldedText:
         return _FoldedText(text)
 
     def blanked(self, taken: Sequence[Span]) -> str:
-        """The folded text without the characters of `taken`, at the same length."""
+        """Return the folded text with the characters of `taken` replaced by NUL, at the same length."""
         folded = self.folded
         for span in taken:
             a, b = bisect_left(self.offsets, span.start), bisect_left(self.offsets, span.end)
@@ -113,34 +113,34 @@ class _FoldedText:
         return folded
 
     def folded_at(self, span: Span) -> str:
-        """What the characters of `span`, which starts at a word, fold to."""
+        """Return the folded form of the characters of `span`, which starts at a word."""
         return self.folded[bisect_left(self.offsets, span.start) : bisect_left(self.offsets, span.end)]
 
     def at_words(self, start: int, end: int) -> Span | None:
-        """The span of these folded characters, if it starts where a word does and ends where a word does."""
+        """Return the span of the folded characters `start` to `end`, if it begins and ends with a word; else None."""
         first, last = self.offsets[start], self.offsets[end - 1] + 1
         if end < len(self.offsets) and self.offsets[end] < last:
-            return None  # in the midst of what one character folds to: "cafe" in "café"
+            return None  # the end splits one character of the text: "cafe" in "café"
         i, j = bisect_left(self.starts, first), bisect_left(self.ends, last)
         if i < len(self.starts) and self.starts[i] == first and j < len(self.ends):
-            # the last word may go on with characters that fold to nothing
+            # the last word may end in characters that fold to nothing
             rest = self.text[last : self.ends[j]]
             if not _folded(rest)[0]:
                 return Span(first, self.ends[j])
         return None
 
     def near(self, start: int, end: int) -> Iterator[Span]:
-        """Spans from word to word whose edges are up to two words off those of these folded characters."""
+        """Return spans of whole words whose edges are up to two words off the folded characters `start` to `end`."""
         i = bisect_right(self.ends, self.offsets[start])
         j = bisect_left(self.starts, self.offsets[end - 1] + 1)
         firsts, lasts = self.starts[max(0, i - 2) : i + 3], self.ends[max(0, j - 3) : j + 2]
         return (Span(a, b) for a, b in product(firsts, lasts) if a < b)
 
     def find(self, wanted: str, taken: Sequence[Span], min_similarity: float) -> Span | None:
-        """The first occurrence of the folded `wanted` that overlaps none of `taken`, else the most similar one."""
+        """Find the first occurrence of the folded `wanted` that overlaps none of `taken`, else the most similar one."""
         blanked = self.blanked(taken)
-        for at in _occurrences(blanked, wanted, []):
-            span = self.at_words(at, at + len(wanted))
+        for start in _occurrences(blanked, wanted, []):
+            span = self.at_words(start, start + len(wanted))
             if span is not None and not any(span.overlaps(other) for other in taken):
                 return span
         window = fuzz.partial_ratio_alignment(wanted, blanked) if blanked else None

@@ -1,4 +1,4 @@
-"""What was made of texts lately, kept for the next case that has the same text; memory is bounded."""
+"""A small thread-safe cache for results computed from texts, so that cases with the same text share them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """Values by key, the least recently used dropped first; several threads may use it.
+    """A cache of values by key that drops the least recently used ones first; several threads may use it.
 
     Args:
-        most: The sizes of all values together, at most; the latest stays, however large it is.
-        count: How many values, at most: what is made of a short text takes kilobytes, whatever its size says.
+        most: The largest sum of the values' sizes; the latest value stays, however large it is.
+        count: The largest number of values. It bounds memory for short texts, whose values take kilobytes all the same.
 
     >>> lengths: Recent[str, int] = Recent(most=10)
     >>> [lengths.get(text, len(text), lambda: len(text)) for text in ("abc", "abcdef", "abc", "ab")]
@@ -37,12 +37,12 @@ class Recent(Generic[K, V]):
         return len(self._values)
 
     def get(self, key: K, size: int, make: Callable[[], V]) -> V:
-        """The value of `key`, of the size `size`; `make` gives it where there is none."""
+        """Return the value of `key`; if it is missing, call `make` and keep the result with the given `size`."""
         with self._lock:
-            known = self._values.get(key)
-            if known is not None:
+            entry = self._values.get(key)
+            if entry is not None:
                 self._values.move_to_end(key)
-                return known[1]
+                return entry[1]
         value = make()
         with self._lock:
             if key not in self._values:

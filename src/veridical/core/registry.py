@@ -1,6 +1,6 @@
-"""One visible table of names to "module:object" (or "module") per registry, plus one entry-point group for plugins.
+"""Registries: a table of names to "module:object" (or "module"), plus an entry-point group for plugins.
 
-An entry is loaded when it is asked for, never before.
+An entry is imported when it is loaded, never before.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ __all__ = ["Registry"]
 
 
 class Registry:
-    """Names to things of one kind; `group` is the entry-point group that other packages may add to.
+    """Objects of one kind by name; other packages add to them with the entry-point group `group`.
 
-    A name of our own cannot be taken over by an entry point.
+    An entry point cannot replace a name of the table.
     """
 
     def __init__(self, kind: str, table: Mapping[str, str], group: str) -> None:
@@ -29,7 +29,7 @@ class Registry:
 
     @cached_property
     def plugins(self) -> dict[str, EntryPoint]:
-        """The entry points of other packages by name, without those whose name is taken."""
+        """The entry points of other packages by name, without those whose name is in the table."""
         return {entry.name: entry for entry in entry_points(group=self.group) if entry.name not in self.table}
 
     def __iter__(self) -> Iterator[str]:
@@ -39,16 +39,16 @@ class Registry:
         return name in self.table or name in self.plugins
 
     def target(self, name: str) -> str:
-        """Where the object called `name` is: "module:object" or "module"."""
+        """Return the location of the object called `name`: "module:object" or "module"."""
         return self.table[name] if name in self.table else self.plugins[name].value
 
     def package(self, name: str) -> str:
-        """The name of the distribution that a plugin comes from."""
+        """Return the name of the distribution that the plugin called `name` comes from."""
         distribution = self.plugins[name].dist
         return distribution.name if distribution else "another package"
 
     def load(self, name: str) -> Any:
-        """The object called `name`, imported now; `UnknownNameError` with the nearest names if there is none."""
+        """Import and return the object called `name`; raise `UnknownNameError` if there is none."""
         if name not in self:
             raise UnknownNameError(self.kind, name, self)
         module, _, attribute = self.target(name).partition(":")

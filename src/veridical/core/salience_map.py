@@ -17,7 +17,7 @@ __all__ = ["MapWord", "SalienceMap"]
 
 @dataclass(frozen=True, slots=True)
 class MapWord:
-    """A word, the characters where it stands, and in which source (None: in the response)."""
+    """A word, its span, and the id of its source (None = it is in the response)."""
 
     text: str
     span: Span
@@ -29,7 +29,7 @@ class SalienceMap:
     """How much each source word (row) bears on each response word (column), in [0, 1].
 
     *Shape:* `values` (source words, response words), `contribution` (source words,), `attribution` (response words,).
-    1 - contribution is the score of a source word as omitted, 1 - attribution that of a response word as hallucinated.
+    1 - contribution is the omission score of a source word, 1 - attribution the hallucination score of a response word.
     """
 
     source_words: tuple[MapWord, ...]
@@ -44,7 +44,7 @@ class SalienceMap:
             raise InputError(f"a salience map of {shape} words has values of {self.values.shape}")
 
     def strongest(self, rows: int, columns: int) -> SalienceMap:
-        """The part with the `rows` source words of the highest single values and the first `columns` response words."""
+        """Cut to the `rows` source words with the highest single values and the first `columns` response words."""
         import numpy as np
 
         values = self.values[:, :columns]
@@ -59,5 +59,5 @@ class SalienceMap:
         )
 
     def flags(self, spans: Sequence[Span]) -> list[bool]:
-        """Whether each response word shares a character with one of `spans`."""
+        """Return, for each response word, whether it shares a character with one of `spans`."""
         return [any(word.span.overlaps(span) for span in spans) for word in self.response_words]

@@ -1,10 +1,10 @@
-"""Words and sentences of any text as character spans. Rules, not models; linear; never fails or changes the text.
+"""Split any text into words and sentences, as character spans, by rules in linear time.
 
 Scripts written without spaces (Han, kana, Thai, Lao, Khmer, Myanmar) are split into one word per character, with its
 combining marks. Sentences end at final punctuation; at blank lines, page breaks and paragraph separators; after a
 heading line (Markdown's `#`, a line all in bold, a rule, a line that ends in a colon); and before a list item or table
-row. Any other single line break is soft: it is white space, and a list item goes on over it until the next item or
-blank line. Thai, Lao and others that mark no sentence end are cut at breaks only.
+row. Any other single line break counts as a space, also inside a list item. Thai, Lao and other scripts that do not
+mark the end of a sentence are cut at breaks only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ASCII_WORD = re.compile(
 
 @cache
 def marks() -> str:
-    """All combining marks as the inside of a regular-expression class (computed once, when first needed)."""
+    """Return all combining marks, for use inside a regular-expression class; computed on first use."""
     ranges: list[list[int]] = []
     for code in range(0x300, 0x20000):
         if unicodedata.category(chr(code))[0] == "M":
@@ -42,16 +42,16 @@ def marks() -> str:
     return "".join(f"{chr(a)}-{chr(b)}" if b > a else chr(a) for a, b in ranges)
 
 
-# what may be a mark, or of a script without spaces, or joined to either
+# characters that may be a mark, belong to a script without spaces, or be joined to either
 _BEYOND_LATIN = re.compile("[^\x00-\u02ff\u2000-\u200b\u200e-\u20cf\u2100-\u214f\u2190-\u2bff]")
-_QUICK = rf"(?>{_ASCII_WORD.pattern})(?!['.,]?[^\x00-\x7f])"  # most words of any text; nothing that could go on
+_QUICK = rf"(?>{_ASCII_WORD.pattern})(?!['.,]?[^\x00-\x7f])"  # an ASCII word that no other character continues
 
 
 @cache
 def _word_pattern(marked: bool = True) -> re.Pattern[str]:
-    """The same words as `_ASCII_WORD` where the text is ASCII, so that one accent far away changes nothing.
+    """Return the pattern of a word. In ASCII text it finds the same words as `_ASCII_WORD`.
 
-    Without combining marks and scripts without spaces (`marked`) it takes no table of them.
+    Set `marked` to False for text without combining marks and scripts without spaces: the pattern is then shorter.
     """
     mark = f"[{marks()}\u200c\u200d]" if marked else ""
     letter = rf"(?:[^\W_{_UNSPACED}]{mark}*)" if marked else r"[^\W_]"
@@ -66,9 +66,9 @@ def _pattern_for(text: str) -> re.Pattern[str]:
 
 
 def words(text: str) -> list[Span]:
-    """The words of `text`, in order: runs of letters, digits and marks, with inner apostrophes and number signs.
+    """Return the words of `text`, in order: runs of letters, digits and marks, with inner apostrophes.
 
-    Punctuation, symbols, emoji and underscores stand between words.
+    The points and commas inside a number belong to it. Other punctuation, symbols, emoji and underscores are no words.
 
     >>> [s.of("Don't pay 1,200.50 to O'Neil.") for s in words("Don't pay 1,200.50 to O'Neil.")]
     ["Don't", 'pay', '1,200.50', 'to', "O'Neil"]
@@ -77,7 +77,7 @@ def words(text: str) -> list[Span]:
 
 
 def word_forms(text: str) -> list[str]:
-    """The same words as texts: for a long text, where nobody asks where they are, several times faster.
+    """Return the words of `words` as strings; several times faster than the spans for a long text.
 
     >>> word_forms("Don't pay 1,200.50 to O'Neil.")
     ["Don't", 'pay', '1,200.50', 'to', "O'Neil"]
@@ -86,7 +86,7 @@ def word_forms(text: str) -> list[str]:
 
 
 def has_words(text: str) -> bool:
-    """Whether `words(text)` finds any, without reading further than the first.
+    """Return whether `text` has a word, without reading further than the first.
 
     >>> has_words("… _ 7"), has_words("…!")
     (True, False)
@@ -101,19 +101,19 @@ def _set(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-# A full stop after one of these does not end a sentence. A capital here counts only with that capital ("Gen. Lee").
+# A full stop after one of these does not end a sentence. Those with a capital match only with it ("Gen. Lee").
 _NEVER = _set(
     "Adm Brig Capt Cdr Cmdr Col Cpl Dr Drs Ens Fr Gen Gov Hon Lt Maj Messrs Mlle Mme Mr Mrs Ms Mx Pres Prof Rep Rev "
     "Sen Sgt Supt approx bzw ca cf dr e.g eds eg esp i.e ie mr mrs ms prof resp viz vs z.b"
 )
-# … after one of these only before a word that opens a sentence and hardly a name, …
+# After one of these it does so only before a word that opens sentences and is hardly a name,
 _MAYBE = _set(
     "al b.a co corp d.c dept e.u inc jr ltd m.a m.d ph.d u.k u.n u.s Apr Asst Aug Ave Blvd Bros Dec Est Feb Fri Hwy "
     "Jan Jr Jul Jun Mar Mon Mt Nov Oct Rd Sat Sep Sept Sr St Sun Thu Thur Thurs Tue Tues Wed ed"
 )
-# … after one of these not before a number, …
+# after one of these not before a number,
 _BEFORE_NUMBER = _set("art ch chap eq eqs fig figs no nos nr p para pp pt ref refs rs sec sect tab v vol vols")
-# … and after a time of day not before these.
+# and after "a.m." or "p.m." not before these.
 _CLOCK = frozenset(WEEKDAYS) | _set(
     "mon tue tues wed thu thurs fri sat sun eastern central mountain pacific local est edt cst cdt mst mdt pst pdt et "
     "ct mt pt gmt utc bst cet cest ist jst"
@@ -131,7 +131,7 @@ _EMOJI = "\u2600-\u27bf\u2b50\u2b55\ufe0f\u200d\U0001f000-\U0001faff"
 _STOPS = ".!?\u2026\u203c\u2047-\u2049"
 _WIDE = "\u3002\uff01\uff1f\uff61\uff0e\u0589\u061f\u06d4\u0964\u0965\u104b\u1362\u1367\u17d4"
 _CLOSING = "\"'“”‘’«»‹›)\\]}*_`"
-# Each run of stops is tried once, from its first character, and never given back: what keeps "....…" linear.
+# Possessive quantifiers try each run of stops once, from its first character, so that "....…" takes linear time.
 _END = re.compile(
     rf"(?<![{_STOPS}])(?P<stop>[{_STOPS}]++)"
     rf"(?P<closing>[{_CLOSING}]*+(?:[ \u00a0\u202f]»)?(?:\[[0-9]{{1,3}}(?:[,;–-] ?[0-9]{{1,3}}){{0,9}}\]){{0,9}})"
@@ -155,10 +155,10 @@ _HEADING = re.compile(r"\s*+(?:\#{1,6}\s|(?P<bold>\*\*|__)(?:(?!(?P=bold)).)++(?
 
 
 def sentences(text: str) -> list[Span]:
-    """The sentences of `text`, in order, without the white space around them; together they hold every other character.
+    """Return the sentences of `text`, in order, without surrounding white space; they leave out nothing else.
 
-    A heading or list item begins a sentence of its own; a text with no final stop ends at its end. Closing quotation
-    marks, brackets, reference marks ("[3]") and emoji right after a stop belong to it.
+    A heading or list item begins a new sentence; the last sentence needs no final stop. Closing quotation marks,
+    brackets, reference marks ("[3]") and emoji right after a stop belong to the sentence.
 
     >>> text = "Dr. Smith paid approx. 3.5 million. Did it help? Yes"
     >>> [s.of(text) for s in sentences(text)]
@@ -180,19 +180,19 @@ def sentences(text: str) -> list[Span]:
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of each stretch of lines that only soft breaks part, trimmed of white space."""
-    start = at = 0
+    """Yield start and end of each run of lines without a hard break between them, trimmed of white space."""
+    start = position = 0
     hard = False
     for line in text.splitlines(keepends=True):
         if line.isspace():
             hard = True
         else:
-            if at > start and (hard or _ITEM.match(line)):
-                yield from _trimmed(text, start, at)
-                start = at
+            if position > start and (hard or _ITEM.match(line)):
+                yield from _trimmed(text, start, position)
+                start = position
             hard = line.endswith(_HARD_ENDS) or line.rstrip().endswith((":", "：")) or _HEADING.match(line) is not None
-        at += len(line)
-    yield from _trimmed(text, start, at)
+        position += len(line)
+    yield from _trimmed(text, start, position)
 
 
 def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -204,9 +204,9 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _ends_sentence(text: str, start: int, match: re.Match[str], last: int, cased: bool) -> bool:
-    """Whether the stop found by `match` ends the sentence that began at `start` of the block that ends at `last`.
+    """Return whether the stop in `match` ends the sentence that began at `start`, in a block that ends at `last`.
 
-    `cased` is whether the text has capitals at all: without any, a small letter may open a sentence.
+    `cased` tells whether the text has any capitals; without them, a small letter may open a sentence.
     """
     if match["wide"] is not None:
         after = text[match.end() : match.end() + 1]
@@ -229,14 +229,14 @@ def _ends_sentence(text: str, start: int, match: re.Match[str], last: int, cased
     return _full_stop_ends(text, start, match.start(), word, cased)
 
 
-def _full_stop_ends(text: str, start: int, at: int, word: str, cased: bool) -> bool:
-    """Whether the full stop at `at`, before `word`, ends a sentence and no abbreviation or list number."""
-    if at - start <= 8 and _MARK.fullmatch(text, start, at):
+def _full_stop_ends(text: str, start: int, stop: int, word: str, cased: bool) -> bool:
+    """Return whether the full stop at `stop`, before `word`, ends a sentence, not an abbreviation or list number."""
+    if stop - start <= 8 and _MARK.fullmatch(text, start, stop):
         return False
-    near = max(start, at - 24)
-    if _INLINE_MARK.search(text, near, at):
+    near = max(start, stop - 24)
+    if _INLINE_MARK.search(text, near, stop):
         return False
-    last_word = _LAST_WORD.search(text, near, at)
+    last_word = _LAST_WORD.search(text, near, stop)
     if last_word is None:
         return True
     before, opens = last_word[0], word.lower() in _OPENERS and (word[0].isupper() or not cased)
@@ -251,8 +251,8 @@ def _full_stop_ends(text: str, start: int, at: int, word: str, cased: bool) -> b
     if small.isdigit() and word.lower() in _MONTHS:
         return False
     initial = len(before) == 1 and before.isalpha() and not (cased and before.islower())
-    if before == "I":  # else it is the pronoun, which may well end a sentence
-        initial = _NAME_BEFORE.search(text, max(start, at - 48), at - 1) is not None
+    if before == "I":  # an initial only after a name such as "E. Sazhenova and"; the pronoun may end a sentence
+        initial = _NAME_BEFORE.search(text, max(start, stop - 48), stop - 1) is not None
     if initial or (forms & _MAYBE) or _ACRONYM.fullmatch(before):
         return opens
     return True

@@ -1,7 +1,7 @@
-"""The JSON form of every record, both ways, versioned, with its JSON Schema.
+"""Convert records to versioned JSON documents and back, and describe them by JSON Schema.
 
-A document is one JSON object: the record's fields and `"veridical": "<kind>/<version>"`. A case that a person wrote
-may leave the tag out, give a source as a bare string, and leave ids out. Anything unknown is refused, with the place.
+A document is one JSON object: the record's fields and `"veridical": "<kind>/<version>"`. In a case written by hand the
+tag and ids may be missing, and a source may be a bare string. Unknown fields are refused, with their place.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ KINDS = Registry(
     },
     group="veridical.documents",
 )
-_VERSIONS = {"check": 2, "batch": 2}  # of what has changed; all others are at 1
+_VERSIONS = {"check": 2, "batch": 2}  # all other kinds are at version 1
 
 
 def _load(kind: str) -> type[Any]:
-    """The class of the records of a kind; all records in it are from then on read strictly."""
+    """Import the record class of a kind, and make pydantic read it strictly."""
     cls: type[Any] = KINDS.load(kind)
     _make_strict(cls)
     return cls
 
 
 def _make_strict(cls: type[Any]) -> None:
-    """Let pydantic take nothing for something else in a record and in the records that it holds."""
+    """Switch off pydantic's type conversions for a record class and the record classes in its fields."""
     if "__pydantic_config__" not in vars(cls):
-        # pydantic reads a dataclass's settings from this attribute; the modules of records stay free of pydantic
+        # pydantic reads a dataclass's settings from this attribute, so the modules of records need not import pydantic
         cls.__pydantic_config__ = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
         for hint in get_type_hints(cls).values():
             for inner in _records_in(hint):
@@ -88,12 +88,12 @@ def _version(kind: str) -> int:
 
 
 def tag_of(kind: str) -> str:
-    """What a document of this kind says of itself, such as "case/1"."""
+    """Return the tag of a kind of document, such as "case/1"."""
     return f"{kind}/{_version(kind)}"
 
 
 def kind_of(record: object) -> str:
-    """The kind of a record ("case", "judgement" …); `WireError` for a type that has no JSON form."""
+    """Return the kind of a record ("case", "judgement" …); raise `WireError` for a type without a JSON form."""
     cls = type(record)
     target = f"{cls.__module__}:{cls.__qualname__}"
     for kind in KINDS:
@@ -103,9 +103,9 @@ def kind_of(record: object) -> str:
 
 
 def encode(record: object, *, indent: int | None = None) -> str:
-    """The JSON document of a record; without `indent` it is one line. Fields at their default are left out.
+    """Return the JSON document of a record, on one line unless `indent` is given. Fields at their default are left out.
 
-    Raises `WireError` for what JSON in UTF-8 cannot say: NaN, infinity, half of a surrogate pair, foreign types.
+    Raises `WireError` for values that JSON in UTF-8 cannot hold: NaN, infinity, half of a surrogate pair, other types.
 
     >>> encode(Case("1", "Hello"))
     '{"veridical": "case/1", "id": "1", "response": "Hello"}'
@@ -128,9 +128,9 @@ _HALF = "half of a surrogate pair stands alone in a text"
 
 
 def parse(text: str | bytes) -> dict[str, Any]:
-    """The JSON object in `text` (a byte-order mark may precede it); `WireError` if it is anything else.
+    """Parse the JSON object in `text`, which may begin with a byte-order mark.
 
-    A repeated key, NaN and infinity are refused, too.
+    Raises `WireError` for anything else, including a repeated key, NaN and infinity.
 
     >>> parse('{"id": "1"}')
     {'id': '1'}
@@ -187,13 +187,13 @@ def _shown(tag: object) -> str:
 
 
 def _short(name: object) -> str:
-    """A name as the document has it, in quotes, fit for one line of a message."""
+    """Quote a name from a document and shorten it to 60 characters, for a message."""
     text = ascii(name) if isinstance(name, str) and not name.isprintable() else repr(name)
     return text if len(text) <= 60 else f"{text[:56]} …{text[0]}"
 
 
 def decode(text: str | bytes | Mapping[str, Any], kind: str | None = None) -> Any:
-    """The record in a JSON document (text, or an object from `parse`); `kind` is what it must be, None = any.
+    """Return the record in a JSON document (text, or an object from `parse`) of the given kind; None = any kind.
 
     Raises `WireError` for an unknown kind or version, an unknown or missing field, or a value out of its range.
 
@@ -201,16 +201,16 @@ def decode(text: str | bytes | Mapping[str, Any], kind: str | None = None) -> An
     '1'
     """
     document = dict(text) if isinstance(text, Mapping) else parse(text)
-    tagged = _kind(document.pop(TAG, None), kind)
-    if tagged == "case":
+    tag_kind = _kind(document.pop(TAG, None), kind)
+    if tag_kind == "case":
         document = _case_by_hand(document, None)
     elif isinstance(document.get("case"), dict):
         document["case"] = _case_by_hand(document["case"], None)
-    return _validate(document, tagged)
+    return _validate(document, tag_kind)
 
 
 def decode_case(text: str | bytes | Mapping[str, Any], *, default_id: str) -> Case:
-    """The case in a document that may have been written by hand; one without an id is called `default_id`.
+    """Return the case in a document that may be written by hand; a case without an id gets `default_id`.
 
     >>> decode_case('{"response": "Hello", "sources": "Hi"}', default_id="line 1").id
     'line 1'
@@ -222,9 +222,9 @@ def decode_case(text: str | bytes | Mapping[str, Any], *, default_id: str) -> Ca
 
 
 def read_documents(path: Path, *kinds: str, hint: str | None = None) -> Iterator[tuple[Line, Any]]:
-    """Each line of a JSON Lines file with its record, which must be of one of `kinds`.
+    """Yield each line of a JSON Lines file with its record, which must be of one of `kinds`.
 
-    Raises `DataError` with file and line, and `hint`, for anything else.
+    Raises `DataError` with file, line and `hint` for anything else.
     """
     for line in read_lines(path):
         try:
@@ -239,7 +239,7 @@ def read_documents(path: Path, *kinds: str, hint: str | None = None) -> Iterator
 
 
 def _kind(tag: object, wanted: str | None) -> str:
-    """The kind that `tag` says, checked against the known ones, our version, and what was wanted."""
+    """Return the kind that `tag` names; raise `WireError` for an unknown kind, another version, or an unwanted kind."""
     if tag is None:
         if wanted is None:
             raise WireError(f"the document does not say what it is: no {TAG!r} field", hint=f'"{TAG}": "case/1", say')
@@ -258,7 +258,7 @@ def _kind(tag: object, wanted: str | None) -> str:
 
 
 def _case_by_hand(document: Mapping[str, Any], default_id: str | None) -> dict[str, Any]:
-    """Return the case's object with bare-string sources and missing ids filled in, and "" for a text that is null."""
+    """Complete a case written by hand: sources from bare strings, missing ids, and "" for a text that is null."""
     body = dict(document)
     if "response" in body and body["response"] is None:
         body["response"] = ""
@@ -270,17 +270,20 @@ def _case_by_hand(document: Mapping[str, Any], default_id: str | None) -> dict[s
     if isinstance(sources, list):
         complete = []
         for i, source in enumerate(sources, 1):
-            given = {"text": source} if source is None or isinstance(source, str) else source
-            if isinstance(given, dict) and "text" in given and given["text"] is None:
-                given = {**given, "text": ""}
-            complete.append({"id": str(i), **given} if isinstance(given, dict) else source)
+            entry = {"text": source} if source is None or isinstance(source, str) else source
+            if not isinstance(entry, dict):
+                complete.append(source)
+                continue
+            if entry.get("text", "") is None:
+                entry = {**entry, "text": ""}
+            complete.append({"id": str(i), **entry})
         body["sources"] = complete
     return body
 
 
 def _validate(body: Mapping[str, Any], kind: str) -> Any:
     try:
-        # through JSON once more: only so does pydantic take an array for a tuple and still nothing for a string
+        # validate JSON text, not Python objects: in strict mode pydantic accepts an array for a tuple only in JSON
         return _adapter(kind).validate_json(to_json(body, inf_nan_mode="constants"))
     except ValidationError as error:
         raise WireError(_first_problem(error, kind)) from None
@@ -290,7 +293,7 @@ def _validate(body: Mapping[str, Any], kind: str) -> Any:
 
 
 def _first_problem(error: ValidationError, kind: str) -> str:
-    """One line on one problem: where, what; an unknown field comes first, for it explains a missing one."""
+    """Describe one problem in one line; an unknown field comes first, because it often explains a missing one."""
     problems = error.errors(include_url=False, include_context=False, include_input=False)
     stray = (p for p in problems if p["type"] == "unexpected_keyword_argument")
     problem = next(stray, problems[0])
@@ -300,8 +303,8 @@ def _first_problem(error: ValidationError, kind: str) -> str:
         for name in outer:
             if hint := get_type_hints(cls).get(str(name)):  # the key of a mapping names no field
                 cls = next(iter(_records_in(hint)), cls)
-        known = [f.name for f in fields(cls)]
-        return _place(kind, outer) + ": " + str(UnknownNameError("field", str(last), known))
+        names = [f.name for f in fields(cls)]
+        return _place(kind, outer) + ": " + str(UnknownNameError("field", str(last), names))
     message = problem["msg"].removeprefix("Value error, ").replace("Input should", "should")
     return f"{_place(kind, problem['loc'])}: {message[:1].lower()}{message[1:]}"
 
@@ -311,7 +314,7 @@ def _place(kind: str, path: Sequence[int | str]) -> str:
 
 
 def _records_in(hint: Any) -> list[type[Any]]:
-    """The record classes that a type hint such as `tuple[Source, ...] | None` speaks of."""
+    """Return the record classes in a type hint such as `tuple[Source, ...] | None`."""
     return (
         [hint]
         if isinstance(hint, type) and is_dataclass(hint)
@@ -320,7 +323,7 @@ def _records_in(hint: Any) -> list[type[Any]]:
 
 
 def schema(kind: str) -> dict[str, Any]:
-    """The JSON Schema (2020-12) of a kind of document; `UnknownNameError` for any other name."""
+    """Return the JSON Schema (2020-12) of a kind of document; raise `UnknownNameError` for any other name."""
     if kind not in KINDS:
         raise UnknownNameError("kind of document", kind, KINDS)
     described = _adapter(kind).json_schema(mode="validation")

@@ -1,7 +1,7 @@
-"""Half-open character spans and their algebra. A span is two numbers over a text that it does not own.
+"""Half-open character spans and set operations on them. A span is two numbers; it does not hold its text.
 
-Sets of spans are plain sequences; `union` gives the normal form (sorted, disjoint, non-empty), which the other
-functions return and accept. All are linear after one sort.
+Sets of spans are plain sequences. `union` returns the normal form (sorted, disjoint, non-empty); the other functions
+return it and accept any sequence. All are linear after one sort.
 """
 
 from __future__ import annotations
@@ -41,30 +41,30 @@ class Span:
         return True  # an empty span is still a span
 
     def of(self, text: str) -> str:
-        """The characters of `text` that this span covers; `SpanError` if it runs past the end."""
+        """Return the characters of `text` that this span covers; raise `SpanError` if it runs past the end."""
         self.check(text)
         return text[self.start : self.end]
 
     def check(self, text: str, what: str = "text") -> None:
-        """Raise `SpanError` unless this span lies inside `text`, which the message calls `what`."""
+        """Raise `SpanError` if this span runs past the end of `text`; `what` names the text in the message."""
         if self.end > len(text):
             raise SpanError(f"span [{self.start}, {self.end}) runs past its {what} of {len(text)} characters")
 
     def overlaps(self, other: Span) -> bool:
-        """Whether the two share at least one character."""
+        """Return whether the two share at least one character."""
         return max(self.start, other.start) < min(self.end, other.end)
 
     def contains(self, other: Span) -> bool:
-        """Whether every character of `other` is in this span; of an empty `other`, whether its place is."""
+        """Return whether `other` lies inside this span; an empty `other` may also stand at either edge."""
         return self.start <= other.start and other.end <= self.end
 
     def shift(self, by: int) -> Span:
-        """The same length, `by` characters later (or earlier)."""
+        """Move the span by `by` characters: to the right if positive, to the left if negative."""
         return Span(self.start + by, self.end + by)
 
 
 def union(spans: Iterable[Span]) -> list[Span]:
-    """The characters in any of `spans`, as the fewest sorted, disjoint, non-empty spans (touching ones join).
+    """Return the characters in any of `spans`, as the fewest sorted, disjoint, non-empty spans (touching ones join).
 
     >>> union([Span(4, 6), Span(0, 2), Span(2, 3), Span(5, 9)])
     [Span(start=0, end=3), Span(start=4, end=9)]
@@ -80,7 +80,7 @@ def union(spans: Iterable[Span]) -> list[Span]:
 
 
 def intersection(a: Iterable[Span], b: Iterable[Span]) -> list[Span]:
-    """The characters in both sets.
+    """Return the characters in both sets.
 
     >>> intersection([Span(0, 5)], [Span(3, 4), Span(4, 9)])
     [Span(start=3, end=5)]
@@ -101,26 +101,26 @@ def intersection(a: Iterable[Span], b: Iterable[Span]) -> list[Span]:
 
 
 def complement(spans: Iterable[Span], size: int) -> list[Span]:
-    """The characters of a text of `size` characters that are in none of `spans`.
+    """Return the characters in none of `spans`, in a text of `size` characters.
 
     >>> complement([Span(2, 4)], 6)
     [Span(start=0, end=2), Span(start=4, end=6)]
     """
     gaps: list[Span] = []
-    at = 0
+    position = 0
     for span in union(spans):
         if span.start >= size:
             break
-        if span.start > at:
-            gaps.append(Span(at, span.start))
-        at = span.end
-    if at < size:
-        gaps.append(Span(at, size))
+        if span.start > position:
+            gaps.append(Span(position, span.start))
+        position = span.end
+    if position < size:
+        gaps.append(Span(position, size))
     return gaps
 
 
 def subtract(a: Iterable[Span], b: Iterable[Span]) -> list[Span]:
-    """The characters in `a` and not in `b`.
+    """Return the characters in `a` but not in `b`.
 
     >>> subtract([Span(0, 9)], [Span(3, 4)])
     [Span(start=0, end=3), Span(start=4, end=9)]
@@ -130,7 +130,7 @@ def subtract(a: Iterable[Span], b: Iterable[Span]) -> list[Span]:
 
 
 def length(spans: Iterable[Span]) -> int:
-    """How many different characters the spans cover.
+    """Count the characters that the spans cover, each once.
 
     >>> length([Span(0, 4), Span(2, 6)])
     6
@@ -139,26 +139,26 @@ def length(spans: Iterable[Span]) -> int:
 
 
 def cut(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
-    """`text` as consecutive non-empty pieces, each with whether it is covered by `spans`; they join to `text`.
+    """Cut `text` into consecutive non-empty pieces, each with whether `spans` cover it.
 
     >>> cut("abcdef", [Span(2, 4)])
     [('ab', False), ('cd', True), ('ef', False)]
     """
     pieces: list[tuple[str, bool]] = []
-    at = 0
+    position = 0
     for span in union(spans):
         span.check(text)
-        if span.start > at:
-            pieces.append((text[at : span.start], False))
+        if span.start > position:
+            pieces.append((text[position : span.start], False))
         pieces.append((text[span.start : span.end], True))
-        at = span.end
-    if at < len(text):
-        pieces.append((text[at:], False))
+        position = span.end
+    if position < len(text):
+        pieces.append((text[position:], False))
     return pieces
 
 
 def trimmed(span: Span, text: str) -> Span | None:
-    """`span` without the white space around it; None if there is nothing else.
+    """Return `span` without leading and trailing white space; None if nothing is left.
 
     >>> trimmed(Span(1, 5), "a bc d")
     Span(start=2, end=4)

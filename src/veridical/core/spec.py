@@ -1,11 +1,11 @@
-"""The spec of a detector, as the command line, configuration and artifacts write it.
+"""Read and write the spec of a detector, as used on the command line, in configuration and in artifacts.
 
     NAME[:ITEM,ITEM,…]      ITEM is a value, or OPTION=VALUE
     overlap:values          logprob:models/reader,template=tldr          verify:overlap,citations=all
 
-A value with a comma, a quote or surrounding white space stands in double quotes, a quote inside it doubled:
-`logprob:"/models/a,b",template=tldr`. So any path, and any other spec, can be written as a value. What stands before
-an equals sign is an option only if it looks like one (lower-case letters, digits, underscores): `/runs/a=b` is a value.
+Put a value with a comma, a quote or surrounding white space in double quotes, and double each quote inside it:
+`logprob:"/models/a,b",template=tldr`. This way any path, and any other spec, can be a value. An option's name has only
+lower-case letters, digits and underscores, so `/runs/a=b` is a value.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ _PLAIN = re.compile(r'[^\s",](?:[^",]*[^\s",])?')
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A name with values by position and by option, as written; `str` gives a text that `parse_spec` reads back.
+    """A name with positional values and options, as written; `parse_spec(str(spec))` gives the spec back.
 
-    The methods that read an option give `default` where it is absent, and raise `InputError` for a value of the wrong
-    kind.
+    Methods that read an option return `default` if it is absent, and raise `InputError` for a value of the wrong kind.
     """
 
     name: str
@@ -41,23 +40,23 @@ class Spec:
         return f"{self.name}:{','.join(items)}" if items else self.name
 
     def accept(self, options: Sequence[str] = (), values: int = 0) -> Self:
-        """Give back the spec itself; raise unless it has no other `options` and at most so many `values`."""
+        """Return the spec itself; raise `InputError` if it has other options or more values than allowed."""
         for name in self.options:
             if name not in options:
                 raise UnknownNameError(f"option of {self.name}", name, options)
         if len(self.values) > values:
-            known = f"options: {', '.join(options)}" if options else "it takes no options"
-            raise InputError(f"{self.name} does not take {self.values[values]!r}", hint=known)
+            hint = f"options: {', '.join(options)}" if options else "it takes no options"
+            raise InputError(f"{self.name} does not take {self.values[values]!r}", hint=hint)
         return self
 
     def split(self, own: Sequence[str]) -> tuple[Spec, Spec]:
-        """The spec with only the options in `own` and no values, and the spec with everything else."""
+        """Split into a spec with only the options in `own` and no values, and a spec with everything else."""
         inside = {name: value for name, value in self.options.items() if name in own}
         outside = {name: value for name, value in self.options.items() if name not in own}
         return replace(self, values=(), options=inside), replace(self, options=outside)
 
     def nested(self, default: str) -> Spec:
-        """The spec that stands in the first value (`default` without one), with all other values and options."""
+        """Parse the first value (`default` if there is none) as a spec, and add all other values and options to it."""
         inner = parse_spec(self.values[0] if self.values else default)
         for name in self.options:
             if name in inner.options:
@@ -66,11 +65,11 @@ class Spec:
 
     @property
     def value(self) -> str | None:
-        """The first value, None without one."""
+        """The first value; None if there is none."""
         return self.values[0] if self.values else None
 
     def whole(self, name: str, default: int | None = None) -> int | None:
-        """The option as a whole number from 1."""
+        """Return the option as a whole number from 1."""
         text = self.options.get(name)
         if text is None:
             return default
@@ -79,7 +78,7 @@ class Spec:
         return int(text)
 
     def number(self, name: str, default: float, low: float = 0.0, high: float = 1.0) -> float:
-        """The option as a number from `low` to `high`."""
+        """Return the option as a number from `low` to `high`."""
         text = self.options.get(name)
         if text is None:
             return default
@@ -93,11 +92,11 @@ class Spec:
         return number
 
     def flag(self, name: str, default: bool) -> bool:
-        """The option as yes or no."""
+        """Return whether the option is "yes"; "no" is the only other value allowed."""
         return self.choice(name, "yes" if default else "no", ("yes", "no")) == "yes"
 
     def choice(self, name: str, default: str, known: Sequence[str]) -> str:
-        """The option as one of `known`; `UnknownNameError` for anything else."""
+        """Return the option, one of `known`; raise `UnknownNameError` for anything else."""
         text = self.options.get(name, default)
         if text not in known:
             raise UnknownNameError(f"{name} of {self.name}", text, known)
@@ -111,7 +110,7 @@ def _quoted(value: str, looks_like_option: bool = False) -> str:
 
 
 def parse_spec(text: str) -> Spec:
-    """The spec in `text`; `InputError` for an empty item, an option given twice, or a quote that does not close.
+    """Parse a spec; raise `InputError` for an empty item, an option given twice, or a quote that is not closed.
 
     >>> parse_spec('logprob:"/models/a,b",template=tldr')
     Spec(name='logprob', values=('/models/a,b',), options={'template': 'tldr'})
@@ -140,10 +139,10 @@ def parse_spec(text: str) -> Spec:
 
 
 def _items(text: str, rest: str) -> Iterator[tuple[str | None, str]]:
-    """The items after the colon, each as (option or None, value)."""
-    at, more = 0, True
+    """Yield the items after the colon, each as (option or None, value)."""
+    position, more = 0, True
     while more:
-        match = _ITEM.match(rest, at)
+        match = _ITEM.match(rest, position)
         if match is None:
             raise InputError(f"a quote in {text!r} is out of place", hint='"a value, in quotes", a quote in it doubled')
         option, quoted, plain, comma = match.groups()
@@ -151,4 +150,4 @@ def _items(text: str, rest: str) -> Iterator[tuple[str | None, str]]:
         if not value and quoted is None:
             raise InputError(f"{text!r} has an empty value", hint="write VALUE or OPTION=VALUE between commas")
         yield option, value
-        at, more = match.end(), comma == ","
+        position, more = match.end(), comma == ","

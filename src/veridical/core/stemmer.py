@@ -1,8 +1,8 @@
 """Porter's stemmer with the extensions that NLTK applies by default, for lower-case words.
 
 Porter, "An algorithm for suffix stripping", Program 14(3), 1980; the extensions (irregular forms, "-ies" and "-ied" of
-four letters, "-y" after a consonant only, "-alli", "-fulli", "-logi") are those of NLTK's NLTK_EXTENSIONS mode. It is
-written here, because the base install holds no NLTK; the tests compare the two word by word.
+four letters, "-y" after a consonant only, "-alli", "-fulli", "-logi") are those of NLTK's NLTK_EXTENSIONS mode. The
+base install has no NLTK, so the stemmer is written here; the tests compare the two word by word.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _IRREGULAR = {
     for form in forms.split()
 }
 
-# Suffix to replacement; the first that fits is the only one tried.
+# Suffix to replacement; only the first suffix that fits is tried.
 _STEP_2 = {
     "ational": "ate",
     "tional": "tion",
@@ -64,9 +64,9 @@ _ENDS_3 = tuple(_STEP_3)
 
 @lru_cache(maxsize=1 << 14)
 def stem(word: str) -> str:
-    """The stem of a lower-case word; words of one or two letters, and what is not a word, come back as they are.
+    """Return the stem of a lower-case word; words of one or two letters stay as they are.
 
-    The first letter always stays; the stem need not be a word.
+    The first letter never changes; the stem need not be a word.
 
     >>> [stem(w) for w in "relational ponies dying died happily away".split()]
     ['relat', 'poni', 'die', 'die', 'happili', 'away']
@@ -104,7 +104,7 @@ def stem(word: str) -> str:
 
 
 def _shape(word: str) -> str:
-    """`word` with every vowel as "v" and everything else as "c"; a "y" is a vowel after a consonant."""
+    """Replace every vowel of `word` by "v" and everything else by "c"; a "y" is a vowel after a consonant."""
     shape = ""
     for letter in word:
         vowel = letter in "aeiou" or (letter == "y" and shape[-1:] == "c")
@@ -113,12 +113,12 @@ def _shape(word: str) -> str:
 
 
 def _measure(word: str) -> int:
-    """Porter's m: how often a vowel is followed by a consonant."""
+    """Return Porter's m: how often a consonant follows a vowel."""
     return _shape(word).count("vc")
 
 
 def _ends_short(word: str) -> bool:
-    """Porter's *o: ends consonant, vowel, consonant other than w, x, y; here also a word of vowel and consonant."""
+    """Check Porter's *o: the end is consonant, vowel, consonant other than w, x, y; or the word is vowel, consonant."""
     shape = _shape(word)
     return shape == "vc" or (shape[-3:] == "cvc" and word[-1] not in "wxy")
 
@@ -146,7 +146,7 @@ def _past(word: str) -> str:
 
 def _step_2(word: str) -> str:
     if word.endswith("alli") and _measure(word[:-4]) > 0:
-        word = word[:-2]  # what is left may end in another of these suffixes
+        word = word[:-2]  # the rest may end in another of these suffixes
         return _step_2(word) if word.endswith(_ENDS_2) else word
     suffix = next(s for s in _ENDS_2 if word.endswith(s))
     rest = word[: -len(suffix)]

@@ -1,7 +1,7 @@
-"""The English stop words of NLTK's corpus (198, as of its 2024 data): what the word-overlap detector leaves out.
+"""The 198 English stop words of NLTK's corpus (2024 data); the word-overlap detector ignores them.
 
-The list is a fact about English and began as Porter's (Snowball). Contractions are in it both whole and as the
-fragments that splitting at an apostrophe leaves ("don", "t").
+The list goes back to Porter's (Snowball). It holds contractions whole and as the fragments of a split at the
+apostrophe ("don", "t").
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Import libraries that report their use to others, with the reporting switched off.
+"""Import libraries that send usage reports, with the reports switched off.
 
-Each reads its switch when it is imported, or starts to report then; later is too late. This is the one place where they
-are imported first: later imports of their submodules need nothing.
+Each library reads its environment variable on import, so the variable must be set before. Import these libraries first
+with `import_without_telemetry`; later imports of their submodules need no care.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ SWITCHES = {
     "ray": ("RAY_USAGE_STATS_ENABLED", "0"),
     "transformers": _HUGGING_FACE,
 }
-"""By library, the environment variable that switches its telemetry off, and the value for it."""
+"""For each library, the environment variable that switches its telemetry off, and the value to set."""
 
 
 def import_without_telemetry(library: str) -> Any:
-    """Import one of `SWITCHES` with its telemetry off, unless the user has set its environment variable.
+    """Import one of `SWITCHES` with its telemetry off, unless the user has set the environment variable.
 
     Raises:
-        ImportError: It is not installed.
+        ImportError: The library is not installed.
     """
     name, value = SWITCHES[library]
     os.environ.setdefault(name, value)

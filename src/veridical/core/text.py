@@ -1,4 +1,4 @@
-"""Text made safe and short for people to read: hidden characters shown as signs, long texts cut in the middle."""
+"""Make text safe and short for people to read: show hidden characters as signs, cut long texts in the middle."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import unicodedata
 
 __all__ = ["is_blank", "shorten", "visible"]
 
-# What must not reach a terminal or a page as it is: controls (escape sequences start with one), line and paragraph
-# separators, bidirectional embeddings, overrides and isolates, invisible spaces, tag characters, lone surrogates,
-# noncharacters. Joiners and left-to-right marks stay: honest text needs them and they cannot deceive by themselves.
+# Characters that must not reach a terminal or a page unchanged: controls (escape sequences start with one), line and
+# paragraph separators, bidirectional embeddings, overrides and isolates, invisible spaces, tag characters, lone
+# surrogates, noncharacters. Joiners and left-to-right marks stay: text needs them, and alone they are harmless.
 _HIDDEN = re.compile(
     "\r(?=\n)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060\u2066-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff"
     "\ud800-\udfff\U000e0000-\U000e007f]"
@@ -17,7 +17,7 @@ _HIDDEN = re.compile(
 
 
 def is_blank(text: str) -> bool:
-    """Return whether `text` shows nothing: it is empty, or only white space and characters without a form.
+    """Return whether `text` is empty or holds only white space and invisible format characters.
 
     >>> is_blank(" \\n\\u200b"), is_blank("…")
     (True, False)
@@ -26,17 +26,17 @@ def is_blank(text: str) -> bool:
 
 
 def visible(text: str, start: int = 0, end: int | None = None) -> str:
-    """`text[start:end]` with every character that could act instead of being read shown as a sign for it.
+    """Return `text[start:end]` with every control or hidden character replaced by a visible sign.
 
     ASCII controls become their pictures (␛), others ⟨U+202E⟩. Line feeds and tabs stay; a line break of two
-    characters becomes one. Pieces join: the pieces of a text, made visible one by one, are the visible text.
+    characters becomes one. You can pass a text piece by piece: the results join to the visible text.
 
     >>> visible("a\\x1b[2Jb\\u202ec\\r\\n")
     'a␛[2Jb⟨U+202E⟩c\\n'
     """
     stop = len(text) if end is None else end
     if stop > start and text[stop - 1] == "\r" and text[stop : stop + 1] == "\n":
-        stop -= 1  # the line feed after it stands in the next piece
+        stop -= 1  # its line feed is in the next piece
     return _HIDDEN.sub(_sign, text[start:stop])
 
 
@@ -51,7 +51,7 @@ def _sign(match: re.Match[str]) -> str:
 
 
 def shorten(text: str, limit: int) -> str:
-    """`text` on one line, its middle replaced by … where it is longer than `limit` characters.
+    """Put `text` on one line, and replace its middle by … if it is longer than `limit` characters.
 
     >>> shorten("one two three four five six", 15)
     'one two … six'

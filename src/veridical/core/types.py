@@ -1,7 +1,8 @@
-"""The language everything speaks: a `Case` goes in, a `Judgement` comes out, for detectors, ensembles and people.
+"""The records that all parts of Veridical share: a detector, an ensemble or a person reads a `Case` and returns a
+`Judgement`.
 
-Frozen records without policy. All spans are half-open character spans of a text exactly as it was received.
-A `score` is in [0, 1] and 1 always means hallucinated (of the response) or omitted (of a source).
+The records are frozen and apply no thresholds. Spans are half-open, in characters of the text exactly as received.
+A `score` lies in [0, 1]; 1 means hallucinated (in a response) or omitted (in a source).
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ __all__ = [
 ]
 
 DEFAULT_THRESHOLD = 0.5
-"""From here on a score that is a probability says "more likely than not"."""
+"""The lowest score that is flagged by default: for a probability, "as likely as not"."""
 
 GOLD_THRESHOLD = 0.5
-"""A gold score (a label, or the share of annotators) counts as positive from here on."""
+"""The lowest gold score (a label, or the share of annotators) that counts as positive."""
 
 
 def _check_score(score: float | None, what: str) -> None:
@@ -55,10 +56,10 @@ def _check_score(score: float | None, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a response may rest on: a passage, an argument, an abstract, a snippet of knowledge.
+    """A text that a response may rest on: a passage, an argument, an abstract, a snippet of knowledge.
 
-    `perspective` groups sources that stand for one side; omissions are scored per perspective and the worst counts.
-    Omissions are looked for only where `must_cover` is set. `citation` is how a response would cite it.
+    `perspective` groups sources that speak for one side; omissions are scored per perspective and the worst counts.
+    Detectors look for omissions only in sources with `must_cover`. `citation` is how a response would cite the source.
     """
 
     id: str
@@ -77,7 +78,7 @@ class Turn:
 
 
 class _Index:
-    """Room for what a `Case` derives from its sources when it is first asked; no field, so it is in no copy."""
+    """A slot for the sources of a `Case` by id, filled on first use; it is not a field, so copies start without it."""
 
     __slots__ = ("_by_id",)
     _by_id: dict[str, Source]
@@ -85,10 +86,10 @@ class _Index:
 
 @dataclass(frozen=True, slots=True)
 class Case(_Index):
-    """One response with what it is to be judged against.
+    """One response and the sources to judge it against.
 
-    `sources=()` is the reference-free setting. `prompt` is the exact text that made the response, where known.
-    Raises `InputError` if two sources share an id.
+    `sources=()` is the reference-free setting. `prompt` is the exact text from which the response was generated, if
+    known. Raises `InputError` if two sources share an id.
     """
 
     id: str
@@ -106,7 +107,7 @@ class Case(_Index):
             seen.add(source.id)
 
     def source(self, id: str) -> Source:
-        """The source called `id`; `InputError` if there is none."""
+        """Return the source called `id`; raise `InputError` if there is none."""
         try:
             by_id = self._by_id
         except AttributeError:
@@ -119,7 +120,7 @@ class Case(_Index):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A self-contained statement, and where in the response it is made."""
+    """A self-contained statement, and the spans of the response that make it."""
 
     text: str
     spans: tuple[Span, ...] = ()
@@ -127,7 +128,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A place in a source that bears on a verdict; `weight` in [0, 1], 1 = rests on it wholly."""
+    """A passage of a source that bears on a verdict; `weight` in [0, 1], 1 = the verdict rests on it alone."""
 
     source_id: str
     span: Span
@@ -139,7 +140,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found about a span of the response; `score` 0 = supported, 1 = hallucinated."""
+    """A finding about a span of the response; `score` 0 = supported, 1 = hallucinated."""
 
     span: Span
     score: float
@@ -155,7 +156,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Omission:
-    """What was found about a span of a source that had to be covered; `score` 0 = covered, 1 = omitted."""
+    """A finding about a span of a source with `must_cover`; `score` 0 = covered, 1 = omitted."""
 
     source_id: str
     span: Span
@@ -168,7 +169,7 @@ class Omission:
 
 @dataclass(frozen=True, slots=True)
 class SourceSpan:
-    """Characters of one source."""
+    """A span of one source."""
 
     source_id: str
     span: Span
@@ -176,7 +177,7 @@ class SourceSpan:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a judgement cost: calls to a language model, tokens in and out, and money where prices are known."""
+    """The cost of a judgement: calls to a language model, tokens in and out, and money if prices are known."""
 
     calls: int = 0
     prompt_tokens: int = 0
@@ -185,40 +186,40 @@ class Usage:
 
     @classmethod
     def total(cls, usages: Iterable[Usage | None]) -> Usage | None:
-        """Sum several usages; None if all of them are None.
+        """Add up `usages`; return None if all of them are None.
 
-        The cost is None as soon as one that made calls has no known cost: part of a cost is never shown as all of it.
+        The cost is None if any usage with calls has no cost, because a partial sum would look like the total.
 
         >>> Usage.total([Usage(1, 10, 2, 0.5), None, Usage(2, 20, 4, 0.25), Usage()])
         Usage(calls=3, prompt_tokens=30, completion_tokens=6, cost=0.75)
         >>> Usage.total([Usage(1, 10, 2, 0.5), Usage(1, 10, 2)]).cost is None
         True
         """
-        known = [usage for usage in usages if usage is not None]
-        if not known:
+        present = [usage for usage in usages if usage is not None]
+        if not present:
             return None
-        costs = [usage.cost for usage in known if usage.cost is not None]
-        complete = bool(costs) and all(usage.cost is not None for usage in known if usage.calls)
+        costs = [usage.cost for usage in present if usage.cost is not None]
+        complete = bool(costs) and all(usage.cost is not None for usage in present if usage.calls)
         return cls(
-            sum(usage.calls for usage in known),
-            sum(usage.prompt_tokens for usage in known),
-            sum(usage.completion_tokens for usage in known),
+            sum(usage.calls for usage in present),
+            sum(usage.prompt_tokens for usage in present),
+            sum(usage.completion_tokens for usage in present),
             sum(costs) if complete else None,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What one detector or one person (`by`) says of a case. Human gold is a `Judgement` too (`by="human:…"`).
+    """The findings of one detector or one person (`by`) on a case. Human gold is a `Judgement` too (`by="human:…"`).
 
-    `hallucination` and `omission` are the response-level scores in [0, 1], None where the judge does not say.
-    `sentences` are verdicts on the sentences of the response, from judges that score these apart; `hallucination` is
-    then the highest of their scores, and the threshold of the response is that of each sentence.
-    `judged` holds the spans of the response that were really judged, None = all of it, () = nothing; inside
-    them a character with no verdict has score 0. `judged_sources` does the same for omissions: the spans of the sources
-    with `must_cover` whose coverage was judged, None = all of them. What could not be judged also leaves a line in
-    `notes`. `reason` is why, in the judge's words, where it judged the response as a whole. `provenance` says in sorted
-    pairs how the judgement came about, such as the hash of each prompt and what each stage cost.
+    `hallucination` and `omission` are the response-level scores in [0, 1]; None = the judge gives no such score.
+    `sentences` holds verdicts on the sentences of the response, from judges that score sentences. `hallucination` is
+    then the highest of their scores, and the response threshold applies to each sentence.
+    `judged` holds the spans of the response that were judged: None = all of it, () = nothing. A character inside them
+    without a verdict has score 0. `judged_sources` holds the spans of the sources with `must_cover` whose coverage was
+    judged, None = all of them. `notes` says why parts could not be judged. `reason` explains the score of the whole
+    response in the judge's words. `provenance` records, as sorted pairs, how the judgement was made, such as the hash
+    of each prompt and the cost of each stage.
     """
 
     case_id: str
@@ -244,10 +245,10 @@ class Judgement:
 class Example:
     """A case with its gold judgement.
 
-    `annotations` keeps what each annotator said where there were several; `gold` is then their merger.
+    `annotations` holds one judgement per annotator if there were several; `gold` is then merged from them.
     `document` names the document that the case is about: splits and bootstrap samples are drawn by document.
-    `group` holds what results may be broken down by (system, task, error type …) as sorted (key, value) pairs.
-    Raises `InputError` if the gold is about another case, `SpanError` if it points outside its texts.
+    `group` holds sorted (key, value) pairs by which results can be broken down: system, task, error type …
+    Raises `InputError` if the gold is about another case, `SpanError` if a span runs past its text.
     """
 
     case: Case
@@ -262,16 +263,16 @@ class Example:
 
 
 class Level(StrEnum):
-    """What a score, a label or a threshold is about; the four are scored, fitted and decided apart."""
+    """The subject of a score, label or threshold; each level is scored, fitted and decided by itself."""
 
     RESPONSE = "response"  # the response as a whole: `Judgement.hallucination`
     SPAN = "span"  # spans of the response: `Judgement.verdicts`
     COVERAGE = "coverage"  # the sources that must be covered, as a whole: `Judgement.omission`
-    SOURCE = "source"  # spans of those sources: `Judgement.omissions`
+    SOURCE = "source"  # spans of the sources that must be covered: `Judgement.omissions`
 
 
 def check_threshold(threshold: float) -> float:
-    """Give back `threshold`; raise `InputError` unless it lies in [0, 1]. At 0 whatever has a score is flagged."""
+    """Return `threshold`, or raise `InputError` unless it lies in [0, 1]. At 0 every score is flagged."""
     if not 0.0 <= threshold <= 1.0:  # also false for NaN
         raise InputError(f"the threshold is {threshold}", hint="a number from 0 to 1")
     return threshold
@@ -279,9 +280,7 @@ def check_threshold(threshold: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The score from which something is flagged, per level, each in [0, 1].
-
-    The default is the point at which a score that is a probability says "more likely than not".
+    """The lowest score that is flagged, for each level, in [0, 1]. Default: 0.5.
 
     >>> Thresholds(span=0.4)[Level.SPAN], Thresholds.same(0.7).response
     (0.4, 0.7)
@@ -302,24 +301,24 @@ class Thresholds:
 
     @classmethod
     def same(cls, threshold: float) -> Thresholds:
-        """The same threshold for every level."""
+        """Return `threshold` for every level."""
         return cls(threshold, threshold, threshold, threshold)
 
 
 class Outcome(Enum):
-    """What a judgement results in at its thresholds."""
+    """The result of comparing a judgement with its thresholds."""
 
-    CLEAR = "clear"  # all of it judged, nothing flagged
+    CLEAR = "clear"  # everything was judged, nothing is flagged
     FLAGGED = "flagged"
-    UNJUDGED = "unjudged"  # nothing flagged, but not all of it could be judged: never the same as clear
+    UNJUDGED = "unjudged"  # nothing is flagged, but a part could not be judged, so it is not "clear"
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What one judgement results in (`core.decide.decide`): each score compared with the threshold of its own level.
+    """The flags of one judgement (`core.decide.decide`): each score compared with the threshold of its own level.
 
-    `verdicts` and `omissions` are the indices of those that are flagged, in the order of the judgement.
-    `hallucination` and `omission` say whether the response-level scores are flagged, None where there is no score.
+    `verdicts` and `omissions` are the indices of the flagged ones in the judgement, ascending.
+    `hallucination` and `omission` tell whether the response-level scores are flagged; None = there is no score.
     """
 
     thresholds: Thresholds
@@ -332,10 +331,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The answer to one check: a case, the judgement of each detector, what was decided on each, and the outcome.
+    """The result of one check: a case, each detector's judgement with its decision, and the outcome.
 
-    `decisions[i]` is about `judgements[i]`. Raises `InputError` unless there are as many of both, and whatever
-    `check_judgement` raises.
+    `decisions[i]` is about `judgements[i]`. Raises `InputError` unless both have the same length, and the errors of
+    `check_judgement`.
     """
 
     case: Case
@@ -354,27 +353,29 @@ class Checked:
             if max(decision.verdicts, default=-1) >= len(judgement.verdicts) or (
                 max(decision.omissions, default=-1) >= len(judgement.omissions)
             ):
-                raise InputError(f"case {self.case.id!r}: a decision flags what {judgement.by!r} did not find")
+                raise InputError(
+                    f"case {self.case.id!r}: a decision flags a verdict or omission that {judgement.by!r} did not find"
+                )
 
     @property
     def flagged(self) -> tuple[Span, ...]:
-        """The spans of the response that any detector's decision flags, in order, overlapping ones joined."""
+        """The spans of the response that any detector flags, in order; overlapping spans are joined."""
         pairs = zip(self.judgements, self.decisions, strict=True)
         return tuple(union(j.verdicts[i].span for j, d in pairs for i in d.verdicts))
 
     @property
     def omitted(self) -> Mapping[str, tuple[Span, ...]]:
-        """The spans left out of each source, by source id, in the order of the sources."""
+        """The flagged omissions by source id, in the order of the sources; sources without any are missing."""
         spans: dict[str, list[Span]] = {source.id: [] for source in self.case.sources}
         for judgement, decision in zip(self.judgements, self.decisions, strict=True):
             for i in decision.omissions:
                 spans[judgement.omissions[i].source_id].append(judgement.omissions[i].span)
-        return {id: tuple(union(of_source)) for id, of_source in spans.items() if of_source}
+        return {id: tuple(union(omitted)) for id, omitted in spans.items() if omitted}
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace the characters of `span` in the response by `replacement`, because of `because`."""
+    """A change to a text: the characters of `span` become `replacement`, for the reason `because`."""
 
     span: Span
     replacement: str
@@ -391,15 +392,15 @@ class Revision:
 
 
 def check_judgement(case: Case, judgement: Judgement) -> None:
-    """Raise unless `judgement` is about `case` and every span of it lies inside the text that it speaks of."""
+    """Raise `InputError` unless `judgement` is about `case`, `SpanError` if one of its spans runs past its text."""
     if judgement.case_id != case.id:
-        raise InputError(f"the judgement by {judgement.by!r} is of case {judgement.case_id!r}, not {case.id!r}")
+        raise InputError(f"the judgement by {judgement.by!r} is about case {judgement.case_id!r}, not {case.id!r}")
     sizes = {source.id: len(source.text) for source in case.sources}
     where = f"case {case.id!r}, judged by {judgement.by!r}"
     size = len(case.response)
-    claimed = (span for v in judgement.verdicts if v.claim for span in v.claim.spans)
+    claim_spans = (span for v in judgement.verdicts if v.claim for span in v.claim.spans)
     verdicts = (*judgement.verdicts, *judgement.sentences)
-    for span in (*(v.span for v in verdicts), *claimed, *(judgement.judged or ())):
+    for span in (*(v.span for v in verdicts), *claim_spans, *(judgement.judged or ())):
         if span.end > size:
             raise SpanError(f"{where}: span [{span.start}, {span.end}) runs past the response of {size} characters")
     for verdict in verdicts:
@@ -421,7 +422,7 @@ def _check_source_span(where: str, sizes: dict[str, int], source_id: str, span: 
 
 
 def judged_spans(case: Case, judgement: Judgement) -> list[Span]:
-    """The spans of the response that were judged, in normal form.
+    """Return the spans of the response that were judged, in normal form.
 
     >>> judged_spans(Case("1", "abc"), Judgement("1", "someone"))
     [Span(start=0, end=3)]
@@ -432,7 +433,7 @@ def judged_spans(case: Case, judgement: Judgement) -> list[Span]:
 
 
 def judged_source_spans(case: Case, judgement: Judgement) -> dict[str, list[Span]]:
-    """The spans whose coverage was judged, in normal form, for each source with `must_cover`; [] where none was.
+    """Return, for each source with `must_cover`, the spans whose coverage was judged, in normal form; [] if none.
 
     >>> case = Case("1", "abc", (Source("a", "In Rome", must_cover=True), Source("b", "Tall", must_cover=True)))
     >>> judged_source_spans(case, Judgement("1", "someone", judged_sources=(SourceSpan("a", Span(0, 2)),)))

@@ -34,7 +34,7 @@ majority/minority minimum/maximum victory/defeat success/failure profit/loss
 enemy/ally friend/enemy beginning/end entrance/exit
 """
 ANTONYM_PAIRS = tuple((first, second) for first, _, second in (pair.partition("/") for pair in _PAIRS.split()))
-"""Words and their opposites in the same form; a word may have several."""
+"""Pairs of a word and its opposite in the same form; a word may be in several pairs."""
 
 _SIMILAR = """
 increase increased increases increasing rise rose risen rises rising grow grew grown grows growing gain gained
@@ -71,7 +71,7 @@ sell sold sells selling
 build built builds create created creates found founded establish established
 """
 SIMILAR: dict[str, frozenset[str]] = {}
-"""For words with opposites, the words that may say the same."""
+"""For words with opposites, the words that can have the same meaning."""
 for _group in _SIMILAR.split("/"):
     for _word in _group.split():
         SIMILAR[_word] = SIMILAR.get(_word, frozenset()) | frozenset(_group.split())

@@ -1,12 +1,12 @@
-"""Readers of labelled data in its publishers' own formats: one file per data set, or per family of similar sets.
+"""Read labelled data in the publishers' own formats: one module per data set, or per family of similar sets.
 
 An entry is a module or object with `INFO` and `read(path, split=None, *, on_bad=None) -> Iterator[Example]`. A row that
-cannot be read raises `DataError` with file and line; where `on_bad` is given it is called with that error instead and
-the row is skipped. Rows that are known to be unfit in the published set (`INFO.notes` names them) are left out without
-an error, and handed to `on_bad` as well. Texts are cleaned here, before they become a `Case`, and never after.
+cannot be read raises `DataError` with file and line; if `on_bad` is given, it gets that error and the row is skipped.
+Known defects of the published set (see `INFO.notes`) are skipped without an error; `on_bad` gets them too.
+Readers clean the texts before they become a `Case`; nothing changes them later.
 
-A gold that labels the whole response has `hallucination` and no verdict: it does not say where. `judged=()` marks a
-row without any label for the response. A module whose `REMOTE` is true reads more than paths.
+Gold for a whole response has `hallucination` and no verdict, since it does not say where. `judged=()` marks a row
+without any label for the response. A module with a true `REMOTE` also reads from other places than paths.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ __all__ = ["DATASETS", "Info", "OnBad", "Reader", "load_reader", "read", "table"
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What a data set is.
+    """The description of a data set.
 
     Attributes:
-        name: What it is called in "NAME:PATH".
+        name: Its name in "NAME:PATH".
         title: Its title.
         licence: Its licence.
         citation: The paper to cite.
-        levels: What its labels are about.
-        unit: The unit of the labelled spans, where it is fixed: "token", "sentence", "claim".
-        pairs: Whether each case has a counterpart that differs in the error alone.
+        levels: The levels that it labels.
+        unit: The unit of the labelled spans, if it is fixed: "token", "sentence", "claim".
+        pairs: Whether each case has a counterpart that differs only in the error.
         splits: The names of its splits.
         languages: The languages of its texts.
-        document: What counts as one document.
-        notes: What is special about it.
+        document: The unit that counts as one document, in words.
+        notes: Peculiarities, such as known defects.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Reader(Protocol):
     INFO: Info
 
     def read(self, path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-        """The examples under `path` (a file or folder as published), in the file's order."""
+        """Read the examples under `path` (a file or folder as published), in the file's order."""
         ...
 
 
@@ -75,12 +75,12 @@ DATASETS = Registry(
 
 
 def load_reader(name: str) -> Reader:
-    """The module of the data set called `name`; `UnknownNameError` with near names otherwise."""
+    """Import the reader of the data set called `name`; raise `UnknownNameError` if there is none."""
     return cast(Reader, DATASETS.load(name))
 
 
 def read(spec: str, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """The examples of "NAME:PATH"."""
+    """Read the examples of "NAME:PATH"."""
     name, _, path = spec.partition(":")
     reader = load_reader(name)
     if not path:
@@ -91,7 +91,7 @@ def read(spec: str, split: str | None = None, *, on_bad: OnBad = None) -> Iterat
 
 
 def table() -> str:
-    """A Markdown table of the registered data sets, made from their `INFO`."""
+    """Return a Markdown table of the registered data sets, made from their `INFO`."""
     lines = [
         "| name | data set | labels | splits | languages | a document is | licence |",
         "|---|---|---|---|---|---|---|",

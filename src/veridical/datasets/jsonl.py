@@ -1,4 +1,4 @@
-"""Your own data: one `example/1` document of `veridical.core.serialization` per line (docs/datasets.md shows one)."""
+"""Read your own data: one `example/1` document of `veridical.core.serialization` per line (see docs/datasets.md)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """The example on each line; a line that holds a case without gold is refused."""
+    """Read the example on each line; a case without gold is refused."""
     if path.is_dir():
         files = {file.stem: file for file in sorted(path.glob("*.jsonl"))}
         if not files:

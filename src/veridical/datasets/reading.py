@@ -1,7 +1,7 @@
-"""Rows of published data files with their line numbers.
+"""Read rows of published data files, with their line numbers.
 
-What every reader shares: a `Row` that refuses a missing or wrong field with file and line, and `read_rows`, the one
-place where a bad row is raised or handed to `on_bad`, and where ids are checked to be unique.
+All readers share a `Row`, which refuses a missing or wrong field with file and line, and `read_rows`, which raises the
+error of a bad row or calls `on_bad` with it, and checks that ids are unique.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ __all__ = [
 
 
 class UnfitRow(DataError):
-    """A row that is a known defect of the published set: it is left out, and only `on_bad` gets the error."""
+    """The error of a row that is a known defect of the published set: the row is skipped, and only `on_bad` gets it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One record of a data file and its position: its line and its number among the records, both from 1.
+    """One record of a data file with its line and its number among the records, both from 1.
 
-    A record inside another one has the line of the outer one; `within` then says which item it is ("annotations 3").
+    A record inside another one has the line of the outer one; `within` then names the item ("annotations 3").
     """
 
     path: Path
@@ -53,23 +53,23 @@ class Row:
     within: str = ""
 
     def bad(self, message: str, *, hint: str | None = None, kind: type[DataError] = DataError) -> DataError:
-        """The error that reports `message` for this row."""
+        """Return the error that reports `message` for this row."""
         where = f"{self.within}: " if self.within else ""
         return kind(where + message, path=self.path, line=self.line, hint=hint)
 
     def unfit(self, message: str) -> DataError:
-        """The error that leaves this row out as a known defect of the published set."""
+        """Return the error that skips this row as a known defect of the published set."""
         return self.bad(message, kind=UnfitRow)
 
     def get(self, key: str) -> Any:
-        """The value of a field; `DataError` naming the fields that there are if it is missing."""
+        """Return the value of a field; raise `DataError`, naming the row's fields, if it is missing."""
         if key not in self.values:
             fields = ", ".join(list(self.values)[:12]) or "none"
             raise self.bad(f"no field {key!r}", hint=f"the row's fields: {fields}; is the file of this data set?")
         return self.values[key]
 
     def text(self, key: str, *, blank: bool = False) -> str:
-        """The text of a field exactly as it is; `DataError` if it is no string or (unless `blank`) white space."""
+        """Return the text of a field unchanged; raise `DataError` if it is not a text or, unless `blank`, is blank."""
         value = self.get(key)
         if not isinstance(value, str):
             raise self.bad(f"{key!r} is {_shown(value)}, not a text")
@@ -78,18 +78,18 @@ class Row:
         return value
 
     def optional(self, key: str) -> str | None:
-        """The text of a field that may be missing, null or blank; `DataError` for anything but a text."""
+        """Return the trimmed text of a field, None if missing, null or blank; raise `DataError` if it is not a text."""
         if self.values.get(key) is None:
             return None
         return self.text(key, blank=True).strip() or None
 
     def name(self, key: str) -> str:
-        """The text of a field that names something: a string or a whole number."""
+        """Return the text of a field that holds a name: a text or a whole number."""
         value = self.get(key)
         return str(value) if isinstance(value, int) and not isinstance(value, bool) else self.text(key)
 
     def numeric(self, key: str, *, low: float = -math.inf, high: float = math.inf) -> float:
-        """The number of a field (a text that is a number counts), from `low` to `high`; `DataError` otherwise."""
+        """Return the number in a field (also as a text); raise `DataError` unless it is from `low` to `high`."""
         value = self.get(key)
         try:
             number = math.nan if isinstance(value, bool) else float(value)
@@ -101,42 +101,42 @@ class Row:
         return number
 
     def choice(self, key: str, allowed: Mapping[Any, float]) -> float:
-        """What `allowed` makes of the field's value; `DataError` listing what is allowed otherwise."""
+        """Translate the value of a field by `allowed`; raise `DataError`, listing its keys, for any other value."""
         value = self.get(key)
         if isinstance(value, list | dict) or value not in allowed:
             raise self.bad(f"{key!r} is {_shown(value)}", hint=f"allowed: {', '.join(map(repr, allowed))}")
         return allowed[value]
 
     def items(self, key: str) -> list[Any]:
-        """The list in a field."""
+        """Return the list in a field."""
         value = self.get(key)
         if not isinstance(value, list):
             raise self.bad(f"{key!r} is {_shown(value)}, not a list")
         return value
 
     def texts(self, key: str) -> list[str]:
-        """The list of texts in a field."""
+        """Return the list of texts in a field."""
         for item in self.items(key):
             if not isinstance(item, str):
                 raise self.bad(f"{key!r} holds {_shown(item)}, not a text")
         return self.items(key)
 
     def flags(self, key: str) -> list[bool]:
-        """The list of 0/1 or false/true in a field."""
+        """Return the list of 0/1 or false/true in a field."""
         for item in self.items(key):
             if not isinstance(item, bool) and item not in (0, 1):
                 raise self.bad(f"{key!r} holds {_shown(item)}, not 0 or 1")
         return [bool(item) for item in self.items(key)]
 
     def row(self, key: str) -> Row:
-        """The object in a field, as a row at the same position."""
+        """Return the object in a field, as a row at the same position."""
         value = self.get(key)
         if not isinstance(value, dict):
             raise self.bad(f"{key!r} is {_shown(value)}, not an object")
         return replace(self, values=value, within=f"{self.within} {key}".strip())
 
     def rows(self, key: str) -> list[Row]:
-        """The list of objects in a field, each as a row on the line of this one."""
+        """Return the list of objects in a field, each as a row with this row's line."""
         for item in self.items(key):
             if not isinstance(item, dict):
                 raise self.bad(f"{key!r} holds {_shown(item)}, not an object")
@@ -147,7 +147,7 @@ class Row:
 
 
 def text_id(text: str) -> str:
-    """A short name for a text that has none: the same text always gets the same one."""
+    """Return a short id for a text: the first 12 hexadecimal digits of its SHA-256."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
@@ -156,18 +156,15 @@ def _shown(value: object) -> str:
 
 
 def group(**pairs: object) -> tuple[tuple[str, str], ...]:
-    """An example's `group` from keywords: sorted pairs of texts, without those that are None."""
+    """Make an example's `group` from keywords: sorted pairs of texts, without values that are None."""
     return tuple(sorted((key, str(value)) for key, value in pairs.items() if value is not None))
 
 
-# Rows
-
-
 def read_rows(rows: Iterable[Row], make: Callable[[Row], Iterable[Example]], on_bad: OnBad = None) -> Iterator[Example]:
-    """The examples that `make` gives for each row, in order; all of a bad row is refused.
+    """Yield the examples that `make` returns for each row, in order; a bad row gives no examples at all.
 
-    Any `InputError` of a row (a span outside its text, two sources with one id) becomes a `DataError` with file and
-    line, and so does an id that was there before. A row that `make` calls unfit is left out.
+    An `InputError` of a row (a span outside its text, two sources with one id) or a repeated id becomes a `DataError`
+    with file and line. A row for which `make` raises `UnfitRow` is skipped.
     """
     seen: dict[str, int] = {}
     for row in rows:
@@ -188,7 +185,7 @@ def read_rows(rows: Iterable[Row], make: Callable[[Row], Iterable[Example]], on_
 
 
 def jsonl_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
-    """The objects of a JSON Lines file, read as a stream; blank lines are passed over."""
+    """Yield the objects of a JSON Lines file, read as a stream, without blank lines."""
     number = 0
 
     def count_bad(error: DataError) -> None:
@@ -204,55 +201,56 @@ def jsonl_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
 
 
 def json_rows(path: Path, on_bad: OnBad = None, *, key: str | None = None, names: Sequence[str] = ()) -> Iterator[Row]:
-    """The objects of a JSON array, each with the line on which it begins.
+    """Yield the objects of a JSON array, each with the line on which it begins.
 
-    With `key` the file holds one object, and the array is the value of that field. With `names` each item is a list of
-    as many values, and they name its fields.
+    With `key`, the file holds one object, and the array is the value of that field. With `names`, items may be lists
+    of as many values, which get these names as fields.
     """
     text = read_text(path)
     if not text.strip():
         raise DataError("the file is empty", path=path)
-    at = _next(text, 0) if key is None else _start_of_array(text, key, path)
-    if text[at] != "[":
-        raise DataError("not a JSON array", path=path, line=1 + text.count("\n", 0, at), hint="is it JSON Lines?")
-    at = _next(text, at + 1)
+    position = _next(text, 0) if key is None else _start_of_array(text, key, path)
+    if text[position] != "[":
+        line = 1 + text.count("\n", 0, position)
+        raise DataError("not a JSON array", path=path, line=line, hint="is it JSON Lines?")
+    position = _next(text, position + 1)
     decoder = json.JSONDecoder()
     line, counted, number = 1, 0, 0
     escapes = "\\u" in text
-    while at < len(text) and text[at] != "]":
-        line, counted, number = line + text.count("\n", counted, at), at, number + 1
+    while position < len(text) and text[position] != "]":
+        line, counted, number = line + text.count("\n", counted, position), position, number + 1
         try:
-            value, end = decoder.raw_decode(text, at)
+            value, end = decoder.raw_decode(text, position)
         except (ValueError, RecursionError) as error:
             raise json_error(error, path, getattr(error, "lineno", line)) from None
         if names and isinstance(value, list) and len(value) == len(names):
             value = dict(zip(names, value, strict=True))
         yield from _object(path, line, number, value, on_bad, escapes=escapes)
-        at = _next(text, end)
-        if text[at : at + 1] == ",":
-            at = _next(text, at + 1)
-        elif text[at : at + 1] != "]":
-            raise DataError("not JSON: the array is not closed", path=path, line=1 + text.count("\n", 0, at))
-    if key is None and text[at + 1 :].strip():
-        raise DataError("there is text after the JSON array", path=path, line=1 + text.count("\n", 0, at))
-    if at >= len(text):
+        position = _next(text, end)
+        if text[position : position + 1] == ",":
+            position = _next(text, position + 1)
+        elif text[position : position + 1] != "]":
+            raise DataError("not JSON: the array is not closed", path=path, line=1 + text.count("\n", 0, position))
+    if key is None and text[position + 1 :].strip():
+        raise DataError("there is text after the JSON array", path=path, line=1 + text.count("\n", 0, position))
+    if position >= len(text):
         raise DataError("not JSON: the array is not closed", path=path, line=1 + text.count("\n"))
     if number == 0:
         raise DataError("the array is empty", path=path)
 
 
 def _start_of_array(text: str, key: str, path: Path) -> int:
-    """The position in `text`, one JSON object, of the array that is the value of `key`."""
-    Row(path, 1, _json_object(text, path)).items(key)  # so the text is well-formed and has the field
+    """Return the position of the array that is the value of `key`; `text` is one JSON object."""
+    Row(path, 1, _json_object(text, path)).items(key)  # raises unless the text is well-formed and has the field
     decoder = json.JSONDecoder()
-    at = text.index("{") + 1
+    position = text.index("{") + 1
     while True:
-        name, end = decoder.raw_decode(text, _next(text, at))
-        at = _next(text, _next(text, end) + 1)  # after the colon
+        name, end = decoder.raw_decode(text, _next(text, position))
+        position = _next(text, _next(text, end) + 1)  # after the colon
         if name == key:
-            return at
-        _, end = decoder.raw_decode(text, at)
-        at = _next(text, end) + 1  # after the comma
+            return position
+        _, end = decoder.raw_decode(text, position)
+        position = _next(text, end) + 1  # after the comma
 
 
 def _json_object(text: str, path: Path) -> dict[str, Any]:
@@ -266,7 +264,7 @@ def _json_object(text: str, path: Path) -> dict[str, Any]:
 
 
 def read_json_object(path: Path) -> Row:
-    """The one object that a JSON file holds."""
+    """Read a JSON file that holds one object."""
     text = read_text(path)
     if not text.strip():
         raise DataError("the file is empty", path=path)
@@ -276,13 +274,13 @@ def read_json_object(path: Path) -> Row:
 _SPACE = re.compile(r"\s*")
 
 
-def _next(text: str, at: int) -> int:
-    match = _SPACE.match(text, at)
-    return match.end() if match else at
+def _next(text: str, position: int) -> int:
+    match = _SPACE.match(text, position)
+    return match.end() if match else position
 
 
 def _object(path: Path, line: int, number: int, value: object, on_bad: OnBad, *, escapes: bool) -> Iterator[Row]:
-    """The row that `value` is, or none; only JSON with \\u `escapes` can hold half of a surrogate pair."""
+    """Yield `value` as a row, or refuse it; only JSON with \\u `escapes` can hold half of a surrogate pair."""
     try:
         if escapes:
             json.dumps(value, ensure_ascii=False).encode()
@@ -304,12 +302,12 @@ def csv_rows(
     names: Sequence[str] = (),
     encoding: str = "utf-8",
 ) -> Iterator[Row]:
-    """The rows of a table; `line` is where the row begins (a quoted field may hold line breaks).
+    """Yield the rows of a table, each with the line on which it begins (a quoted field may hold line breaks).
 
     Args:
         path: The file.
-        on_bad: Gets the error of each row with too few or too many fields.
-        delimiter: What stands between two fields.
+        on_bad: Called with the error of each row with too few or too many fields.
+        delimiter: The character between two fields.
         quoted: Whether a field may stand in double quotes.
         names: The names of the fields of a table without a header.
         encoding: The encoding of the file.
@@ -334,7 +332,7 @@ def csv_rows(
 
 
 def _cells(text: str, path: Path, delimiter: str, quoted: bool) -> list[tuple[int, list[str]]]:
-    """The non-blank records, each with the line on which it begins."""
+    """Return the non-blank records, each with the line on which it begins."""
     lines = io.StringIO(text, newline="")
     if quoted:
         reader = csv.reader(lines, delimiter=delimiter)
@@ -342,7 +340,7 @@ def _cells(text: str, path: Path, delimiter: str, quoted: bool) -> list[tuple[in
         reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
     records: list[tuple[int, list[str]]] = []
     line = 1
-    limit = csv.field_size_limit(len(text) + 1)  # a setting of the whole process, so put back below
+    limit = csv.field_size_limit(len(text) + 1)  # applies to the whole process, so it is restored below
     try:
         for cells in reader:
             if cells:

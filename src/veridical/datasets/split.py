@@ -1,4 +1,4 @@
-"""Examples split by document, and the fingerprint of a set of examples."""
+"""Split examples by document, and hash a set of examples."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ FRACTIONS: Mapping[str, float] = {"train": 0.7, "valid": 0.1, "test": 0.2}  # CH
 
 
 def document_of(example: Example) -> str:
-    """The document of an example; one that names none is a document of its own, by its case's id."""
+    """Return a name for the example's document; an example without one is a document of its own, by its case id."""
     return f"document:{example.document}" if example.document is not None else f"case:{example.case.id}"
 
 
 def split_by_document(
     examples: Iterable[Example], fractions: Mapping[str, float] = FRACTIONS, *, seed: int = 0
 ) -> dict[str, list[Example]]:
-    """The examples by split, in their order; all of a document are in one split.
+    """Assign examples to splits, in their order; all examples of a document get the same split.
 
-    A document's split depends on `seed` and its name alone (SHA-256), so it stays where it is when others are added
-    or the order changes. Shares are of documents and hold in the long run only. Raises `InputError` unless the
-    fractions are in [0, 1] and sum to 1.
+    A document's split depends only on `seed` and its name (SHA-256), so it does not change when others are added or
+    reordered. The fractions are shares of documents and hold approximately. Raises `InputError` unless they are in
+    [0, 1] and sum to 1.
     """
     if not all(0.0 <= share <= 1.0 for share in fractions.values()) or not math.isclose(sum(fractions.values()), 1.0):
         shown = ", ".join(f"{name} {share:g}" for name, share in fractions.items())
@@ -39,15 +39,15 @@ def split_by_document(
     bounds = list(accumulate(fractions[name] for name in usable))
     for example in examples:
         digest = hashlib.sha256(f"{seed}\0{document_of(example)}".encode("utf-8", "surrogatepass")).digest()
-        at = bisect_right(bounds, int.from_bytes(digest[:8], "big") / 2**64)
-        parts[usable[min(at, len(usable) - 1)]].append(example)  # the sum of the fractions may be rounded down
+        part_i = bisect_right(bounds, int.from_bytes(digest[:8], "big") / 2**64)
+        parts[usable[min(part_i, len(usable) - 1)]].append(example)  # rounding may leave the last bound below 1
     return parts
 
 
 def content_hash(examples: Iterable[Example | Case]) -> str:
-    """The SHA-256 (hexadecimal) of the JSON documents of examples or cases, whatever their order; memory does not grow.
+    """Hash examples or cases, in any order, to a hexadecimal SHA-256 of their JSON documents; memory does not grow.
 
-    Each document is hashed by itself and the hashes are added up modulo 2**256, then hashed with their number.
+    The hashes of the single documents are added up modulo 2**256; the sum is hashed together with their number.
     """
     total = number = 0
     for example in examples:

@@ -1,8 +1,8 @@
-"""Pure functions from gold and prediction to numbers: response, token, character, span and coverage level.
+"""Metrics of predictions against gold, on responses, tokens, characters, spans and coverage: pure functions.
 
-The numeric modules take arrays (labels: True = hallucinated; scores: 1 = hallucinated) with an optional `weight`, how
-often each item counts. `alignment` turns examples and judgements into such arrays; `registry.METRICS` names the
-metrics. A value that is not defined raises `UndefinedMetricError`; none is invented.
+The numeric modules take arrays (labels: True = hallucinated; scores: 1 = hallucinated) and an optional `weight`: how
+often each item counts. `alignment` and `coverage` turn examples and judgements into such arrays; `registry.METRICS`
+lists the metrics by name. An undefined value raises `UndefinedMetricError` instead of getting a default.
 """
 
 from __future__ import annotations
@@ -13,4 +13,4 @@ __all__ = ["UndefinedMetricError"]
 
 
 class UndefinedMetricError(InputError):
-    """The metric has no value on what was given, such as an area under a curve with one class only."""
+    """The metric has no value on these data, such as an area under a curve with one class only."""

@@ -1,7 +1,8 @@
-"""From an example and a judgement to arrays about the response; `coverage` does the same for the sources.
+"""Turn an example and a judgement into labels and scores of the response; `coverage` does so for the sources.
 
-**Only characters that both gold and prediction judged count.** Where there are none, or a side says nothing about the
-matter, the answer is None: the case does not count and is reported as not judged. Gold is positive from 0.5 on.
+**Only characters that both gold and prediction judged count.** If there are none, or gold or prediction says nothing
+about hallucination, the result is None: the case does not count and is reported as not judged. A gold score of 0.5 or
+more is positive.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["Characters", "as_decided", "characters", "response_pair"]
 
 @dataclass(frozen=True, slots=True)
 class Characters:
-    """One response as arrays of *shape* (characters,): gold score, predicted score, whether both sides judged it."""
+    """One response as arrays of *shape* (characters,): gold score, predicted score, and whether both judged it."""
 
     text: str
     gold: Floats
@@ -29,35 +30,35 @@ class Characters:
     judged: Bools
 
     def gold_mask(self) -> Bools:
-        """The judged characters that gold calls hallucinated, *shape* (characters,)."""
+        """Mark the judged characters that gold calls hallucinated, *shape* (characters,)."""
         return (self.gold >= GOLD_THRESHOLD) & self.judged
 
     def predicted_mask(self, threshold: float) -> Bools:
-        """The judged characters with a score of at least `threshold`, *shape* (characters,)."""
+        """Mark the judged characters with a score of at least `threshold`, *shape* (characters,)."""
         return (self.score >= threshold) & self.judged
 
     def spans(self, threshold: float) -> tuple[list[Span], list[Span]]:
-        """The gold and the predicted spans, both joined by `core.decide.merge`.
+        """Return the gold and the predicted spans, both joined by `core.decide.merge`.
 
-        So a detector that scores words one by one and one that marks the phrase say the same.
+        Joining makes a detector that scores single words comparable with one that marks whole phrases.
         """
-        both = self.gold_mask(), self.predicted_mask(threshold)
-        gold, predicted = (merge(self.text, runs(marked)) for marked in both)
+        masks = self.gold_mask(), self.predicted_mask(threshold)
+        gold, predicted = (merge(self.text, runs(marked)) for marked in masks)
         return gold, predicted
 
     def judged_units(self, units: Units) -> Units:
-        """Those of `units` that hold a judged character."""
+        """Return those of `units` that hold a judged character."""
         return units[any_in(self.judged, units)]
 
     def unit_scores(self, units: Units) -> tuple[Bools, Floats]:
-        """Gold label and highest score of each unit over its judged characters, both of *shape* (units,)."""
+        """Return the gold label and highest score of each unit over its judged characters, both *shape* (units,)."""
         return any_in(self.gold_mask(), units), highest_in(np.where(self.judged, self.score, 0.0), units)
 
 
 def characters(example: Example, judgement: Judgement) -> Characters | None:
-    """The response as arrays, or None where the two share no judged character or one does not say where.
+    """Return the response as arrays; None if no character was judged by both, or gold does not say where.
 
-    A gold that calls the response hallucinated and marks nothing does not say where. Raises `SpanError` or
+    Gold does not say where if it calls the response hallucinated but marks nothing. Raises `SpanError` or
     `InputError` for a judgement that does not fit the case.
 
     >>> from veridical.core.types import Case, Verdict
@@ -78,11 +79,11 @@ def characters(example: Example, judgement: Judgement) -> Characters | None:
 
 
 def response_pair(example: Example, judgement: Judgement) -> tuple[bool, float] | None:
-    """Whether gold calls the response hallucinated, and the predicted score of that; None where a side does not say.
+    """Return whether gold calls the response hallucinated, and the predicted score; None if one of them does not say.
 
-    Gold: its response-level score, else its highest verdict. Prediction: its response-level score; its highest
-    verdict on judged characters where it has none, or where gold only judged a part (HaDes: one phrase) and there are
-    verdicts to read off that part.
+    Gold counts by its response-level score, or else its highest verdict. The prediction counts by its response-level
+    score. Without one, its highest verdict on judged characters counts; likewise if it has verdicts and gold judged
+    only a part of the response (HaDes: one phrase).
 
     >>> from veridical.core.types import Case
     >>> case = Case("1", "In Rome")
@@ -105,10 +106,10 @@ def response_pair(example: Example, judgement: Judgement) -> tuple[bool, float] 
 
 
 def as_decided(example: Example, judgement: Judgement, thresholds: Thresholds) -> Judgement:
-    """Replace the scores of `judgement` by the decision on the response (`core.decide`): 1 = flagged, 0 = not.
+    """Replace the scores of `judgement` by the decision on the response (`core.decide`): 1 = flagged, 0 = not flagged.
 
-    Where gold judged only a part of the response, the verdicts on that part decide. A judgement that says nothing about
-    the response stays as it is.
+    If gold judged only a part of the response, the verdicts on that part decide. A judgement that says nothing about
+    the response is returned unchanged.
 
     >>> from veridical.core.types import Case, Verdict
     >>> example = Example(Case("1", "In Rome"), Judgement("1", "human:a", hallucination=1.0))
@@ -127,10 +128,10 @@ def as_decided(example: Example, judgement: Judgement, thresholds: Thresholds) -
 
 
 def _shared(example: Example, judgement: Judgement) -> list[Span]:
-    """The characters that both judged for hallucination; none where a side says nothing about that.
+    """Return the spans that gold and prediction both judged for hallucination; [] if one says nothing about it.
 
-    A prediction with neither score nor verdict says nothing (as in `core.decide.outcome`). A gold like that does
-    say "clean", unless it is about coverage alone.
+    A prediction with neither score nor verdict says nothing (as in `core.decide.outcome`). Such a gold means "clean",
+    unless it is about coverage alone.
     """
     case, gold = example.case, example.gold
     check_judgement(case, judgement)

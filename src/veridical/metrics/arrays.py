@@ -1,4 +1,4 @@
-"""What the numeric layer accepts: one-dimensional labels, scores and weights of one length, checked once."""
+"""Convert and check the arguments of the numeric functions: one-dimensional labels, scores and weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 def as_labels(values: ArrayLike, what: str = "labels") -> Bools:
-    """`values` as a bool array, *shape* (n,); `InputError` for anything but booleans or the numbers 0 and 1.
+    """Convert `values` to a bool array, *shape* (n,); raise `InputError` unless all are booleans or 0 and 1.
 
     >>> as_labels([0, 1])
     array([False,  True])
@@ -33,7 +33,7 @@ def as_labels(values: ArrayLike, what: str = "labels") -> Bools:
 
 
 def as_scores(values: ArrayLike, what: str = "scores") -> Floats:
-    """`values` as a float array, *shape* (n,); `UndefinedMetricError` if one is NaN or infinite.
+    """Convert `values` to a float array, *shape* (n,); raise `UndefinedMetricError` if one is NaN or infinite.
 
     >>> as_scores([0, 0.5])
     array([0. , 0.5])
@@ -50,7 +50,7 @@ def as_scores(values: ArrayLike, what: str = "scores") -> Floats:
 
 
 def as_probabilities(values: ArrayLike, what: str = "scores") -> Floats:
-    """`as_scores`, and `InputError` unless all lie in [0, 1].
+    """Convert `values` as `as_scores` does; raise `InputError` unless all lie in [0, 1].
 
     >>> as_probabilities([0, 1])
     array([0., 1.])
@@ -62,7 +62,9 @@ def as_probabilities(values: ArrayLike, what: str = "scores") -> Floats:
 
 
 def as_weight(weight: ArrayLike | None, n: int) -> Floats:
-    """How often each of `n` items counts, *shape* (n,), all 1 for None; `InputError` if negative or of another length.
+    """Return how often each of `n` items counts, *shape* (n,); all 1 for None.
+
+    Raises `InputError` if a weight is negative or there are not `n` of them.
 
     >>> as_weight(None, 2)
     array([1., 1.])
@@ -80,7 +82,7 @@ def as_weight(weight: ArrayLike | None, n: int) -> Floats:
 def labels_and_scores(
     labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None
 ) -> tuple[Bools, Floats, Floats]:
-    """The three as arrays of one length *(n,)*; `UndefinedMetricError` if nothing is left to count.
+    """Convert labels, scores and weights to arrays of *shape* (n,); raise `UndefinedMetricError` if no item counts.
 
     >>> labels_and_scores([True], [0.5])
     (array([ True]), array([0.5]), array([1.]))

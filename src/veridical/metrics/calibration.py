@@ -1,4 +1,4 @@
-"""Whether scores are probabilities: reliability curves and the expected calibration error."""
+"""Measure how well scores match probabilities: reliability curves and the expected calibration error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BINS = 10
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """One bar of a reliability curve: the mean score in it, the share of positives, and the weight it holds."""
+    """One bar of a reliability curve: its mean score, its share of positives, and its total weight."""
 
     score: float
     rate: float
@@ -38,10 +38,10 @@ def reliability(
     bins: int = BINS,
     equal_mass: bool = False,
 ) -> list[Bin]:
-    """The reliability curve: at most `bins` bars by ascending score, empty ones left out.
+    """Return the reliability curve: at most `bins` bars by ascending score, without empty ones.
 
-    Bins are of equal width over [0, 1], closed on the right (Guo et al. 2017 §2), or of equal mass; equal scores
-    always share a bin.
+    Bins have equal width over [0, 1] and are closed on the right (Guo et al. 2017 §2), or have equal mass; equal
+    scores always share a bin.
 
     >>> reliability([0, 1, 1], [0.05, 0.9, 1.0], bins=2)
     [Bin(score=0.05, rate=0.0, weight=1.0), Bin(score=0.95, rate=1.0, weight=2.0)]
@@ -49,13 +49,13 @@ def reliability(
     gold, score, w = labels_and_scores(labels, as_probabilities(scores), weight)
     if bins < 1:
         raise InputError(f"{bins} bins", hint="1 or more")
-    where = _equal_mass(score, w, bins) if equal_mass else np.searchsorted(np.linspace(0, 1, bins + 1)[1:-1], score)
-    mass, total, hits = (np.bincount(where, values, minlength=bins) for values in (w, w * score, w * gold))
+    bin_of = _equal_mass(score, w, bins) if equal_mass else np.searchsorted(np.linspace(0, 1, bins + 1)[1:-1], score)
+    mass, total, hits = (np.bincount(bin_of, values, minlength=bins) for values in (w, w * score, w * gold))
     return [Bin(float(total[i] / mass[i]), float(hits[i] / mass[i]), float(mass[i])) for i in np.flatnonzero(mass)]
 
 
 def _equal_mass(score: Floats, weight: Floats, bins: int) -> NDArray[np.int64]:
-    """The bin of each item: where the middle of the weight that shares its score lies."""
+    """Return the bin of each item, found by the middle of the weight of all items with its score."""
     _, place = np.unique(score, return_inverse=True)
     mass = np.bincount(place, weight)
     middle = (np.cumsum(mass) - mass / 2) / mass.sum()
@@ -71,10 +71,10 @@ def ece(
     bins: int = BINS,
     equal_mass: bool = False,
 ) -> float:
-    """The expected calibration error, the weighted mean gap between score and share of positives over `reliability`'s
-    bars: [0, 1], 0 = scores are the share of positives (in each bar), 1 = always sure and wrong; lower is better.
+    """Compute the expected calibration error: [0, 1], 0 = calibrated, 1 = always sure and wrong; lower is better.
 
-    Naeini et al. 2015, for the probability of the positive class; `equal_mass` as Nixon et al. 2019.
+    It is the weighted mean gap between score and share of positives over the bars of `reliability` (Naeini et al.
+    2015), for the probability of the positive class; `equal_mass` as in Nixon et al. 2019.
 
     >>> round(ece([0, 1, 1], [0.05, 0.9, 1.0], bins=2), 4)
     0.05
@@ -84,9 +84,9 @@ def ece(
 
 
 def bin_terms(labels: ArrayLike, scores: ArrayLike) -> Floats:
-    """What each item adds to the sums that `ece` (10 bins of equal width) is made of, *shape* (items, 30).
+    """Return the terms of each item in the sums behind `ece` (10 bins of equal width), *shape* (items, 30).
 
-    The sums are, for each bin: the weight, the scores, the positives.
+    The sums are the weights of the 10 bins, then their scores, then their positives.
     """
     gold, score, _ = labels_and_scores(labels, as_probabilities(scores))
     terms = np.zeros((gold.size, 3, BINS))
@@ -96,7 +96,7 @@ def bin_terms(labels: ArrayLike, scores: ArrayLike) -> Floats:
 
 
 def ece_of_sums(sums: Floats) -> float:
-    """`ece` of the sums of `bin_terms`.
+    """Compute `ece` from the sums of `bin_terms`.
 
     >>> round(ece_of_sums(bin_terms([0, 1, 1], [0.05, 0.9, 1.0]).sum(axis=0)), 4)
     0.05

@@ -1,7 +1,7 @@
-"""The four counts of a yes/no decision and the ratios made of them. Hallucinated is the positive class.
+"""The four counts of a yes/no decision and their ratios. Hallucinated is the positive class.
 
-A ratio of nothing to nothing is not defined and raises; it is neither 0 nor 1. F1 alone has a value where only one of
-precision and recall has: with gold positives and no predicted ones (or the reverse) it is 0.
+A ratio of 0 to 0 is undefined and raises. F1 alone has a value where only one of precision and recall has: with gold
+positives and no predicted ones (or the reverse) it is 0.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ __all__ = ["Confusion"]
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """How many items were found (tp), wrongly flagged (fp), missed (fn) and rightly left alone (tn); weights allowed.
+    """The number of items found (tp), wrongly flagged (fp), missed (fn) and rightly not flagged (tn); may be weighted.
 
-    `tn` is None where it is not counted, as with spans.
+    `tn` is None if it cannot be counted, as with spans.
 
     >>> Confusion(tp=3, fp=1, fn=2, tn=4).f1()
     0.6666666666666666
@@ -30,7 +30,7 @@ class Confusion:
     tn: float | None = None
 
     def swapped(self) -> Confusion:
-        """The same decisions with "not hallucinated" as the positive class.
+        """Return the same decisions with "not hallucinated" as the positive class.
 
         >>> Confusion(3, 1, 2, 4).swapped().precision()
         0.6666666666666666
@@ -38,7 +38,7 @@ class Confusion:
         return Confusion(self._tn("the other class"), self.fn, self.fp, self.tp)
 
     def precision(self) -> float:
-        """The share of flagged items that are positives: [0, 1], 0 = none is, 1 = all are. tp / (tp + fp).
+        """Compute the share of flagged items that are positives, tp / (tp + fp): [0, 1], 0 = none is, 1 = all are.
 
         >>> Confusion(3, 1, 2).precision()
         0.75
@@ -46,7 +46,7 @@ class Confusion:
         return _ratio("precision", self.tp, self.tp + self.fp, "nothing was flagged")
 
     def recall(self) -> float:
-        """The share of positives that were flagged (sensitivity): [0, 1], 0 = none, 1 = all. tp / (tp + fn).
+        """Compute the share of positives that were flagged (sensitivity), tp / (tp + fn): [0, 1], 0 = none, 1 = all.
 
         >>> Confusion(3, 1, 2).recall()
         0.6
@@ -54,7 +54,7 @@ class Confusion:
         return _ratio("recall", self.tp, self.tp + self.fn, "there are no gold positives")
 
     def specificity(self) -> float:
-        """The share of negatives that were left alone: [0, 1], 0 = none, 1 = all. tn / (tn + fp).
+        """Compute the share of negatives that were not flagged, tn / (tn + fp): [0, 1], 0 = none, 1 = all.
 
         >>> Confusion(3, 1, 2, 4).specificity()
         0.8
@@ -63,7 +63,7 @@ class Confusion:
         return _ratio("specificity", tn, tn + self.fp, "there are no gold negatives")
 
     def false_alarms(self) -> float:
-        """The share of negatives that were flagged: [0, 1], 0 = none, 1 = all. fp / (fp + tn).
+        """Compute the share of negatives that were flagged, fp / (fp + tn): [0, 1], 0 = none, 1 = all.
 
         >>> Confusion(3, 1, 2, 4).false_alarms()
         0.2
@@ -71,9 +71,10 @@ class Confusion:
         return _ratio("the share of false alarms", self.fp, self._tn("it") + self.fp, "there are no gold negatives")
 
     def f1(self) -> float:
-        """The harmonic mean of precision and recall, 2 tp / (2 tp + fp + fn): [0, 1], 0 = nothing found, 1 = perfect.
+        """Compute F1, the harmonic mean of precision and recall: [0, 1], 0 = nothing found, 1 = perfect.
 
-        F1-R of CH-Wang et al. 2024, §4.3, at response level. Undefined only without positives, gold or flagged.
+        2 tp / (2 tp + fp + fn); at response level F1-R of CH-Wang et al. 2024, §4.3. Undefined only if there are
+        neither gold nor flagged positives.
 
         >>> Confusion(0, 0, 5).f1()
         0.0
@@ -81,9 +82,9 @@ class Confusion:
         return _ratio("F1", 2 * self.tp, 2 * self.tp + self.fp + self.fn, "there are no positives, gold or flagged")
 
     def iou(self) -> float:
-        """Intersection over union of gold and flagged, tp / (tp + fp + fn): [0, 1], 0 = disjoint, 1 = the same.
+        """Compute intersection over union of gold and flagged, tp / (tp + fp + fn): [0, 1], 0 = disjoint, 1 = equal.
 
-        Also Jaccard's index. Undefined where both are empty.
+        Also called Jaccard's index. Undefined if both are empty.
 
         >>> Confusion(3, 1, 2).iou()
         0.5
@@ -91,7 +92,7 @@ class Confusion:
         return _ratio("IoU", self.tp, self.tp + self.fp + self.fn, "there are no positives, gold or flagged")
 
     def accuracy(self) -> float:
-        """The share of right decisions: [0, 1], 0 = all wrong, 1 = all right. (tp + tn) / all.
+        """Compute the share of right decisions, (tp + tn) / all: [0, 1], 0 = all wrong, 1 = all right.
 
         >>> Confusion(3, 1, 2, 4).accuracy()
         0.7
@@ -100,9 +101,9 @@ class Confusion:
         return _ratio("accuracy", self.tp + tn, self.tp + self.fp + self.fn + tn, "there are no items")
 
     def balanced_accuracy(self) -> float:
-        """The mean of recall and specificity: [0, 1], 0.5 = no better than a coin, below = worse, 1 = all right.
+        """Compute the mean of recall and specificity: [0, 1], 0.5 = as good as a coin, below = worse, 1 = all right.
 
-        Brodersen et al. 2010. Undefined unless both classes are there.
+        Brodersen et al. 2010. Undefined unless both classes are present.
 
         >>> Confusion(3, 1, 2, 4).balanced_accuracy()
         0.7
@@ -110,9 +111,9 @@ class Confusion:
         return (self.recall() + self.specificity()) / 2
 
     def g_mean(self) -> float:
-        """The geometric mean of recall and specificity: [0, 1], 0 = one class wholly wrong, 1 = all right.
+        """Compute the geometric mean of recall and specificity: [0, 1], 0 = one class wholly wrong, 1 = all right.
 
-        Liu et al. 2022, §5. Undefined unless both classes are there.
+        Liu et al. 2022, §5. Undefined unless both classes are present.
 
         >>> round(Confusion(3, 1, 2, 4).g_mean(), 4)
         0.6928
@@ -120,9 +121,9 @@ class Confusion:
         return sqrt(self.recall() * self.specificity())
 
     def mcc(self) -> float:
-        """The Matthews correlation of labels and decisions: [-1, 1], 0 = no better than a coin, 1 = all right.
+        """Compute the Matthews correlation of labels and decisions: [-1, 1], 0 = as good as a coin, 1 = all right.
 
-        Matthews 1975. 0 where everything, or nothing, is flagged; undefined unless both classes are there.
+        Matthews 1975. It is 0 if everything or nothing is flagged, and undefined unless both classes are present.
 
         >>> round(Confusion(3, 1, 2, 4).mcc(), 4)
         0.4082

@@ -1,8 +1,8 @@
-"""From an example and a judgement to what of the sources was left out: one pair per case, per source or per word.
+"""Turn an example and a judgement into labels and scores of omission, per case, per source or per word.
 
-Only sources that must be covered count, and of them **only characters that both gold and prediction judged**
-(`Judgement.judged_sources`). Where there are none, or a side says nothing about coverage, the answer is None: the case
-does not count and is reported as not judged. Gold is positive from 0.5 on.
+Only sources that must be covered count, and only their **characters that both gold and prediction judged**
+(`Judgement.judged_sources`). If there are none, or gold or prediction says nothing about coverage, the result is None:
+the case does not count and is reported as not judged. A gold score of 0.5 or more is positive.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def _omission_score(judgement: Judgement) -> float | None:
 
 
 def coverage_pair(example: Example, judgement: Judgement) -> tuple[bool, float] | None:
-    """Whether gold says that something was left out, and the predicted score of that; None where a side does not say.
+    """Return whether gold has an omission, and the predicted score; None if gold or prediction says nothing about it.
 
-    The response-level omission score, else the highest omission.
+    Each side's score is its response-level omission score, or else its highest omission.
 
     >>> from veridical.core.types import Case
     >>> example = Example(Case("1", "a"), Judgement("1", "human:a", omission=0.0))
@@ -48,13 +48,16 @@ def coverage_pair(example: Example, judgement: Judgement) -> tuple[bool, float] 
 
 
 def _locates_omissions(judgement: Judgement) -> bool:
-    """Whether it says which sources were left out: it lists some, says that there are none, or what it looked at."""
+    """Return whether the judgement says which sources were omitted: it lists some, denies any, or has judged spans."""
     says_none = judgement.omission is not None and judgement.omission < GOLD_THRESHOLD
     return bool(judgement.omissions or judgement.judged_sources) or says_none
 
 
 def _shared_sources(example: Example, judgement: Judgement) -> list[tuple[Source, list[Span]]]:
-    """The sources that must be covered, each with the spans that both sides judged; [] where a side does not locate."""
+    """Return the sources that must be covered, each with the spans that gold and prediction judged.
+
+    The result is [] if one of them does not say which sources were omitted.
+    """
     check_judgement(example.case, judgement)
     if not (_locates_omissions(example.gold) and _locates_omissions(judgement)):
         return []
@@ -64,10 +67,11 @@ def _shared_sources(example: Example, judgement: Judgement) -> list[tuple[Source
 
 
 def source_scores(example: Example, judgement: Judgement) -> tuple[Bools, Floats] | None:
-    """For each source that must be covered, whether gold calls it (or part of it) omitted, and the predicted score.
+    """Return the gold label and the predicted score of each source that must be covered.
 
-    The score is the highest of an omission in it, 0 where there is none. A source of which no character was judged by
-    both sides is left out. None where no source is left or a side does not say which sources were omitted.
+    A source is positive if gold calls any part of it omitted. Its score is that of its highest omission, 0 without
+    one. A source counts only if gold and prediction both judged some character of it. The result is None if no source
+    counts, or if gold or prediction does not say which sources were omitted.
 
     >>> from veridical.core.types import Case, Omission, Source, Span
     >>> case = Case("1", "a", (Source("pro", "yes", must_cover=True), Source("con", "no", must_cover=True)))
@@ -82,8 +86,8 @@ def source_scores(example: Example, judgement: Judgement) -> tuple[Bools, Floats
     for side in (example.gold, judgement):
         highest = np.zeros(len(sources))
         for i, (source, spans) in enumerate(sources):
-            for omission in side.omissions:  # that shares a character with a span, or is an empty place in one
-                span = omission.span
+            for omission in side.omissions:
+                span = omission.span  # an empty one overlaps nothing, but may lie inside a judged span
                 inside = any(span.overlaps(other) or (not len(span) and other.contains(span)) for other in spans)
                 if omission.source_id == source.id and inside:
                     highest[i] = max(highest[i], omission.score)
@@ -95,9 +99,9 @@ def source_scores(example: Example, judgement: Judgement) -> tuple[Bools, Floats
 def source_words(
     example: Example, judgement: Judgement, *, is_stop_word: Callable[[str], bool] | None = None
 ) -> tuple[Bools, Floats] | None:
-    """Gold label and score of each word of the sources that must be covered; None where a side does not say.
+    """Return the gold label and the score of each word of the sources that must be covered (Chang et al. 2024, §5.3).
 
-    Chang et al. 2024, §5.3.
+    The result is None under the conditions of `source_scores`.
 
     >>> from veridical.core.types import Case, Omission, Source, Span
     >>> case = Case("1", "a", (Source("pro", "very good", must_cover=True),))

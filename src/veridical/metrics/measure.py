@@ -1,8 +1,8 @@
-"""One form for every metric, and how any of them is measured: rows per case, then one value of all rows.
+"""Measure any metric in two steps: rows for each case, then one value of all rows.
 
-So one loop measures anything, and a bootstrap by document only changes how often rows count. `rows` is None where a
-case does not count (`alignment` and `coverage` say when). Whether a detector and a data set speak of a metric's level
-at all is not seen from one judgement: ask `Metric.fits` with the levels that both declare, before any rows.
+One loop measures every metric, and a bootstrap by document only changes how often rows count. The rows are None if a
+case does not count (`alignment` and `coverage` say when). First ask `Metric.fits` whether the detector scores, and the
+data set labels, the metric's level: a single judgement does not show that.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ __all__ = [
 
 Project: TypeAlias = Callable[[Example, Judgement, float], "Floats | None"]
 
-_DRAWN_WEIGHTS = 4_000_000  # weights of rows held at once while a ranking metric is resampled, about 32 MB
+_DRAWN_WEIGHTS = 4_000_000  # the most weights held at once while a ranking metric is resampled, about 32 MB
 
-# for each level of a metric: what a detector has to score, and a data set to label; any of a set is enough
+# for each level of a metric: what a detector must score and a data set must label; one item of each set is enough
 METRIC_LEVELS: dict[str, tuple[set[Level], set[str]]] = {
     "response": ({Level.RESPONSE, Level.SPAN}, {"response", "span", "pair"}),
     "pair": ({Level.RESPONSE, Level.SPAN}, {"pair"}),
@@ -52,14 +52,14 @@ METRIC_LEVELS: dict[str, tuple[set[Level], set[str]]] = {
 
 
 class Statistic(Protocol):
-    """From rows to a metric's value, once and under resampling of documents."""
+    """Computes a metric's value from rows, once and under resampling of documents."""
 
     def value(self, rows: Floats, weight: Floats) -> float:
-        """The value of rows *(n, columns)*, each counted `weight` times; `UndefinedMetricError` where it has none."""
+        """Compute the value of rows *(n, columns)*, each counted `weight` times; may raise `UndefinedMetricError`."""
         ...
 
     def resampled(self, rows: Floats, document: NDArray[np.int64], times: Floats) -> Floats:
-        """The value in each sample, *shape* (samples,), NaN where it has none.
+        """Compute the value in each sample, *shape* (samples,); NaN where it is undefined.
 
         Row i belongs to document `document[i]`, which counts `times[s, document[i]]` times in sample s.
         """
@@ -68,27 +68,27 @@ class Statistic(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FunctionOfSums:
-    """A statistic that depends on the rows through sums alone.
+    """A statistic that is a function of sums over the rows.
 
-    `terms` turns rows *(n, columns)* into what each of them adds to the sums, *(n, k)*; `formula` turns the k sums
-    into the value and raises `UndefinedMetricError` where there is none.
+    `terms` turns rows *(n, columns)* into their terms in the sums, *(n, k)*; `formula` turns the k sums into the value
+    and raises `UndefinedMetricError` if it is undefined.
     """
 
     terms: Callable[[Floats], Floats]
     formula: Callable[[Floats], float]
 
     def value(self, rows: Floats, weight: Floats) -> float:
-        """The value of weighted rows."""
+        """Compute the value of weighted rows."""
         return float(self.formula(weight @ self.terms(rows)))
 
     def resampled(self, rows: Floats, document: NDArray[np.int64], times: Floats) -> Floats:
-        """The value in each sample of documents."""
+        """Compute the value in each sample of documents."""
         columns = self.terms(rows).T
         per_document = np.stack([np.bincount(document, column, minlength=times.shape[1]) for column in columns], axis=1)
         return self.values(times @ per_document)
 
     def values(self, sums: Floats) -> Floats:
-        """The value of each row of `sums` *(m, k)*, *shape* (m,); NaN where it has none."""
+        """Compute the value for each row of `sums` *(m, k)*, *shape* (m,); NaN where it is undefined."""
         values = np.full(len(sums), np.nan)
         for i, row in enumerate(sums):
             try:
@@ -102,30 +102,30 @@ class FunctionOfSums:
 class RankingArea:
     """An area under a curve over (label, score) rows.
 
-    `area` gives it for labels, scores and one weight per row; `areas` for weights of *shape* (samples, n), NaN where a
-    sample holds one class only.
+    `area` computes it from labels, scores and one weight per row; `areas` from weights of *shape* (samples, n), with
+    NaN for samples of one class only.
     """
 
     area: Callable[[ArrayLike, ArrayLike, ArrayLike], float]
     areas: Callable[[ArrayLike, ArrayLike, Floats], Floats]
 
     def value(self, rows: Floats, weight: Floats) -> float:
-        """The value of weighted rows."""
+        """Compute the value of weighted rows."""
         return self.area(rows[:, 0] > 0, rows[:, 1], weight)
 
     def resampled(self, rows: Floats, document: NDArray[np.int64], times: Floats) -> Floats:
-        """The value in each sample of documents."""
+        """Compute the value in each sample of documents."""
         step = max(1, _DRAWN_WEIGHTS // len(rows))
-        chunks = (times[at : at + step][:, document] for at in range(0, len(times), step))
+        chunks = (times[start : start + step][:, document] for start in range(0, len(times), step))
         return np.concatenate([self.areas(rows[:, 0] > 0, rows[:, 1], weights) for weights in chunks])
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric: its name, what it means, and its two steps (`project` for rows, `statistic` for the value).
+    """One metric: its name, its definition, and its two steps (`project` makes rows, `statistic` the value).
 
-    `level` is one of `METRIC_LEVELS`: the units that are counted, and the key of the threshold that applies to them.
-    `low` and `high` are its range.
+    `level` is one of `METRIC_LEVELS`: it names the counted units and the threshold that applies to them.
+    `low` and `high` are the range of the value.
     """
 
     name: str
@@ -142,11 +142,11 @@ class Metric:
     def rows(
         self, example: Example, judgement: Judgement, threshold: float | Thresholds | None = None
     ) -> Floats | None:
-        """What the case adds, *shape* (k, columns), or None where it does not count; `InputError` without a threshold
-        where one is needed.
+        """Return the rows of one case, *shape* (k, columns); None if the case does not count.
 
-        A number is compared with the scores of the metric's own level. Under `Thresholds` a response is flagged as
-        `core.decide` does, by its score or by that of a part, and every other metric takes the threshold of its level.
+        A single number applies to the scores of the metric's level. With `Thresholds`, a metric of responses flags as
+        `core.decide` does, by the response's score or by a verdict; other metrics use the threshold of their level.
+        Raises `InputError` if the metric needs a threshold and none is given.
 
         >>> from veridical.core.types import Case
         >>> from veridical.metrics.registry import METRICS
@@ -163,7 +163,7 @@ class Metric:
         return self.project(example, judgement, DEFAULT_THRESHOLD if threshold is None else check_threshold(threshold))
 
     def value(self, rows: ArrayLike, weight: ArrayLike | None = None) -> float:
-        """The metric over rows *(n, columns)*, each counted `weight` times; `UndefinedMetricError` where it has none.
+        """Compute the metric over rows *(n, columns)*, each counted `weight` times; may raise `UndefinedMetricError`.
 
         >>> from veridical.metrics.registry import METRICS
         >>> METRICS["accuracy"].value([[1, 0], [1, 1]], weight=[1, 3])
@@ -175,7 +175,7 @@ class Metric:
         return self.statistic.value(table, as_weight(weight, len(table)))
 
     def fits(self, detector: Collection[str], data: Collection[str]) -> bool:
-        """Whether it can be measured, given the `levels` that a detector scores and those that a data set labels.
+        """Return whether the metric applies to a detector and a data set with these `levels`.
 
         >>> from veridical.metrics.registry import METRICS
         >>> METRICS["f1_sp"].fits(["response"], ["span"]), METRICS["f1"].fits(["span"], ["span"])
@@ -187,9 +187,9 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A value with its interval, of `n` counted cases.
+    """A value over `n` counted cases, with its interval.
 
-    `value` is None where it is undefined, `low` and `high` where there is no interval; `note` then says why.
+    `value` is None if it is undefined, `low` and `high` are None if there is no interval; `note` then says why.
     """
 
     value: float | None
@@ -208,18 +208,18 @@ def interval(
     seed: int = 0,
     level: float = 0.95,
 ) -> tuple[float, float]:
-    """The percentile bootstrap interval of `metric` under resampling of documents (`significance.bootstrap`).
+    """Compute the percentile bootstrap interval of `metric` by resampling documents (`significance.bootstrap`).
 
     Args:
         metric: The metric.
-        rows_per_case: What each case adds (`Metric.rows`), None where it does not count.
-        documents: The document of each case; None = the case is its own.
+        rows_per_case: The rows of each case (`Metric.rows`), None if it does not count.
+        documents: The document of each case; None = the case is a document of its own.
         resamples: The number of bootstrap samples, 1 or more.
         seed: The seed of the samples; the same seed gives the same interval.
         level: The level of the interval, in (0, 1).
 
     Returns:
-        The lower and the upper bound. Only documents with a case that counts are drawn from.
+        The lower and the upper bound. Only documents with a case that counts are drawn.
 
     Raises:
         UndefinedMetricError: No case counts, there is one document only, or too many samples have no value.
@@ -241,9 +241,9 @@ def difference_interval(
     seed: int = 0,
     level: float = 0.95,
 ) -> tuple[float, float]:
-    """The percentile interval of `metric` of the second system less that of the first, on the same draws of documents.
+    """Compute the percentile interval of the second system's value minus the first's, on the same document samples.
 
-    Arguments and errors are those of `interval`; `systems` have what each case adds under either.
+    Arguments and errors are those of `interval`; `systems` holds the rows per case of both systems.
 
     >>> from veridical.metrics.registry import METRICS
     >>> right, wrong = np.array([[1.0, 1.0]]), np.array([[1.0, 0.0]])
@@ -263,7 +263,7 @@ def _resampled(
     seed: int,
     level: float,
 ) -> tuple[list[Floats], int]:
-    """The values of each system in the same bootstrap samples, and the number of documents that are drawn from."""
+    """Return the values of each system in the same bootstrap samples, and the number of documents drawn from."""
     for rows_per_case in systems:
         if len(rows_per_case) != len(documents):
             raise InputError(f"{len(rows_per_case)} cases, {len(documents)} documents")
@@ -302,14 +302,14 @@ def measure(
         metric: The metric.
         examples: The labelled cases.
         judgements: The judgement of each case, in the same order.
-        threshold: What counts as flagged, where the metric needs that (`Metric.rows`).
+        threshold: The score from which an item is flagged, if the metric needs one (`Metric.rows`).
         documents: The document of each example; None = `Example.document`.
         resamples: The number of bootstrap samples, 1 or more.
         seed: The seed of the samples.
         level: The level of the interval, in (0, 1).
 
     Returns:
-        The value, its interval, and how many cases counted; an undefined value or interval is None, with a note.
+        The value, its interval, and the number of counted cases; an undefined value or interval is None, with a note.
 
     >>> from veridical.core.types import Case
     >>> from veridical.metrics.registry import METRICS
@@ -334,7 +334,7 @@ def measure_rows(
     seed: int = 0,
     level: float = 0.95,
 ) -> Measured:
-    """Measure `metric` over rows that are there already; arguments as in `interval`, result as of `measure`."""
+    """Measure `metric` over rows made before; arguments as in `interval`, result as in `measure`."""
     counted = [rows for rows in rows_per_case if rows is not None]
     if not counted:
         return Measured(None, note="no case counts: not judged, or not labelled for it")

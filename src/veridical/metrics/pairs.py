@@ -1,6 +1,6 @@
-"""Pairs of a right and a hallucinated response to the same input, as BUMP and HaluEval have them.
+"""Score pairs of a right and a hallucinated response to the same input, as in BUMP and HaluEval.
 
-The two members of a pair share their case id up to the last slash; what follows it is the example's group "version".
+The members of a pair share their case id up to the last slash; the part after it equals the example's group "version".
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["pair_name", "pair_number", "pair_outcomes"]
 
 
 def pair_name(example: Example) -> str | None:
-    """The name of the pair that an example belongs to; None where it belongs to none.
+    """Return the name of the example's pair; None if it is not in a pair.
 
     >>> from veridical.core.types import Case, Judgement
     >>> case = Case("qa/7/right", "In Rome")
@@ -29,15 +29,15 @@ def pair_name(example: Example) -> str | None:
 
 
 def pair_number(name: str) -> int:
-    """A number for the pair of that name, below 2**48 so that a float holds it exactly."""
+    """Hash the name of a pair to a number below 2**48, which a float holds exactly."""
     return int.from_bytes(hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=6).digest(), "big")
 
 
 def pair_outcomes(rows: Floats) -> Floats:
-    """What each of (pair, label, score) rows adds to the sums that pair accuracy is made of, *shape* (rows, 2).
+    """Return the terms of each (pair, label, score) row in the two sums behind pair accuracy, *shape* (rows, 2).
 
     A hallucinated member adds its outcomes against the right members of its pair (1 = it scores higher, 0.5 = a tie,
-    0 = it scores lower) and their number; a right member adds nothing.
+    0 = it scores lower), and the number of these members; a right member adds nothing.
 
     >>> pair_outcomes(np.array([[7, 0, 0.2], [7, 1, 0.9], [8, 1, 0.5], [8, 0, 0.5], [9, 1, 0.4]])).tolist()
     [[0.0, 0.0], [1.0, 1.0], [0.5, 1.0], [0.0, 0.0], [0.0, 0.0]]

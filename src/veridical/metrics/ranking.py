@@ -1,6 +1,6 @@
-"""How well scores order items, without any threshold: areas under two curves, and rank correlation.
+"""Measure how well scores order items, without a threshold: ROC AUC, average precision and rank correlation.
 
-All depend on the order of the scores only; equal scores share their place.
+All depend on the order of the scores only; equal scores share a rank.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ __all__ = ["average_precision", "average_precisions", "ranks", "roc_auc", "roc_a
 
 
 def roc_auc(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """The chance that a random positive scores above a random negative, ties half: [0, 1], 0.5 = no order, 1 = perfect,
-    below 0.5 = the wrong way round. Area under the ROC curve (Chang et al. 2024, §5.1; Liu et al. 2022, §5; Hanley and
-    McNeil 1982).
+    """Compute the area under the ROC curve: [0, 1], 0.5 = no order, 1 = perfect, below 0.5 = the wrong way round.
 
-    Raises `UndefinedMetricError` with one class only.
+    It is the chance that a random positive scores above a random negative, where ties count half (Chang et al. 2024,
+    §5.1; Liu et al. 2022, §5; Hanley and McNeil 1982). Raises `UndefinedMetricError` with one class only.
 
     >>> roc_auc([1, 0, 1, 0], [0.9, 0.1, 0.4, 0.4])
     0.875
@@ -31,10 +30,10 @@ def roc_auc(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = Non
 
 
 def average_precision(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """The mean over positives of the precision at their score: [base rate on average at random, 1], 1 = perfect.
+    """Compute the mean over positives of the precision at their score: [0, 1], 1 = perfect; random = the base rate.
 
-    Area under the precision-recall curve **as a step function** (average precision, as scikit-learn has it), not by
-    trapezoids, which overestimate it (Davis and Goadrich 2006). Needs a positive and a negative.
+    This is the area under the precision-recall curve **as a step function** (as in scikit-learn); trapezoids would
+    overestimate it (Davis and Goadrich 2006). Raises `UndefinedMetricError` with one class only.
 
     >>> average_precision([1, 0, 1, 0], [0.9, 0.8, 0.7, 0.1]) == (1 / 1 + 2 / 3) / 2
     True
@@ -53,33 +52,33 @@ def _single(
 
 
 def roc_aucs(labels: ArrayLike, scores: ArrayLike, weights: Floats) -> Floats:
-    """`roc_auc` under each of several weightings *(samples, n)*, *shape* (samples,); NaN with one class only.
+    """Compute `roc_auc` for each row of `weights` *(samples, n)*, *shape* (samples,); NaN with one class only.
 
     >>> roc_aucs([1, 0, 1, 0], [0.9, 0.1, 0.4, 0.4], np.array([[1.0, 1, 1, 1], [1, 1, 0, 0], [1, 0, 1, 0]]))
     array([0.875, 1.   ,   nan])
     """
     positive, negative = _per_distinct_score(labels, scores, weights)
-    above = positive.sum(axis=1, keepdims=True) - np.cumsum(positive, axis=1) + positive / 2  # its own half
+    above = positive.sum(axis=1, keepdims=True) - np.cumsum(positive, axis=1) + positive / 2  # ties count half
     pairs = positive.sum(axis=1) * negative.sum(axis=1)
     return _divided((above * negative).sum(axis=1), pairs)
 
 
 def average_precisions(labels: ArrayLike, scores: ArrayLike, weights: Floats) -> Floats:
-    """`average_precision` under each of several weightings *(samples, n)*, *shape* (samples,); NaN with one class only.
+    """Compute `average_precision` for each row of `weights` *(samples, n)*, *shape* (samples,); NaN with one class.
 
     >>> average_precisions([1, 0], [0.9, 0.1], np.array([[1.0, 1.0], [1.0, 0.0]]))
     array([ 1., nan])
     """
     positive, negative = (each[:, ::-1] for each in _per_distinct_score(labels, scores, weights))
-    found = np.cumsum(positive, axis=1)
-    flagged = found + np.cumsum(negative, axis=1)
-    precision = np.divide(found, flagged, out=np.zeros_like(found), where=flagged > 0)
+    hits = np.cumsum(positive, axis=1)
+    flagged = hits + np.cumsum(negative, axis=1)
+    precision = np.divide(hits, flagged, out=np.zeros_like(hits), where=flagged > 0)
     total = positive.sum(axis=1)
     return _divided((positive * precision).sum(axis=1), np.where(negative.sum(axis=1) > 0, total, 0.0))
 
 
 def _per_distinct_score(labels: ArrayLike, scores: ArrayLike, weights: Floats) -> tuple[Floats, Floats]:
-    """The weight of positives and of negatives at each distinct score, ascending, each *shape* (samples, scores)."""
+    """Sum the weights of positives and negatives at each distinct score, ascending, each *shape* (samples, scores)."""
     gold, score = np.asarray(labels) > 0, np.asarray(scores)
     order = np.argsort(score, kind="stable")
     ordered = score[order]
@@ -95,7 +94,7 @@ def _divided(part: Floats, whole: Floats) -> Floats:
 
 
 def ranks(values: ArrayLike) -> Floats:
-    """The rank of each value from 1, ties at their mean, *shape* (n,).
+    """Return the rank of each value from 1, *shape* (n,); equal values share their mean rank.
 
     >>> ranks([10, 30, 20, 20])
     array([1. , 4. , 2.5, 2.5])
@@ -107,7 +106,9 @@ def ranks(values: ArrayLike) -> Floats:
 
 
 def spearman(a: ArrayLike, b: ArrayLike) -> float:
-    """Spearman's rank correlation: [-1, 1], 0 = no monotone relation, negative = opposed. Undefined if one is constant.
+    """Compute Spearman's rank correlation: [-1, 1], 0 = no monotone relation, negative = opposed.
+
+    Raises `UndefinedMetricError` if one side is constant.
 
     >>> spearman([1, 2, 3], [1, 8, 9])
     1.0

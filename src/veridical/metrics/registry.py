@@ -1,7 +1,6 @@
-"""Every metric by name: what a case adds to it, and the value of all rows.
+"""All metrics by name (`METRICS`): how each makes rows of a case, and a value of all rows.
 
-`METRICS` is the table; `word_roc_auc` and `source_word_roc_auc` make the two metrics that depend on a list of stop
-words with other stop words than NLTK's.
+Use `word_roc_auc` and `source_word_roc_auc` to make these two metrics with other stop words than NLTK's.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from veridical.metrics.tokens import runs, white_space_tokens, word_units
 
 __all__ = ["LABELLED_SCORES", "METRICS", "metric", "source_word_roc_auc", "word_roc_auc"]
 
-# --- what a case adds ---------------------------------------------------------------------------------------------
+# --- the rows of a case -------------------------------------------------------------------------------------------
 
 
 def _decision(example: Example, judgement: Judgement, threshold: float) -> Floats | None:
@@ -43,12 +42,12 @@ def _counts(gold: Bools, predicted: Bools) -> Floats:
     return np.array([[counts.tp, counts.fp, counts.fn]])
 
 
-def _of_characters(add: Callable[[Characters, float], Floats | None]) -> Project:
-    """`add` as a projection that knows nothing of records."""
+def _of_characters(rows: Callable[[Characters, float], Floats | None]) -> Project:
+    """Make a projection from a function of the aligned characters."""
 
     def project(example: Example, judgement: Judgement, threshold: float) -> Floats | None:
         aligned = characters(example, judgement)
-        return None if aligned is None else add(aligned, threshold)
+        return None if aligned is None else rows(aligned, threshold)
 
     return project
 
@@ -92,7 +91,7 @@ def _exact(aligned: Characters, threshold: float) -> Floats:
 
 @_of_characters
 def _mushroom_iou(aligned: Characters, threshold: float) -> Floats:
-    hard = runs((aligned.gold > 0.5) & aligned.judged)  # above, not from: the task's own rule
+    hard = runs((aligned.gold > 0.5) & aligned.judged)  # 0.5 itself is not positive: the task's own rule
     return np.array([[spans.mushroom_iou(hard, runs(aligned.predicted_mask(threshold)))]])
 
 
@@ -129,7 +128,7 @@ def _confusion(formula: Callable[[Confusion], float], terms: Callable[[Floats], 
 
 
 def _decided(formula: Callable[[Confusion], float]) -> Statistic:
-    """Of (label, flagged) rows."""
+    """Make a statistic of (label, flagged) rows."""
 
     def terms(rows: Floats) -> Floats:
         gold, flagged = rows[:, 0] > 0, rows[:, 1] > 0
@@ -139,7 +138,7 @@ def _decided(formula: Callable[[Confusion], float]) -> Statistic:
 
 
 def _counted(formula: Callable[[Confusion], float]) -> Statistic:
-    """Of (tp, fp, fn) rows."""
+    """Make a statistic of (tp, fp, fn) rows."""
     return _confusion(formula, lambda rows: rows)
 
 
@@ -180,14 +179,14 @@ _token = partial(Metric, level="token", project=_tokens, source="Zhou et al. 202
 _character = partial(
     Metric,
     level="character",
-    project=_of_characters(lambda aligned, at: _counts(aligned.gold_mask(), aligned.predicted_mask(at))),
+    project=_of_characters(lambda aligned, threshold: _counts(aligned.gold_mask(), aligned.predicted_mask(threshold))),
     source="Zhou et al. 2021, by character",
 )
 _of_spans = partial(Metric, level="span")
 
 
 def _word_scores(is_stop_word: Callable[[str], bool] | None) -> Project:
-    """(label, score) of each word of a response that is not a stop word."""
+    """Make a projection to (label, score) of each word of a response that is not a stop word."""
 
     @_of_characters
     def project(aligned: Characters, _: float) -> Floats | None:
@@ -200,10 +199,10 @@ def _word_scores(is_stop_word: Callable[[str], bool] | None) -> Project:
 def word_roc_auc(
     is_stop_word: Callable[[str], bool] | None = STOP_WORDS.__contains__, *, name: str = "word_roc_auc"
 ) -> Metric:
-    """ROC AUC over the words of responses that are not stop words (Chang et al. 2024, §5.3).
+    """Make the metric "ROC AUC over the words of responses that are not stop words" (Chang et al. 2024, §5.3).
 
     Args:
-        is_stop_word: Whether a lower-cased word is a stop word; default: NLTK's English ones, None = no word is one.
+        is_stop_word: Tells whether a lower-cased word is a stop word; default: NLTK's English ones, None = no word is.
         name: The name of the metric.
 
     >>> word_roc_auc(lambda word: word in {"the", "of"}).level
@@ -217,7 +216,7 @@ def word_roc_auc(
 def source_word_roc_auc(
     is_stop_word: Callable[[str], bool] | None = STOP_WORDS.__contains__, *, name: str = "source_word_roc_auc"
 ) -> Metric:
-    """ROC AUC over the words of sources that must be covered and are not stop words; see `word_roc_auc`.
+    """Make the same metric over the words of sources that must be covered; see `word_roc_auc`.
 
     >>> source_word_roc_auc().level
     'source'
@@ -365,7 +364,7 @@ _TABLE = [
         "f1_sp_char",
         definition="F1-Sp: partial credit by characters; mean over spans",
         source=_CHWANG,
-        project=_of_characters(lambda aligned, at: spans.coverage_rows(*aligned.spans(at))),
+        project=_of_characters(lambda aligned, threshold: spans.coverage_rows(*aligned.spans(threshold))),
         statistic=_F1_SP,
     ),
     _of_spans(
@@ -379,7 +378,7 @@ _TABLE = [
         "span_overlap_f1",
         definition="F1 of spans that share a character with the other side",
         source="Breck et al. 2007",
-        project=_of_characters(lambda aligned, at: spans.overlap_rows(*aligned.spans(at))),
+        project=_of_characters(lambda aligned, threshold: spans.overlap_rows(*aligned.spans(threshold))),
         statistic=_F1_SP,
     ),
     _of_spans(
@@ -428,7 +427,7 @@ _TABLE = [
 
 METRICS: dict[str, Metric] = {entry.name: entry for entry in _TABLE}
 
-# for each level of a metric, the (label, score) rows of the units that it counts, to fit its threshold on
+# for each level of a metric, the projection to (label, score) rows of its units, to fit its threshold on
 LABELLED_SCORES: dict[str, Project] = {
     "response": _score,
     "token": _token_scores,
@@ -440,7 +439,7 @@ LABELLED_SCORES: dict[str, Project] = {
 
 
 def metric(name: str) -> Metric:
-    """The metric called `name`; `UnknownNameError` with near names otherwise.
+    """Return the metric called `name`; raise `UnknownNameError` if there is none.
 
     >>> metric("f1").definition
     'F1-R: 2 tp / (2 tp + fp + fn)'

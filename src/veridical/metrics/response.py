@@ -1,7 +1,7 @@
-"""Decisions and probabilities about whole responses (or any other items, one label each).
+"""Metrics of decisions and probabilities on whole responses, or on any other items with one label each.
 
 Functions of decisions take `labels` and `predicted` (bools); those of probabilities take `labels` and `scores` in
-[0, 1]. All take `weight`, how often each item counts. Ranking without a threshold is in `ranking`.
+[0, 1]. All take `weight`: how often each item counts. For metrics of the order alone see `ranking`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def confusion(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None) -> Confusion:
-    """The four counts of decisions `predicted` against `labels`.
+    """Count the decisions `predicted` against `labels`.
 
     >>> confusion([1, 1, 0, 0], [1, 0, 0, 0])
     Confusion(tp=1.0, fp=0.0, fn=1.0, tn=2.0)
@@ -43,7 +43,7 @@ def confusion(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None 
 
 
 def accuracy(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """The share of right decisions: [0, 1], 1 = all right.
+    """Compute the share of right decisions: [0, 1], 1 = all right.
 
     Liu et al. 2022, §5 (Acc); George and Stuhlmüller 2023, §2.4.
 
@@ -54,7 +54,7 @@ def accuracy(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None =
 
 
 def balanced_accuracy(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """The mean of both classes' recalls: [0, 1], 0.5 = a coin, 1 = all right. Brodersen et al. 2010.
+    """Compute the mean of both classes' recalls: [0, 1], 0.5 = a coin, 1 = all right. Brodersen et al. 2010.
 
     >>> balanced_accuracy([1, 1, 0, 0], [1, 0, 0, 0])
     0.75
@@ -63,9 +63,9 @@ def balanced_accuracy(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike
 
 
 def g_mean(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """The geometric mean of both classes' recalls: [0, 1], 0 = one class wholly wrong, 1 = all right.
+    """Compute the geometric mean of both classes' recalls: [0, 1], 0 = one class wholly wrong, 1 = all right.
 
-    Liu et al. 2022, §5. Table 2 there agrees with this, except for its RoBERTa row (recalls 74.76 and 70.67 give 72.69,
+    Liu et al. 2022, §5. Their Table 2 agrees with this, except for the RoBERTa row (recalls 74.76 and 70.67 give 72.69,
     not 70.94).
 
     >>> g_mean([1, 1, 0, 0], [1, 0, 0, 0]) == (0.5 * 1.0) ** 0.5
@@ -77,7 +77,7 @@ def g_mean(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = N
 def precision(
     labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None, *, positive: bool = True
 ) -> float:
-    """The share of items called `positive` that are: [0, 1], 1 = no false alarm; undefined where none was called so.
+    """Compute the share of flagged items that are positives: [0, 1], 1 = no false alarm; undefined if none is flagged.
 
     `positive=False` gives the precision of the class "not hallucinated" (Liu et al. 2022, §5, report both).
 
@@ -88,7 +88,7 @@ def precision(
 
 
 def recall(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None, *, positive: bool = True) -> float:
-    """The share of the `positive` class that was found: [0, 1], 1 = all; undefined where the class is empty.
+    """Compute the share of the class `positive` that was found: [0, 1], 1 = all; undefined if the class is empty.
 
     >>> recall([1, 1, 0, 0], [1, 0, 0, 0]), recall([1, 1, 0, 0], [1, 0, 0, 0], positive=False)
     (0.5, 1.0)
@@ -97,10 +97,10 @@ def recall(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = N
 
 
 def f1(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None, *, positive: bool = True) -> float:
-    """The harmonic mean of precision and recall: [0, 1], 0 = nothing found, 1 = perfect.
+    """Compute F1, the harmonic mean of precision and recall: [0, 1], 0 = nothing found, 1 = perfect.
 
-    F1-R of CH-Wang et al. 2024, §4.3. Undefined where the class is neither in the labels nor in the predictions; 0
-    where it is in one of them only.
+    F1-R of CH-Wang et al. 2024, §4.3. Undefined if the class is neither in the labels nor in the predictions; 0 if it
+    is in only one of them.
 
     >>> f1([1, 1, 0, 0], [1, 0, 0, 0]), f1([1, 1, 0, 0], [1, 0, 0, 0], positive=False)
     (0.6666666666666666, 0.8)
@@ -114,12 +114,12 @@ def _of_class(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None,
 
 
 def brier(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """The mean squared distance of score and label: [0, 1], 0 = sure and right, 1 = sure and wrong; lower is better.
+    """Compute the mean squared difference of score and label: [0, 1], 0 = sure and right, 1 = sure and wrong.
 
-    Brier 1950. **This is what Tables 2 and 3 of Liu et al. 2022 print as "BSS (↓)"**, times 100: their §5 describes a
-    mean squared error; the seven transformers' values fall as their AUC rises (Pearson -0.95), where a skill score
-    would rise; and 19.06 lies below 24.9, the score of always saying the base rate (0.472, which follows from accuracy
-    and recalls).
+    Lower is better. Brier 1950. **Tables 2 and 3 of Liu et al. 2022 print this value, times 100, as "BSS (↓)"**: their
+    §5 describes a mean squared error; the values of the seven transformers fall as their AUC rises (Pearson -0.95),
+    while a skill score would rise; and 19.06 lies below 24.9, the score of always predicting the base rate (0.472,
+    which follows from accuracy and recalls).
 
     >>> brier([1, 0], [0.8, 0.4])
     0.1
@@ -129,11 +129,10 @@ def brier(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None)
 
 
 def brier_skill(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """One minus the Brier score over that of always saying the base rate: (-∞, 1], 1 = perfect, 0 = no better than the
-    base rate, negative = worse; higher is better. Undefined with one class only.
+    """Compute the Brier skill score: (-∞, 1], 1 = perfect, 0 = as good as the base rate, negative = worse.
 
-    The base rate is that of `labels`. Liu et al. 2022 print another value as "BSS", see `brier`:
-    their 19.06 is a skill of 0.235.
+    It is 1 minus the Brier score divided by that of always predicting the base rate of `labels`. Undefined with one
+    class only. Liu et al. 2022 print another value as "BSS" (see `brier`): their 19.06 is a skill of 0.235.
 
     >>> round(brier_skill([1, 0], [0.8, 0.4]), 12)
     0.6

@@ -1,7 +1,7 @@
-"""Gold spans against predicted ones in the same text: partial credit, exact, any overlap, and Mu-SHROOM's two.
+"""Compare gold with predicted spans of the same text: partial credit, exact, any overlap, and Mu-SHROOM's two measures.
 
-Row functions take one text and give what one case adds up to, so that cases can be weighted; value functions take the
-rows of all cases. `f1_sp` does both for a list of texts.
+Row functions take one text and return rows, so that cases can be weighted; value functions take the rows of all cases.
+`f1_sp` does both for a list of texts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def character_counts(gold: Bools, predicted: Bools, judged: Bools | None = None) -> Confusion:
-    """The four counts over characters, from masks of *shape* (n,); only characters in `judged` (None = all) count.
+    """Count characters from masks of *shape* (n,); only characters in `judged` (None = all) count.
 
     >>> character_counts(mask(6, [Span(0, 3)]), mask(6, [Span(2, 5)])).f1()
     0.3333333333333333
@@ -47,21 +47,21 @@ def character_counts(gold: Bools, predicted: Bools, judged: Bools | None = None)
 
 
 def coverage_rows(gold: Sequence[Span], predicted: Sequence[Span], units: Units | None = None) -> Floats:
-    """One row (is it predicted?, share covered by the other side) for each span of one text, *shape* (spans, 2).
+    """Return a row (1 if predicted or 0 if gold, share covered by the other side) per span, *shape* (spans, 2).
 
-    A span is a set of `units` (tokens that share a character with it; None = its characters). A span that holds no
-    unit is no span. This is the inside of both sums of CH-Wang et al. 2024, §4.3.
+    A span counts as the set of `units` (tokens) that share a character with it; None = its characters. A span without
+    a unit gets no row. The shares are the summands of both sums in CH-Wang et al. 2024, §4.3.
 
     >>> coverage_rows([Span(0, 4)], [Span(2, 5), Span(9, 10)]).round(2).tolist()
     [[0.0, 0.5], [1.0, 0.67], [1.0, 0.0]]
     """
-    rows = [_covered(spans, other, units) for spans, other in ((gold, predicted), (predicted, gold))]
-    which = np.repeat([0.0, 1.0], [rows[0].size, rows[1].size])
-    return np.column_stack([which, np.concatenate(rows)])
+    shares = [_covered(spans, others, units) for spans, others in ((gold, predicted), (predicted, gold))]
+    is_predicted = np.repeat([0.0, 1.0], [shares[0].size, shares[1].size])
+    return np.column_stack([is_predicted, np.concatenate(shares)])
 
 
 def _covered(spans: Sequence[Span], others: Sequence[Span], units: Units | None) -> Floats:
-    """The share of each span's units that are in any of `others`, *shape* (spans that hold a unit,)."""
+    """Return the share of each span's units that are in any of `others`, *shape* (spans with a unit,)."""
     ends = np.array([(span.start, span.end) for span in spans], dtype=np.int64).reshape(-1, 2)
     size = max((span.end for span in (*spans, *others)), default=0)
     if units is None:
@@ -75,18 +75,17 @@ def _covered(spans: Sequence[Span], others: Sequence[Span], units: Units | None)
         empty = ends[:, 0] == ends[:, 1]  # an empty span inside a token marks a place, not the token
         last = np.where(empty, first, last)
     before = np.r_[0, np.cumsum(hit)]
-    held = last - first
-    real = held > 0
-    share: Floats = (before[last] - before[first])[real] / held[real]
+    size_of = last - first
+    counted = size_of > 0
+    share: Floats = (before[last] - before[first])[counted] / size_of[counted]
     return share
 
 
 def f1_of_coverages(rows: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """F1-Sp of rows from `coverage_rows`: [0, 1], 0 = no overlap anywhere, 1 = each side covers the other
-    (CH-Wang et al. 2024, §4.3).
+    """Compute F1-Sp from rows of `coverage_rows`: [0, 1], 0 = no overlap anywhere, 1 = each side covers the other.
 
-    Recall is the mean over gold spans, precision over predicted ones, over all texts alike. With spans on one side
-    only it is 0; with none at all it is undefined.
+    Recall is the mean share over the gold spans of all texts, precision that over the predicted ones (CH-Wang et al.
+    2024, §4.3). With spans on one side only it is 0; without any span it is undefined.
 
     >>> f1_of_coverages([[0, 0.5], [1, 1.0], [1, 0.0]])
     0.5
@@ -96,7 +95,7 @@ def f1_of_coverages(rows: ArrayLike, weight: ArrayLike | None = None) -> float:
 
 
 def coverage_terms(rows: Floats) -> Floats:
-    """What each row of `coverage_rows` adds to the sums that F1-Sp is made of, *shape* (spans, 4).
+    """Return the terms of each row of `coverage_rows` in the four sums behind F1-Sp, *shape* (spans, 4).
 
     The sums are: number of gold spans, their covered shares, number of predicted spans, their covered shares.
     """
@@ -105,7 +104,7 @@ def coverage_terms(rows: Floats) -> Floats:
 
 
 def f1_of_coverage_sums(sums: Floats) -> float:
-    """F1-Sp of the four sums of `coverage_terms`; `UndefinedMetricError` where there is no span on either side.
+    """Compute F1-Sp from the sums of `coverage_terms`; raise `UndefinedMetricError` if there are no spans at all.
 
     >>> f1_of_coverage_sums(np.array([1, 0.5, 2, 1.0]))
     0.5
@@ -122,23 +121,23 @@ def f1_of_coverage_sums(sums: Floats) -> float:
 def f1_sp(
     gold: Sequence[Sequence[Span]], predicted: Sequence[Sequence[Span]], units: Sequence[Units] | None = None
 ) -> float:
-    """F1-Sp, span F1 with partial credit, over texts: [0, 1], 0 = no overlap anywhere, 1 = perfect.
+    """Compute F1-Sp, the span F1 with partial credit, over texts: [0, 1], 0 = no overlap anywhere, 1 = perfect.
 
-    CH-Wang et al. 2024, §4.3. `units[i]` are the tokens of text i (None: characters are the units). Spans count as they
-    are given: join or clean them first. Undefined if no text has a span on either side.
+    CH-Wang et al. 2024, §4.3. `units[i]` are the tokens of text i (None = characters are the units). Join or clean the
+    spans first if needed. Undefined if no text has a gold or predicted span.
 
     >>> f1_sp([[Span(0, 4)], []], [[Span(2, 6)], []])
     0.5
     """
     if len(gold) != len(predicted) or (units is not None and len(units) != len(gold)):
         raise InputError(f"{len(gold)} texts with gold spans, {len(predicted)} with predicted ones, or other units")
-    each = units if units is not None else [None] * len(gold)
-    rows = [coverage_rows(g, p, u) for g, p, u in zip(gold, predicted, each, strict=True)]
+    units_of_texts = units if units is not None else [None] * len(gold)
+    rows = [coverage_rows(g, p, u) for g, p, u in zip(gold, predicted, units_of_texts, strict=True)]
     return f1_of_coverages(np.concatenate(rows) if rows else np.zeros((0, 2)))
 
 
 def overlap_rows(gold: Sequence[Span], predicted: Sequence[Span]) -> Floats:
-    """Like `coverage_rows`, with full credit for sharing any character: `f1_of_coverages` of them is overlap F1.
+    """Return rows like `coverage_rows`, with full credit for any shared character; `f1_of_coverages` is overlap F1.
 
     >>> overlap_rows([Span(0, 4)], [Span(2, 5), Span(9, 10)]).tolist()
     [[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]]
@@ -149,9 +148,9 @@ def overlap_rows(gold: Sequence[Span], predicted: Sequence[Span]) -> Floats:
 
 
 def exact_counts(gold: Sequence[Span], predicted: Sequence[Span]) -> Confusion:
-    """How many spans of one text are the same on both sides, to the character; repeats and empty spans do not count.
+    """Count the spans of one text that match exactly; repeated and empty spans do not count.
 
-    Its `f1()`, with counts summed over texts, is exact-span F1: [0, 1], 0 = no span hit exactly, 1 = all.
+    With the counts summed over texts, `f1()` is exact-span F1: [0, 1], 0 = no span matches exactly, 1 = all do.
 
     >>> exact_counts([Span(0, 4), Span(6, 8)], [Span(0, 4), Span(6, 9)]).f1()
     0.5
@@ -163,9 +162,9 @@ def exact_counts(gold: Sequence[Span], predicted: Sequence[Span]) -> Confusion:
 
 
 def mushroom_iou(gold: Sequence[Span], predicted: Sequence[Span]) -> float:
-    """Intersection over union of the characters of one text: [0, 1], 0 = disjoint, 1 = the same or both empty.
+    """Compute the intersection over union of characters in one text: [0, 1], 0 = disjoint, 1 = equal or both empty.
 
-    Mu-SHROOM's first measure (SemEval-2025 task 3), which takes the mean over texts. Its hard gold labels are the
+    This is Mu-SHROOM's first measure (SemEval-2025 task 3), averaged over texts there. Its hard gold labels are the
     characters whose soft label is **above** 0.5.
 
     >>> mushroom_iou([Span(0, 4)], [Span(2, 6)]), mushroom_iou([], [])
@@ -179,10 +178,10 @@ def mushroom_iou(gold: Sequence[Span], predicted: Sequence[Span]) -> float:
 
 
 def mushroom_cor(gold: ArrayLike, predicted: ArrayLike) -> float:
-    """Spearman's correlation of the characters' soft labels in one text: [-1, 1], 0 = none, negative = opposed.
+    """Compute Spearman's correlation of the characters' soft labels in one text: [-1, 1], 0 = none, negative = opposed.
 
-    Mu-SHROOM's second measure, mean over texts. Where one side is constant (to 8 decimals) it is 1 if both are and
-    0 otherwise, whatever the constants are.
+    This is Mu-SHROOM's second measure, averaged over texts there. If a side is constant (to 8 decimals), the value is
+    1 if both are constant, at whatever values, and 0 otherwise.
 
     >>> mushroom_cor([0.0, 0.5, 1.0], [0.1, 0.2, 0.3]), mushroom_cor([0, 0, 0], [1, 1, 1]), mushroom_cor([0, 1], [0, 0])
     (1.0, 1.0, 0.0)

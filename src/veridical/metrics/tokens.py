@@ -1,6 +1,6 @@
-"""From characters to units: white-space tokens and words, which of them are marked, and their scores.
+"""Split text into units (white-space tokens or words) and carry labels and scores from characters to units.
 
-Units are arrays of half-open character spans, *shape* (k, 2), sorted and disjoint; nothing here loops over characters.
+Units are arrays of half-open character spans, *shape* (k, 2), sorted and disjoint.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PHRASE_WORDS = 12
 
 
 def white_space_tokens(text: str) -> Units:
-    """The tokens of `text` between white space, *shape* (k, 2).
+    """Split `text` at white space; return the tokens, *shape* (k, 2).
 
     >>> white_space_tokens("It is  300 m.").tolist()
     [[0, 2], [3, 5], [7, 10], [11, 13]]
@@ -46,10 +46,10 @@ def white_space_tokens(text: str) -> Units:
 
 
 def word_units(text: str, *, is_stop_word: Callable[[str], bool] | None = None) -> Units:
-    """The words of `text` (`core.segment.words`) that are not stop words, *shape* (k, 2).
+    """Return the words of `text` (`core.segment.words`) that are not stop words, *shape* (k, 2).
 
-    `is_stop_word` is given the lower-cased word, with a plain apostrophe for a typographic one. Chang et al. 2024,
-    §5.3, measure over all words that are not stop words.
+    `is_stop_word` gets the lower-cased word, with a plain apostrophe for a typographic one. Chang et al. 2024, §5.3,
+    measure over all words that are not stop words.
 
     >>> word_units("The tower is tall", is_stop_word={"the", "is"}.__contains__).tolist()
     [[4, 9], [13, 17]]
@@ -61,7 +61,7 @@ def word_units(text: str, *, is_stop_word: Callable[[str], bool] | None = None) 
 
 
 def mask(size: int, spans: Iterable[Span]) -> Bools:
-    """Which of `size` characters are in any span, *shape* (size,); `SpanError` for a span that runs past them.
+    """Mark which of `size` characters are in any span, *shape* (size,); raise `SpanError` if a span runs past them.
 
     >>> mask(4, [Span(1, 3), Span(2, 3)])
     array([False,  True,  True, False])
@@ -74,7 +74,7 @@ def mask(size: int, spans: Iterable[Span]) -> Bools:
 
 
 def scores_of_characters(size: int, scored: Iterable[tuple[Span, float]]) -> Floats:
-    """The highest score of any span on each of `size` characters, 0 where there is none, *shape* (size,).
+    """Return, for each of `size` characters, the highest score of a span on it, 0 without one, *shape* (size,).
 
     >>> scores_of_characters(4, [(Span(0, 3), 0.5), (Span(2, 4), 0.25)])
     array([0.5 , 0.5 , 0.5 , 0.25])
@@ -82,7 +82,7 @@ def scores_of_characters(size: int, scored: Iterable[tuple[Span, float]]) -> Flo
     ascending = sorted(scored, key=lambda pair: pair[1])
     _check_inside(size, np.array([(span.start, span.end) for span, _ in ascending], dtype=np.int64).reshape(-1, 2))
     scores = np.zeros(size)
-    for span, score in ascending:  # the highest is written last
+    for span, score in ascending:  # higher scores overwrite lower ones
         scores[span.start : span.end] = score
     return scores
 
@@ -94,7 +94,7 @@ def _check_inside(size: int, ends: Units) -> None:
 
 
 def runs(marked: Bools) -> list[Span]:
-    """The maximal runs of marked characters.
+    """Return the maximal runs of marked characters.
 
     >>> runs(np.array([True, False, True, True]))
     [Span(start=0, end=1), Span(start=2, end=4)]
@@ -104,7 +104,7 @@ def runs(marked: Bools) -> list[Span]:
 
 
 def any_in(marked: Bools, units: Units) -> Bools:
-    """Whether each unit holds a marked character, *shape* (k,).
+    """Return whether each unit holds a marked character, *shape* (k,).
 
     >>> any_in(np.array([True, False, False]), np.array([[0, 2], [2, 3]]))
     array([ True, False])
@@ -115,28 +115,28 @@ def any_in(marked: Bools, units: Units) -> Bools:
 
 
 def highest_in(values: Floats, units: Units) -> Floats:
-    """The highest value of a character in each unit, *shape* (k,); units are not empty.
+    """Return the highest value of a character in each unit, *shape* (k,); units must not be empty.
 
     >>> highest_in(np.array([0.5, 0.0, 0.25]), np.array([[0, 2], [2, 3]]))
     array([0.5 , 0.25])
     """
     if not units.size:
         return np.zeros(0)
-    highest: Floats = np.maximum.reduceat(np.r_[values, 0.0], units.ravel())[::2]  # odd places are the gaps
+    highest: Floats = np.maximum.reduceat(np.r_[values, 0.0], units.ravel())[::2]  # odd entries: gaps between units
     return highest
 
 
 def unit_labels(example: Example, units: Sequence[Span], *, soft: bool = False) -> tuple[Floats, Bools]:
-    """What gold says of each unit of a response: its label in [0, 1], and whether it says anything; both (units,).
+    """Return the gold label of each unit of a response, in [0, 1], and whether it has one; both *shape* (units,).
 
-    A unit is hallucinated if it overlaps a gold span of that score (0.5 or more), white space left out; it is labelled
-    where gold judged it. A gold that calls a response hallucinated without saying where labels no unit, one that
-    speaks of coverage alone neither.
+    A unit has a label if gold judged a character of it that is not white space. Its label is 1 if such a character is
+    in a gold span with a score of 0.5 or more. No unit has a label if gold calls the response hallucinated without
+    marking a span, or if gold is about coverage alone.
 
     Args:
         example: The case and its gold.
-        units: Characters of the response; empty spans have no label.
-        soft: Whether labels are the scores of the verdicts, instead of 0 or 1.
+        units: Spans of the response; empty spans have no label.
+        soft: Return the highest score of the verdicts on a unit as its label, instead of 0 or 1.
 
     >>> from veridical.core.types import Case, Judgement, Verdict
     >>> gold = Judgement("1", "human:a", verdicts=(Verdict(Span(3, 7), 0.8),))
@@ -144,28 +144,28 @@ def unit_labels(example: Example, units: Sequence[Span], *, soft: bool = False) 
     (array([0., 1.]), array([ True,  True]))
     """
     text, gold = example.case.response, example.gold
-    at = np.array([(unit.start, unit.end) for unit in units], dtype=np.int64).reshape(-1, 2)
+    bounds = np.array([(unit.start, unit.end) for unit in units], dtype=np.int64).reshape(-1, 2)
     scored = [(verdict.span, verdict.score) for verdict in gold.verdicts if soft or verdict.score >= GOLD_THRESHOLD]
     only_coverage = gold.omission is not None or bool(gold.omissions)
     silent = gold.hallucination is None and not gold.verdicts and only_coverage
     if silent or (not scored and (gold.hallucination or 0.0) >= GOLD_THRESHOLD):
-        return np.zeros(len(at)), np.zeros(len(at), dtype=bool)
+        return np.zeros(len(bounds)), np.zeros(len(bounds), dtype=bool)
     visible = mask(len(text), judged_spans(example.case, gold)) & ~np.array(
         [char.isspace() for char in text], dtype=bool
     )
-    known = any_in(visible, at)
+    labelled = any_in(visible, bounds)
     scores = np.where(visible, scores_of_characters(len(text), scored), 0.0)
-    labels = np.zeros(len(at))
-    filled = at[:, 1] > at[:, 0]
+    labels = np.zeros(len(bounds))
+    filled = bounds[:, 1] > bounds[:, 0]
     if filled.any():
-        labels[filled] = highest_in(scores, at[filled])
-    return (labels if soft else (labels >= GOLD_THRESHOLD).astype(np.float64)), known
+        labels[filled] = highest_in(scores, bounds[filled])
+    return (labels if soft else (labels >= GOLD_THRESHOLD).astype(np.float64)), labelled
 
 
 def labelled_phrase(example: Example) -> Span | None:
-    """The one phrase of a response that gold judges, as in HaDes (Liu et al. 2022, §3.1); None for other gold.
+    """Return the one phrase of a response that gold judges, as in HaDes (Liu et al. 2022, §3.1); None for other gold.
 
-    A phrase has at most 12 words, and is not all of the response.
+    A phrase has at most 12 words and is not the whole response.
 
     >>> from veridical.core.types import Case, Judgement
     >>> labelled_phrase(Example(Case("1", "In Rome"), Judgement("1", "human:a", 1.0, judged=(Span(3, 7),))))

@@ -1,4 +1,4 @@
-"""For tests: that a response of an application is grounded, and that a detector keeps the contract."""
+"""Assertions for your tests: that a response is grounded in its sources, and that a detector keeps its contract."""
 
 from veridical.testing.contract import CASES, assert_detector_contract
 from veridical.testing.grounded import assert_grounded

@@ -1,4 +1,4 @@
-"""The contract of `veridical.core.detector`, on texts that are awkward on purpose; for the tests of any detector."""
+"""Check that a detector keeps the contract of `veridical.core.detector`, on awkward texts; for your tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from veridical.core.types import Case, Judgement, Level, Source, check_judgement
 
 __all__ = ["CASES", "assert_detector_contract"]
 
-_LONG = "The river rose by 3.5 m in May 2021, Dr. Smith said. " * 2_000  # many windows of a small model
+_LONG = "The river rose by 3.5 m in May 2021, Dr. Smith said. " * 2_000  # too long for one window of any small model
 CASES = (
     Case("plain", "The cat sat on the mat.", (Source("a", "A cat sat on a mat."),)),
     Case("empty", "", (Source("a", "Something to say."),)),
@@ -68,16 +68,17 @@ CASES = (
 def assert_detector_contract(
     detector: Detector, cases: Sequence[Case] = CASES, *, tolerance: float = 1e-5
 ) -> list[Judgement]:
-    """Raise `AssertionError` with the rule that a detector breaks, and the case; return its judgements otherwise.
+    """Check the rules below; raise `AssertionError` with the broken rule and the case, or return the judgements.
 
-    It must return one judgement per case, in order and with its name; spans inside their texts and scores in [0, 1];
-    nothing clean where it could not judge; omissions only where something must be covered. Neither a second call nor
-    the other cases of a batch may change a judgement, and the cases must stay as they are.
+    The detector must return one judgement per case, in order and with its name. Spans must lie inside their texts and
+    scores in [0, 1]. A case that it cannot judge must be "not judged", with a note. It may report omissions only in
+    sources that must be covered. A second call, or other cases in the batch, must not change a judgement. The cases
+    must not be modified.
 
     Args:
         detector: The detector.
-        cases: What it is tried on.
-        tolerance: How far scores may differ from call to call; models round differently in batches of other shapes.
+        cases: The cases to judge.
+        tolerance: The largest difference of a score between calls; models round differently in other batch shapes.
 
     >>> from veridical.detectors import load_detector
     >>> len(assert_detector_contract(load_detector("overlap"))) == len(CASES)
@@ -93,9 +94,9 @@ def assert_detector_contract(
     assert [j.case_id for j in judged] == [c.id for c in cases], "not one judgement per case, in order"
     for case, judgement in zip(cases, judged, strict=True):
         _check(detector, case, judgement)
-    few = [(case, judgement) for case, judgement in zip(cases, judged, strict=True) if len(str(case)) < 20_000]
-    again = detector.judge([case for case, _ in few[::-1]])[::-1]
-    for (case, first), second in zip(few, again, strict=True):
+    short = [(case, judgement) for case, judgement in zip(cases, judged, strict=True) if len(str(case)) < 20_000]
+    again = detector.judge([case for case, _ in short[::-1]])[::-1]
+    for (case, first), second in zip(short, again, strict=True):
         _assert_same(first, second, tolerance, f"{case.id!r}: a second call, in the other order, judged differently")
         (alone,) = detector.judge([case])
         _assert_same(first, alone, tolerance, f"{case.id!r}: judged differently alone than among others")
@@ -117,7 +118,7 @@ def _check(detector: Detector, case: Case, judgement: Judgement) -> None:
 
 
 def _assert_same(a: Judgement, b: Judgement, tolerance: float, message: str) -> None:
-    """Assert that two judgements are equal but for rounding."""
+    """Assert that two judgements are equal up to rounding."""
     assert _without_numbers(a) == _without_numbers(b), message
     for one, two in zip(_numbers(a), _numbers(b), strict=True):
         assert one == two or (one is not None and two is not None and isclose(one, two, abs_tol=tolerance)), message
@@ -134,7 +135,7 @@ def _numbers(judgement: Judgement) -> list[float | None]:
 
 
 def _without_numbers(judgement: Judgement) -> Judgement:
-    """The judgement with every number at 0, and without reasons, which name numbers."""
+    """Return the judgement with every number set to 0, and without reasons, which contain numbers."""
     return replace(
         judgement,
         hallucination=None if judgement.hallucination is None else 0.0,

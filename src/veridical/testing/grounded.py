@@ -1,6 +1,6 @@
-"""An assertion that a response is grounded, which shows what is not.
+"""Assert in a test that a response is grounded in its sources; the message shows the unsupported words.
 
-It needs no test framework. With pytest it is a fixture, too, of the same name.
+This needs no test framework. In pytest it is also a fixture of the same name.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ def assert_grounded(
 
     Args:
         response: The text to check, as it was generated.
-        sources: The texts, or `Source`s, that it may rest on; a single one is one source.
+        sources: The texts, or `Source`s, that the response may rest on; a single one is one source.
         detector: A spec, or an object with `name` and `judge`. A spec is loaded once per process.
-        threshold: The score in [0, 1] from which something is flagged, for all levels or per level.
+        threshold: The lowest score that is flagged, in [0, 1], for all levels or per level.
         must_cover: Further sources that the response has to cover.
-        question: The question that it answers.
+        question: The question that the response answers.
 
     Returns:
-        What was checked, for further assertions.
+        The result of the check, for further assertions.
 
     Raises:
-        AssertionError: Something is flagged, or could not be judged (an empty response, no sources); the message has
-            the flagged words and why.
-        InputError: What `veridical.check` refuses, such as an unknown detector.
+        AssertionError: A part is flagged, or cannot be judged (an empty response, no sources). The message shows the
+            flagged words and the reasons.
+        InputError: An argument is wrong, such as an unknown detector.
 
     >>> assert_grounded("It is red.", ["It is red."], detector="overlap").outcome.value
     'clear'
@@ -61,7 +61,7 @@ def assert_grounded(
         Flagged in the response
         nothing in the sources is close to this: “blue” 1.00
     """
-    __tracebackhide__ = True  # pytest then shows the line of the test
+    __tracebackhide__ = True  # makes pytest show the failing line of the test, not this one
     checked = check(
         response,
         sources,
