@@ -192,7 +192,7 @@ def data(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def run_bench(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     def call(*arguments: str) -> tuple[int, str, str]:
         code = cli.main(list(arguments))
         captured = capsys.readouterr()
@@ -205,19 +205,19 @@ def test_the_command_and_what_reads_its_folder(
     data: str, tmp_path: Path, run: Callable[..., tuple[int, str, str]]
 ) -> None:
     out = str(tmp_path / "fitted")
-    code, shown, said = run_bench("calibrate", "overlap", data, "--out", out)
+    code, shown, said = run("calibrate", "overlap", data, "--out", out)
     assert code == 0
     assert "cross-fitted" in shown
     assert "calibration: platt" in " ".join(shown.split())
     assert f"use it as calibrated:{out}" in said
-    code, shown, _ = run_bench("calibrate", "overlap", data, "--out", out, "--json", "--criterion", "balanced_accuracy")
+    code, shown, _ = run("calibrate", "overlap", data, "--out", out, "--json", "--criterion", "balanced_accuracy")
     document = json.loads(shown)
     assert (code, document["detector"], document["training"]["seed"]) == (0, "overlap", 0)
     assert document == json.loads((tmp_path / "fitted" / "detector.json").read_text("utf-8"))
     (tmp_path / "answer.txt").write_text("red greenish blue")
     (tmp_path / "source.txt").write_text("red green blue")
     answer, source = str(tmp_path / "answer.txt"), str(tmp_path / "source.txt")
-    code, shown, _ = run_bench("check", answer, source, "-d", f"calibrated:{out}", "--json")
+    code, shown, _ = run("check", answer, source, "-d", f"calibrated:{out}", "--json")
     checked = json.loads(shown)
     (decision,) = checked["decisions"]
     assert decision["thresholds"] == {name: about["threshold"] for name, about in document["scales"].items()}
@@ -232,14 +232,14 @@ def test_the_command_refuses_in_one_line(data: str, tmp_path: Path, run: Callabl
         ["overlap", data, "--criterion", "f2"],
         ["overlap", data, "--levels", "word"],
     ):
-        code, shown, said = run_bench("calibrate", *arguments, "--out", str(out))
+        code, shown, said = run("calibrate", *arguments, "--out", str(out))
         assert (code, shown, said.count("\n")) == (2, "", 1)
         assert said.startswith("veridical: ")
     assert not out.exists()
 
 
 def test_bench_measures_with_the_fitted_thresholds(data: str, tmp_path: Path) -> None:
-    from veridical_lab.bench.run import run_bench as bench
+    from veridical_lab.bench.run import run_bench
     from veridical_lab.bench.settings import Settings, load_data
 
     fitted = fit_thresholds(OVERLAP, EXAMPLES, Options(criterion="balanced_accuracy"), out=tmp_path / "fitted")
@@ -248,7 +248,7 @@ def test_bench_measures_with_the_fitted_thresholds(data: str, tmp_path: Path) ->
     loaded = load_data(data, settings)
     assert not loaded.fitting
     assert {e.document for e in loaded.examples} == {e.document for e in split_by_document(EXAMPLES)["test"]}
-    before, after = (rows[0] for rows in bench(settings))
+    before, after = (rows[0] for rows in run_bench(settings))
     assert (before.split, after.split) == ("test part", "test part")
     assert before.thresholds == dict.fromkeys(Level, 0.5)
     assert after.thresholds == {level: fitted.scales[level].threshold for level in Level}

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.detectors.test_contract import FEW
 from veridical.core.detector import fingerprint_of, info_of, thresholds_of
 from veridical.core.errors import DataError, InputError, UnknownNameError
 from veridical.core.serialization import encode
 from veridical.core.spans import Span
 from veridical.core.types import Case, Example, Judgement, Level, Omission, Source, Verdict, check_judgement
 from veridical.detectors import load_detector
+from veridical.testing import CASES
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")
@@ -31,6 +31,7 @@ from veridical_lab.detectors.align.words import feature_names  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.training.align import AlignTrainingOptions, train_align, training_layers  # noqa: E402
 
+FEW = [case for case in CASES if case.id != "long source"]
 _TEXT = "river mud summer study capital house lake race answer knowledge source text word cat dog mat"
 WORDS = _TEXT.split(" ")
 
