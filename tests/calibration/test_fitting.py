@@ -256,4 +256,4 @@ def test_bench_measures_with_the_fitted_thresholds(data: str, tmp_path: Path) ->
     for name in ("ece", "brier"):
         assert after.metrics[name].value < before.metrics[name].value  # type: ignore[operator]
     given = Settings([f"calibrated:{tmp_path}/fitted"], [data], names, fit="none", threshold=0.9, resamples=20)
-    assert next(bench(given))[0].thresholds == dict.fromkeys(Level, 0.9)
+    assert next(run_bench(given))[0].thresholds == dict.fromkeys(Level, 0.9)
