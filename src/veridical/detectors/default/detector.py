@@ -39,6 +39,7 @@ from veridical.detectors.default.combining import (
     word_table,
 )
 from veridical.detectors.default.other_forms import in_forms_of_response
+from veridical.detectors.default.short_answers import with_question, without_question
 from veridical.detectors.explanation import explained
 from veridical.detectors.scope import limits_of
 from veridical.detectors.tokens.detector import Tokens
@@ -270,7 +271,8 @@ def _span_of(scored: ScoredResponse, units: NDArray[np.int64]) -> Span:
 def score(encoder: Tokens, cases: Sequence[Case], *, of_sources: bool = False) -> list[ScoredResponse]:
     """Return the logits of each response, before the regressions: the encoder's logits, lowered for copied sentences.
 
-    The encoder reads each sentence with as much of the sources as fits. It skips text that makes no claim
+    The encoder reads each sentence with as much of the sources as fits, and a short answer with its question
+    (`short_answers`). It skips text that makes no claim
     (`claims.unclaimed`), and reads values and words of the sources in the form that the response uses (`other_forms`).
 
     Args:
@@ -287,7 +289,9 @@ def score(encoder: Tokens, cases: Sequence[Case], *, of_sources: bool = False) -
             for case, refusal in zip(cases, refusals, strict=True)
         ]
     cases = [in_forms_of_response(case) for case in cases]
-    scored = encoder.scorer.score(cases, most=MOST if of_sources else None)
+    asked = [(case, 0) if of_sources else with_question(case) for case in cases]
+    scored = encoder.scorer.score([case for case, _ in asked], most=MOST if of_sources else None)
+    scored = [without_question(each, length) for each, (_, length) in zip(scored, asked, strict=True)]
     if of_sources:
         scored = [_filled(each) for each in scored]
     scored = [with_copies(case, each, whole=not of_sources) for case, each in zip(cases, scored, strict=True)]
