@@ -112,7 +112,7 @@ class GroundednessCallback(BaseCallbackHandler):
         self._start(run_id, parent_run_id)
 
     def on_chat_model_start(self, serialized: Any, messages: Any, **kwargs: Any) -> None:
-        """Do nothing: LangChain requires the method of every callback for chat models."""
+        """Do nothing: only the end of a reply matters."""
 
     def on_retriever_end(
         self, documents: Sequence[Document], *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
