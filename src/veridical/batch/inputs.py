@@ -98,7 +98,7 @@ class Unchanged:
         """Raise `DataError` if a file has changed since."""
         for path, state in self._states.items():
             if _state(path) != state:
-                hint = "the rows since are not kept; run the command again, with another folder if the content is new"
+                hint = "rows judged since are dropped: run the command again, with a new folder if the content is new"
                 raise DataError("the input was changed during the run", path=path, hint=hint)
 
 

@@ -69,7 +69,7 @@ def on_ray(
             try:
                 ray.init(log_to_driver=False, logging_level="ERROR", **options)
             except Exception as error:  # noqa: BLE001 - Ray raises nothing more specific where a node does not start
-                raise CannotJudgeError(f"Ray did not start: {error}", hint="the same command goes on") from None
+                raise CannotJudgeError(f"Ray did not start: {error}", hint="repeat the command to continue") from None
         # silence the log only after this line: it imports ray.data, which sets up its own log
         context = ray.data.DataContext.get_current()
         logging.getLogger("ray.data").setLevel(logging.ERROR)
@@ -84,7 +84,8 @@ def on_ray(
             yield ShardTexts(row["results"], row["scores"], row["failed"], int(row["failures"]))
     except ray.exceptions.RayError as error:
         lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-        raise CannotJudgeError(f"Ray: {lines[-1]}", hint="finished shards are kept: the same command goes on") from None
+        hint = "finished shards are kept: repeat the command to continue"
+        raise CannotJudgeError(f"Ray: {lines[-1]}", hint=hint) from None
     finally:
         if connects:
             ray.shutdown()

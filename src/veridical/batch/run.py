@@ -82,7 +82,7 @@ class BatchSettings:
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}", hint="1 or more")
         if self.address is not None and self.engine != "ray":
-            raise InputError("the address of a cluster is given, and the engine is local", hint="--engine ray")
+            raise InputError("the address of a cluster needs the engine ray", hint="add --engine ray")
         if not self.detectors:
             raise InputError("no detector is named", hint=f"the default is {DEFAULT_DETECTOR!r}")
         if self.threshold is not None:
@@ -136,7 +136,7 @@ def run_batch(settings: BatchSettings) -> BatchReport:
 
 
 def dry_run(settings: BatchSettings) -> Iterator[ShardTexts]:
-    """Yield the texts of each shard without writing them; a connection of a dry run counts the calls."""
+    """Return the texts of each shard, judged lazily and not written; a connection of a dry run counts the calls."""
     detectors = load_detectors(settings)
     work, shards = _plan(settings, input_paths(settings.inputs))
     reader = work.reader()
@@ -144,7 +144,7 @@ def dry_run(settings: BatchSettings) -> Iterator[ShardTexts]:
 
 
 def _plan(settings: BatchSettings, paths: Sequence[Path]) -> tuple[WorkerSettings, list[ShardRange]]:
-    """What workers need to know, and the shards; the input is read once for it."""
+    """Read the input once; return the settings of the workers and the shards."""
     files, shards = plan(paths, settings.columns, settings.shard_rows, settings.max_bytes, settings.encoding)
     work = WorkerSettings(
         files=tuple(files),
@@ -163,7 +163,7 @@ def load_detectors(settings: BatchSettings) -> list[Detector]:
     from veridical.detectors import load_detector
 
     if not settings.in_process and any(not isinstance(spec, str) for spec in settings.detectors):
-        raise InputError("a detector is an object, and several processes judge", hint="name it by its spec")
+        raise InputError("a detector is an object, which several processes cannot share", hint="name it by its spec")
     loaded = [load_detector(d, settings.connection) if isinstance(d, str) else d for d in settings.detectors]
     if settings.connection is not None:
         settings.connection.check_model_used([str(spec) for spec in settings.detectors if isinstance(spec, str)])
@@ -172,7 +172,8 @@ def load_detectors(settings: BatchSettings) -> list[Detector]:
             judge(detector, [Case("1", "One word.", (Source("1", "One word."),))])
         elif not settings.in_process:
             raise InputError(
-                f"{detector.name} asks a chat model, and several processes judge", hint="one keeps to its budget"
+                f"{detector.name} asks a chat model, which several processes cannot share",
+                hint="use one process: only so is the budget kept",
             )
     return loaded
 
@@ -222,7 +223,9 @@ def _engine(
                 )
                 if settings.connection is not None and settings.connection.refused_requests:
                     # drop the shard in which the budget ran out; a cache still holds its replies
-                    raise CannotJudgeError("the budget is spent", hint="the same command with a larger one goes on")
+                    raise CannotJudgeError(
+                        "the budget is spent", hint="repeat the command with a larger budget to continue"
+                    )
                 yield texts
 
         return in_this_process
@@ -249,7 +252,7 @@ def _in_processes(shards: Sequence[ShardRange], work: WorkerSettings, workers: i
     except BrokenProcessPool:
         raise CannotJudgeError(
             "a worker process ended (killed, or out of memory)",
-            hint="finished shards are kept: the same command goes on; fewer --workers take less memory",
+            hint="finished shards are kept: repeat the command to continue; fewer --workers take less memory",
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)

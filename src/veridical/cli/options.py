@@ -248,8 +248,8 @@ class InputOptions(CaseFiles):
         if self.holds_cases:
             if self.sources or self.must_cover or self.perspective or self.question:
                 raise InputError(
-                    f"{self.response} holds cases, and sources or a question are given too",
-                    hint="put them into the cases",
+                    f"{self.response} holds cases, so it takes no sources and no question beside it",
+                    hint="put sources and questions into the cases",
                 )
             return read_cases(self.response, max_bytes=self.max_bytes)
         perspectives = []

@@ -167,7 +167,7 @@ class ProxyOptions:
         if self.proxy is None:
             if self != ProxyOptions():
                 raise InputError(
-                    "no chat server is named, and an option says how its replies are checked", hint="--proxy URL"
+                    "no chat server is named, but an option says how to check its replies", hint="add --proxy URL"
                 )
             return None
         return ProxySettings(
@@ -211,7 +211,7 @@ def serve_command(
     keys = () if access.api_keys is None else read_keys(access.api_keys)
     if not keys and not is_loopback(service.host):
         raise InputError(
-            f"--host {service.host} can be reached from other machines, and no keys are given",
+            f"--host {service.host} can be reached from other machines, but no keys are given",
             hint="--api-keys FILE; make a key with --api-keys FILE --new-key NAME",
         )
     specs = tuple(service.detector or DEFAULT_DETECTORS)

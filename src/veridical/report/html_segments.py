@@ -54,12 +54,12 @@ def html_segments(text: str, marks: Sequence[Mark], windows: Sequence[Span] | No
     `keys` are the anchors of marks that are cut, or that begin together with another mark: for these the id alone does
     not find the target of a link.
     """
-    shown = [Span(0, len(text))] if windows is None else windows
-    cuts = [edge for window in shown for edge in (window.start, window.end)]
+    windows = [Span(0, len(text))] if windows is None else windows
+    cuts = [edge for window in windows for edge in (window.start, window.end)]
     segments = segment(len(text), [(mark.span, mark) for mark in marks], cuts=cuts)
     started: set[str] = set()
     result = []
-    for part in within(text, segments, shown):
+    for part in within(text, segments, windows):
         if part is None:
             result.append(HtmlSegment("", gap=True))
             continue

@@ -146,10 +146,10 @@ def map_view(
     least = weights[min(sentence_limit, len(weights)) - 1] if weights else 0.0
     views = []
     for source in case.sources:
-        shown = [span for span, weight in weighted[source.id] if weight >= least and weight > 0]
-        words, rest = _source_words(salience, source.id, source.text, shown, id)
+        strongest = [span for span, weight in weighted[source.id] if weight >= least and weight > 0]
+        words, rest = _source_words(salience, source.id, source.text, strongest, id)
         name = f"{source.id} ({source.perspective})" if source.perspective else source.id
-        views.append(SourceMapView(visible(name), len(shown), len(weighted[source.id]), tuple(words), rest))
+        views.append(SourceMapView(visible(name), len(strongest), len(weighted[source.id]), tuple(words), rest))
     response, rest = _response_words(salience, case.response, flagged, id)
     return MapView(id, heading, tuple(response), rest, len(salience.response_words), tuple(views))
 
@@ -200,9 +200,9 @@ def _sentence_weights(salience: SalienceMap, source_id: str, text: str) -> list[
 
 
 def _source_words(
-    salience: SalienceMap, source_id: str, text: str, shown: Sequence[Span], id: str
+    salience: SalienceMap, source_id: str, text: str, shown_sentences: Sequence[Span], id: str
 ) -> tuple[list[WordView], str]:
-    """Return the words of the sentences `shown`, with dots for the text left out between them, and the text after."""
+    """Return the words of `shown_sentences`, with dots for the text left out between them, and the text after."""
     peak = float(salience.contribution.max(initial=0.0))
     words = sorted(
         (word.span, float(value), i)
@@ -211,7 +211,7 @@ def _source_words(
     )
     views: list[WordView] = []
     before, k, end = "", 0, 0  # text before the next word, index of that word, end of the text handled so far
-    for sentence in shown:
+    for sentence in shown_sentences:
         gap = text[end : sentence.start]
         before += "… " if gap.strip() else visible(gap)
         end = sentence.start

@@ -124,9 +124,9 @@ def _physical(location: Location) -> dict[str, Any]:
 
 def _uri(path: Path) -> str:
     """Return the path as a URI reference, relative to the current folder if it is inside that folder."""
-    here = Path.cwd()
-    if path.is_absolute() and path.is_relative_to(here):
-        path = path.relative_to(here)
+    folder = Path.cwd()
+    if path.is_absolute() and path.is_relative_to(folder):
+        path = path.relative_to(folder)
     if path.is_absolute():
         return path.as_uri()
     return quote(os.fsencode(path.as_posix()))

@@ -92,7 +92,7 @@ def passages(text: str, spans: Sequence[Span], *, around: int = 200) -> list[Spa
     """
     in_text = sentences(text)
     starts = [sentence.start for sentence in in_text]
-    shown: list[Span] = []
+    windows: list[Span] = []
     for span in spans:
         first, last = (
             bisect_right(starts, span.start) - 1,
@@ -107,9 +107,9 @@ def passages(text: str, spans: Sequence[Span], *, around: int = 200) -> list[Spa
             end = span.end + around
             space = text.rfind(" ", max(end - 30, span.end), end)
             end = end if space < 0 else space
-        shown.append(Span(start, end))
+        windows.append(Span(start, end))
     joined: list[Span] = []
-    for span in union(shown):
+    for span in union(windows):
         if joined and not text[joined[-1].end : span.start].strip():
             joined[-1] = Span(joined[-1].start, span.end)
         else:

@@ -127,7 +127,7 @@ def _add_error_handlers(app: FastAPI) -> None:
         allowed = sorted({method for route in routes for method in route.methods or ()})
         if allowed and request.method not in allowed:  # the mount of the page has answered 404 for a wrong method
             status, detail, headers = 405, "Method Not Allowed", {"Allow": ", ".join(allowed)}
-        body = error_body(detail, "GET /openapi.json lists what there is", request_id_of(request))
+        body = error_body(detail, "GET /openapi.json lists all routes", request_id_of(request))
         return JSONResponse(body, status, headers)
 
     app.add_exception_handler(VeridicalError, refused)

@@ -45,7 +45,7 @@ def read_keys(path: Path) -> tuple[Key, ...]:
             hint = "a line is SHA256 NAME; `veridical serve --api-keys FILE --new-key NAME` adds one"
             raise DataError("not a key", path=path, line=number, hint=hint)
         if match[2] in (key.name for key in keys):
-            raise DataError(f"the name {match[2]} was there before", path=path, line=number)
+            raise DataError(f"the name {match[2]} occurs twice", path=path, line=number, hint="remove one of the lines")
         keys.append(Key(match[2], match[1]))
     if not keys:
         raise DataError("no keys in it", path=path, hint=f"veridical serve --api-keys {path} --new-key NAME")

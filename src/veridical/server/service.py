@@ -179,7 +179,7 @@ class Service:
     async def report(self, request: ReportRequest) -> str:
         """Return the HTML page of the cases of `request`, or of its results."""
         if request.results and request.cases:
-            raise InputError("both cases and results", hint="cases to check, or results that are there already")
+            raise InputError("both cases and results", hint="send cases to check, or results of an earlier check")
         if request.results:
             earlier = await asyncio.to_thread(read_results_of, request.results, self.settings.limits)
             return await asyncio.to_thread(render_html, earlier, title=request.title, heat=request.heat)

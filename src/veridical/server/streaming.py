@@ -128,9 +128,9 @@ async def open_stream(request: Request, service: Service) -> Stream:
         first = await anext(further_lines, b"")
     else:
         first = await read_body(request, limits)
-    wanted = read_request(first, StreamRequest, limits)
-    (case,) = read_cases_of([{"response": "", **wanted.case}], limits)
-    service.batchers_of(wanted.detectors)  # raise for an unknown detector before the answer begins
+    stream_request = read_request(first, StreamRequest, limits)
+    (case,) = read_cases_of([{"response": "", **stream_request.case}], limits)
+    service.batchers_of(stream_request.detectors)  # raise for an unknown detector before the answer begins
 
     async def parts() -> AsyncIterator[str]:
         if case.response:
@@ -143,7 +143,7 @@ async def open_stream(request: Request, service: Service) -> Stream:
                 raise WireError("a line after the first is not a text", hint='{"text": "…"}')
             yield document["text"]
 
-    return Stream(service, wanted, case, parts(), request_id_of(request))
+    return Stream(service, stream_request, case, parts(), request_id_of(request))
 
 
 async def _lines(request: Request, service: Service) -> AsyncIterator[bytes]:

@@ -73,7 +73,7 @@ class Upstream:
             return await self._whole(response)
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             await response.aclose()
-            raise _bad("no stream, where one was asked for")
+            raise _bad("an answer that is not a stream")
         return response
 
     async def chunks(self, response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
