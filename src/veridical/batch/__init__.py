@@ -1,4 +1,4 @@
-"""Any number of rows through any detectors: files into a folder of results (`run`), data frames in a notebook."""
+"""Check many rows with any detectors: files into a folder of results (`run`), or data frames in a notebook."""
 
 from veridical.batch.frames import check_dataframe, check_rows
 from veridical.batch.run import BatchSettings, run_batch

@@ -1,4 +1,7 @@
-"""Which columns of a row are the case: the row of a table, or a line of JSON, as a `Case` and the row's group."""
+"""Reading a case from a row: `Columns` says which columns hold it, `as_case` makes the `Case` and the row's group.
+
+A row is a row of a table or a line of JSON.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from veridical.core.types import Case
 
 __all__ = ["Columns", "as_case"]
 
-_PLAIN = ("id", "response", "sources", "question")  # read under these names where no column is named
+_PLAIN = ("id", "response", "sources", "question")  # the names that are read by default
 _CASE_FIELDS = {field.name for field in fields(Case)}
 
 
@@ -20,16 +23,16 @@ _CASE_FIELDS = {field.name for field in fields(Case)}
 class Columns:
     """The columns that rows are read from.
 
-    Where none of the first five is named, a JSON object is a case as `veridical check` reads it, and a table has the
-    columns "response", "sources", "id" and "question".
+    If only `group` or nothing is named, a JSON object is read as `veridical check` reads a case, and a table is read
+    by the columns "response", "sources", "id" and "question".
 
     Attributes:
-        response: The response.
-        sources: What it may rest on, each a text or a list of texts.
+        response: The column of the response.
+        sources: The columns of the sources, each a text or a list of texts.
         must_cover: The same, for sources that the response has to cover.
-        id: The name of the row; else its number.
-        question: The question that the response answers.
-        group: What results are broken down by.
+        id: The column of the row's id; without one the id is the row's number.
+        question: The column of the question that the response answers.
+        group: The column by which results are grouped.
     """
 
     response: str | None = None
@@ -41,7 +44,7 @@ class Columns:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The columns that are named, each once."""
+        """The named columns, each once."""
         names = (self.response, *self.sources, *self.must_cover, self.id, self.question, self.group)
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
@@ -51,7 +54,7 @@ class Columns:
         return any((self.response, self.sources, self.must_cover, self.id, self.question))
 
     def read_from(self, names: list[str]) -> list[str]:
-        """Which of the columns `names` of a table are read; `InputError` if one that is needed is not there."""
+        """Return the columns to read of a table with the columns `names`; raise `InputError` if one is missing."""
         needed = dict.fromkeys((self.response or "response", *self.named))
         for name in needed:
             if name not in names:
@@ -60,16 +63,16 @@ class Columns:
 
 
 def as_case(row: str | Mapping[str, Any], columns: Columns, *, default_id: str, table: bool) -> tuple[Case, str | None]:
-    """The case in a row, and its group, None where it has none.
+    """Return the case in a row and the row's group (None without one).
 
     Args:
         row: A line of JSON, or values by column.
-        columns: Which columns.
-        default_id: What a row without an id is called.
-        table: Whether the row is of a table, where columns that nobody asked for are not read.
+        columns: Which columns hold the case.
+        default_id: The id of a case whose row has none.
+        table: Whether the row comes from a table, of which only the named and the default columns are read.
 
     Raises:
-        InputError: The row has no such column, or something else than texts in it.
+        InputError: The row lacks a column, or a column holds something other than texts.
     """
     values: dict[str, Any] = parse(row) if isinstance(row, str) else dict(row)
     group = None
@@ -102,18 +105,18 @@ def _value(values: Mapping[str, Any], column: str) -> Any:
 
 
 def _name(value: object, column: str | None) -> str:
-    if not isinstance(value, str | int | float):  # bool is an int
+    if not isinstance(value, str | int | float):
         raise InputError(f"the column {column!r} holds a {type(value).__name__}", hint="a text or a number")
     return str(value)
 
 
 def _sources(values: Mapping[str, Any], column: str, must_cover: bool) -> Iterator[dict[str, Any]]:
-    """The sources in a column, called by its name, and by their numbers where there are several; null is none."""
+    """Yield the sources in a column; their default id is its name, with a number if it holds a list; null is none."""
     value = _value(values, column)
     if value is None:
         return
-    several = isinstance(value, list | tuple)
-    for i, item in enumerate(value if several else [value], 1):
-        given = dict(item) if isinstance(item, Mapping) else {"text": item}
-        source = {"id": f"{column} {i}" if several else column, **given}
+    is_list = isinstance(value, list | tuple)
+    for i, item in enumerate(value if is_list else [value], 1):
+        document = dict(item) if isinstance(item, Mapping) else {"text": item}
+        source = {"id": f"{column} {i}" if is_list else column, **document}
         yield {**source, "must_cover": True} if must_cover else source

@@ -1,8 +1,8 @@
-"""The folder of a batch: what a killed run left there is completed, another job's is refused, nothing is half there.
+"""The folder of a batch. A new run completes the folder of a killed run, and refuses the folder of another job.
 
-`manifest.json` says what the job is, and is written once. `shards.jsonl` gets a line per finished shard: a shard counts
-once its line is complete, which is written when its files and its failed rows are on the disk. What belongs to no such
-line was left by a run that was killed, and is removed.
+`manifest.json` describes the job and is written once. `shards.jsonl` gets a line per finished shard. The line is
+written after the files and the failed rows of the shard are on the disk, and only then the shard counts. Results
+without such a line come from a killed run: the shard is judged again.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ SHARDS = "shards.jsonl"
 FAILED = "failed.jsonl"
 REPORT = "report.json"
 _LOCK = ".lock"
-# how `core.files.replacing` calls what it writes before it takes the place of one of our files
+# the names that `core.files.replacing` gives to a file until it is complete
 _TEMPORARY = re.compile(
     r"\.(manifest\.json|shards\.jsonl|report\.json|report\.html|(results|scores)-\d{5,}\.jsonl)\.[0-9a-f]{12}\.part"
 )
 
 
 class BatchFolder:
-    """The folder of one job, with the shards that are finished."""
+    """The folder of one job; `shards` are the finished ones."""
 
     def __init__(self, path: Path, manifest: BatchManifest) -> None:
         self.path = path
@@ -44,40 +44,40 @@ class BatchFolder:
 
     @property
     def done(self) -> int:
-        """How many rows are in finished shards."""
+        """The number of rows in finished shards."""
         return self.shards[-1].first + self.shards[-1].rows if self.shards else 0
 
     @classmethod
     @contextmanager
     def open(cls, path: Path, job: BatchManifest) -> Iterator[BatchFolder]:
-        """The folder at `path` for `job`, held against other processes while the block runs.
+        """Open the folder at `path` for `job`, and lock it against other processes while the block runs.
 
         Raises:
-            InputError: It holds something else, or the results of another job.
-            OutputError: It cannot be used, or another process is at work in it.
+            InputError: The folder holds other files, or the results of another job.
+            OutputError: The folder cannot be used, or another process works in it.
         """
         with ExitStack() as stack:
             with _writing(path):
                 if path.exists() and not path.is_dir():
                     raise InputError(f"{path} is not a folder", hint="the results go into a folder")
-                known = read_manifest(path)
-                if known is None and path.is_dir() and not all(_is_ours(file.name) for file in path.iterdir()):
+                earlier_job = read_manifest(path)
+                if earlier_job is None and path.is_dir() and not all(_is_ours(file.name) for file in path.iterdir()):
                     raise InputError(f"{path} has no {MANIFEST} and is not empty", hint="give an empty or a new folder")
-                if known is not None and (different := _difference(known, job)):
+                if earlier_job is not None and (difference := _difference(earlier_job, job)):
                     raise InputError(
-                        f"{path} holds the results of another job: {different}",
+                        f"{path} holds the results of another job: {difference}",
                         hint="choose another folder, or repeat the command that began it",
                     )
                 path.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(_held(path))
-                if read_manifest(path) is None:  # read again: another process may just have ended
+                if read_manifest(path) is None:  # read again, now under the lock: another process may have written one
                     write_whole(path / MANIFEST, encode(job, indent=1) + "\n")
                 folder = cls(path, job)
                 folder._drop_unfinished()
             yield folder
 
     def pending(self, shards: list[ShardRange]) -> list[tuple[int, ShardRange]]:
-        """(Number, rows) of each shard that is not finished."""
+        """Return the number and the rows of each shard that is not finished."""
         return list(enumerate(shards))[len(self.shards) :]
 
     def add(self, shard: ShardRange, texts: ShardTexts) -> None:
@@ -101,9 +101,9 @@ class BatchFolder:
         self.shards.append(finished)
 
     def _drop_unfinished(self) -> None:
-        """Keep the shards whose files are as they were written, up to the first that is not, and drop the rest.
+        """Keep the shards up to the first whose files have changed since they were written, and drop the rest.
 
-        The files of the dropped shards stay until they are written again. Only the temporary files of a killed run are
+        The files of dropped shards stay until they are written again. Only the temporary files of a killed run are
         deleted.
         """
         failed = self.path / FAILED
@@ -111,7 +111,7 @@ class BatchFolder:
         intact: list[JudgedShard] = []
         for shard in self.shards:
             files = ((shard.results, shard.results_sha256), (shard.scores, shard.scores_sha256))
-            if shard.failed_bytes > size or any(_hash(self.path / name) != wanted for name, wanted in files):
+            if shard.failed_bytes > size or any(_hash(self.path / name) != sha256 for name, sha256 in files):
                 break
             intact.append(shard)
         self.shards = intact
@@ -128,7 +128,7 @@ def _line(shard: JudgedShard) -> bytes:
 
 
 def _append(path: Path, data: bytes) -> None:
-    """Add to a file; the data is on the disk once this returns."""
+    """Append to a file; the data is on the disk once this returns."""
     with _writing(path.parent), path.open("ab") as file:
         file.write(data)
         file.flush()
@@ -136,7 +136,7 @@ def _append(path: Path, data: bytes) -> None:
 
 
 def read_manifest(path: Path) -> BatchManifest | None:
-    """The manifest in a folder of results, None where there is none; `InputError` if it is not one of ours."""
+    """Return the manifest in a folder of results, None without one; raise `InputError` for another kind of file."""
     file = path / MANIFEST
     if not file.is_file():
         return None
@@ -150,7 +150,7 @@ def read_manifest(path: Path) -> BatchManifest | None:
 
 
 def read_shards(path: Path) -> list[JudgedShard]:
-    """The finished shards of a folder of results; the lines end where a killed run broke one off."""
+    """Return the finished shards of a folder of results, up to a line that a killed run did not complete."""
     file = path / SHARDS
     shards: list[JudgedShard] = []
     for line in read_bytes(file).splitlines(keepends=True) if file.is_file() else ():
@@ -165,7 +165,7 @@ def read_shards(path: Path) -> list[JudgedShard]:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a run that was killed before it wrote its manifest may have left a file of this name."""
+    """Return whether a run that was killed before it wrote its manifest may have left a file of this name."""
     return name == _LOCK or _TEMPORARY.fullmatch(name) is not None
 
 
@@ -176,24 +176,25 @@ def _hash(path: Path) -> str | None:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _difference(known: BatchManifest, job: BatchManifest) -> str | None:
-    """In what the job of a folder differs from another, in words; None if it is the same."""
-    if [(f.sha256, f.rows) for f in known.inputs] != [(f.sha256, f.rows) for f in job.inputs]:
-        names = " ".join(file.path for file in known.inputs[:3])
+def _difference(earlier: BatchManifest, job: BatchManifest) -> str | None:
+    """Return how the `earlier` job of a folder differs from `job`, as text; None if they are the same."""
+    if [(f.sha256, f.rows) for f in earlier.inputs] != [(f.sha256, f.rows) for f in job.inputs]:
+        names = " ".join(file.path for file in earlier.inputs[:3])
         return f"its input is another one ({names}), or was changed"
-    if known.detectors != job.detectors:
-        was, now = (" ".join(detector.name for detector in m.detectors) for m in (known, job))
+    if earlier.detectors != job.detectors:
+        was, now = (" ".join(detector.name for detector in m.detectors) for m in (earlier, job))
         return f"its detector is {was}, not {now}" if was != now else f"{now} is another model, or has changed, since"
     for name in ("columns", "thresholds", "shard_rows", "max_bytes", "explain", "encoding"):
-        if getattr(known.options, name) != getattr(job.options, name):
-            return f"its option {name} is {getattr(known.options, name)}, not {getattr(job.options, name)}"
-    if known.versions != job.versions:
-        return f"it was begun with Veridical {known.versions.get('veridical')}"
+        if getattr(earlier.options, name) != getattr(job.options, name):
+            return f"its option {name} is {getattr(earlier.options, name)}, not {getattr(job.options, name)}"
+    if earlier.versions != job.versions:
+        return f"it was begun with Veridical {earlier.versions.get('veridical')}"
     return None
 
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
+    """Turn an `OSError` in the block into an `OutputError` that names `path`."""
     try:
         yield
     except OSError as error:
@@ -202,7 +203,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _held(path: Path) -> Iterator[None]:
-    """Keep other processes out of the folder; the lock ends with the process, however it ends."""
+    """Lock the folder against other processes; the operating system frees the lock when this process ends."""
     try:
         import fcntl
     except ImportError:  # Windows

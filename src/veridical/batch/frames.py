@@ -1,4 +1,4 @@
-"""Rows of a data frame, or of a `datasets.Dataset`, with the columns of a check added; for notebooks."""
+"""For notebooks: check the rows of a data frame or a `datasets.Dataset`, and add the results as columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ADDED", "check_dataframe", "check_rows"]
 
 ADDED = ("outcome", "hallucination", "omission", "hallucinated", "omitted", "flagged_spans", "failed")
-_ROWS = 2000  # prepared at once
+_ROWS = 2000  # rows that are prepared at once
 
 
 def check_rows(
@@ -30,18 +30,19 @@ def check_rows(
     threshold: float | Mapping[str, float] | None = None,
     prefix: str = "",
 ) -> Callable[[Mapping[str, Sequence[Any]]], dict[str, list[Any]]]:
-    """A function for `datasets.Dataset.map(…, batched=True)`: columns in, the columns of the check out.
+    """Return a function for `datasets.Dataset.map(…, batched=True)` that takes columns and returns those of a check.
 
     Args:
-        columns: Which columns are read; None: "response", "sources", "id" and "question", where they are there.
+        columns: Which columns to read; None: "response", and "sources", "id" and "question" if they exist.
         detectors: As in `veridical.check`.
         threshold: As in `veridical.check`.
-        prefix: What the names of the new columns begin with.
+        prefix: Prefix of the names of the new columns.
 
     Returns:
-        A function that gives `ADDED`: "outcome" (clear, flagged, unjudged; None for a row that failed), the highest
-        scores "hallucination" and "omission", whether anything is "hallucinated" or "omitted" (None: not judged),
-        "flagged_spans" as [start, end] pairs of characters, and "failed": why a row could not be read or judged.
+        A function that returns the columns `ADDED`: "outcome" (clear, flagged, unjudged; None for a row that failed),
+        the highest scores "hallucination" and "omission", whether anything is "hallucinated" or "omitted" (None: not
+        judged), "flagged_spans" as [start, end] pairs of characters, and "failed", the reason why a row could not be
+        read or judged (else None).
 
     >>> check = check_rows(detectors="overlap")
     >>> check({"response": ["It is red."], "sources": [["It is blue."]]})["flagged_spans"]
@@ -49,19 +50,19 @@ def check_rows(
     """
     from veridical.detectors import load_detector
 
-    chosen = columns or Columns()
-    given = list(detectors) if isinstance(detectors, Sequence) and not isinstance(detectors, str) else [detectors]
-    loaded = [load_detector(d) if isinstance(d, str) else d for d in given]
+    input_columns = columns or Columns()
+    specs = list(detectors) if isinstance(detectors, Sequence) and not isinstance(detectors, str) else [detectors]
+    loaded = [load_detector(spec) if isinstance(spec, str) else spec for spec in specs]
 
     def added(batch: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-        names = chosen.read_from(list(batch))
+        names = input_columns.read_from(list(batch))
         values = zip(*(batch[name] for name in names), strict=True)
         rows = [dict(zip(names, row, strict=True)) for row in values]
         new: dict[str, list[Any]] = {name: [None] * len(rows) for name in ADDED}
         cases: list[tuple[int, Case]] = []
         for i, row in enumerate(rows):
             try:
-                cases.append((i, as_case(row, chosen, default_id=str(i + 1), table=True)[0]))
+                cases.append((i, as_case(row, input_columns, default_id=str(i + 1), table=True)[0]))
             except InputError as error:
                 new["failed"][i] = str(error)
         for indices in batches([case for _, case in cases]):
@@ -90,41 +91,41 @@ def check_dataframe(
     detectors: str | Detector | Sequence[str | Detector] = DEFAULT_DETECTOR,
     threshold: float | Mapping[str, float] | None = None,
 ) -> pandas.DataFrame:
-    """A copy of a pandas data frame with the columns of `check_rows` added, its index kept.
+    """Return a copy of a pandas data frame with the columns of `check_rows` added and the same index.
 
     Args:
-        frame: The rows; missing values (NaN, None) are none.
+        frame: The rows; missing values (NaN, None) count as no text.
         response: The column of the response.
-        sources: The columns of what it may rest on, each a text or a list of texts. Default: "sources".
-        must_cover: The columns of what it has to cover.
+        sources: The columns of the sources, each a text or a list of texts. Default: "sources".
+        must_cover: The columns of sources that the response has to cover.
         detectors: As in `veridical.check`.
         threshold: As in `veridical.check`.
 
     Raises:
-        InputError: A column is not there, or a new one would replace one that is.
+        InputError: A column is missing, or the frame already has a column with the name of a new one.
     """
     import pandas
 
-    for name, given in (("sources", sources), ("must_cover", must_cover)):
-        if isinstance(given, str):
-            raise InputError(f"{name} is one text", hint=f"give a list of columns: {name}=[{given!r}]")
+    for name, names in (("sources", sources), ("must_cover", must_cover)):
+        if isinstance(names, str):
+            raise InputError(f"{name} is one text", hint=f"give a list of columns: {name}=[{names!r}]")
     columns = Columns(response, tuple(sources), tuple(must_cover))
-    taken = [name for name in ADDED if name in frame.columns]
-    if taken:
-        raise InputError(f"the frame has a column {taken[0]!r} already", hint="rename it, or leave it out")
+    duplicates = [name for name in ADDED if name in frame.columns]
+    if duplicates:
+        raise InputError(f"the frame has a column {duplicates[0]!r} already", hint="rename it, or leave it out")
     check = check_rows(columns, detectors, threshold=threshold)
-    names = columns.read_from(list(frame.columns))
+    read_names = columns.read_from(list(frame.columns))
     new: dict[str, list[Any]] = {name: [] for name in ADDED}
-    rows = zip(*(frame[name] for name in names), strict=True)
+    rows = zip(*(frame[name] for name in read_names), strict=True)
     while part := list(islice(rows, _ROWS)):
         clean = [[_plain(value) for value in row] for row in part]
-        for name, values in check(dict(zip(names, map(list, zip(*clean, strict=True)), strict=True))).items():
+        for name, values in check(dict(zip(read_names, map(list, zip(*clean, strict=True)), strict=True))).items():
             new[name] += values
     return frame.assign(**{name: pandas.Series(values, frame.index, object) for name, values in new.items()})
 
 
 def _plain(value: Any) -> Any:
-    """A cell as Python has it: an array as a list, a missing value as None."""
+    """Return a cell as a plain Python value: an array as a list, a missing value as None."""
     from pandas import isna
     from pandas.api.types import is_scalar
 

@@ -1,4 +1,7 @@
-"""Rows of JSON Lines, CSV and Parquet files as a stream: one file or many, read from any row on, in bounded memory."""
+"""Rows of JSON Lines, CSV and Parquet files as a stream, over one or many files, in bounded memory.
+
+Reading can start at any row.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +35,15 @@ __all__ = [
 
 ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
 SHARD_BYTES = 16 * 1024 * 1024
-_PARQUET_ROWS = 256  # decoded at once
+_PARQUET_ROWS = 256  # rows that are decoded at once
 
-# a line of JSON, the values of a table's row by column, or why there is neither
+# a line of JSON, the values of a table's row by column, or the error of a row that cannot be read
 Content: TypeAlias = "str | Mapping[str, Any] | DataError"
 
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file as it was when its rows were counted; `sha256` is of its bytes."""
+    """A file, with the hash of its bytes and its number of rows at the start of the run."""
 
     path: str
     sha256: str
@@ -49,7 +52,7 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class InputRow:
-    """One row; `number` counts from 1 over all files, `place` (a line or a row) from 1 in its own."""
+    """One row. `number` counts rows from 1 over all files, `place` counts lines or rows from 1 within its file."""
 
     number: int
     path: str
@@ -59,16 +62,16 @@ class InputRow:
 
 @dataclass(frozen=True, slots=True)
 class ShardRange:
-    """The rows of one shard: `rows` of them after the first `first`."""
+    """The rows of one shard: `rows` rows, with `first` rows before them."""
 
     first: int
     rows: int
 
 
 def input_paths(given: Sequence[Path]) -> list[Path]:
-    """The files in `given`: a folder stands for those in it that have one of `ENDINGS`, by their names.
+    """Return the files to read: a folder stands for the files in it with one of `ENDINGS`, sorted by name.
 
-    Raises `DataError` for what is not there or of another kind.
+    Raises `DataError` for a missing file, a file of another kind, or a folder without such files.
     """
     paths: list[Path] = []
     for path in given:
@@ -86,39 +89,40 @@ def input_paths(given: Sequence[Path]) -> list[Path]:
 
 
 class Unchanged:
-    """Watches the size and the time of change of the files at `paths` from now on."""
+    """Remembers the size and the modification time of files, to notice a change during a run."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._states = {path: _state(path) for path in paths}
 
     def check(self) -> None:
-        """Raise `DataError` if a file was changed since."""
+        """Raise `DataError` if a file has changed since."""
         for path, state in self._states.items():
             if _state(path) != state:
-                hint = "the rows since are not kept; run the command again, with another folder if the content is new"
+                hint = "rows judged since are dropped: run the command again, with a new folder if the content is new"
                 raise DataError("the input was changed during the run", path=path, hint=hint)
 
 
 def _state(path: Path) -> tuple[int, int] | None:
-    """The size of a file and the time of its last change (ns), None where it is gone."""
+    """Return the size of a file and the time of its last change (ns); None if it is gone."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns
 
 
 def is_table(path: str | Path) -> bool:
-    """Whether the rows of a file have columns of one head, rather than being JSON objects."""
+    """Return whether a file is a table with a header, rather than a file of JSON objects."""
     return _ending(Path(path)) in (".csv", ".tsv", ".parquet")
 
 
 def plan(
     paths: Sequence[Path], columns: Columns, shard_rows: int, max_bytes: int = MAX_BYTES, encoding: str = "utf-8"
 ) -> tuple[list[InputFile], list[ShardRange]]:
-    """The files with their hashes and numbers of rows, and the shards: fewer rows each where the rows are large.
+    """Read everything once; return the files with their hashes and numbers of rows, and the shards.
 
-    Reads everything once. Raises `DataError` for a table without a column that is named, or files without any row.
+    A shard ends after `shard_rows` rows or `SHARD_BYTES` bytes, whichever comes first. Raises `DataError` for a table
+    that lacks a named column, or for files without any row.
     """
     files: list[InputFile] = []
     shards: list[ShardRange] = []
@@ -142,13 +146,13 @@ def plan(
 
 
 class RowReader:
-    """Rows by their numbers; reading on from where the last call ended costs nothing extra.
+    """Reads rows by their numbers; continuing where the last call ended costs nothing extra.
 
     Args:
         files: The files, with their numbers of rows.
-        columns: Which columns of tables are read.
-        max_bytes: How long a line of JSON or a cell may be.
-        encoding: Of CSV and TSV files; JSON Lines and Parquet are always UTF-8.
+        columns: Which columns of tables to read.
+        max_bytes: The longest line of JSON, or cell, that is read.
+        encoding: The encoding of CSV and TSV files; JSON Lines and Parquet are always UTF-8.
     """
 
     def __init__(
@@ -163,17 +167,17 @@ class RowReader:
         self._begun = False
 
     def read(self, first: int, count: int) -> Iterator[InputRow]:
-        """The `count` rows after the first `first`; `DataError` if the files have fewer rows than they had."""
+        """Yield `count` rows, skipping the first `first`; raise `DataError` if the files have become shorter."""
         if first < self._next or not self._begun:
             self._rows, self._next, self._begun = self._from(first), first, True
         for _ in islice(self._rows, first - self._next):
             self._next += 1
-        given = 0
+        read = 0
         for row in islice(self._rows, count):
             self._next += 1
-            given += 1
+            read += 1
             yield row
-        if given < count:
+        if read < count:
             raise DataError("the input was changed while it was read", hint="begin again, in another folder")
 
     def _from(self, skip: int) -> Iterator[InputRow]:
@@ -193,7 +197,7 @@ def _ending(path: Path) -> str:
 
 
 def _rows(path: Path, columns: Columns, max_bytes: int, encoding: str, skip: int) -> Iterator[tuple[int, Content]]:
-    """(Place, content) of each row after the first `skip`."""
+    """Yield the place and the content of each row after the first `skip`."""
     if _ending(path) == ".parquet":
         return _parquet_rows(path, columns, skip)
     rows = _csv_rows(path, columns, max_bytes, encoding) if is_table(path) else _json_rows(path, max_bytes)
@@ -201,7 +205,7 @@ def _rows(path: Path, columns: Columns, max_bytes: int, encoding: str, skip: int
 
 
 def _sizes(path: Path, columns: Columns, max_bytes: int, encoding: str) -> Iterator[int]:
-    """About how many bytes each row has; of Parquet the mean of its row group."""
+    """Yield the approximate size of each row in bytes; for Parquet, the mean of its row group."""
     if _ending(path) == ".parquet":
         for count, size in _parquet_groups(path, columns):
             yield from (size // count for _ in range(count))
@@ -238,10 +242,10 @@ def _csv_rows(path: Path, columns: Columns, max_bytes: int, encoding: str) -> It
         if head is None:
             return
         if len(set(head)) < len(head):
-            twice = next(name for name, count in Counter(head).items() if count > 1)
-            raise DataError(f"two columns are called {twice!r}", path=path, line=1)
+            duplicate = next(name for name, count in Counter(head).items() if count > 1)
+            raise DataError(f"two columns are called {duplicate!r}", path=path, line=1)
         try:
-            wanted = columns.read_from(head)
+            read_names = columns.read_from(head)
         except InputError as error:
             raise DataError(error.message, path=path, line=1, hint=error.hint) from None
         while True:
@@ -253,7 +257,7 @@ def _csv_rows(path: Path, columns: Columns, max_bytes: int, encoding: str) -> It
             except csv.Error as error:
                 yield place, DataError(f"not CSV: {error}", path=path, line=place)
                 continue
-            except UnicodeError:  # where the next character begins is not known either
+            except UnicodeError:  # stop: the beginning of the next character is unknown
                 raise DataError(f"not {encoding} text", path=path, line=place, hint=hint) from None
             if not cells:  # an empty line
                 continue
@@ -261,7 +265,7 @@ def _csv_rows(path: Path, columns: Columns, max_bytes: int, encoding: str) -> It
                 message = f"{len(cells)} cells, and the first line has {len(head)}"
                 yield place, DataError(message, path=path, line=place, hint="quote cells that hold commas or quotes")
                 continue
-            values = {name: cell for name, cell in zip(head, cells, strict=True) if name in wanted}
+            values = {name: cell for name, cell in zip(head, cells, strict=True) if name in read_names}
             if any("\udc80" <= c <= "\udcff" for cell in values.values() if not cell.isascii() for c in cell):
                 yield place, DataError(f"not {encoding} text", path=path, line=place, hint=hint)
                 continue
@@ -269,7 +273,7 @@ def _csv_rows(path: Path, columns: Columns, max_bytes: int, encoding: str) -> It
 
 
 def _parquet(path: Path, columns: Columns) -> tuple[Any, list[str]]:
-    """The open file, and which of its columns are read."""
+    """Open a Parquet file; return it and the names of the columns to read."""
     try:
         import pyarrow as arrow
         from pyarrow import parquet
@@ -281,7 +285,7 @@ def _parquet(path: Path, columns: Columns) -> tuple[Any, list[str]]:
         raise DataError(f"not a readable Parquet file: {error}", path=path) from None
     schema = file.schema_arrow
     try:
-        wanted = columns.read_from(schema.names)
+        read_names = columns.read_from(schema.names)
     except InputError as error:
         raise DataError(error.message, path=path, hint=error.hint) from None
     response = schema.field(columns.response or "response").type
@@ -289,11 +293,11 @@ def _parquet(path: Path, columns: Columns) -> tuple[Any, list[str]]:
     if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind) or str(kind) == "string_view"):
         name = columns.response or "response"
         raise DataError(f"the column {name!r} holds {kind}, not text", path=path, hint="name another with --response")
-    return file, wanted
+    return file, read_names
 
 
 def _parquet_groups(path: Path, columns: Columns) -> Iterator[tuple[int, int]]:
-    """Number of rows and uncompressed size in bytes of each row group that has rows."""
+    """Yield the number of rows and the uncompressed size in bytes of each row group that is not empty."""
     file, _ = _parquet(path, columns)
     with file:
         groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
@@ -303,7 +307,7 @@ def _parquet_groups(path: Path, columns: Columns) -> Iterator[tuple[int, int]]:
 def _parquet_rows(path: Path, columns: Columns, skip: int) -> Iterator[tuple[int, Content]]:
     import pyarrow as arrow
 
-    file, wanted = _parquet(path, columns)
+    file, read_names = _parquet(path, columns)
     with file:
         sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         group = place = 0
@@ -312,7 +316,7 @@ def _parquet_rows(path: Path, columns: Columns, skip: int) -> Iterator[tuple[int
             group += 1
         groups = list(range(group, len(sizes)))
         try:
-            for batch in file.iter_batches(_PARQUET_ROWS, row_groups=groups, columns=wanted, use_threads=False):
+            for batch in file.iter_batches(_PARQUET_ROWS, row_groups=groups, columns=read_names, use_threads=False):
                 for i, values in enumerate(_values(batch), place + 1):
                     if i > skip:
                         bad = DataError("not UTF-8 text", path=path, line=i, hint="write the column as UTF-8 text")
@@ -323,7 +327,7 @@ def _parquet_rows(path: Path, columns: Columns, skip: int) -> Iterator[tuple[int
 
 
 def _values(batch: Any) -> list[dict[str, Any] | None]:
-    """The rows of a batch of Parquet data, None for one whose text is not UTF-8."""
+    """Return the rows of a batch of Parquet data, with None for a row whose text is not UTF-8."""
     try:
         return batch.to_pylist()  # type: ignore[no-any-return]
     except UnicodeDecodeError:

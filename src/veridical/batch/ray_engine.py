@@ -1,7 +1,7 @@
-"""The shards of a batch on Ray Data: actors that have loaded the detectors once, on a cluster or on this machine.
+"""The shards of a batch on Ray Data: actors that load the detectors once, on a cluster or on this machine.
 
-The actors read the input themselves, so that every node must have it under the same path. The process that called
-writes the results. A shard of an actor that ends is judged again by another one.
+The actors read the input themselves, so every node must have it under the same path. The calling process writes the
+results. If an actor dies, another one judges its shard again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ShardActor:
         self.detectors = work.load()
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        """The texts of the shard that `row` describes."""
+        """Judge the shard that `row` describes and return its texts."""
         shard = ShardRange(int(row["first"]), int(row["rows"]))
         texts = shard_texts(self.reader, shard, self.detectors, self.work)
         return {
@@ -43,17 +43,17 @@ class ShardActor:
 def on_ray(
     shards: Sequence[ShardRange], work: WorkerSettings, workers: int, address: str | None = None
 ) -> Iterator[ShardTexts]:
-    """The texts of each shard, in their order.
+    """Judge `shards` on Ray and yield the texts of each, in their order.
 
     Args:
         shards: The shards.
         work: What the actors read and how they judge.
-        workers: How many actors.
-        address: The cluster: "auto" or HOST:PORT; None: $RAY_ADDRESS, else one on this machine, for this call.
+        workers: The number of actors.
+        address: The cluster: "auto" or HOST:PORT; None: $RAY_ADDRESS, else a cluster on this machine for this call.
 
     Raises:
-        MissingExtraError: Without Ray.
-        CannotJudgeError: The cluster cannot be reached, or an actor fails again and again.
+        MissingExtraError: Ray is not installed.
+        CannotJudgeError: The cluster cannot be reached, or an actor keeps failing.
     """
     try:
         ray = import_without_telemetry("ray")
@@ -61,16 +61,17 @@ def on_ray(
         raise MissingExtraError("the engine ray", "ray") from None
     if not shards:
         return
-    begun = not ray.is_initialized()
+    connects = not ray.is_initialized()
     try:
-        if begun:
-            begins_own = address is None and "RAY_ADDRESS" not in os.environ
-            options: dict[str, Any] = {"include_dashboard": False} if begins_own else {"address": address}
+        if connects:
+            own_cluster = address is None and "RAY_ADDRESS" not in os.environ
+            options: dict[str, Any] = {"include_dashboard": False} if own_cluster else {"address": address}
             try:
                 ray.init(log_to_driver=False, logging_level="ERROR", **options)
             except Exception as error:  # noqa: BLE001 - Ray raises nothing more specific where a node does not start
-                raise CannotJudgeError(f"Ray did not start: {error}", hint="the same command goes on") from None
-        context = ray.data.DataContext.get_current()  # this imports ray.data, which sets up its own log
+                raise CannotJudgeError(f"Ray did not start: {error}", hint="repeat the command to continue") from None
+        # silence the log only after this line: it imports ray.data, which sets up its own log
+        context = ray.data.DataContext.get_current()
         logging.getLogger("ray.data").setLevel(logging.ERROR)
         context.enable_progress_bars = context.print_on_execution_start = False
         context.execution_options.preserve_order = True
@@ -79,11 +80,12 @@ def on_ray(
             ShardActor, fn_constructor_args=(work,), compute=ray.data.ActorPoolStrategy(size=workers)
         )
         for shard, row in zip(shards, judged.iter_rows(), strict=True):
-            assert row["first"] == shard.first  # the order is kept
+            assert row["first"] == shard.first  # preserve_order
             yield ShardTexts(row["results"], row["scores"], row["failed"], int(row["failures"]))
     except ray.exceptions.RayError as error:
         lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-        raise CannotJudgeError(f"Ray: {lines[-1]}", hint="finished shards are kept: the same command goes on") from None
+        hint = "finished shards are kept: repeat the command to continue"
+        raise CannotJudgeError(f"Ray: {lines[-1]}", hint=hint) from None
     finally:
-        if begun:
+        if connects:
             ray.shutdown()

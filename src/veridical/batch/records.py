@@ -1,4 +1,4 @@
-"""What a batch writes, as records: its manifest, one line per row that was judged, and one per row that was not."""
+"""The records that a batch writes: its manifest, one per finished shard, one per judged row and one per failed row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["BatchManifest", "BatchOptions", "FailedRow", "JudgedRow", "JudgedSha
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """What the results depend on beside the input and the detectors. `thresholds` are those given, by level."""
+    """The options that the results depend on, besides the input and the detectors. `thresholds` are by level."""
 
     columns: Columns
     shard_rows: int
@@ -25,7 +25,7 @@ class BatchOptions:
 
 @dataclass(frozen=True, slots=True)
 class UsedDetector:
-    """A detector's name, and the hash of all that its scores depend on (`core.detector.fingerprint_of`)."""
+    """A detector's name, and the hash of everything its scores depend on (`core.detector.fingerprint_of`)."""
 
     name: str
     fingerprint: str
@@ -33,17 +33,17 @@ class UsedDetector:
 
 @dataclass(frozen=True, slots=True)
 class JudgedShard:
-    """A shard that is finished: a line of `shards.jsonl`.
+    """A finished shard: a line of `shards.jsonl`.
 
     Attributes:
         results: The file of result documents ("check"), in the order of the rows.
         results_sha256: The hash of its bytes.
         scores: The file of the rows' scores ("batch_row"), in the same order.
         scores_sha256: The hash of its bytes.
-        first: The number of rows before it.
-        rows: Its rows, those that failed among them.
-        failed: How many could not be read or judged.
-        failed_bytes: The size of `failed.jsonl` once it was finished.
+        first: The number of rows before the shard.
+        rows: The number of rows in it, including those that failed.
+        failed: The number of its rows that could not be read or judged.
+        failed_bytes: The size of `failed.jsonl` after this shard.
     """
 
     results: str
@@ -58,7 +58,7 @@ class JudgedShard:
 
 @dataclass(frozen=True, slots=True)
 class BatchManifest:
-    """`manifest.json`: what a folder of results is made from and with."""
+    """`manifest.json`: the input, options and detectors of a folder of results, and the version that began it."""
 
     inputs: tuple[InputFile, ...]
     options: BatchOptions
@@ -69,19 +69,19 @@ class BatchManifest:
 
 @dataclass(frozen=True, slots=True)
 class JudgedRow:
-    """One row's scores; `row` counts from 1 over all inputs.
+    """One row's scores.
 
     Attributes:
-        row: The number of the row.
+        row: The number of the row, from 1 over all inputs.
         id: The id of its case.
-        outcome: What the check resulted in.
-        group: Its group, None where it has none.
+        outcome: The outcome of the check.
+        group: Its group, None without one.
         hallucination: The highest response-level score among the detectors, None without one.
         omission: The highest score of omission.
-        hallucinated: Whether anything of the response was flagged; None where nothing of it was judged.
-        omitted: Whether anything was flagged as omitted; None where no coverage was judged.
-        flagged: How many spans of the response were flagged.
-        left_out: How many spans of the sources were flagged as omitted.
+        hallucinated: Whether anything in the response was flagged; None if nothing of it was judged.
+        omitted: Whether anything was flagged as omitted; None if no detector judged coverage.
+        flagged: The number of flagged spans of the response.
+        left_out: The number of spans of the sources that were flagged as omitted.
     """
 
     row: int
@@ -102,11 +102,11 @@ class FailedRow:
 
     Attributes:
         row: The number of the row, from 1 over all inputs.
-        file: The file that it is in.
-        place: Its line (JSON Lines, CSV) or its number (Parquet) there.
-        reason: Why, in one line.
-        id: The id of its case, where that could be read.
-        content: The row as one JSON text, where that could be read.
+        file: The file that holds it.
+        place: Its line (JSON Lines, CSV) or its number (Parquet) in that file, from 1.
+        reason: The reason, in one line.
+        id: The id of its case, if that could be read.
+        content: The row as one JSON text, if it could be read.
     """
 
     row: int
@@ -118,7 +118,7 @@ class FailedRow:
 
 
 def judged_row(row: int, group: str | None, checked: Checked) -> JudgedRow:
-    """The scores of a checked row."""
+    """Return the scores of a checked row."""
     judged_response = judged_coverage = hallucinated = omitted = False
     for judgement, decision in zip(checked.judgements, checked.decisions, strict=True):
         judged_response |= judgement.hallucination is not None or bool(judgement.verdicts or judgement.judged)

@@ -1,4 +1,7 @@
-"""A batch: rows of any number of files, judged shard by shard into a folder; a killed run goes on where it was."""
+"""A batch: judge the rows of any number of files, shard by shard, into a folder.
+
+A run that was killed continues after its last finished shard.
+"""
 
 from __future__ import annotations
 
@@ -38,23 +41,23 @@ SHARD_ROWS = 2000
 
 @dataclass(frozen=True, slots=True)
 class BatchSettings:
-    """A batch.
+    """Input, output, detectors and engine of a batch.
 
     Attributes:
         inputs: Files of rows, or folders of such files.
         out: The folder for the results.
-        detectors: Specs, or objects where one process does it all.
-        columns: Which columns of a row are read.
+        detectors: Specs; or objects, if one process does all the work.
+        columns: Which columns of a row to read.
         threshold: As in `veridical.check`.
-        shard_rows: Rows per shard at most; what a killed run loses is at most one shard per worker.
         explain: As in `veridical.check`.
-        encoding: Of CSV and TSV files; JSON Lines and Parquet are always UTF-8.
-        max_bytes: How long a line of JSON or a cell may be; a row with a longer one fails.
-        workers: Processes that judge at once, each with the detectors loaded once.
+        encoding: The encoding of CSV and TSV files; JSON Lines and Parquet are always UTF-8.
+        shard_rows: The most rows per shard; a killed run loses at most one shard per worker.
+        max_bytes: The longest line of JSON, or cell; a row with a longer one fails.
+        workers: The number of processes that judge in parallel, each with its own copy of the detectors.
         engine: "local", or "ray" for Ray Data.
-        address: The Ray cluster: "auto" or HOST:PORT; None: $RAY_ADDRESS, else one on this machine.
-        connection: How detectors that ask a chat model reach it; one process only.
-        progress: Called with the rows that are done and the number of all rows.
+        address: The Ray cluster: "auto" or HOST:PORT; None: $RAY_ADDRESS, else a cluster on this machine.
+        connection: How detectors reach their chat model; for one process only.
+        progress: Called with the number of finished rows and the number of all rows.
     """
 
     inputs: Sequence[Path]
@@ -79,7 +82,7 @@ class BatchSettings:
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}", hint="1 or more")
         if self.address is not None and self.engine != "ray":
-            raise InputError("the address of a cluster is given, and the engine is local", hint="--engine ray")
+            raise InputError("the address of a cluster needs the engine ray", hint="add --engine ray")
         if not self.detectors:
             raise InputError("no detector is named", hint=f"the default is {DEFAULT_DETECTOR!r}")
         if self.threshold is not None:
@@ -91,24 +94,24 @@ class BatchSettings:
 
     @property
     def in_process(self) -> bool:
-        """Whether this process judges."""
+        """Whether this process itself judges the rows."""
         return self.engine == "local" and self.workers == 1
 
 
 def run_batch(settings: BatchSettings) -> BatchReport:
-    """Judge all rows, or those that an earlier run of the same settings left; the folder is complete afterwards.
+    """Judge all rows that no earlier run of the same settings has judged, and complete the folder.
 
-    The same input, options and detectors give the same bytes in the folder, however often the run was killed and
-    whichever engine it ran on.
+    The same input, options and detectors give the same bytes in the folder, no matter how often the run was killed
+    and on which engine it ran.
 
     Returns:
-        What the rows result in as a whole; `report.json` holds it.
+        The summary of all rows, which `report.json` holds.
 
     Raises:
-        DataError: Input that is not there or was changed during the run, or a table without a column that is named.
-        InputError: A folder of another job.
+        DataError: An input is missing or changed during the run, or a table lacks a named column.
+        InputError: The folder holds another job or other files.
         OutputError: The folder cannot be written.
-        CannotJudgeError: A worker was killed, or the budget of a chat model is spent; the same call goes on.
+        CannotJudgeError: A worker was killed, or the budget of a chat model is spent; the same call continues.
     """
     detectors = load_detectors(settings)
     paths = input_paths(settings.inputs)
@@ -125,7 +128,7 @@ def run_batch(settings: BatchSettings) -> BatchReport:
                 folder.add(shard, texts)
                 settings.progress(folder.done, folder.manifest.rows)
         except Exception:
-            unchanged.check()  # what failed may be the rows of a changed file
+            unchanged.check()  # a changed file may be the cause
             raise
         report = summarise(folder.path, folder.manifest, folder.shards)
         write_whole(folder.path / REPORT, encode(report, indent=1) + "\n")
@@ -133,7 +136,7 @@ def run_batch(settings: BatchSettings) -> BatchReport:
 
 
 def dry_run(settings: BatchSettings) -> Iterator[ShardTexts]:
-    """What each shard would give; with a connection that sends nothing, its calls are counted."""
+    """Return the texts of each shard, judged lazily and not written; a connection of a dry run counts the calls."""
     detectors = load_detectors(settings)
     work, shards = _plan(settings, input_paths(settings.inputs))
     reader = work.reader()
@@ -141,7 +144,7 @@ def dry_run(settings: BatchSettings) -> Iterator[ShardTexts]:
 
 
 def _plan(settings: BatchSettings, paths: Sequence[Path]) -> tuple[WorkerSettings, list[ShardRange]]:
-    """What workers need to know, and the shards; the input is read once for it."""
+    """Read the input once; return the settings of the workers and the shards."""
     files, shards = plan(paths, settings.columns, settings.shard_rows, settings.max_bytes, settings.encoding)
     work = WorkerSettings(
         files=tuple(files),
@@ -156,11 +159,11 @@ def _plan(settings: BatchSettings, paths: Sequence[Path]) -> tuple[WorkerSetting
 
 
 def load_detectors(settings: BatchSettings) -> list[Detector]:
-    """The detectors, loaded: what one of them lacks is said now, before anything is written."""
+    """Load the detectors and judge a tiny case with each, so that errors appear before anything is written."""
     from veridical.detectors import load_detector
 
     if not settings.in_process and any(not isinstance(spec, str) for spec in settings.detectors):
-        raise InputError("a detector is an object, and several processes judge", hint="name it by its spec")
+        raise InputError("a detector is an object, which several processes cannot share", hint="name it by its spec")
     loaded = [load_detector(d, settings.connection) if isinstance(d, str) else d for d in settings.detectors]
     if settings.connection is not None:
         settings.connection.check_model_used([str(spec) for spec in settings.detectors if isinstance(spec, str)])
@@ -169,17 +172,20 @@ def load_detectors(settings: BatchSettings) -> list[Detector]:
             judge(detector, [Case("1", "One word.", (Source("1", "One word."),))])
         elif not settings.in_process:
             raise InputError(
-                f"{detector.name} asks a chat model, and several processes judge", hint="one keeps to its budget"
+                f"{detector.name} asks a chat model, which several processes cannot share",
+                hint="use one process: only so is the budget kept",
             )
     return loaded
 
 
 def _job(settings: BatchSettings, detectors: Sequence[Detector], work: WorkerSettings) -> BatchManifest:
-    """The manifest of a job that has not begun."""
+    """Return the manifest of a new job."""
     from veridical import __version__
 
-    given = settings.threshold
-    thresholds = dict(given) if isinstance(given, Mapping) else None if given is None else {"all": given}
+    threshold = settings.threshold
+    thresholds = (
+        dict(threshold) if isinstance(threshold, Mapping) else None if threshold is None else {"all": threshold}
+    )
     return BatchManifest(
         work.files,
         BatchOptions(
@@ -202,11 +208,11 @@ Engine = Callable[[Sequence[ShardRange]], Iterator[ShardTexts]]
 def _engine(
     settings: BatchSettings, detectors: Sequence[Detector], work: WorkerSettings, folder: BatchFolder
 ) -> Engine:
-    """What judges shards, and gives them back in their order."""
+    """Return the function that judges shards and yields their texts in order."""
     if settings.in_process:
         reader = work.reader()
 
-        def here(shards: Sequence[ShardRange]) -> Iterator[ShardTexts]:
+        def in_this_process(shards: Sequence[ShardRange]) -> Iterator[ShardTexts]:
             for shard in shards:
                 texts = shard_texts(
                     reader,
@@ -216,11 +222,13 @@ def _engine(
                     lambda rows: settings.progress(folder.done + rows, folder.manifest.rows),
                 )
                 if settings.connection is not None and settings.connection.refused_requests:
-                    # the shard in which the budget ran out is not kept; the replies in a cache are
-                    raise CannotJudgeError("the budget is spent", hint="the same command with a larger one goes on")
+                    # drop the shard in which the budget ran out; a cache still holds its replies
+                    raise CannotJudgeError(
+                        "the budget is spent", hint="repeat the command with a larger budget to continue"
+                    )
                 yield texts
 
-        return here
+        return in_this_process
     if settings.engine == "ray":
         from veridical.batch.ray_engine import on_ray
 
@@ -229,7 +237,7 @@ def _engine(
 
 
 def _in_processes(shards: Sequence[ShardRange], work: WorkerSettings, workers: int) -> Iterator[ShardTexts]:
-    """The texts of each shard, in their order; each process has loaded the detectors once."""
+    """Judge `shards` in worker processes, each with the detectors loaded once, and yield their texts in order."""
     from multiprocessing import get_context
 
     pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (work, workers))
@@ -244,18 +252,18 @@ def _in_processes(shards: Sequence[ShardRange], work: WorkerSettings, workers: i
     except BrokenProcessPool:
         raise CannotJudgeError(
             "a worker process ended (killed, or out of memory)",
-            hint="finished shards are kept: the same command goes on; fewer --workers take less memory",
+            hint="finished shards are kept: repeat the command to continue; fewer --workers take less memory",
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-_worker: tuple[RowReader, list[Detector], WorkerSettings] | None = None  # of a worker process, for its whole life
+_worker: tuple[RowReader, list[Detector], WorkerSettings] | None = None  # set once in each worker process
 
 
 def _begin(work: WorkerSettings, workers: int) -> None:
+    """Set up a worker process: its parent ends it, and it shares the processors with the other workers."""
     global _worker
-    # this process is a worker: the one that began it ends it, and its models share the processors with the others'
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
     _worker = work.reader(), work.load(), work

@@ -1,4 +1,7 @@
-"""A batch as a whole: shares with intervals, by group, the worst rows; read from its files as a stream."""
+"""The summary of a batch: shares with intervals, in total and by group, and the worst rows.
+
+Reads the files of the batch as a stream.
+"""
 
 from __future__ import annotations
 
@@ -32,17 +35,17 @@ _FAILURES = 10
 
 @dataclass(frozen=True, slots=True)
 class GroupShares:
-    """What the rows of one group result in (`group` None: of all groups).
+    """The results of one group of rows.
 
     Attributes:
-        group: The group's name.
-        rows: Its judged rows.
-        flagged: How many of them are flagged.
-        unjudged: How many of them could not be judged, or not as a whole.
-        hallucinated: The share in which something of the response is flagged, of those where it was judged.
-        omitted: The share in which something is flagged as omitted, of those whose coverage was judged.
-        mean_hallucination: The mean response-level score, None without one.
-        mean_omission: The mean score of omission.
+        group: The group's name; None for all rows together.
+        rows: The number of judged rows.
+        flagged: The number of flagged rows.
+        unjudged: The number of rows that could not be judged, at least in part.
+        hallucinated: The share of rows with a flagged response, among rows whose response was judged.
+        omitted: The share of rows with a flagged omission, among rows whose coverage was judged.
+        mean_hallucination: The mean response-level score, None without any.
+        mean_omission: The mean score of omission, None without any.
     """
 
     group: str | None
@@ -71,18 +74,18 @@ class BatchReport:
     Attributes:
         inputs: The files.
         detectors: The detectors' names.
-        rows: All rows.
-        failed: Rows that could not be read or judged.
-        total: What all judged rows result in.
-        groups: The same by group, the groups with most rows first.
-        other_groups: Judged rows in further groups, beyond the first thousand.
-        scores: How many response-level scores are in each twentieth of [0, 1].
+        rows: The number of all rows.
+        failed: The number of rows that could not be read or judged.
+        total: The results of all judged rows.
+        groups: The results by group, largest groups first.
+        other_groups: The number of judged rows in groups beyond the first thousand.
+        scores: The number of response-level scores in each twentieth of [0, 1].
         omission_scores: The same for omission.
-        worst: The rows with the highest scores of hallucination.
-        worst_omitted: The rows with the highest scores of omission.
+        worst: The flagged rows with the highest scores of hallucination.
+        worst_omitted: The flagged rows with the highest scores of omission.
         failures: The first rows that failed, without their content.
-        repeated_ids: How many judged rows have the id of an earlier one; None where there are too many rows to say.
-        level: The level of the intervals (Wilson 1927); rows count as independent.
+        repeated_ids: The number of judged rows with the id of an earlier one; None if there are too many rows to count.
+        level: The confidence level of the intervals (Wilson 1927); rows count as independent.
     """
 
     inputs: tuple[str, ...]
@@ -106,7 +109,7 @@ class _Sums:
     rows: int = 0
     flagged: int = 0
     unjudged: int = 0
-    hallucinated: list[int] = field(default_factory=lambda: [0, 0])  # how many are, how many were judged
+    hallucinated: list[int] = field(default_factory=lambda: [0, 0])  # number flagged, number judged
     omitted: list[int] = field(default_factory=lambda: [0, 0])
     hallucination: list[float] = field(default_factory=lambda: [0.0, 0.0])  # sum of scores, number of scores
     omission: list[float] = field(default_factory=lambda: [0.0, 0.0])
@@ -143,10 +146,13 @@ def _share(count: int, n: int) -> Measured | None:
 
 
 def summarise(folder: Path, manifest: BatchManifest, shards: Sequence[JudgedShard]) -> BatchReport:
-    """What finished shards in `folder` result in; memory grows with groups (a thousand) and ids (8 bytes each)."""
+    """Summarise the finished shards in `folder`.
+
+    Memory grows with the groups (up to a thousand) and the ids (8 bytes each, up to ten million).
+    """
     total = _Sums()
     groups: dict[str, _Sums] = {}
-    others = 0
+    other_groups = 0
     bins = {"hallucination": Counter[int](), "omission": Counter[int]()}
     worst: dict[str, list[tuple[tuple[float, int, int], WorstRow]]] = {"hallucination": [], "omission": []}
     ids = array("q")
@@ -159,7 +165,7 @@ def summarise(folder: Path, manifest: BatchManifest, shards: Sequence[JudgedShar
             if group in groups or len(groups) < MAX_GROUPS:
                 groups.setdefault(group, _Sums()).add(row)
             else:
-                others += 1
+                other_groups += 1
         for name, flagged, spans in (("hallucination", "hallucinated", "flagged"), ("omission", "omitted", "left_out")):
             score = row.get(name)
             if score is None:
@@ -179,7 +185,7 @@ def summarise(folder: Path, manifest: BatchManifest, shards: Sequence[JudgedShar
         failed=sum(shard.failed for shard in shards),
         total=total.shares(None),
         groups=tuple(sums.shares(name) for name, sums in by_size),
-        other_groups=others,
+        other_groups=other_groups,
         scores=tuple(bins["hallucination"][i] for i in range(BINS)),
         omission_scores=tuple(bins["omission"][i] for i in range(BINS)),
         worst=tuple(row for _, row in sorted(worst["hallucination"], key=lambda e: e[0], reverse=True)),
@@ -190,7 +196,7 @@ def summarise(folder: Path, manifest: BatchManifest, shards: Sequence[JudgedShar
 
 
 def _scored(folder: Path, shards: Sequence[JudgedShard]) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """(Result file, line, scores) of each judged row; these are our own files, and are not validated again."""
+    """Yield the result file, the line in it and the scores of each judged row, without validating our own files."""
     for shard in shards:
         for line, value in read_json(folder / shard.scores):
             assert isinstance(value, dict)
@@ -199,12 +205,12 @@ def _scored(folder: Path, shards: Sequence[JudgedShard]) -> Iterator[tuple[str, 
 
 
 def worst_cases(folder: Path, rows: Sequence[WorstRow]) -> list[Checked]:
-    """The result documents of `rows`, in their order."""
-    wanted = {(row.file, row.line) for row in rows}
+    """Return the result documents of `rows`, in their order."""
+    places = {(row.file, row.line) for row in rows}
     documents: dict[tuple[str, int], Checked] = {}
-    for name in sorted({file for file, _ in wanted}):
+    for name in sorted({file for file, _ in places}):
         with (folder / name).open(encoding="utf-8", newline="\n") as lines:
             for number, text in enumerate(lines, 1):
-                if (name, number) in wanted:
+                if (name, number) in places:
                     documents[name, number] = decode(text, "check")
     return [documents[row.file, row.line] for row in rows]

@@ -1,4 +1,4 @@
-"""One shard after another, judged by detectors that are loaded once: what each process of an engine does."""
+"""The work of one process: judge shard after shard with detectors that are loaded once."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ __all__ = ["ShardTexts", "WorkerSettings", "batches", "check_each", "shard_texts
 
 BATCH_CASES = 64
 BATCH_CHARACTERS = 1_000_000
-STOP_AFTER = 16  # rows of one batch that all fail: then it is not the rows
-# what a detector may raise over a text that it cannot take; all else (no memory, no disk) is not about the row
+STOP_AFTER = 16  # if this many rows of one batch all fail, the rows are not the cause
+# errors of a detector over a text that it cannot process; others (no memory, no disk) do not concern the row
 ABOUT_A_ROW = (
     *(VeridicalError, ValueError, LookupError, TypeError),
     *(ArithmeticError, AttributeError, RuntimeError, AssertionError),
@@ -30,7 +30,7 @@ ABOUT_A_ROW = (
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """What a worker reads and how it judges; it can be sent to another process. `detectors` are specs."""
+    """What a worker reads and how it judges. It can be pickled; `detectors` are specs."""
 
     files: tuple[InputFile, ...]
     columns: Columns
@@ -41,11 +41,11 @@ class WorkerSettings:
     max_bytes: int
 
     def reader(self) -> RowReader:
-        """A reader of the input."""
+        """Return a reader of the input."""
         return RowReader(self.files, self.columns, self.max_bytes, self.encoding)
 
     def load(self) -> list[Detector]:
-        """The detectors."""
+        """Load the detectors."""
         from veridical.detectors import load_detector
 
         return [load_detector(spec) for spec in self.detectors]
@@ -53,7 +53,7 @@ class WorkerSettings:
 
 @dataclass(frozen=True, slots=True)
 class ShardTexts:
-    """The lines of a judged shard, as UTF-8: result documents, scores of rows, rows that failed."""
+    """The lines of a judged shard as UTF-8: result documents, scores and failed rows. `failures` counts the last."""
 
     results: bytes
     scores: bytes
@@ -68,14 +68,14 @@ def shard_texts(
     work: WorkerSettings,
     progress: Callable[[int], None] = lambda rows: None,
 ) -> ShardTexts:
-    """Judge one shard; every row of it is in the results or among those that failed.
+    """Judge one shard; each of its rows ends up in the results or among the failed rows.
 
     Args:
-        reader: Where the rows come from.
-        shard: Which rows.
+        reader: The reader of the input.
+        shard: The rows to judge.
         detectors: The detectors.
-        work: How they judge.
-        progress: Called with how many rows of the shard are done.
+        work: Threshold and `explain`.
+        progress: Called with the number of finished rows of the shard.
     """
     readable: list[tuple[InputRow, Case, str | None]] = []
     failed: dict[int, FailedRow] = {}
@@ -110,7 +110,7 @@ def shard_texts(
 
 
 def batches(cases: Sequence[Case]) -> Iterator[list[int]]:
-    """The indices of the cases in batches of similar length, for detectors that pad, and of bounded size."""
+    """Yield the indices of the cases in batches of bounded size and similar length, which suits detectors that pad."""
     sizes = [len(case.response) + sum(len(source.text) for source in case.sources) for case in cases]
     batch: list[int] = []
     total = 0
@@ -131,9 +131,9 @@ def check_each(
     *,
     explain: bool = False,
 ) -> list[Checked | str]:
-    """Each case checked, or why it could not be; one case that fails leaves the others of its batch as they are.
+    """Return each case checked, or the reason why that failed; a case that fails does not affect the others.
 
-    Raises what a detector raises where that is not about a row, or where every case of a large batch fails.
+    Raises the detector's error if it does not concern a row (`ABOUT_A_ROW`), or if every case of a large batch fails.
     """
     try:
         return list(check_cases(cases, detectors, threshold=threshold, explain=explain))

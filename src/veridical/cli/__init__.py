@@ -1,7 +1,7 @@
-"""The command line: one file a command. Only here does Veridical touch the process (exit code, signals, streams).
+"""The command line: one file per command. Only this package touches the process (exit code, signals, streams).
 
-Exit codes: 0 nothing flagged, 1 something flagged, 2 usage, input or output, 3 could not judge,
-130 interrupted, 141 the reader of the output went away. `veridical.__main__` adds 70 for an error that is a bug.
+Exit codes: 0 nothing flagged, 1 something flagged, 2 error in usage, input or output, 3 could not judge,
+130 interrupted, 141 the reader of the output closed it. `veridical.__main__` adds 70 for a bug.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from veridical.core.registry import Registry
 
 __all__ = ["COMMANDS", "app", "main"]
 
-# click's class, or that of the copy which newer releases of Typer carry; neither is exported by Typer itself
+# the class of click, or of the copy of click in newer releases of Typer; Typer exports neither
 _UsageError: type[Exception] = typer.BadParameter.__base__  # type: ignore[assignment]
 
 # a command, or a Typer application with commands of its own
@@ -44,10 +44,10 @@ COMMANDS = Registry(
 
 
 def _app(names: Iterable[str] = ()) -> typer.Typer:
-    """The application with some of the commands; nothing of the others is imported."""
-    built = typer.Typer(
+    """Return the application with the commands `names` (default: all), without importing the others."""
+    application = typer.Typer(
         name="veridical",
-        help="Find what in a generated text its sources do not support, what it leaves out, and how certain that is.",
+        help="Find the parts of a generated text that its sources do not support, and what it leaves out of them.",
         epilog="Exit codes: 0 nothing flagged · 1 something flagged · 2 usage or input error · 3 could not be judged",
         no_args_is_help=True,
         add_completion=False,
@@ -59,10 +59,10 @@ def _app(names: Iterable[str] = ()) -> typer.Typer:
         command = COMMANDS.load(name)
         panel = None if name in COMMANDS.table else f"Commands of {COMMANDS.package(name)}"
         if isinstance(command, typer.Typer):
-            built.add_typer(command, name=name, rich_help_panel=panel)
+            application.add_typer(command, name=name, rich_help_panel=panel)
         else:
-            built.command(name, rich_help_panel=panel)(command)
-    return built
+            application.command(name, rich_help_panel=panel)(command)
+    return application
 
 
 def __getattr__(name: str) -> Any:
@@ -72,7 +72,7 @@ def __getattr__(name: str) -> Any:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit code; every failure with a known cause is one line on standard error."""
+    """Run the command line and return its exit code; report a failure with a known cause as one line on stderr."""
     _prepare_streams()
     try:
         code = _run(arguments)
@@ -80,20 +80,20 @@ def main(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted; nothing half-written was left", 130)
     except (BrokenPipeError, SystemExit):
-        # SystemExit is how rich and Typer end a process whose output has no reader; nothing else raises it
+        # rich and Typer raise SystemExit when nobody reads the output any more; nothing else raises it
         _discard(sys.stdout)
         return _fail("the reader of the output went away", 141)
     except OSError as error:
         try:
             sys.stdout.flush()
-        except OSError:  # it may be what failed
+        except OSError:  # standard output may be what failed
             _discard(sys.stdout)
         return _fail(_cause(error), 2)
     return code
 
 
 def _prepare_streams() -> None:
-    """Make standard output take every text, and a stream that the caller closed take it for nothing."""
+    """Let standard output encode every text, and replace a stream that the caller closed by the null device."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -104,41 +104,41 @@ def _prepare_streams() -> None:
 
 
 def _escape(error: UnicodeError) -> tuple[str, int]:
-    r"""Write what an encoding lacks as JSON does (\uXXXX), so that a document stays JSON in every encoding."""
+    r"""Write characters that the encoding lacks as \uXXXX, so that JSON stays valid in every encoding."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def _cause(error: OSError) -> str:
-    """Say in one line what could not be read or written, and why."""
-    what = "input or output failed" if error.filename is None else os.fsdecode(error.filename)
-    return " ".join(f"{what}: {error.strerror or error}".split())
+    """Return one line: the file that could not be read or written, and why."""
+    subject = "input or output failed" if error.filename is None else os.fsdecode(error.filename)
+    return " ".join(f"{subject}: {error.strerror or error}".split())
 
 
 def _discard(stream: TextIO) -> None:
-    """Send what is still buffered nowhere, or the interpreter would fail on it at exit."""
-    with suppress(OSError):  # a stream without a file has nothing left
+    """Redirect the stream to the null device, so that the interpreter does not fail at exit on buffered output."""
+    with suppress(OSError):  # the stream has no file descriptor
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _run(arguments: list[str] | None) -> int:
     try:
-        given = sys.argv[1:] if arguments is None else arguments
-        named = [name for name in given[:1] if name in COMMANDS]
-        # a group even of one command, which Typer would otherwise run without its name
-        code = get_group(_app(named))(arguments, standalone_mode=False)
+        first_word = (sys.argv[1:] if arguments is None else arguments)[:1]
+        names = [name for name in first_word if name in COMMANDS]
+        # always a group: Typer would run a single command without its name
+        code = get_group(_app(names))(arguments, standalone_mode=False)
     except VeridicalError as error:
         return _fail(str(error), error.exit_code)
     except _UsageError as error:
         return _usage(error)
-    if code == 130:  # what newer Typer makes of Ctrl-C
+    if code == 130:  # newer Typer returns this code for Ctrl-C
         raise KeyboardInterrupt
     return code if isinstance(code, int) else 0
 
 
 def _usage(error: Any) -> int:
-    """The line and exit code of an error of the command-line library."""
+    """Report an error of the command-line library and return the exit code 2."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return 2
@@ -150,6 +150,6 @@ def _fail(line: str, code: int) -> int:
     try:
         sys.stderr.write(f"veridical: {line}\n")
         sys.stderr.flush()
-    except OSError:  # nobody can be told; the code still says it
+    except OSError:  # standard error is closed: only the exit code can tell
         _discard(sys.stderr)
     return code

@@ -1,4 +1,4 @@
-"""`veridical batch`: rows of files of any size through detectors, into a folder that a killed run completes later."""
+"""`veridical batch`: check the rows of files of any size into a folder of results; a killed run can be resumed."""
 
 from __future__ import annotations
 
@@ -24,18 +24,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FileArguments:
-    """What is read, and where the results go."""
+    """The input files and the folder for the results."""
 
     inputs: Annotated[
         list[Path],
-        Argument(metavar="IN…", help="Rows: .jsonl, .csv, .tsv (also .gz) or .parquet files, or folders of them."),
+        Argument(
+            metavar="IN…",
+            help="Files with one case per row: .jsonl, .csv, .tsv (also .gz) or .parquet; or folders of such files.",
+        ),
     ]
-    out: Annotated[Path, Argument(metavar="OUT", help="The folder for the results.")]
+    out: Annotated[
+        Path, Argument(metavar="OUT", help="The folder for the results: new, empty, or left by the same command.")
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DetectionOptions:
-    """What judges, and what is flagged."""
+    """The detectors and their thresholds."""
 
     PANEL: ClassVar[str] = DETECTION
 
@@ -46,30 +51,45 @@ class DetectionOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnOptions:
-    """Which columns of a row are read."""
+    """The columns that hold the parts of a case."""
 
     PANEL: ClassVar[str] = "Columns"
 
-    response: Annotated[str | None, Option(metavar="COLUMN", help="The response. Default: response.")] = None
+    response: Annotated[
+        str | None, Option(metavar="COLUMN", help="The column with the response. Default: response.")
+    ] = None
     source: Annotated[
         list[str],
         Option(
             metavar="COLUMN",
-            help="What the response may rest on: a text, or a list of texts. Repeatable. Default: sources.",
+            help="A column with sources: one text, or a list of texts. Repeatable. Default: sources.",
         ),
     ] = field(default_factory=list)
     must_cover: Annotated[
-        list[str], Option(metavar="COLUMN", help="A source that the response has to cover. Repeatable.")
+        list[str],
+        Option(
+            metavar="COLUMN",
+            help="A column with sources that the response has to cover: what it leaves out counts as an omission. "
+            "Repeatable.",
+        ),
     ] = field(default_factory=list)
-    id: Annotated[str | None, Option(metavar="COLUMN", help="The row's name. Default: id, else its number.")] = None
-    question: Annotated[
-        str | None, Option(metavar="COLUMN", help="The question that the response answers. Default: question.")
+    id: Annotated[
+        str | None,
+        Option(metavar="COLUMN", help="The column with the id of the row. Default: id, else the row's number."),
     ] = None
-    group: Annotated[str | None, Option(metavar="COLUMN", help="Break the report down by this column.")] = None
-    encoding: Annotated[str, Option(help="Encoding of CSV and TSV files; all others are UTF-8.")] = "utf-8"
+    question: Annotated[
+        str | None,
+        Option(metavar="COLUMN", help="The column with the question that the response answers. Default: question."),
+    ] = None
+    group: Annotated[
+        str | None, Option(metavar="COLUMN", help="Also report the results separately for each value of this column.")
+    ] = None
+    encoding: Annotated[
+        str, Option(help="Encoding of CSV and TSV files, such as cp1252. All other files are UTF-8.")
+    ] = "utf-8"
 
     def columns(self) -> Columns:
-        """The columns."""
+        """Return the columns that the options name."""
         from veridical.batch.columns import Columns
 
         return Columns(self.response, tuple(self.source), tuple(self.must_cover), self.id, self.question, self.group)
@@ -77,26 +97,35 @@ class ColumnOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """Where the rows are judged, and in which portions."""
+    """Where the rows are judged, and how many at a time."""
 
     PANEL: ClassVar[str] = "Running"
 
-    engine: Annotated[str, Option(help="local, or ray for Ray Data (a cluster, or this machine).")] = "local"
+    engine: Annotated[
+        str, Option(help="local: run on this machine. ray: run on Ray Data (a cluster, or this machine).")
+    ] = "local"
     workers: Annotated[
-        int, Option(help="Processes that judge at once, each with the detectors loaded once.", min=1)
+        int, Option(help="Number of processes that judge in parallel. Each loads its own copy of the detectors.", min=1)
     ] = 1
     ray_address: Annotated[
         str | None,
         Option(
             metavar="HOST:PORT",
-            help="The Ray cluster, or auto for the one this machine belongs to. Default: $RAY_ADDRESS, else this "
-            "machine alone.",
+            help="Address of the Ray cluster, or auto for the cluster this machine belongs to. Default: $RAY_ADDRESS, "
+            "else this machine alone.",
         ),
     ] = None
     shard_rows: Annotated[
-        int, Option(help="Rows per shard, at most; a killed run loses at most one shard per worker.", min=1)
+        int,
+        Option(
+            help="Save the results after at most this many rows (a shard). A killed run loses at most one shard per "
+            "worker.",
+            min=1,
+        ),
     ] = 2000
-    max_mb: Annotated[int, Option(help="Rows with a line or a cell larger than this fail.", min=1)] = 256
+    max_mb: Annotated[
+        int, Option(help="Largest line or cell, in megabytes; a row with a larger one goes to failed.jsonl.", min=1)
+    ] = 256
 
 
 @option_groups
@@ -107,16 +136,17 @@ def batch_command(
     running: EngineOptions,
     chat: ChatOptions,
 ) -> int:
-    """Check every row of files of any size, into a folder of results with a report.
+    """Check every row of one or more files and write a folder of results with a report.
 
     [bold]veridical batch cases.jsonl results/[/bold]
     [bold]veridical batch answers.csv results/ --response answer --source passage --group system -d overlap[/bold]
     [bold]veridical batch part-*.parquet results/ --response summary --source document --id key --workers 4[/bold]
     [bold]veridical batch data/ results/ --engine ray --ray-address auto --workers 16[/bold]
 
-    OUT gets results-*.jsonl, scores-*.jsonl, failed.jsonl, manifest.json, shards.jsonl, report.json and report.html.
-    The same command completes what a killed one left. Exit codes: 0 done, 2 usage or input error, 3 no row could be
-    judged.
+    OUT holds the report (report.html, report.json), the results (results-*.jsonl, scores-*.jsonl), the rows that could
+    not be read or judged (failed.jsonl), and the state of the run (manifest.json, shards.jsonl). Files may be of any
+    size. If a run was killed, repeat the command: it continues where the run stopped.
+    Exit codes: 0 done, 2 usage or input error, 3 no row could be judged.
     """
     from veridical.batch.run import BatchSettings, dry_run, run_batch
     from veridical.checking import DEFAULT_DETECTOR
@@ -142,9 +172,9 @@ def batch_command(
     if chat.dry_run:
         deque(dry_run(settings), maxlen=0)
         return print_dry_run(connection)
-    shown = progress_bar() if sys.stderr.isatty() else nullcontext(progress_lines(write_line))
-    # where a worker dies, Ray says so on standard output, whatever is set for its log
-    with shown as show, redirect_stdout(sys.stderr):
+    progress = progress_bar() if sys.stderr.isatty() else nullcontext(progress_lines(write_line))
+    # when a worker dies, Ray writes to standard output, whatever its log is set to
+    with progress as show, redirect_stdout(sys.stderr):
         report = run_batch(replace(settings, progress=lambda done, total: show("rows", done, total)))
     page = write_batch_page(files.out, report)
     judged = report.rows - report.failed

@@ -1,4 +1,4 @@
-"""`veridical calibrate`."""
+"""`veridical calibrate`: fit thresholds and a calibration of a detector's scores on labelled data."""
 
 from __future__ import annotations
 
@@ -16,40 +16,51 @@ from veridical.cli.options import OUTPUT, Criterion, LabelledSets, OutFolder, Sp
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdOptions:
-    """What is fitted, and on which data."""
+    """What to fit, and on which data."""
 
     criterion: Criterion = "f1"
     calibration: Annotated[
-        str, Option(help="isotonic, platt, none (scores stay as they are), or auto: platt for fewer than 1000 items.")
+        str,
+        Option(
+            help="How scores become probabilities: isotonic, platt, none (leave the scores as they are), or auto "
+            "(platt for fewer than 1000 items, else isotonic)."
+        ),
     ] = "auto"
     levels: Annotated[
         str | None,
-        Option(metavar="LIST", help="response, span, coverage; separated by commas. Default: all that are labelled."),
+        Option(
+            metavar="LIST",
+            help="Levels to fit: response, span, coverage; separated by commas. Default: every level with labels.",
+        ),
     ] = None
     all_data: Annotated[
-        bool, Option("--all-data", help="Fit on all of the data, not only the validation split; measure on other data.")
+        bool,
+        Option(
+            "--all-data",
+            help="Fit on all of the data instead of the validation split only. Measure on other data afterwards.",
+        ),
     ] = False
     split: Split = None
-    seed: Annotated[int, Option(help="Random seed of the split by document and of the bootstrap.")] = 0
+    seed: Annotated[int, Option(help="Random seed for the split by document and for the bootstrap.")] = 0
 
 
 @option_groups
 def calibrate_command(
     detector: Annotated[
-        str, Argument(metavar="DETECTOR", help="Any detector, as `veridical check --detector` takes it.")
+        str, Argument(metavar="DETECTOR", help="The detector to fit, written as for `veridical check --detector`.")
     ],
     data: LabelledSets,
     out: OutFolder,
     options: ThresholdOptions,
     as_json: Annotated[
-        bool, Option("--json", help="Print what was written as JSON instead of a table.", rich_help_panel=OUTPUT)
+        bool, Option("--json", help="Print the fitted thresholds and figures as JSON.", rich_help_panel=OUTPUT)
     ] = False,
 ) -> int:
-    """Fit the thresholds of any detector, and calibrate its scores to probabilities, on labelled data.
+    """Fit the thresholds of a detector on labelled data, and calibrate its scores to probabilities.
 
-    Data are split by document into training, validation and test (70/10/20), and the validation split is used;
-    `veridical bench --fit none` with the same seed measures on the test split. Responses, spans and coverage are fitted
-    separately.
+    The data are split by document into training, validation and test parts (70/10/20). The command fits on the
+    validation part; `veridical bench --fit none` with the same seed measures on the test part. Responses, spans and
+    coverage are fitted separately.
 
     [bold]veridical calibrate logprob:models/reader,template=tldr xsum_token:data/xsum_token --out fitted[/bold]
     [bold]veridical calibrate verify:overlap wice:data/wice --out fitted --criterion precision@0.8[/bold]
@@ -63,7 +74,7 @@ def calibrate_command(
     from veridical.report.calibration_tables import calibration_notes, calibration_tables
     from veridical.report.terminal_tables import print_tables
 
-    wanted = CalibrationOptions(
+    fitting = CalibrationOptions(
         criterion=options.criterion,
         calibration=options.calibration,
         levels=tuple(parse_names(options.levels)) or None,
@@ -74,7 +85,7 @@ def calibrate_command(
     with progress_bar() as progress:
         loaded = load_detector(detector)
         fitted = fit_thresholds(
-            loaded, examples, wanted, spec=detector, out=out, data=" ".join(data), progress=progress
+            loaded, examples, fitting, spec=detector, out=out, data=" ".join(data), progress=progress
         )
     if as_json:
         sys.stdout.write(encode(fitted) + "\n")

@@ -35,8 +35,9 @@ DetectorNames = Annotated[
         "--detector",
         "-d",
         metavar="SPEC",
-        help="A detector, with options as NAME:OPTION,…; see: veridical detectors. Repeatable. Default: default, which "
-        "comes with the package. judge, verify and selfcheck ask a language model (--model).",
+        help="The detector to use; `veridical detectors` lists them. Write its options after a colon: "
+        "NAME:VALUE,OPTION=VALUE. Repeatable. Default: default, which comes with the package. judge, verify and "
+        "selfcheck ask a language model (--model).",
         rich_help_panel=DETECTION,
     ),
 ]
@@ -51,7 +52,11 @@ def check_command(
     chat: ChatOptions,
     heat: Annotated[
         bool,
-        typer.Option("--heat", help="Shade each word by its score, here and in --html.", rich_help_panel=OUTPUT),
+        typer.Option(
+            "--heat",
+            help="Shade each word of the response by its score, in the terminal and in the --html report.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
     output: CheckOutputOptions,
 ) -> int:
@@ -66,9 +71,9 @@ def check_command(
     [bold]veridical check answer.txt article.txt -d verify:overlap,citations=skip+missing[/bold]
     [bold]veridical check answer.txt article.txt -d judge:cot -d verify --model gpt-4o-mini --cache replies.db[/bold]
 
-    A line of cases.jsonl: {"response": "…", "sources": ["…", {"text": "…", "must_cover": true}]}.
-    Exit codes: 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be judged. With
-    --fail-over and --allow-unjudged: 1 and 3 only beyond these shares.
+    Each line of cases.jsonl is one case: {"response": "…", "sources": ["…", {"text": "…", "must_cover": true}]}.
+    Exit codes: 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be judged. --fail-over and
+    --allow-unjudged raise the shares from which the command exits with 1 and 3.
     """
     from veridical.checking import DEFAULT_DETECTOR, check_cases_with_maps
     from veridical.detectors import load_detector
@@ -92,9 +97,9 @@ def check_command(
     locations = inputs.locations() if output.sarif is not None else iter(())
 
     def results() -> Iterator[Checked]:
-        for checked, of_case in pairs:
+        for checked, case_maps in pairs:
             if output.html is not None:
-                maps.append(of_case)
+                maps.append(case_maps)
             location = next(locations, None)
             for report in reports.values():
                 report.add(checked, location)
@@ -114,7 +119,10 @@ def check_command(
 
 
 def report_files(output: CheckOutputOptions, inputs: InputOptions) -> dict[Path, JUnitReport | SarifReport]:
-    """The reports that `output` names, still empty, by their files; an error for a place that cannot hold one."""
+    """Return the empty JUnit and SARIF reports that `output` names, by file.
+
+    Raises `InputError` where two reports name the same file, `OutputError` where the folder of a report is missing.
+    """
     from veridical.core.errors import InputError, OutputError
     from veridical.report.junit import JUnitReport
     from veridical.report.sarif import SarifReport
@@ -134,7 +142,7 @@ def report_files(output: CheckOutputOptions, inputs: InputOptions) -> dict[Path,
 
 
 def counts(outcomes: Counter[Outcome], decision: DecisionOptions) -> str:
-    """One line on how many cases were flagged and how many could not be judged, and what share of each is allowed."""
+    """Return one line: the numbers of flagged and unjudged cases, and the share of each that is allowed."""
     from veridical.core.types import Outcome
 
     total, flagged, unjudged = outcomes.total(), outcomes[Outcome.FLAGGED], outcomes[Outcome.UNJUDGED]

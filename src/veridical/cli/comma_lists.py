@@ -10,7 +10,7 @@ __all__ = ["parse_counts", "parse_names", "parse_numbers", "parse_thresholds", "
 
 
 def parse_names(text: str | None) -> list[str]:
-    """The names in `text`, without the white space around them; [] for None.
+    """Return the names in `text`, without the white space around them; [] for None.
 
     >>> parse_names("f1, roc_auc")
     ['f1', 'roc_auc']
@@ -19,7 +19,7 @@ def parse_names(text: str | None) -> list[str]:
 
 
 def parse_numbers(text: str, option: str) -> tuple[float, ...]:
-    """The numbers in `text`; `InputError`, which names `option`, for anything else.
+    """Return the finite numbers in `text`; raise `InputError` that names `option` for anything else.
 
     >>> parse_numbers("0.1,0.01", "--learning-rate")
     (0.1, 0.01)
@@ -34,7 +34,7 @@ def parse_numbers(text: str, option: str) -> tuple[float, ...]:
 
 
 def parse_counts(text: str, option: str) -> tuple[int, ...]:
-    """The whole numbers from 0 in `text`; `InputError`, which names `option`, for anything else, such as 1.5.
+    """Return the whole numbers (0 or more) in `text`; raise `InputError` that names `option` for anything else.
 
     >>> parse_counts("20,50", "--batch-size")
     (20, 50)
@@ -46,7 +46,9 @@ def parse_counts(text: str, option: str) -> tuple[int, ...]:
 
 
 def parse_thresholds(text: str | None) -> float | dict[str, float] | None:
-    """One threshold for all levels, or one per level that is named; whether they are in range is for others to check.
+    """Return one threshold for all levels, or one per named level. The range is not checked here.
+
+    Raises `InputError` for text that has neither form.
 
     >>> parse_thresholds("0.4"), parse_thresholds("response=0.6,span=0.4")
     (0.4, {'response': 0.6, 'span': 0.4})
@@ -70,7 +72,9 @@ def parse_thresholds(text: str | None) -> float | dict[str, float] | None:
 
 
 def parse_weights(text: str, option: str) -> dict[str, float]:
-    """Names with their weights (one alone has the weight 1); `InputError`, which names `option`, for anything else.
+    """Return the weight (above 0) of each name; a name without a number has the weight 1.
+
+    Raises `InputError` that names `option` for anything else, and for a name given twice.
 
     >>> parse_weights("rules=2,masked=1", "--method"), parse_weights("rules", "--method")
     ({'rules': 2.0, 'masked': 1.0}, {'rules': 1.0})

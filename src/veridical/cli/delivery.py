@@ -1,4 +1,4 @@
-"""Results on their way out: printed as they come, written as a page, and turned into the exit code."""
+"""Output of results: print them as they come, write them as a page, and turn them into the exit code."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ __all__ = [
 
 
 class Result(Protocol):
-    """What every command's results have in common."""
+    """The common part of every command's results."""
 
     @property
     def outcome(self) -> Outcome:
-        """What was decided: clear, flagged or unjudged."""
+        """The decision: clear, flagged or unjudged."""
 
 
 R = TypeVar("R", bound=Result)
@@ -46,14 +46,14 @@ def deliver(
     page: Callable[[Sequence[R]], str] | None = None,
     text_of: Callable[[R], tuple[str, str]] | None = None,
 ) -> Counter[Outcome]:
-    """Write each result as it comes, then the page if one is wanted; count the outcomes.
+    """Write each result as it comes, then the HTML page if `output` names one; return the count of each outcome.
 
     Args:
-        results: May be lazy; it is read once.
-        output: The form that the user chose.
+        results: The results; they may be lazy and are read once.
+        output: The output options of the command.
         show: Prints results for people to read.
-        page: The results as an HTML page; it gets all of them at the end.
-        text_of: The case id and the text of a result, for `--text`.
+        page: Renders all results as an HTML page.
+        text_of: Returns the case id and the text of a result, for `--text`.
     """
     from veridical.cli.progress import counted
     from veridical.core.serialization import encode
@@ -61,7 +61,7 @@ def deliver(
     outcomes: Counter[Outcome] = Counter()
     for_page: list[R] = []
 
-    def noted() -> Iterator[R]:
+    def counted_results() -> Iterator[R]:
         for result in counted(results, "cases"):
             outcomes[result.outcome] += 1
             if output.html is not None:
@@ -69,23 +69,23 @@ def deliver(
             yield result
 
     if output.json:
-        for result in noted():
+        for result in counted_results():
             sys.stdout.write(encode(result) + "\n")
             sys.stdout.flush()
     elif isinstance(output, TextOutputOptions) and output.text and text_of is not None:
-        write_texts(text_of(result) for result in noted())
+        write_texts(text_of(result) for result in counted_results())
     else:
-        show(noted(), plain_console())
+        show(counted_results(), plain_console())
     if output.html is not None and page is not None:
         write_page(output.html, page(for_page))
     return outcomes
 
 
 def exit_code(outcomes: Counter[Outcome], *, fail_over: float = 0.0, allow_unjudged: float = 0.0) -> int:
-    """What a command ends with: 1 if too many results are flagged, else 3 if too many were not judged, else 0.
+    """Return the exit code: 1 if too many results are flagged, else 3 if too many are unjudged, else 0.
 
     Args:
-        outcomes: How many results have each outcome.
+        outcomes: The number of results with each outcome.
         fail_over: The share of the judged results, in [0, 1), that may be flagged.
         allow_unjudged: The share of all results, in [0, 1), that may be unjudged.
     """
@@ -98,7 +98,7 @@ def exit_code(outcomes: Counter[Outcome], *, fail_over: float = 0.0, allow_unjud
 
 
 def write_texts(texts: Iterable[tuple[str, str]]) -> None:
-    """Write (id, text) pairs: a single text exactly as it is, several of them each under a line `==> ID <==`."""
+    """Write (id, text) pairs: a single text unchanged, several texts each under a line `==> ID <==`."""
     from veridical.core.text import visible
 
     first: tuple[str, str] | None = None
@@ -116,14 +116,14 @@ def write_texts(texts: Iterable[tuple[str, str]]) -> None:
 
 
 def plain_console() -> Console:
-    """Standard output, where nothing in a text is taken for markup."""
+    """Return a console on standard output that does not read texts as markup."""
     from rich.console import Console
 
     return Console(highlight=False, markup=False, emoji=False, soft_wrap=False)
 
 
 def write_page(path: Path, page: str) -> None:
-    """Write a page or another report, and say so on standard error."""
+    """Write a page or another report to `path`, and name the file on standard error."""
     from veridical.core.files import write_whole
 
     write_whole(path, page)
@@ -131,7 +131,7 @@ def write_page(path: Path, page: str) -> None:
 
 
 def print_dry_run(connection: Connection) -> int:
-    """Print what the models of a dry run were asked, and return the exit code 0."""
+    """Print the calls and tokens that each model would take, and return the exit code 0."""
     from veridical.llm.budget import most_tokens
     from veridical.llm.dry_run import DryRun
 
@@ -156,7 +156,7 @@ def print_dry_run(connection: Connection) -> int:
 
 
 def write_examples(out: Path, examples: Iterable[Example]) -> None:
-    """Write examples as JSON Lines, whole or not at all."""
+    """Write examples as JSON Lines; the file appears only once it is complete."""
     from veridical.core.files import write_whole
     from veridical.core.serialization import encode
 

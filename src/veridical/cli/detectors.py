@@ -1,4 +1,4 @@
-"""`veridical detectors`."""
+"""`veridical detectors`: list the detectors."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 
 
 def detectors_command() -> None:
-    """List the detectors and what each scores.
+    """List the detectors, what each one does and which scores it gives.
 
     [bold]veridical detectors[/bold]
 
-    Use one as `--detector NAME` or, with options, `--detector NAME:VALUE,OPTION=VALUE`, such as
+    Choose one with `--detector NAME`. To set options, write `--detector NAME:VALUE,OPTION=VALUE`, such as
     logprob:models/reader,template=tldr. Each detector's page in the documentation lists its options.
     """
     from veridical.core.detector import info_of

@@ -1,4 +1,4 @@
-"""Groups of command-line options: a dataclass that a command takes as one parameter stands for one option per field."""
+"""Groups of command-line options: a command takes a dataclass as one parameter, and each field becomes an option."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ R = TypeVar("R")
 
 
 def option_groups(command: Callable[..., R]) -> Callable[..., R]:
-    """Decorate `command` for Typer: a parameter annotated with a dataclass becomes one option per field.
+    """Decorate `command` for Typer: turn a parameter annotated with a dataclass into one option per field.
 
-    The fields are annotated as Typer parameters are (`Annotated[str, typer.Option(…)]`). A class attribute `PANEL`
-    of the dataclass is the help panel of its options. Raises `ValueError` if two groups have a field in common.
+    Annotate the fields as Typer parameters (`Annotated[str, typer.Option(…)]`). The class attribute `PANEL` of the
+    dataclass names the help panel of its options. Raises `ValueError` if two groups have a field in common.
     """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {}
@@ -40,7 +40,7 @@ def option_groups(command: Callable[..., R]) -> Callable[..., R]:
         return command(**values)
 
     run.__name__, run.__module__ = command.__name__, command.__module__
-    # lines that were only wrapped in the source are wrapped by the terminal's width instead
+    # join lines that the source only wraps: the terminal wraps them to its own width
     run.__doc__ = re.sub(r"(?<=[^\n.:\]])\n(?=[^\n\[])", " ", inspect.getdoc(command) or "")
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

@@ -1,6 +1,7 @@
-"""The options that several commands share: each group is declared once and builds what its options describe.
+"""Options that several commands share. Each group is declared once and builds the object its options describe.
 
-A key is never an option: it comes from the environment or a file, because everyone on a machine can see arguments.
+An API key is never an option, because everyone on a machine can see the arguments of a process: it comes from the
+environment or a file.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ Threshold = Annotated[
     str | None,
     Option(
         metavar="NUMBER",
-        help="Flag what scores at least this (0 to 1); or one number per level: response=0.6,span=0.4,coverage=…,"
-        "source=…. Default: the detector's own thresholds, else 0.5.",
+        help="Flag everything that scores this or higher (0 to 1). Give one number for all levels, or one per level: "
+        "response=0.6,span=0.4,coverage=…,source=…. Default: the detector's own thresholds, else 0.5.",
         rich_help_panel=DETECTION,
     ),
 ]
@@ -64,7 +65,7 @@ Explain = Annotated[
     bool,
     Option(
         "--explain",
-        help="Show the closest passage for what is flagged, and what the sources have instead.",
+        help="For each flagged span, show the closest passage of the sources and the correction it suggests.",
         rich_help_panel=DETECTION,
     ),
 ]
@@ -74,37 +75,51 @@ JsonRows = Annotated[
 ]
 HtmlFile = Annotated[Path | None, Option(metavar="FILE", help="Also write an HTML report to FILE.")]
 LabelledData = Annotated[
-    str, Argument(metavar="SET:PATH", help="Labelled data: a data set's name and its path; see: veridical data list.")
+    str,
+    Argument(metavar="SET:PATH", help="Labelled data: the name of a data set and its path; see: veridical data list."),
 ]
 LabelledSets = Annotated[
     list[str],
-    Argument(metavar="SET:PATH…", help="Labelled data: data sets' names and paths; see: veridical data list."),
+    Argument(
+        metavar="SET:PATH…",
+        help="Labelled data: for each data set its name and its path; see: veridical data list.",
+    ),
 ]
 ValidationSets = Annotated[
     list[str] | None,
     Option(
         "--validation",
         metavar="SET:PATH",
-        help="Fit on these data what is not learned from the others (regularisation or early stopping, calibration, "
-        "thresholds), and train on all of the others. Default: a split by document (70/10/20). Repeatable.",
+        help="Use these data for early stopping or regularisation, calibration and thresholds, and train on all of the "
+        "other data. Repeatable. Default: split the training data by document (70/10/20).",
     ),
 ]
 Split = Annotated[str | None, Option(metavar="NAME", help="Read only this split of the data.")]
 ModelFolder = Annotated[str, Option(metavar="FOLDER", help="The language model: a local folder, or a hub name.")]
 
 OutJsonl = Annotated[
-    Path, Option(metavar="FILE", help="The file to write (JSON Lines); read it as jsonl:FILE.", rich_help_panel=OUTPUT)
+    Path,
+    Option(
+        metavar="FILE",
+        help="The file to write (JSON Lines); other commands read it as jsonl:FILE.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 Criterion = Annotated[
-    str, Option(help="What the thresholds optimise: f1, balanced_accuracy, means (halfway) or precision@P.")
+    str,
+    Option(
+        help="How to choose the thresholds: f1 or balanced_accuracy maximise that metric, means takes the value "
+        "halfway between the mean scores of the two classes, precision@P demands a precision of P."
+    ),
 ]
 OutFolder = Annotated[
-    Path, Option(metavar="FOLDER", help="Write the trained detector to FOLDER.", rich_help_panel=OUTPUT)
+    Path,
+    Option(metavar="FOLDER", help="The folder to write the trained or calibrated detector to.", rich_help_panel=OUTPUT),
 ]
 
 
 def this_command() -> str:
-    """The command line that is running, as it would be typed."""
+    """Return the command line that is running, quoted for a shell."""
     return shlex.join(["veridical", *sys.argv[1:]])
 
 
@@ -114,13 +129,13 @@ def write_line(line: str) -> None:
 
 
 def write_counts(what: str, counts: Mapping[str, int]) -> None:
-    """Write a line to standard error for each count."""
+    """Write one line per count to standard error."""
     for reason, count in counts.items():
         write_line(f"{what}: {count:>6}  {reason}")
 
 
 def texts_of(names: Sequence[str]) -> Iterator[str]:
-    """The texts that arguments name: a file, or those of a data set named as SET:PATH, each once."""
+    """Yield the texts that `names` name: a text file, or a data set as SET:PATH, whose texts come once each."""
     from veridical.core.files import read_text
     from veridical.datasets import DATASETS, load_reader, read
 
@@ -139,27 +154,32 @@ def texts_of(names: Sequence[str]) -> Iterator[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseFiles:
-    """One response and what belongs to it, each in a file."""
+    """One response and its sources, each in a file."""
 
     PANEL: ClassVar[str] = "Input"
 
     response: Annotated[Path, Argument(metavar="RESPONSE", help="The response: a text file, or - for standard input.")]
     sources: Annotated[
-        list[Path], Argument(metavar="SOURCE…", help="The sources it should rest on: text, .pdf, .html or .md files.")
+        list[Path],
+        Argument(
+            metavar="SOURCE…", help="The sources that should support the response: text, .pdf, .html or .md files."
+        ),
     ] = field(default_factory=list)
     question: Annotated[
         str | None, Option("--question", "-q", metavar="TEXT", help="The question that the response answers.")
     ] = None
-    encoding: Annotated[str, Option(help="Encoding of text files.")] = "utf-8"
-    max_mb: Annotated[int, Option(help="Refuse files, and lines of a file of cases, that are larger.", min=1)] = 256
+    encoding: Annotated[str, Option(help="Encoding of text files, such as cp1252.")] = "utf-8"
+    max_mb: Annotated[
+        int, Option(help="Refuse files, and lines of a file of cases, of more than this many megabytes.", min=1)
+    ] = 256
 
     @property
     def max_bytes(self) -> int:
-        """The largest file, or line of a file of cases, that is read."""
+        """The size of the largest file, or line of a file of cases, that is read."""
         return self.max_mb * 1024 * 1024
 
     def case(self, must_cover: list[Path] | None = None, perspectives: list[tuple[str, Path]] | None = None) -> Case:
-        """The case of the files; sources are called by their file names, or by their perspectives."""
+        """Return the case in the files; a source has the name of its perspective, else of its file."""
         from veridical.checking import make_case, unique_names
         from veridical.core.errors import InputError
         from veridical.core.files import STDIN, read_text
@@ -183,25 +203,34 @@ class CaseFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class InputOptions(CaseFiles):
-    """What is checked: one response with its sources, or a file of cases."""
+    """The input: one response with its sources, or a file of cases."""
 
     response: Annotated[
         Path,
-        Argument(metavar="RESPONSE", help="The response: a text file, - for standard input, or cases (.json, .jsonl)."),
+        Argument(
+            metavar="RESPONSE",
+            help="The response: a text file, or - for standard input. Or a file of cases (.json, .jsonl), each with "
+            "its response and sources.",
+        ),
     ]
     must_cover: Annotated[
-        list[Path], Option(metavar="FILE", help="A source that the response has to cover. Repeatable.")
+        list[Path],
+        Option(
+            metavar="FILE",
+            help="A source that the response has to cover: what it leaves out counts as an omission. Repeatable.",
+        ),
     ] = field(default_factory=list)
     perspective: Annotated[
         list[str],
         Option(
             metavar="NAME=FILE",
-            help="A source to cover, one per perspective, such as pro=for.txt. Repeatable; the worst perspective "
-            "counts.",
+            help="A source that the response has to cover and the perspective it stands for, such as pro=for.txt. "
+            "Repeatable. The perspective that is covered worst counts.",
         ),
     ] = field(default_factory=list)
     cases: Annotated[
-        bool, Option("--cases", help="RESPONSE holds cases, whatever its file ending (needed with -).")
+        bool,
+        Option("--cases", help="Read RESPONSE as a file of cases, whatever its file ending (needed with -)."),
     ] = False
 
     @property
@@ -212,15 +241,15 @@ class InputOptions(CaseFiles):
         return self.cases or self.response.suffix.lower() in CASE_ENDINGS
 
     def read(self) -> Iterator[Case]:
-        """The cases, lazily; `InputError` if sources or a question are given beside a file of cases."""
+        """Return the cases, read lazily; raise `InputError` if sources or a question come with a file of cases."""
         from veridical.core.errors import InputError
         from veridical.documents import read_cases
 
         if self.holds_cases:
             if self.sources or self.must_cover or self.perspective or self.question:
                 raise InputError(
-                    f"{self.response} holds cases, and sources or a question are given too",
-                    hint="put them into the cases",
+                    f"{self.response} holds cases, so it takes no sources and no question beside it",
+                    hint="put sources and questions into the cases",
                 )
             return read_cases(self.response, max_bytes=self.max_bytes)
         perspectives = []
@@ -232,7 +261,7 @@ class InputOptions(CaseFiles):
         return iter([self.case(self.must_cover, perspectives)])
 
     def locations(self) -> Iterator[CaseLocations]:
-        """Where the texts of each case that `read` gives are in the files; none for standard input."""
+        """Yield, for each case of `read`, where its texts are in the files; nothing for cases on standard input."""
         from veridical.core.files import STDIN
         from veridical.report.locations import FileLocations, locate_cases
 
@@ -245,21 +274,24 @@ class InputOptions(CaseFiles):
 
 @dataclass(frozen=True, kw_only=True)
 class DecisionOptions:
-    """From which scores something is flagged, and when the command fails."""
+    """The thresholds for flagging, and the shares from which the command fails."""
 
     PANEL: ClassVar[str] = DETECTION
 
     threshold: Threshold = None
     flag_over: Annotated[
         float | None,
-        Option(metavar="NUMBER", help="Flag a case only if a response-level score is above this (0 to below 1)."),
+        Option(
+            metavar="NUMBER",
+            help="Flag a case only if one of its response-level scores is above this number (0 to below 1).",
+        ),
     ] = None
     fail_over: Annotated[
         float,
         Option(
             metavar="SHARE",
-            help="Exit with 1 only if more than this share of the judged cases is flagged (0 to below 1). Cases that "
-            "could not be judged count neither as flagged nor as clear.",
+            help="Exit with 1 only if more than this share of the judged cases is flagged (0 to below 1). The share "
+            "leaves out cases that could not be judged.",
             rich_help_panel=EXIT_CODE,
         ),
     ] = 0.0
@@ -268,7 +300,7 @@ class DecisionOptions:
         Option(
             metavar="SHARE",
             help="Exit with 3 only if more than this share of all cases could not be judged (0 to below 1). By default "
-            "one such case is enough, whatever --fail-over is.",
+            "one such case is enough, whatever the value of --fail-over.",
             rich_help_panel=EXIT_CODE,
         ),
     ] = 0.0
@@ -292,14 +324,15 @@ class _ModelName:
             "--model",
             "-m",
             metavar="NAME",
-            help="A model's name on the server, a local folder, or scripted:FILE (canned replies in JSON, for tests).",
+            help="The language model: its name on the server, a local folder, or scripted:FILE (canned replies in "
+            "JSON, for tests).",
         ),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions:
-    """How chat models are reached, and what they may cost."""
+    """How to reach chat models, and what they may cost."""
 
     PANEL: ClassVar[str] = "Language model"
 
@@ -307,57 +340,69 @@ class ServerOptions:
         str | None,
         Option(
             metavar="URL",
-            help="An OpenAI-compatible server, such as http://127.0.0.1:8000/v1. Default: $OPENAI_BASE_URL, else "
-            "OpenAI.",
+            help="The base URL of an OpenAI-compatible server, such as http://127.0.0.1:8000/v1. Default: "
+            "$OPENAI_BASE_URL, else OpenAI.",
         ),
     ] = None
     key_env: Annotated[
         str | None,
         Option(
             metavar="VARIABLE",
-            help="The environment variable that holds the API key. Default: OPENAI_API_KEY, for OpenAI's server only.",
+            help="The name of the environment variable that holds the API key. Default: OPENAI_API_KEY, which is sent "
+            "to OpenAI's server only.",
         ),
     ] = None
     api: Annotated[
-        str, Option(help="chat, or completions for base models, which continue a prompt instead of answering it.")
+        str,
+        Option(
+            help="The API to call: chat; or completions, for base models, which continue a prompt instead of answering "
+            "it."
+        ),
     ] = "chat"
     prices: Annotated[
-        str | None, Option(metavar="IN,OUT", help="Prices of a million prompt tokens and a million completion tokens.")
+        str | None,
+        Option(
+            metavar="IN,OUT",
+            help="The price of a million prompt tokens and of a million completion tokens, such as 0.15,0.60.",
+        ),
     ] = None
-    max_cost: Annotated[float | None, Option(help="Spend at most this in total (needs --prices).")] = None
+    max_cost: Annotated[
+        float | None, Option(help="Stop before the total cost exceeds this amount (needs --prices).")
+    ] = None
     max_calls: Annotated[int | None, Option(help="Send at most this many requests.")] = None
-    concurrency: Annotated[int, Option(help="Requests in flight at once.", min=1)] = 8
+    concurrency: Annotated[int, Option(help="Send at most this many requests at the same time.", min=1)] = 8
     timeout: Annotated[float, Option(help="Time limit of one request, in seconds.", min=0.1)] = 120.0
     cache: Annotated[
-        Path | None, Option(metavar="FILE", help="Store replies in FILE and reuse them, so that none is paid twice.")
+        Path | None,
+        Option(metavar="FILE", help="Store replies in FILE and reuse them, so that you pay for each only once."),
     ] = None
-    device: Annotated[str, Option(help="Where a local model runs: auto, cpu, cuda, cuda:N or mps.")] = "auto"
-    dtype: Annotated[str, Option(help="Precision of a local model: auto, fp32, bf16 or fp16.")] = "auto"
-    dry_run: Annotated[bool, Option("--dry-run", help="Count the calls and tokens this would take; send nothing.")] = (
-        False
-    )
+    device: Annotated[str, Option(help="The device of a local model: auto, cpu, cuda, cuda:N or mps.")] = "auto"
+    dtype: Annotated[str, Option(help="The precision of a local model: auto, fp32, bf16 or fp16.")] = "auto"
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Send nothing; count the calls and tokens that the command would take.")
+    ] = False
 
     def connection(self, model: str | None = None, *, cache: Path | None = None) -> Connection:
-        """How every chat model of one command is reached; `cache` is used where `--cache` is not given."""
+        """Return the connection to every chat model of the command; `cache` is the default of `--cache`."""
         from veridical.llm.connection import Connection, read_prices
 
-        given = {option.name: getattr(self, option.name) for option in fields(ServerOptions)}
-        given["prices"] = None if self.prices is None else read_prices(self.prices)
-        return Connection(model=model, **{**given, "cache": self.cache or cache})
+        values = {option.name: getattr(self, option.name) for option in fields(ServerOptions)}
+        values["prices"] = None if self.prices is None else read_prices(self.prices)
+        return Connection(model=model, **{**values, "cache": self.cache or cache})
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChatOptions(ServerOptions, _ModelName):
-    """The chat model of a command, how it is reached, and what it may cost."""
+    """The chat model of a command, how to reach it, and what it may cost."""
 
     def connection(self, model: str | None = None, *, cache: Path | None = None) -> Connection:
-        """How every chat model of the command is reached; `--model` is used where no other model is named."""
+        """Return the connection to every chat model of the command; `--model` is the default of `model`."""
         return super().connection(model or self.model, cache=cache)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
-    """In which form results are written."""
+    """The form of the results."""
 
     PANEL: ClassVar[str] = OUTPUT
 
@@ -367,7 +412,7 @@ class OutputOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOutputOptions(OutputOptions):
-    """The same, for commands that check cases."""
+    """The form of the results of commands that check cases."""
 
     PANEL: ClassVar[str] = OUTPUT
 
@@ -375,19 +420,22 @@ class CheckOutputOptions(OutputOptions):
         Path | None,
         Option(
             metavar="FILE",
-            help="Also write JUnit XML to FILE: a test per case, which fails if it is flagged and is an error if it "
-            "could not be judged.",
+            help="Also write JUnit XML to FILE, with one test per case: a flagged case is a failure, a case that could "
+            "not be judged is an error.",
         ),
     ] = None
     sarif: Annotated[
         Path | None,
-        Option(metavar="FILE", help="Also write SARIF 2.1.0 to FILE: what is flagged, with its place in the input."),
+        Option(
+            metavar="FILE",
+            help="Also write SARIF 2.1.0 to FILE: everything flagged, with its place in the input files.",
+        ),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextOutputOptions(OutputOptions):
-    """The same, for commands that make a new text."""
+    """The form of the results of commands that make a new text."""
 
     PANEL: ClassVar[str] = OUTPUT
 
@@ -396,7 +444,7 @@ class TextOutputOptions(OutputOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class DataOptions:
-    """Which rows of labelled data are read."""
+    """Which rows of labelled data to read."""
 
     PANEL: ClassVar[str] = "Data"
 
@@ -405,7 +453,7 @@ class DataOptions:
 
     @contextmanager
     def read(self, spec: str) -> Iterator[Iterator[Example]]:
-        """The examples of SET:PATH; in the end standard error says how many rows were skipped, and the first one."""
+        """Yield the examples of SET:PATH; at the end write the number of skipped rows, and the first, to stderr."""
         from veridical.datasets import read
 
         skipped: list[DataError] = []
@@ -416,15 +464,15 @@ class DataOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class LocalModelOptions:
-    """Where and in which precision a local model runs."""
+    """The device and the precision of a local model."""
 
     PANEL: ClassVar[str] = "Local model"
 
-    device: Annotated[str, Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto"
-    dtype: Annotated[str, Option(help="Precision of the model: auto, fp32, bf16 or fp16.")] = "auto"
+    device: Annotated[str, Option(help="The device that the model runs on: auto, cpu, cuda, cuda:N or mps.")] = "auto"
+    dtype: Annotated[str, Option(help="The precision of the model: auto, fp32, bf16 or fp16.")] = "auto"
 
     def load(self, name: str, kinds: tuple[Kind, ...] = ("causal",)) -> LocalModel:
-        """The model called `name`: a local folder, or a hub name."""
+        """Load the model called `name`: a local folder, or a hub name."""
         from veridical.models.load import load
 
         return load(name, device=self.device, dtype=self.dtype, kinds=kinds)

@@ -1,4 +1,4 @@
-"""Long commands: a progress bar with rate and time left, lines where nobody looks at a terminal, requests to stop."""
+"""Progress of long commands: a bar in a terminal, lines in a log; and graceful handling of SIGTERM."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ T = TypeVar("T")
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int | None], None]]:
-    """A progress bar on standard error, where somebody looks at it."""
+    """Show a progress bar on standard error if that is a terminal; yield the function that updates it.
+
+    Call the function with a label, the number done and the total (None: unknown).
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
     from rich.progress import TimeRemainingColumn as TimeLeft
@@ -28,13 +31,13 @@ def progress_bar() -> Iterator[Callable[[str, int, int | None], None]]:
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeLeft())
-    shown = console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=not shown, redirect_stdout=False) as bar:
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden, redirect_stdout=False) as bar:
         tasks: dict[str, int] = {}
 
         def show(label: str, done: int, total: int | None) -> None:
             if label not in tasks:
-                # what an earlier run did is no part of the rate
+                # start from what an earlier run did, so that it does not count in the rate
                 tasks[label] = bar.add_task(label, total=total, completed=done)
             bar.update(tasks[label], completed=done)  # type: ignore[arg-type]
 
@@ -44,7 +47,7 @@ def progress_bar() -> Iterator[Callable[[str, int, int | None], None]]:
 def progress_lines(
     write: Callable[[str], None], *, every: float = 30.0, clock: Callable[[], float] = time.monotonic
 ) -> Callable[[str, int, int | None], None]:
-    """What `progress_bar` shows as a line every so many seconds, for logs."""
+    """Return a function like that of `progress_bar`, which writes a line every `every` seconds, for logs."""
     first: tuple[float, int] | None = None
     last = 0.0
 
@@ -68,7 +71,7 @@ def _rate(per_second: float) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """A time in words.
+    """Return a time as text.
 
     >>> _duration(40), _duration(3725)
     ('40 s', '1 h 2 min')
@@ -80,7 +83,7 @@ def _duration(seconds: float) -> str:
 
 
 def counted(items: Iterable[T], label: str) -> Iterator[T]:
-    """The items, with their count on standard error where somebody looks at that and they go elsewhere."""
+    """Yield the items; show their count on standard error if that is a terminal and standard output is not."""
     if sys.stdout.isatty() or not sys.stderr.isatty():
         yield from items
         return
@@ -93,7 +96,7 @@ def counted(items: Iterable[T], label: str) -> Iterator[T]:
 
 @contextmanager
 def stop_asked_for() -> Iterator[Callable[[], bool]]:
-    """Whether the process was asked to end (SIGTERM), which while the context lasts does not end it by itself."""
+    """Keep SIGTERM from ending the process; yield a function that returns whether the signal has come."""
     received: list[bool] = []
     previous = signal.signal(signal.SIGTERM, lambda *_: received.append(True))
     try:

@@ -1,4 +1,4 @@
-"""`veridical revise`: correct what the sources do not back, and keep only what is better."""
+"""`veridical revise`: revise unsupported claims, and keep a revision only if it is better."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ ReviserName = Annotated[
     str | None,
     Option(
         metavar="NAME",
-        help="factored: the model criticises each claim and revises. self: the model criticises the whole response "
-        "and revises. delete: remove unsupported claims. flag: mark them in the text. Default: factored with "
-        "--model, else delete.",
+        help="How to revise. factored: the model criticises each claim, then revises. self: the model criticises the "
+        "whole response, then revises. delete: remove unsupported claims. flag: mark them in the text. Default: "
+        "factored with --model, else delete.",
     ),
 ]
 
@@ -37,44 +37,61 @@ class ReviserOptions:
     reviser: ReviserName = None
     rounds: Annotated[int, Option(help="Maximum number of attempts per response (1 to 10).")] = 1
     critic: Annotated[
-        str | None, Option(metavar="NAME", help="Another model on the same server, which writes the critiques.")
+        str | None,
+        Option(
+            metavar="NAME",
+            help="Another model on the same server that writes the critiques (only with factored). Default: the model "
+            "of --model.",
+        ),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimOptions:
-    """How a response is split into claims, and how each is checked."""
+    """How to split a response into claims, and how to check each claim."""
 
     PANEL: ClassVar[str] = DETECTION
 
     splitter: Annotated[
-        str, Option(help="What the claims are: sentences, or what the language model lists (model).")
+        str,
+        Option(
+            help="How to split the response into claims. sentences: each sentence is a claim. model: the language "
+            "model lists the claims."
+        ),
     ] = "sentences"
     checker: Annotated[
         str | None,
         Option(
             metavar="NAME",
-            help="What checks a claim: yes_no (the model's probability of Yes), cot (chain of thought with quotes), or "
-            "a detector such as overlap. Default: yes_no with --model, else the detector default.",
+            help="How to check a claim. yes_no: the model's probability of answering Yes. cot: the model reasons and "
+            "quotes. Or the name of a detector, such as overlap. Default: yes_no with --model, else the detector "
+            "default.",
         ),
     ] = None
     citations: Annotated[
         str,
         Option(
             metavar="HOW",
-            help="off: check claims against all sources. skip: check each claim against the sources it cites, and skip "
-            "claims that cite none. all: check those against all sources. Append +missing to flag claims that cite "
-            "nothing, +each to check each of several cited sources alone, too (all+missing+each).",
+            help="How to use citations in the response. off: check every claim against all sources. skip: check each "
+            "claim against the sources it cites, and skip claims without citations. all: like skip, but check claims "
+            "without citations against all sources. Append +missing to flag claims without citations, and +each to "
+            "check a claim also against each of its sources alone (all+missing+each).",
         ),
     ] = "off"
     window: Annotated[
         int | None,
-        Option(help="Characters of the sources per prompt; a claim is supported if any window supports it.", min=1),
+        Option(
+            help="Split the sources into windows of this many characters, one per prompt. A claim is supported if any "
+            "window supports it.",
+            min=1,
+        ),
     ] = None
-    claims_per_call: Annotated[int, Option(help="Claims per request: more are cheaper and less accurate.", min=1)] = 1
+    claims_per_call: Annotated[
+        int, Option(help="Claims per request. More claims per request cost less and are judged less accurately.", min=1)
+    ] = 1
 
     def spec(self) -> Spec:
-        """The spec of the detector that these options describe."""
+        """Return the spec of the detector that these options describe."""
         options = {
             "splitter": self.splitter if self.splitter != "sentences" else None,
             "citations": self.citations if self.citations != "off" else None,
@@ -94,14 +111,14 @@ def revise_command(
     output: TextOutputOptions,
     threshold: Threshold = None,
 ) -> int:
-    """Revise the claims of a response that its sources do not back; each edit comes with its critique.
+    """Revise the claims of a response that its sources do not support; each edit comes with its critique.
 
     [bold]veridical revise answer.txt article.txt --reviser delete[/bold]
     [bold]veridical revise answer.txt article.txt --model gpt-4o-mini --checker cot --html changes.html[/bold]
     [bold]veridical revise cases.jsonl --json > revisions.jsonl[/bold]
 
-    The revised text is checked again and kept only if it is better and loses nothing that was supported.
-    Exit codes (of the final text): 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be
+    The revised text is checked again. It is kept only if it is better and loses nothing that was supported.
+    Exit codes, for the final text: 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be
     judged.
     """
     from veridical.detectors import load_detector

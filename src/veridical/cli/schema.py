@@ -1,4 +1,4 @@
-"""`veridical schema`."""
+"""`veridical schema`: print the JSON Schemas of the documents that the commands read and write."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from typer import Argument
 
 
 def schema_command(
-    kind: Annotated[str | None, Argument(metavar="KIND", help="A kind of document, such as case or check.")] = None,
+    kind: Annotated[
+        str | None,
+        Argument(metavar="KIND", help="A kind of document, such as case or check. Without it, the kinds are listed."),
+    ] = None,
 ) -> None:
     """Print the JSON Schema of a kind of document, or list the kinds.
 
     [bold]veridical schema[/bold]
     [bold]veridical schema case > case.schema.json[/bold]
 
-    `case` is what `veridical check` reads; the others are what --json and --out of the commands write.
+    `veridical check` reads documents of the kind `case`. The commands write the other kinds with --json and --out.
     """
     from veridical.core.serialization import KINDS, schema
 

@@ -1,4 +1,4 @@
-"""`veridical serve`: the detectors as a service, with a page to use them from."""
+"""`veridical serve`: serve detectors over HTTP, with a web page and an optional chat proxy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from veridical.server.settings import (
     is_loopback,
 )
 
-_USUAL = Limits()
+_DEFAULTS = Limits()
 _MB = 1024 * 1024
 
 
@@ -34,15 +34,25 @@ class AccessOptions:
 
     api_keys: Annotated[
         Path | None,
-        Option(metavar="FILE", help="Only who has a key may use the service; FILE holds the keys' hashes."),
+        Option(
+            metavar="FILE",
+            help="Require an API key from every client. FILE holds the hashes of the keys; --new-key adds one.",
+        ),
     ] = None
     new_key: Annotated[
         str | None,
-        Option(metavar="NAME", help="Make a key, print it once, add its hash to the file of --api-keys, and end."),
+        Option(
+            metavar="NAME",
+            help="Make a key with this name, print it once, add its hash to the file of --api-keys, and exit.",
+        ),
     ] = None
     cors: Annotated[
         list[str] | None,
-        Option(metavar="ORIGIN", help="Let pages of this origin use the service. Repeatable. Default: none."),
+        Option(
+            metavar="ORIGIN",
+            help="Allow web pages of this origin, such as https://example.org, to use the service. Repeatable. "
+            "Default: none.",
+        ),
     ] = None
 
 
@@ -52,30 +62,33 @@ class CapacityOptions:
 
     PANEL: ClassVar[str] = "Capacity"
 
-    queue: Annotated[int, Option(help="Cases that may wait for a detector; a request beyond it gets 429.", min=1)] = (
-        _USUAL.queue
-    )
-    batch: Annotated[int, Option(help="Cases of one batch.", min=1)] = _USUAL.batch_cases
-    time_limit: Annotated[float, Option(help="Seconds that a request may take.", min=0.1)] = _USUAL.timeout
-    max_mb: Annotated[int, Option(help="Refuse bodies and documents that are larger.", min=1)] = (
-        _USUAL.document_bytes // _MB
-    )
+    queue: Annotated[
+        int,
+        Option(help="Most cases that wait for one detector. A request that does not fit gets the status 429.", min=1),
+    ] = _DEFAULTS.queue
+    batch: Annotated[int, Option(help="Most cases that a detector judges at once.", min=1)] = _DEFAULTS.batch_cases
+    time_limit: Annotated[
+        float, Option(help="Time limit of one request, in seconds; a slower one gets the status 504.", min=0.1)
+    ] = _DEFAULTS.timeout
+    max_mb: Annotated[
+        int, Option(help="Refuse request bodies and documents of more than this many megabytes.", min=1)
+    ] = _DEFAULTS.document_bytes // _MB
 
     def limits(self) -> Limits:
-        """The limits, with the usual ones for all else."""
+        """Return the limits that the options set, and the defaults of all others."""
         return Limits(
             queue=self.queue,
-            cases=min(_USUAL.cases, self.queue),
+            cases=min(_DEFAULTS.cases, self.queue),
             batch_cases=self.batch,
             timeout=self.time_limit,
-            body_bytes=min(_USUAL.body_bytes, self.max_mb * _MB),
+            body_bytes=min(_DEFAULTS.body_bytes, self.max_mb * _MB),
             document_bytes=self.max_mb * _MB,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceOptions:
-    """What is served, and where."""
+    """The detectors to serve, and the address."""
 
     PANEL: ClassVar[str] = "Service"
 
@@ -85,53 +98,67 @@ class ServiceOptions:
             "--detector",
             "-d",
             metavar="SPEC",
-            help="A detector that requests may name; the first is used where none is named. Repeatable. Default: "
-            "default and overlap.",
+            help="A detector that requests may name. A request that names none gets the first one. Repeatable. "
+            "Default: default and overlap.",
         ),
     ] = None
     reviser: ReviserName = None
-    host: Annotated[str, Option(help="The address to bind to; any other than this machine's own needs --api-keys.")] = (
-        "127.0.0.1"
-    )
-    port: Annotated[int, Option(help="The port; 0 for any that is free.", min=0, max=65535)] = 8000
-    log_text: Annotated[bool, Option("--log-text", help="Write the texts of requests into the log, too.")] = False
+    host: Annotated[
+        str, Option(help="The address to listen on. An address that other machines can reach needs --api-keys.")
+    ] = "127.0.0.1"
+    port: Annotated[int, Option(help="The port to listen on; 0 takes any free port.", min=0, max=65535)] = 8000
+    log_text: Annotated[
+        bool, Option("--log-text", help="Also write the responses and sources of requests to the log.")
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProxyOptions:
-    """Whose chat replies are checked on their way, and what is done."""
+    """The chat server whose replies are checked, and what happens to a flagged reply."""
 
     PANEL: ClassVar[str] = "Proxy"
 
     proxy: Annotated[
         str | None,
-        Option(metavar="URL", help="Pass /v1/chat/completions on to this OpenAI-compatible server; check its replies."),
+        Option(
+            metavar="URL",
+            help="Forward /v1/chat/completions to this OpenAI-compatible server, and check its replies.",
+        ),
     ] = None
     action: Annotated[
         str,
         Option(
             metavar="NAME",
-            help="annotate: report what is found in the reply. header: in a header alone. block: withhold what is "
-            "flagged. revise: put the revised text in its place.",
+            help="What to do with the result of the check. annotate: add it to the reply. header: only set a header. "
+            "block: withhold a flagged reply. revise: replace a flagged reply by its revision.",
         ),
     ] = "annotate"
     source_roles: Annotated[
-        str, Option(metavar="LIST", help="Messages of these roles are the sources, where a request has no `sources`.")
+        str,
+        Option(
+            metavar="LIST",
+            help="The roles, separated by commas, whose messages serve as sources if a request has no field `sources`.",
+        ),
     ] = ",".join(SOURCE_ROLES)
     unavailable: Annotated[
         str | None,
-        Option(metavar="NAME", help="pass or block what could not be checked. Default: block with --action block."),
+        Option(
+            metavar="NAME",
+            help="What to do with a reply that could not be checked: pass or block. Default: block with --action "
+            "block, else pass.",
+        ),
     ] = None
     proxy_key_env: Annotated[
         str | None,
         Option(
             metavar="VARIABLE",
-            help="The environment variable that holds the key of that server. Default: each client sends its own.",
+            help="The name of the environment variable that holds the API key of that server. Default: each client "
+            "sends its own key.",
         ),
     ] = None
 
     def settings(self) -> ProxySettings | None:
-        """The proxy's settings, None without a proxy."""
+        """Return the proxy's settings, None without a proxy."""
         from veridical.cli.comma_lists import parse_names
         from veridical.core.errors import InputError, UnknownNameError
 
@@ -140,7 +167,7 @@ class ProxyOptions:
         if self.proxy is None:
             if self != ProxyOptions():
                 raise InputError(
-                    "no chat server is named, and an option says how its replies are checked", hint="--proxy URL"
+                    "no chat server is named, but an option says how to check its replies", hint="add --proxy URL"
                 )
             return None
         return ProxySettings(
@@ -160,7 +187,7 @@ def serve_command(
     proxy: ProxyOptions,
     chat: ChatOptions,
 ) -> int:
-    """Serve detectors over HTTP, with a page at / to use them from.
+    """Serve detectors over HTTP, with a web page at / for trying them.
 
     [bold]veridical serve[/bold]
     [bold]veridical serve -d default -d overlap --port 9000[/bold]
@@ -184,7 +211,7 @@ def serve_command(
     keys = () if access.api_keys is None else read_keys(access.api_keys)
     if not keys and not is_loopback(service.host):
         raise InputError(
-            f"--host {service.host} can be reached from other machines, and no keys are given",
+            f"--host {service.host} can be reached from other machines, but no keys are given",
             hint="--api-keys FILE; make a key with --api-keys FILE --new-key NAME",
         )
     specs = tuple(service.detector or DEFAULT_DETECTORS)
@@ -200,10 +227,9 @@ def serve_command(
         log_text=service.log_text,
         limits=capacity.limits(),
     )
-    served = ", ".join(specs)
 
     def on_start(url: str) -> None:
-        write_line(f"veridical: serving {served} on {url}")
+        write_line(f"veridical: serving {', '.join(specs)} on {url}")
 
     run_server(settings, host=service.host, port=service.port, on_start=on_start)
     return 0

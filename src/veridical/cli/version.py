@@ -1,4 +1,4 @@
-"""`veridical version`."""
+"""`veridical version`: print the version."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import veridical
 
 
 def version_command() -> None:
-    """Print the version.
+    """Print the version of Veridical.
 
     [bold]veridical version[/bold]
     """

@@ -1,4 +1,4 @@
-"""Thin adapters to frameworks that applications and evaluations are built with; each needs the extra of its name.
+"""Thin adapters to frameworks for building and evaluating applications; each needs the extra of its name.
 
-Import the adapter that is wanted from its module; this package itself loads nothing.
+Import an adapter from its module: this package itself loads nothing.
 """

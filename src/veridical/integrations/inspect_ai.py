@@ -1,4 +1,4 @@
-"""Inspect: a scorer of what a model answers against the sources of its sample."""
+"""Inspect: a scorer that checks a model's answer against the sources of its sample."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def grounded(
     sources: str = "sources",
     must_cover: str = "must_cover",
 ) -> Scorer:
-    """Scores an answer as correct if its sample's sources support all of it, and as incorrect if something is flagged.
+    """Score an answer as correct if nothing is flagged, and as incorrect if something is.
 
-    What could not be judged (an empty answer, no sources) is unscored: it is kept, and no metric counts it. A sample
-    without the key `sources` is an error, unless the detector needs none.
+    An answer that could not be judged (an empty answer, no sources) is unscored: Inspect keeps it, and no metric counts
+    it. A sample without the key `sources` raises `InputError`, unless the detector needs no sources.
 
     Args:
         detector: A spec, or an object with `name` and `judge`.
-        threshold: The score in [0, 1] from which something is flagged, for all levels or per level.
-        sources: The key of the sample's metadata that holds the sources, a list of texts or one text.
-        must_cover: The key that holds texts which the answer has to cover, where a sample has any.
+        threshold: The score in [0, 1] from which a span or response is flagged, for all levels or per level.
+        sources: The key of the sample's metadata that holds the sources: a list of texts, or one text.
+        must_cover: The key of the sample's metadata that holds texts the answer has to cover; it may be absent.
     """
     from veridical.detectors import load_detector
     from veridical.report.findings import findings, unjudged_reasons

@@ -1,4 +1,4 @@
-"""LangChain: a callback that checks what a chain's models say against what its retrievers found, and a runnable."""
+"""LangChain: a callback and a runnable that check a chain's replies against the documents it retrieved."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["GroundednessCallback", "NotGroundedError", "groundedness_check"]
 
 
 class NotGroundedError(VeridicalError):
-    """A response that is not grounded, or could not be judged; `checked` is what was found."""
+    """A response is flagged, or could not be judged; `checked` is the result of its check."""
 
     def __init__(self, checked: Checked) -> None:
         from veridical.report.findings import findings, unjudged_reasons
@@ -37,27 +37,27 @@ class NotGroundedError(VeridicalError):
 
 @dataclass
 class _Run:
-    """One call of a chain, with all that runs inside it; `documents` is None until something was retrieved."""
+    """One call of a chain; `members` are the ids of all runs inside it, `documents` is None until a retrieval."""
 
     documents: list[Document] | None = None
-    unchecked: str | None = None  # the last reply, where it was not checked and nothing was retrieved after it
+    unchecked: str | None = None  # the last reply, if it was not checked and nothing was retrieved after it
     members: list[UUID] = field(default_factory=list)
 
 
 class GroundednessCallback(BaseCallbackHandler):
     """Checks each reply of a language model against the documents that the same chain call retrieved before it.
 
-    What a model says before something is retrieved, such as a rewritten question, is not checked, nor is a reply that
-    only calls a tool. The last reply of a call always is: without sources where nothing was retrieved, and as an empty
-    one where it calls a tool. `results` has every check, in the order of the replies. One callback may serve any number
-    of calls at once.
+    Replies before the first retrieval, such as a rewritten question, are not checked, and neither are replies that only
+    call a tool. The last reply of a call is always checked: without sources if nothing was retrieved, and as an empty
+    reply if it only calls a tool. `results` holds every check, in the order of the replies. One callback may serve any
+    number of calls at the same time.
 
     Args:
         detector: A spec, or an object with `name` and `judge`.
-        threshold: The score in [0, 1] from which something is flagged, for all levels or per level.
+        threshold: The score in [0, 1] from which a span or response is flagged, for all levels or per level.
         on_result: Called with each check.
-        strict: Raise `NotGroundedError` out of the chain for what is flagged or could not be judged: an empty reply, no
-            documents, or documents without text are not judged.
+        strict: Raise `NotGroundedError` out of the chain if a reply is flagged or could not be judged. An empty reply,
+            or one without documents or with empty documents, cannot be judged.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class GroundednessCallback(BaseCallbackHandler):
         self.threshold = threshold
         self.on_result = on_result
         self.strict = strict
-        self.raise_error = True  # LangChain would otherwise log what this raises, and go on
+        self.raise_error = True  # otherwise LangChain only logs the errors of a callback
         self.results: list[Checked] = []
         self._runs: dict[UUID, _Run] = {}
 
@@ -83,7 +83,7 @@ class GroundednessCallback(BaseCallbackHandler):
         self._runs[run_id] = run
 
     def _end(self, run_id: UUID, parent_run_id: UUID | None) -> _Run | None:
-        """Forget the call that ends with its outermost run, and return it."""
+        """Forget a call when its outermost run ends, and return it; None for an inner or unknown run."""
         if parent_run_id is not None or run_id not in self._runs:
             return None
         ended = self._runs[run_id]
@@ -102,22 +102,22 @@ class GroundednessCallback(BaseCallbackHandler):
     def on_chain_start(
         self, serialized: Any, inputs: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        """A chain, or a part of one, begins."""
+        """Register a chain, or a part of one, as part of its call."""
         self._start(run_id, parent_run_id)
 
     def on_tool_start(
         self, serialized: Any, input_str: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        """A tool begins, which may retrieve."""
+        """Register a tool as part of its call: it may retrieve documents."""
         self._start(run_id, parent_run_id)
 
     def on_chat_model_start(self, serialized: Any, messages: Any, **kwargs: Any) -> None:
-        """A chat model begins; nothing is done yet."""
+        """Do nothing: only the end of a reply matters."""
 
     def on_retriever_end(
         self, documents: Sequence[Document], *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        """Documents were retrieved: sources of what the models of this call say from now on."""
+        """Add the documents to the sources of the replies that follow in this call."""
         run = self._runs.get(parent_run_id) if parent_run_id is not None else None
         if run is not None:
             run.documents = [*(run.documents or ()), *documents]
@@ -126,11 +126,11 @@ class GroundednessCallback(BaseCallbackHandler):
     def on_llm_end(
         self, response: LLMResult, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        """A model has replied: check what it says, if the call has looked for documents before."""
+        """Check the reply of a model if its call has retrieved documents before; else remember it as unchecked."""
         run = self._runs.get(parent_run_id) if parent_run_id is not None else None
         for generation in (each for prompt in response.generations for each in prompt or [Generation(text="")]):
             calls_tool = is_blank(generation.text) and _calls_tool(generation)
-            if run is None:  # the model is the whole call; whoever gave it tools goes on with its reply
+            if run is None:  # the model is the whole call; a reply that calls a tool is not the last one
                 if not calls_tool:
                     self._check(generation.text, ())
             elif run.documents is None or calls_tool:
@@ -140,15 +140,15 @@ class GroundednessCallback(BaseCallbackHandler):
                 self._check(generation.text, run.documents)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any) -> None:
-        """A chain ends: forget the call with the outermost one, and check its last reply if that was not checked."""
-        ended = self._end(run_id, parent_run_id)
-        if ended is not None and ended.unchecked is not None:
-            self._check(ended.unchecked, ended.documents or ())
+        """At the end of a call, forget it and check its last reply if that is unchecked."""
+        run = self._end(run_id, parent_run_id)
+        if run is not None and run.unchecked is not None:
+            self._check(run.unchecked, run.documents or ())
 
     def on_chain_error(
         self, error: BaseException, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        """A chain fails: forget the call with the outermost one."""
+        """Forget a call that fails."""
         self._end(run_id, parent_run_id)
 
 
@@ -159,21 +159,21 @@ def groundedness_check(
     answer: str = "answer",
     context: str = "context",
 ) -> RunnableLambda[dict[str, Any], dict[str, Any]]:
-    """A runnable that adds `check` (a `Checked`) to a chain's output.
+    """Return a runnable that adds the key `check` (a `Checked`) to a chain's output.
 
     Args:
         detector: A spec, or an object with `name` and `judge`.
-        threshold: The score in [0, 1] from which something is flagged, for all levels or per level.
+        threshold: The score in [0, 1] from which a span or response is flagged, for all levels or per level.
         answer: The key of the response: a text, a message or None.
-        context: The key of the sources: documents or texts, a single one, or None. A document is called by its id, else
-            by the `source` in its metadata.
+        context: The key of the sources: documents or texts, a single one, or None. The id of a source is that of its
+            document, else the `source` in its metadata, else its number.
     """
     loaded = _loaded(detector)
 
     def add_check(output: dict[str, Any]) -> dict[str, Any]:
-        reply, given = output[answer], output[context]
+        reply, documents = output[answer], output[context]
         text = reply if reply is None or isinstance(reply, str) else str(reply.text)
-        sources = _sources([given] if isinstance(given, str | Document) else given or ())
+        sources = _sources([documents] if isinstance(documents, str | Document) else documents or ())
         return {**output, "check": check(text, sources, detectors=loaded, threshold=threshold)}
 
     return RunnableLambda(add_check)
@@ -184,10 +184,10 @@ def _calls_tool(generation: Generation) -> bool:
     return bool(getattr(message, "tool_calls", None) or getattr(message, "invalid_tool_calls", None))
 
 
-def _sources(given: Iterable[Document | str | None]) -> list[Source]:
-    """Return the sources in documents and texts, each under a name of its own."""
+def _sources(documents: Iterable[Document | str | None]) -> list[Source]:
+    """Return the sources in documents and texts, each with a unique id."""
     names, texts = [], []
-    for i, each in enumerate(given, 1):
+    for i, each in enumerate(documents, 1):
         document = each if isinstance(each, Document) else Document(each or "")
         names.append(str(document.id or document.metadata.get("source") or i))
         texts.append(document.page_content)

@@ -1,4 +1,4 @@
-"""LlamaIndex: an evaluator of responses against the contexts that were retrieved for them."""
+"""LlamaIndex: an evaluator that checks responses against their retrieved contexts."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ __all__ = ["GroundednessEvaluator"]
 
 
 class GroundednessEvaluator(BaseEvaluator):
-    """Passes a response whose sources support all of it; no language model is asked.
+    """Passes a response in which nothing is flagged, and asks no language model of LlamaIndex.
 
-    The `score` of a result is 1 minus the hallucination score: 1 is best, as in LlamaIndex's own evaluators. What could
-    not be judged is an invalid result, which neither passes nor fails. `feedback` has the flagged words and why.
+    The `score` of a result is 1 minus the hallucination score: 1 is best, as in LlamaIndex's own evaluators. A response
+    that could not be judged gives an invalid result, which neither passes nor fails. `feedback` holds the flagged words
+    and the reasons.
 
     Args:
         detector: A spec, or an object with `name` and `judge`.
-        threshold: The score in [0, 1] from which something is flagged, for all levels or per level.
+        threshold: The score in [0, 1] from which a span or response is flagged, for all levels or per level.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class GroundednessEvaluator(BaseEvaluator):
         contexts: Sequence[str] | None = None,
         **kwargs: Any,
     ) -> EvaluationResult:
-        """Check `response` against `contexts`; without either the result is invalid."""
+        """Check `response` against `contexts`; the result is invalid if one of them is missing."""
         from veridical.report.findings import findings, unjudged_reasons
 
         checked = await asyncio.to_thread(

@@ -1,5 +1,5 @@
-"""What was found, shown to people: in a terminal (`terminal`) and as one HTML page (`html`).
+"""Reports for people: in a terminal (`terminal`), as one HTML page (`html`), and for other programs (SARIF, JUnit).
 
-Pure: records in, text out. Nothing is scored or decided here that `core.decide` does not decide. Import the
-function that is wanted from its module; this package itself loads nothing.
+Pure functions: records in, text out. They score and decide nothing beyond `core.decide`. Import a function from its
+module: this package itself loads nothing.
 """

@@ -1,4 +1,4 @@
-"""A batch as one page: shares with intervals, by group, plots, rows that failed, and the worst cases in full."""
+"""The HTML page of a batch: shares with intervals, in total and by group, plots, failed rows and the worst cases."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GROUPS_IN_PLOT = 20
 
 
 def write_batch_page(folder: Path, report: BatchReport) -> Path:
-    """Write `report.html` into the folder of a finished batch, with its worst cases, and say where it is."""
+    """Write `report.html`, with the worst cases, into the folder of a finished batch, and return its path."""
     rows = {(row.file, row.line): row for row in (*report.worst, *report.worst_omitted)}
     page = folder / "report.html"
     write_whole(page, render_batch(report, worst_cases(folder, list(rows.values()))))
@@ -30,11 +30,11 @@ def write_batch_page(folder: Path, report: BatchReport) -> Path:
 
 
 def render_batch(report: BatchReport, worst: Sequence[Checked] = (), *, title: str = "Batch report") -> str:
-    """The page as one HTML document without a script that loads nothing.
+    """Return the page as one HTML document that has no script and loads nothing.
 
     Args:
         report: The batch.
-        worst: The cases that are shown in full.
+        worst: The cases to show in full.
         title: The title of the page.
     """
     tables = [_shares_table(report)]
@@ -111,7 +111,7 @@ def _failures_table(report: BatchReport) -> Table:
 
 
 def _plots(report: BatchReport) -> list[dict[str, Any]]:
-    """Return each plot as `batch.html` draws it: counts of scores in columns, or shares of groups in lines."""
+    """Return the plots for `batch.html`: columns for counts of scores, lines for shares of groups."""
     plots = [
         ("Response-level scores of hallucination", _columns(report.scores), []),
         ("Scores of omission", _columns(report.omission_scores), []),
@@ -122,7 +122,7 @@ def _plots(report: BatchReport) -> list[dict[str, Any]]:
 
 
 def _columns(counts: Sequence[int]) -> list[tuple[int, float]]:
-    """Return the count of each bin, and its share of the largest one; nothing where all are 0."""
+    """Return the count of each bin and its height relative to the largest bin; [] if all are 0."""
     most = max(counts, default=0)
     return [(count, count / most) for count in counts] if most else []
 

@@ -1,4 +1,4 @@
-"""What `veridical calibrate` fitted, as tables: one per level, figures on validation before and after."""
+"""The result of `veridical calibrate` as tables: one per level, with validation figures before and after."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEARLY_ALL = 0.9
 
 
 def calibration_tables(fitted: FittedCalibration) -> list[Table]:
-    """One table per level: figures on validation with the scores as they were, and cross-fitted."""
+    """Return one table per level: validation figures with the original scores, and cross-fitted ones."""
     tables = []
     for level, fit in fitted.validation.items():
         lines = [[metric, _cell(fit["before"], metric), _cell(fit["cross_fitted"], metric)] for metric in _METRICS]
@@ -33,7 +33,7 @@ def _cell(figures: dict[str, Any] | None, metric: str) -> str:
 
 
 def calibration_notes(fitted: FittedCalibration) -> list[str]:
-    """A warning for each level whose threshold flags nearly everything."""
+    """Return a warning for each level whose threshold flags nearly everything (`NEARLY_ALL`)."""
     return [
         f"{level}: the threshold flags {fit['share_flagged']:.0%} of all; --criterion balanced_accuracy flags fewer"
         for level, fit in fitted.validation.items()

@@ -1,4 +1,4 @@
-"""What was found in one case as a list for other programs: a finding per flagged span, omission or whole response."""
+"""The findings in one case as a list for other programs: one per flagged span, omission or whole response."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _WORDS = 120  # characters of a span that a message shows
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something flagged: `span` is of the response, of the source `source_id` for what was left out of it.
+    """A flagged span of the response, or an omitted span of the source `source_id`.
 
-    A `span` of None is the response as a whole. `message` is one line fit for any display.
+    A `span` of None means the response as a whole. `message` is one line that is safe for any display.
     """
 
     kind: str  # HALLUCINATION or OMISSION
@@ -35,13 +35,13 @@ class Finding:
 
 
 def findings(checked: Checked) -> list[Finding]:
-    """What makes the outcome of `checked` "flagged", by detector; nothing for another outcome."""
+    """Return the findings behind the outcome "flagged", in the order of the detectors; [] for any other outcome."""
     if checked.outcome is not Outcome.FLAGGED:
         return []
-    found = [finding for view in judgement_views(checked) for finding in _of_view(checked.case, view)]
-    if found:
-        return found
-    # flagged by `flag_over`, below every threshold: the highest score did it
+    above_thresholds = [finding for view in judgement_views(checked) for finding in _of_view(checked.case, view)]
+    if above_thresholds:
+        return above_thresholds
+    # no score reaches a threshold, so `flag_over` has flagged the case: report the highest score
     scores = [
         (score, kind, judgement.by)
         for judgement in checked.judgements
@@ -87,13 +87,13 @@ def _quoted(text: str, span: Span) -> str:
 
 
 def unjudged_reasons(checked: Checked) -> list[str]:
-    """Why a case was not judged, or not all of it, one line per reason, as the detectors say it."""
+    """Return why a case was not judged, or only in part: one line per note of a detector."""
     notes = [f"{shorten(j.by, 80)}: {shorten(note, 300)}" for j in checked.judgements for note in j.notes]
     return [visible(note) for note in notes] or ["no detector judged all of it"]
 
 
 def as_text(checked: Checked, *, legend: bool = True) -> str:
-    """One case as the terminal shows it, without colours: its texts with marks, scores and reasons."""
+    """Return one case as the terminal shows it, without colours: its texts with marks, scores and reasons."""
     from rich.console import Console
 
     from veridical.report.terminal import print_report

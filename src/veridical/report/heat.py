@@ -1,7 +1,7 @@
-"""A response shaded word by word by its scores (Liu et al. 2022, Figure 5), in a terminal and as a part of a page.
+"""Heat views: a response whose words are shaded by their scores (Liu et al. 2022, Figure 5), in terminal and page.
 
-For any judgement with verdicts on words, tokens or spans: a word has the highest score of the verdicts that reach into
-it. A word that was not judged has no score and looks like none of them.
+They work for any judgement with verdicts on words, tokens or spans. The score of a word is the highest score of the
+verdicts that overlap it. A word that was not judged has no score and a style of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["SHADES", "HeatView", "HeatWord", "heat_legend", "heat_style", "heat_
 
 SHADES = 10  # each a tenth of the scores from 0 to 1
 _HIGHEST = 20  # words in the list of the highest scores
-_LIGHT_INK = 7  # from this shade on the ink is light: it stands out better than dark
+_LIGHT_INK = 7  # from this shade on the text is light, for better contrast
 _PALETTE = (
     "#fff5eb",
     "#fee6ce",
@@ -41,7 +41,7 @@ _PALETTE = (
 
 @dataclass(frozen=True, slots=True)
 class HeatWord:
-    """A word of the response, the text between it and the word before it, and its score (None: not judged)."""
+    """A word of the response with the text before it (`before`) and its score (None: not judged)."""
 
     before: str
     text: str
@@ -50,13 +50,13 @@ class HeatWord:
 
     @property
     def shade(self) -> int | None:
-        """The tenth in which its score is, from 0 to 9."""
+        """The tenth of [0, 1] that holds the score, from 0 to 9; None without a score."""
         return None if self.score is None else min(int(self.score * SHADES), SHADES - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class HeatView:
-    """What a page shows: all words, the text behind the last one, and the words with the highest scores."""
+    """The content of a heat view: all words, the text after the last one (`rest`), and the highest-scoring words."""
 
     words: tuple[HeatWord, ...]
     rest: str
@@ -65,10 +65,10 @@ class HeatView:
 
 
 def word_scores(case: Case, judgement: Judgement) -> list[tuple[Span, float | None]]:
-    """Each word of the response with the highest score of the verdicts that reach into it; None if it was not judged.
+    """Return each word of the response with the highest score of the verdicts that overlap it; None if not judged.
 
-    What was judged and has no verdict has the score 0. A word of which only a part was judged counts as judged. Linear
-    in the words and in the words under verdicts.
+    A judged word without a verdict has the score 0. A word that was judged only in part counts as judged. The time is
+    linear in the words and in the words under verdicts.
 
     >>> from veridical.core.types import Verdict
     >>> judgement = Judgement("1", "someone", verdicts=(Verdict(Span(3, 5), 0.9), Verdict(Span(4, 9), 0.4)))
@@ -78,39 +78,39 @@ def word_scores(case: Case, judgement: Judgement) -> list[tuple[Span, float | No
     spans = words(case.response)
     ends = [span.end for span in spans]
     scores: list[float | None] = [None] * len(spans)
-    reached = [(span, 0.0) for span in judged_spans(case, judgement)]
-    for reach, score in reached + [(verdict.span, verdict.score) for verdict in judgement.verdicts]:
-        i = bisect_left(ends, reach.start + 1)
-        while i < len(spans) and spans[i].start < reach.end and len(reach):
+    judged = [(span, 0.0) for span in judged_spans(case, judgement)]
+    for span, score in judged + [(verdict.span, verdict.score) for verdict in judgement.verdicts]:
+        i = bisect_left(ends, span.start + 1)
+        while i < len(spans) and spans[i].start < span.end and len(span):
             scores[i] = max(scores[i] or 0.0, score)
             i += 1
     return list(zip(spans, scores, strict=True))
 
 
 def heat_view(case: Case, judgement: Judgement, decision: Decision) -> HeatView | None:
-    """The words of a response with their scores; None for a judgement that has none (no verdict on a word of it)."""
+    """Return the words of a response with their scores; None for a judgement without a verdict on any word."""
     scored = word_scores(case, judgement)
     if not judgement.verdicts or all(score is None for _, score in scored):
         return None
     flagged = tuple(judgement.verdicts[i] for i in decision.verdicts)
     flags = word_scores(case, Judgement(case.id, judgement.by, judged=(), verdicts=flagged))
     views: list[HeatWord] = []
-    at = 0
+    end = 0  # of the last word
     for (span, score), (_, flag) in zip(scored, flags, strict=True):
-        before, text = visible(case.response, at, span.start), visible(case.response, span.start, span.end)
+        before, text = visible(case.response, end, span.start), visible(case.response, span.start, span.end)
         views.append(HeatWord(before, text, score, flag is not None))
-        at = span.end
+        end = span.end
     ranked = sorted((view for view in views if view.score), key=lambda view: -(view.score or 0.0))
     highest = tuple((view.text, number(view.score or 0.0)) for view in ranked[:_HIGHEST])
     unjudged = sum(view.score is None for view in views)
-    return HeatView(tuple(views), visible(case.response, at, len(case.response)), highest, unjudged)
+    return HeatView(tuple(views), visible(case.response, end, len(case.response)), highest, unjudged)
 
 
 def heat_text(view: HeatView, *, plain: bool) -> Text:
-    """The response for a terminal: words on a background by score; flagged ones underlined, unjudged ones in italics.
+    """Return the response for a terminal: the background shows the score, flagged words are underlined, others italic.
 
-    In plain text every word from a tenth on has the tenths of its score behind it ("1999{9}"), a flagged one in square
-    brackets, too ("[1999{9}]"); a word that was not judged has "{?}".
+    Italic words were not judged. In plain text, the tenths of a score of 0.1 or more follow the word ("1999{9}"), a
+    flagged word stands in square brackets ("[1999{9}]"), and "{?}" follows a word that was not judged.
     """
     from rich.text import Text
 
@@ -127,7 +127,7 @@ def heat_text(view: HeatView, *, plain: bool) -> Text:
 
 
 def heat_legend(*, plain: bool) -> Text:
-    """What the shades of `heat_text` mean."""
+    """Return the legend of `heat_text`."""
     from rich.text import Text
 
     if plain:
@@ -142,7 +142,7 @@ def heat_legend(*, plain: bool) -> Text:
 
 
 def _style(shade: int | None, flagged: bool) -> str:
-    """The style of a word for `rich`: dark on light shades, light on dark ones."""
+    """Return the `rich` style of a word: dark text on light shades, light text on dark ones."""
     if shade is None:
         return "dim italic"
     ink = "#ffffff" if shade >= _LIGHT_INK else "#1a1a1a"
@@ -150,5 +150,5 @@ def _style(shade: int | None, flagged: bool) -> str:
 
 
 def heat_style() -> str:
-    """The style sheet of a page with heat views."""
+    """Return the style sheet of a page with heat views."""
     return render("heat.css", palette=_PALETTE, light_ink=_LIGHT_INK)

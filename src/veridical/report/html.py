@@ -1,4 +1,4 @@
-"""One self-contained HTML page of checked cases: no script, nothing loaded from anywhere, every text escaped."""
+"""One self-contained HTML page of checked cases: it has no script, loads nothing, and escapes every text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["case_sections", "render_html"]
 
-# a mark that had to be cut is lit up as a whole by a style rule of its own; beyond this many only its first segment is
+# a mark that is cut into segments gets a style rule that highlights all of it; beyond this many marks, only the first
+# segment is highlighted
 CUT_MARKS = 400
 
 
@@ -32,12 +33,12 @@ def render_html(
     maps: Sequence[Sequence[SalienceMap | None]] = (),
     heat: bool = False,
 ) -> str:
-    """The page of all cases of `checked`: one HTML document without a script, readable without a network.
+    """Return the page of all cases in `checked`: one HTML document without a script, readable without a network.
 
-    `generated` (a date, a command) is shown under the title as it is; without it the same cases always give the same
-    page. `maps[i][k]` is the salience map behind `checked[i].judgements[k]`, shown below its case (None: none). With
-    `heat` every judgement that has scores for words shows them as shades (`report.heat`). Time and size are linear in
-    the texts and marks. Raises `InputError` or `SpanError` for a judgement that does not fit its case.
+    `generated` (a date, a command) is shown under the title; without it the same cases always give the same page.
+    `maps[i][k]` is the salience map of `checked[i].judgements[k]`, shown below its case (None: no map). With `heat`,
+    every judgement that scores words shows them as shades (`report.heat`). Time and size are linear in the texts and
+    marks. Raises `InputError` or `SpanError` for a judgement that does not fit its case.
 
     >>> from veridical.core.decide import decide
     >>> from veridical.core.types import Case, Judgement, Span, Verdict
@@ -55,12 +56,12 @@ def render_html(
 def case_sections(
     checked: Sequence[Checked], *, maps: Sequence[Sequence[SalienceMap | None]] = (), heat: bool = False
 ) -> tuple[list[str], dict[str, Any]]:
-    """What a page that shows `checked` needs beside its title: style sheets, and the values of `report.html`."""
+    """Return the style sheets and the values for `report.html` of a page that shows `checked`."""
     cases = [case_view(item, i) for i, item in enumerate(checked, 1)]
     texts = [detector.segments for case in cases for detector in case.detectors]
     texts += [source.segments for case in cases for _, sources in case.perspectives for source in sources]
     segments = [segment for text in texts for segment in text]
-    # anchors that more than one segment carries; they are made by us and need no escaping, which is checked
+    # anchors that several segments share; they go into CSS unescaped, so keep only those of our own form
     keys = dict.fromkeys(key for segment in segments for key in segment.keys)
     anchors = [key for key in keys if re.fullmatch(r"[a-z0-9-]+", key)]
     map_views, rules = _map_views(checked, maps)
@@ -91,7 +92,7 @@ def case_sections(
 def _map_views(
     checked: Sequence[Checked], maps: Sequence[Sequence[SalienceMap | None]]
 ) -> tuple[dict[str, MapView], list[str]]:
-    """The salience maps by the anchor of their detector on the page, and the style rules that go with them."""
+    """Return the salience maps by the anchor of their detector on the page, and their style rules."""
     if maps and [len(row) for row in maps] != [len(item.judgements) for item in checked]:
         raise InputError(f"{len(maps)} rows of maps for {len(checked)} cases", hint="one for each judgement, or None")
     views: dict[str, MapView] = {}

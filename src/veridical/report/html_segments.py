@@ -1,4 +1,4 @@
-"""A marked text in segments for the page: where each begins, how it looks, what it links to and what links to it."""
+"""The segments of a marked text on the page: their style, their anchors, and the links from and to them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from veridical.report.segments import segment, within
 
 __all__ = ["FEW", "HtmlSegment", "Mark", "html_segments"]
 
-FEW = 4  # what one place says on hover, and how many links back stand beside it
+FEW = 4  # the most lines on hover, and the most links back, of one segment
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One mark over a text: its anchor, CSS class, link, and what is said on hover and by a screen reader.
+    """One mark over a text: its anchor ("": none), CSS class (`kind`) and link (`href`).
 
-    `refs` are (anchor, text) of the links that stand behind it; an empty `anchor` cannot be linked to.
+    `hover` is shown on hover, `spoken` is read by a screen reader. `refs` are the (anchor, text) of the links that
+    follow it.
     """
 
     span: Span
@@ -32,7 +33,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class HtmlSegment:
-    """A stretch of text under the same marks. `id` is its own anchor, `anchors` others that begin here too."""
+    """A stretch of text under the same marks. `id` is its first anchor, `anchors` are the others that begin here."""
 
     text: str
     kinds: tuple[str, ...] = ()
@@ -48,24 +49,24 @@ class HtmlSegment:
 
 
 def html_segments(text: str, marks: Sequence[Mark], windows: Sequence[Span] | None = None) -> tuple[HtmlSegment, ...]:
-    """`text` cut at every boundary of `marks`; with `windows` only what lies in them, with gaps between.
+    """Cut `text` at every boundary of `marks`; with `windows`, return only the segments inside them and gaps between.
 
-    `keys` are set where a mark had to be cut or begins together with another one: only then can a link's target not
-    be found by its id alone.
+    `keys` are the anchors of marks that are cut, or that begin together with another mark: for these the id alone does
+    not find the target of a link.
     """
-    shown = [Span(0, len(text))] if windows is None else windows
-    cuts = [edge for window in shown for edge in (window.start, window.end)]
+    windows = [Span(0, len(text))] if windows is None else windows
+    cuts = [edge for window in windows for edge in (window.start, window.end)]
     segments = segment(len(text), [(mark.span, mark) for mark in marks], cuts=cuts)
-    begun: set[str] = set()
+    started: set[str] = set()
     result = []
-    for part in within(text, segments, shown):
+    for part in within(text, segments, windows):
         if part is None:
             result.append(HtmlSegment("", gap=True))
             continue
         words, span = visible(text, part.start, part.end), Span(part.start, part.end)
-        first = [mark for mark in part.marks if mark.anchor not in begun]
-        begun.update(mark.anchor for mark in first)
-        ids = [mark.anchor for mark in first if mark.anchor]
+        starting = [mark for mark in part.marks if mark.anchor not in started]
+        started.update(mark.anchor for mark in starting)
+        ids = [mark.anchor for mark in starting if mark.anchor]
         linked = sorted((mark for mark in part.marks if mark.href), key=lambda mark: len(mark.span))
         ending = [mark for mark in part.marks if mark.span.end == part.end]
         keys = [mark.anchor for mark in part.marks if mark.anchor and (mark.span != span or mark.anchor in ids[1:])]
@@ -79,7 +80,7 @@ def html_segments(text: str, marks: Sequence[Mark], windows: Sequence[Span] | No
                 keys=tuple(keys),
                 href=linked[0].href if linked else None,
                 hover="\n".join(list(dict.fromkeys(mark.hover for mark in part.marks if mark.hover))[:FEW]),
-                spoken=tuple(dict.fromkeys(mark.spoken for mark in first if mark.spoken)),
+                spoken=tuple(dict.fromkeys(mark.spoken for mark in starting if mark.spoken)),
                 ends=any(mark.spoken for mark in ending),
                 refs=tuple(ref for mark in ending for ref in mark.refs),
             )

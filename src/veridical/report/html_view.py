@@ -1,8 +1,8 @@
-"""What the HTML page shows, worked out from checked cases: segments of text with their classes, anchors and links.
+"""The content of the HTML page, computed from checked cases: segments of text with their classes, anchors and links.
 
-The template only writes down what is here. Anchors: `c1` a case, `c1-d1` a detector in it, `c1-d1-f1` a flagged span of
-the response and `c1-d1-n1` its note, `c1-d1-v1` another verdict, `c1-s1` a source, `c1-s1-e1` evidence and
-`c1-s1-o1` an omission in it.
+The template only prints these values. Anchors: `c1` is a case, `c1-d1` a detector in it, `c1-d1-f1` a flagged span of
+the response and `c1-d1-n1` its note, `c1-d1-v1` another verdict, `c1-s1` a source, `c1-s1-e1` evidence and `c1-s1-o1`
+an omission in the source.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from veridical.report.segments import passages
 
 __all__ = ["CaseView", "case_view"]
 
-LONG_SOURCE = 1600  # characters; a longer source is first shown as the passages that are marked
+LONG_SOURCE = 1600  # characters; of a longer source only the marked passages are shown at first
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceView:
-    """A passage of a source: where the page has it and its words."""
+    """A passage of a source that is cited as evidence: its anchor on the page and its words."""
 
     anchor: str
     name: str
@@ -35,7 +35,7 @@ class EvidenceView:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One flagged span, omission or supported verdict in a list; `back` is the anchor of what it is about."""
+    """One flagged span, omission or supported verdict in a list; `back` is the anchor of its span."""
 
     id: str
     back: str | None
@@ -52,7 +52,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class DetectorView:
-    """What one detector says of a case."""
+    """The judgement of one detector on a case."""
 
     id: str
     by: str
@@ -63,7 +63,7 @@ class DetectorView:
     omission: float | None
     coverage_unknown: bool
     unjudged: int
-    shared_reason: str  # label and reason of all flagged spans, where they differ only in their words
+    shared_reason: str  # label and reason, if all flagged spans have the same
     shared_omission_reason: str
     segments: tuple[HtmlSegment, ...]
     flagged: tuple[Note, ...]
@@ -77,7 +77,7 @@ class DetectorView:
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """One source with all that points at it; where it is long, `segments` are passages and `full_text` is all of it."""
+    """One source with its marks; for a long source, `segments` are passages and `full_text` is the whole text."""
 
     id: str
     name: str
@@ -110,7 +110,7 @@ class CaseView:
 
 
 def case_view(checked: Checked, i: int) -> CaseView:
-    """The view of the `i`-th case of a page (from 1)."""
+    """Return the view of the `i`-th case of a page (from 1)."""
     case, builder = checked.case, _CaseBuilder(checked.case, f"c{i}")
     views = judgement_views(checked)
     detectors = tuple(builder.detector(view, f"c{i}-d{k}") for k, view in enumerate(views, 1))
@@ -139,17 +139,17 @@ def _highest(scores: Iterable[float | None]) -> float | None:
 
 
 class _CaseBuilder:
-    """Builds the views of one case; detectors come first, for they say what points at its sources."""
+    """Builds the views of one case. Build detectors before sources: they collect the evidence and omissions in them."""
 
     def __init__(self, case: Case, id: str) -> None:
         self.case = case
         self.source_ids = {source.id: f"{id}-s{k}" for k, source in enumerate(case.sources, 1)}
-        self.anchors: dict[tuple[str, Span], str] = {}  # of spans that are cited as evidence
+        self.anchors: dict[tuple[str, Span], str] = {}  # of the source spans that are cited as evidence
         self.citing: defaultdict[tuple[str, Span], list[tuple[str, str]]] = defaultdict(list)  # anchor, description
         self.omission_marks: defaultdict[str, list[Mark]] = defaultdict(list)
 
     def detector(self, view: JudgementView, id: str) -> DetectorView:
-        """What one detector says; flagged spans are numbered, everything else is only marked."""
+        """Return the view of one detector; flagged spans get numbers, all other spans only marks."""
         judgement, limits, by = view.judgement, view.decision.thresholds, view.judgement.by
         marks, flagged, supported = [], [], []
         for k, span in enumerate(view.flagged, 1):
@@ -196,7 +196,7 @@ class _CaseBuilder:
         )
 
     def cite(self, evidence: Sequence[Evidence], anchor: str, span: Span, by: str) -> str | None:
-        """Note that a span of the response cites `evidence`; the anchor of its first piece, None without any."""
+        """Record that a span of the response cites `evidence`; return the anchor of its first piece, if any."""
         description = visible(f"“{shorten(span.of(self.case.response), 80)}” ({by})")
         for piece in evidence:
             self.anchor(piece)
@@ -204,7 +204,7 @@ class _CaseBuilder:
         return self.anchor(evidence[0]) if evidence else None
 
     def anchor(self, evidence: Evidence) -> str:
-        """The anchor of a source span, the same for everyone who cites it."""
+        """Return the anchor of a source span, the same for every citation of it."""
         key = (evidence.source_id, evidence.span)
         return self.anchors.setdefault(key, f"{self.source_ids[evidence.source_id]}-e{len(self.anchors) + 1}")
 
@@ -217,7 +217,7 @@ class _CaseBuilder:
         evidence: Sequence[Evidence],
         threshold: float,
     ) -> Note:
-        """The note on a span of the response."""
+        """Return the note on a span of the response."""
         first, score = verdicts[0], max(verdict.score for verdict in verdicts)
         views = []
         for piece in evidence:
@@ -239,7 +239,7 @@ class _CaseBuilder:
         )
 
     def omission_note(self, omission: Omission, id: str, by: str, threshold: float) -> Note:
-        """The note on an omission, which is also marked in its source."""
+        """Return the note on an omission, and mark the omission in its source."""
         source = self.case.source(omission.source_id)
         marks = self.omission_marks[source.id]
         anchor = f"{self.source_ids[source.id]}-o{len(marks) + 1}"
@@ -257,7 +257,7 @@ class _CaseBuilder:
         )
 
     def perspectives(self) -> Iterator[tuple[str | None, tuple[SourceView, ...]]]:
-        """The sources by perspective, each perspective where its first source stands."""
+        """Yield the sources by perspective, in the order of each perspective's first source."""
         by_perspective: dict[str | None, list[SourceView]] = {}
         for source in self.case.sources:
             by_perspective.setdefault(source.perspective, []).append(self.source(source))
@@ -265,7 +265,7 @@ class _CaseBuilder:
             yield (None if perspective is None else visible(perspective)), tuple(views)
 
     def source(self, source: Source) -> SourceView:
-        """A source with its omissions and with what is cited of it."""
+        """Return the view of a source with its omissions and the passages that are cited as evidence."""
         omissions = self.omission_marks[source.id]
         marks = list(omissions)
         for (source_id, span), anchor in self.anchors.items():
@@ -298,7 +298,10 @@ def _hover(by: str, verdict: Verdict) -> str:
 
 
 def _without_shared_reason(notes: list[Note]) -> tuple[list[Note], str]:
-    """`notes` without label and reason, and these apart, where there are several notes that say nothing else."""
+    """Move a label and reason that all of several notes share out of the notes; return the notes and the shared text.
+
+    Notes with a claim, a correction or evidence stay as they are, and so do all others beside them.
+    """
     reasons = {(n.label, n.reason) for n in notes}
     if len(notes) < 2 or len(reasons) > 1 or any(n.claim or n.evidence or n.correction is not None for n in notes):
         return notes, ""

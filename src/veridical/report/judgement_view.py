@@ -1,6 +1,6 @@
-"""What is shown of one judgement: flagged spans in order, what was left out, what was not judged.
+"""The view of one judgement: flagged spans in order, omissions, and spans that were not judged.
 
-Shared by the terminal and the page, so that both say the same.
+Terminal and page share it, so that both show the same.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class FlaggedSpan:
-    """Flagged words of the response that read as one, with the verdicts behind them."""
+    """Flagged words of the response that are shown as one span, with their verdicts."""
 
     span: Span
     verdicts: tuple[Verdict, ...]
 
     @property
     def only_marks(self) -> bool:
-        """Whether it only says which words: no claim, correction or evidence of its own."""
+        """Whether it only marks words, without a claim, correction or evidence."""
         first = self.verdicts[0]
         return not (first.claim or self.evidence) and first.correction is None
 
     @property
     def label_and_reason(self) -> str:
-        """Its label and reason as one line, "" where it has neither."""
+        """Its label and reason as one line; "" if it has neither."""
         first = self.verdicts[0]
         return " · ".join(part for part in (first.label, first.reason) if part)
 
@@ -61,7 +61,7 @@ class FlaggedSpan:
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """The evidence of its verdicts, each source span once, by falling weight."""
+        """The evidence of its verdicts, each source span once, highest weight first."""
         by_span: dict[tuple[str, Span], Evidence] = {}
         for evidence in (e for verdict in self.verdicts for e in verdict.evidence):
             key = (evidence.source_id, evidence.span)
@@ -72,9 +72,9 @@ class FlaggedSpan:
 
 @dataclass(frozen=True, slots=True)
 class JudgementView:
-    """One judgement and what was decided on it, ready to be shown. `unjudged` are spans of the response.
+    """One judgement and its decision, ready to be shown. `unjudged` are spans of the response.
 
-    `coverage_unknown` says that sources had to be covered and the detector says nothing on whether they were.
+    `coverage_unknown` means that the case has sources to cover, and the detector did not judge their coverage.
     """
 
     judgement: Judgement
@@ -86,7 +86,7 @@ class JudgementView:
 
 
 def judgement_views(checked: Checked) -> list[JudgementView]:
-    """One view per judgement of `checked`; `InputError` or `SpanError` where one does not fit its case."""
+    """Return one view per judgement of `checked`; raise `InputError` or `SpanError` if one does not fit its case."""
     case = checked.case
     order = {source.id: i for i, source in enumerate(case.sources)}
     must_cover = any(source.must_cover for source in case.sources)
@@ -107,7 +107,7 @@ def judgement_views(checked: Checked) -> list[JudgementView]:
 
 
 def _flagged_spans(text: str, verdicts: Sequence[Verdict]) -> list[FlaggedSpan]:
-    """Verdicts that share label, reason and correction are joined to runs; those on claims and places stay single."""
+    """Join neighbouring verdicts with the same label, reason and correction; keep those on claims or places single."""
     spans: list[FlaggedSpan] = []
     plain: defaultdict[tuple[str | None, str | None, str | None], list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
@@ -126,7 +126,7 @@ def _flagged_spans(text: str, verdicts: Sequence[Verdict]) -> list[FlaggedSpan]:
 
 
 def thresholds_text(thresholds: Thresholds, judgement: Judgement) -> str:
-    """The thresholds that apply to what the judgement scores: one number where they are the same.
+    """Return the thresholds of the levels that the judgement scores as text: one number if they are all the same.
 
     >>> thresholds_text(Thresholds(span=0.4), Judgement("1", "x", 0.3, 0.2))
     '0.50'
@@ -146,7 +146,7 @@ def thresholds_text(thresholds: Thresholds, judgement: Judgement) -> str:
 
 
 def number(score: float, threshold: float | None = None) -> str:
-    """`score` with two decimals, or more where rounding would hide on which side of `threshold` it lies.
+    """Return `score` with two decimals, or more if rounding would hide on which side of `threshold` it lies.
 
     >>> number(0.4999, 0.5), number(0.25)
     ('0.4999', '0.25')
@@ -159,7 +159,7 @@ def number(score: float, threshold: float | None = None) -> str:
 
 
 def outcome_text(outcome: Outcome) -> str:
-    """An outcome in words."""
+    """Return an outcome as text for people."""
     return {
         Outcome.CLEAR: "Clear",
         Outcome.FLAGGED: "Flagged",

@@ -1,4 +1,4 @@
-"""Checked cases as JUnit XML, the form in which CI servers read test results (Jenkins, GitLab, GitHub actions)."""
+"""Checked cases as JUnit XML, which CI servers read as test results (Jenkins, GitLab, GitHub actions)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["JUnitReport"]
 
 
 class JUnitReport:
-    """A test per case: a failure where it is flagged, an error where it could not be judged.
+    """A JUnit report with one test per case: a flagged case is a failure, a case that could not be judged an error.
 
-    The text of both is what the terminal shows of the case. Characters that XML cannot hold are shown as signs.
+    The text of both is the case as the terminal shows it. Characters that XML cannot hold are shown as signs.
     """
 
     def __init__(self, name: str = "cases") -> None:
@@ -27,16 +27,16 @@ class JUnitReport:
         self.tests: list[ElementTree.Element] = []
 
     def add(self, checked: Checked, locations: CaseLocations | None = None) -> None:
-        """Take in one case; tests have no places in files."""
+        """Add one case; `locations` are not used, because tests have no places in files."""
         name = visible(shorten(checked.case.id, 200))
         test = ElementTree.Element("testcase", classname=self.name, name=name)
         self.tests.append(test)
         if checked.outcome is Outcome.FLAGGED:
             self.failures += 1
-            found = findings(checked)
-            kinds = [kind for kind in (HALLUCINATION, OMISSION) if any(f.kind == kind for f in found)]
-            message = "; ".join(finding.message for finding in found[:3])
-            message += f"; and {len(found) - 3} more" if len(found) > 3 else ""
+            flagged = findings(checked)
+            kinds = [kind for kind in (HALLUCINATION, OMISSION) if any(f.kind == kind for f in flagged)]
+            message = "; ".join(finding.message for finding in flagged[:3])
+            message += f"; and {len(flagged) - 3} more" if len(flagged) > 3 else ""
             problem = ElementTree.SubElement(test, "failure", type=" ".join(kinds), message=message)
         elif checked.outcome is Outcome.UNJUDGED:
             self.errors += 1
@@ -47,7 +47,7 @@ class JUnitReport:
         problem.text = as_text(checked)
 
     def text(self) -> str:
-        """The document."""
+        """Return the XML document."""
         counts = {"tests": str(len(self.tests)), "failures": str(self.failures), "errors": str(self.errors)}
         suites = ElementTree.Element("testsuites", {"name": "veridical", **counts})
         suite = ElementTree.SubElement(suites, "testsuite", {"name": self.name, **counts})

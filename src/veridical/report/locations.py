@@ -1,4 +1,7 @@
-"""Where in the files that a case was read from a span of its texts is: character offsets, lines and columns."""
+"""Locations: from a span in a text of a case to its place in the file the case was read from.
+
+A place is given by character offsets, lines and columns.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ __all__ = ["CaseLocations", "FileLocations", "JsonLocations", "Location", "Regio
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Characters `start` to `end` of a file (a byte-order mark is none of them), and the `text` that they are.
+    """Characters `start` to `end` of a file, not counting a byte-order mark, and their `text`.
 
-    Lines and columns count from 1 and end with a line feed; the character at `end_column` is not part of it.
+    Lines and columns count from 1, and a line ends with a line feed. The character at `end_column` is not included.
     """
 
     start: int
@@ -33,29 +36,32 @@ class Region:
 
     @classmethod
     def of(cls, text: str, span: Span, *, start: int = 0, line: int = 1) -> Region:
-        """`span` of `text`, which begins at character `start` of its file, the first one of `line`.
+        """Return the region of `span` in `text`, which begins at character `start` of its file, the first of `line`.
 
         >>> Region.of("one\\ntwo three", Span(8, 13))
         Region(start=8, end=13, line=2, column=5, end_line=2, end_column=10, text='three')
         """
         first, last = line + text.count("\n", 0, span.start), line + text.count("\n", 0, span.end)
-        column, end_column = (place - text.rfind("\n", 0, place) for place in (span.start, span.end))
+        column, end_column = (offset - text.rfind("\n", 0, offset) for offset in (span.start, span.end))
         return cls(start + span.start, start + span.end, first, column, last, end_column, span.of(text))
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A file, and the part of it; None where the file was converted into the text, or changed since it was read."""
+    """A file and a region of it; the region is None if the file was converted to text, or has changed since."""
 
     path: Path
     region: Region | None
 
 
 class CaseLocations(Protocol):
-    """Where the texts of one case are."""
+    """The locations of the texts of one case."""
 
     def find(self, case: Case, source_id: str | None, span: Span) -> Location | None:
-        """Where `span` of a source of `case` is, of its response for None; None where it is in no file."""
+        """Return the location of `span` in a source of `case`, or in its response if `source_id` is None.
+
+        Return None if the text comes from no file.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,7 @@ class FileLocations:
     sources: tuple[Path, ...]
 
     def find(self, case: Case, source_id: str | None, span: Span) -> Location | None:
-        """Where `span` is; None for standard input."""
+        """Return the location of `span`; None for standard input."""
         path, text = self.response, case.response
         if source_id is not None:
             i = [source.id for source in case.sources].index(source_id)
@@ -79,30 +85,30 @@ class FileLocations:
 
 @dataclass(frozen=True, slots=True)
 class JsonLocations:
-    """A case that is an object in a file of JSON."""
+    """A case that is an object in a JSON file."""
 
     path: Path
     place: CasePlace
 
     def find(self, case: Case, source_id: str | None, span: Span) -> Location | None:
-        """Where the characters are that `span` has in the file, escapes included."""
+        """Return the location of `span`; its region includes the escapes of JSON."""
         text, keys = case.response, ("response",)  # type: str, tuple[str | int, ...]
         if source_id is not None:
             i = [source.id for source in case.sources].index(source_id)
             text, keys = case.sources[i].text, ("sources", i, "text")
-        written = self.place.text
+        json_text = self.place.text
         try:
-            at = find_value(written, keys, self.place.at)
-            string = None if at is None else JsonString.read(written, at)
-        except (ValueError, IndexError):  # another file than the one that was read
+            offset = find_value(json_text, keys, self.place.at)
+            string = None if offset is None else JsonString.read(json_text, offset)
+        except (ValueError, IndexError):  # the file has changed since it was read
             string = None
         if string is None or string.value != text:
             return Location(self.path, None)
-        region = Region.of(written, string.place(span), start=self.place.start, line=self.place.line)
+        region = Region.of(json_text, string.place(span), start=self.place.start, line=self.place.line)
         return Location(self.path, region)
 
 
 def locate_cases(path: Path) -> Iterator[JsonLocations]:
-    """Where each case in a file is, in the order of `documents.read_cases`; none in a compressed file."""
+    """Yield the locations of each case in a file, in the order of `documents.read_cases`; none in a compressed file."""
     if path.suffix.lower() != ".gz":
         yield from (JsonLocations(path, place) for place in case_places(path))

@@ -1,7 +1,7 @@
-"""The templates of all pages, and the one way to make a page of them: no script, nothing loaded, every text escaped.
+"""Rendering of all pages from templates: no script, nothing loaded, every text escaped.
 
-A page allows itself nothing but its own style sheet, by hash (Content-Security-Policy), so that text that comes from
-outside stays text even if escaping had a hole.
+The Content-Security-Policy of a page allows only its own style sheet, by hash. Foreign text therefore stays harmless
+even if the escaping had a hole.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ def _environment(package: str) -> Environment:
 
 
 def render(template: str, *, package: str = "veridical.report", **values: Any) -> str:
-    """The text of a template (a part of a page, or a style sheet), everything filled into HTML escaped.
+    """Return the text of a template (a part of a page, or a style sheet); values in HTML are escaped.
 
-    `package` has the template in its folder `templates`; it may extend and include those of this package.
+    `package` holds the template in its folder `templates`. A template may extend and include those of this package.
     """
     return _environment(package).get_template(template).render(values).strip()
 
 
 def render_page(template: str, *styles: str, title: str, **values: Any) -> str:
-    """The page of a template that extends `page.html`, with `styles` as its only style sheet after `page.css`."""
+    """Return the page of a template that extends `page.html`; its style sheet is `page.css` followed by `styles`."""
     style = "\n".join([render("page.css"), *(style for style in styles if style)])
     style_hash = b64encode(sha256(style.encode()).digest()).decode()
     return render(template, title=visible(title), style=style, style_hash=style_hash, **values) + "\n"

@@ -1,7 +1,7 @@
-"""Revisions for people: the change as a diff with the critique behind each edit, in a terminal and as an HTML page.
+"""Revisions for people: a diff with the critique of each edit, in a terminal and as an HTML page.
 
-Safe as the rest of the report: texts are never read as markup, every character that could act is shown as a sign, and
-the page has no script and loads nothing.
+Safe like the other reports: texts are never read as markup, control characters are shown as signs, and the page has no
+script and loads nothing.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["print_revisions", "render_revisions", "revision_fragment"]
 
-LONG_KEPT = 400  # characters of unchanged text shown in one piece in a terminal
+LONG_KEPT = 400  # a terminal shows the ends only of unchanged text with more characters than this
 
 
 @dataclass(frozen=True, slots=True)
 class DiffPart:
-    """A stretch of the diff: `kind` is "kept", "gone" or "new"; `n` is the number of its edit, from 1."""
+    """A stretch of the diff. `kind` is "kept", "gone" or "new"; `n` is the number of its edit, from 1 (kept: 0)."""
 
     kind: str
     text: str
@@ -37,21 +37,21 @@ class DiffPart:
 
 
 def diff_parts(text: str, edits: Sequence[Edit]) -> list[DiffPart]:
-    """The diff in order: what of `text` stays, and for each edit what goes and what comes; made safe to show."""
+    """Return the diff in order: the kept parts of `text`, and the removed and new text of each edit, safe to show."""
     check_edits(text, edits)
     parts: list[DiffPart] = []
-    at = 0
+    end = 0  # of the last edit
     for n, edit in enumerate(edits, 1):
-        parts.append(DiffPart("kept", visible(text, at, edit.span.start)))
+        parts.append(DiffPart("kept", visible(text, end, edit.span.start)))
         gone, new = visible(text, edit.span.start, edit.span.end), visible(edit.replacement)
         parts += [DiffPart("gone", gone, n, last=not new), DiffPart("new", new, n, last=True)]
-        at = edit.span.end
-    parts.append(DiffPart("kept", visible(text, at)))
+        end = edit.span.end
+    parts.append(DiffPart("kept", visible(text, end)))
     return [part for part in parts if part.text]
 
 
 def print_revisions(results: Iterable[Revised], console: Console) -> None:
-    """Print each result to `console`: its scores, the diff, each edit's critique, and why no more was changed."""
+    """Print each result to `console`: its scores, the diff, the critique of each edit, and why the revision ended."""
     from rich.text import Text
 
     page = Printer(console)
@@ -65,7 +65,7 @@ def print_revisions(results: Iterable[Revised], console: Console) -> None:
             words = part.text
             if part.kind == "kept" and len(words) > LONG_KEPT:
                 words = f"{words[: LONG_KEPT // 2]} … {words[-LONG_KEPT // 2 :]}"
-            # a change of white space alone would not be seen by its colour
+            # colour does not show a change of white space alone
             signs = page.plain or not words.strip()
             text.append(page.encodable(before + words + after if signs else words), "" if page.plain else colour)
         page.line(text, indent=4)
@@ -91,7 +91,7 @@ _SIGNS = {"gone": ("[-", "-]", "red strike"), "new": ("{+", "+}", "green"), "kep
 
 
 def _scores(result: Revised) -> str:
-    """The hallucination scores before and after, in words where there are none."""
+    """Return the hallucination scores before and after the revision as text."""
     before = result.before.hallucination
     text = f"hallucination {'not scored' if before is None else number(before)}"
     if not result.revision.edits:
@@ -103,7 +103,7 @@ def _scores(result: Revised) -> str:
 
 
 def _remarks(result: Revised) -> list[str]:
-    """Why attempts failed, what was noted on them, and why it ended, each once."""
+    """Return why attempts were not kept, their notes, and why the revision ended, each line once."""
     lines = [f"An attempt was not kept: {attempt.reason}" for attempt in result.rounds if not attempt.kept]
     lines += [f"Note: {note}" for attempt in result.rounds for note in attempt.notes]
     if all(attempt.reason != result.reason for attempt in result.rounds if not attempt.kept):
@@ -113,7 +113,7 @@ def _remarks(result: Revised) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class RevisionView:
-    """What a page shows of one result; `edits` are (what goes, what comes, why)."""
+    """The content of one result on a page; `edits` are (removed text, new text, reason)."""
 
     id: str
     name: str
@@ -141,9 +141,9 @@ def _view(result: Revised, anchor: str) -> RevisionView:
 
 
 def revision_fragment(result: Revised, anchor: str = "r1") -> str:
-    """One result as an HTML article, escaped, for a page that has the styles of `render_revisions`.
+    """Return one result as an escaped HTML article, for a page with the styles of `render_revisions`.
 
-    `anchor` is the id that its anchors begin with; only letters, digits and "-" of it are kept.
+    `anchor` is the prefix of its ids; characters other than ASCII letters, digits and "-" are dropped.
     """
     safe = "".join(c for c in anchor if c.isascii() and (c.isalnum() or c == "-")) or "r"
     return render("revision.html", revision=_view(result, safe))
@@ -152,7 +152,7 @@ def revision_fragment(result: Revised, anchor: str = "r1") -> str:
 def render_revisions(
     results: Sequence[Revised], *, title: str = "Veridical revisions", generated: str | None = None
 ) -> str:
-    """The page of all results: one HTML document without a script, readable without a network.
+    """Return the page of all results: one HTML document without a script, readable without a network.
 
     Raises `SpanError` for edits that do not fit their response.
     """

@@ -1,7 +1,7 @@
-"""A salience map as HTML: the response and what of its sources bears on it, for texts of any length.
+"""A salience map as HTML: the response and the parts of its sources that influence it, for texts of any length.
 
-No script and no style attribute: shades are classes, and what lights up under the pointer are rules of the page's style
-sheet. `salience_page` is a page of one map; the report of `veridical check` is another that shows maps.
+There is no script and no style attribute: shades are CSS classes, and rules in the style sheet highlight words under
+the pointer. `salience_page` is a page of one map; the report of `veridical check` shows maps, too.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ __all__ = [
     "salience_style",
 ]
 
-HIGHLIGHTING_WORDS = 400  # response words of a page that light up others: each takes rules of its own
+HIGHLIGHTING_WORDS = 400  # the most response words of a page that highlight others: each needs its own rules
 _SHADES = 8
-_LINKS = 5  # source words that a response word names and lights up
-_SENTENCES = 40  # sentences of sources that are shown
-_MARKED = 1500  # response words that are marked
+_LINKS = 5  # the most source words that a response word names and highlights
+_SENTENCES = 40  # the most source sentences that are shown
+_MARKED = 1500  # the most response words that are marked
 
 
 @dataclass(frozen=True, slots=True)
 class WordView:
-    """A marked word, the text between it and the word before it, and what it says on hover."""
+    """A marked word with the text before it (`before`) and its tooltip (`tip`)."""
 
     before: str
     text: str
@@ -47,7 +47,10 @@ class WordView:
 
 @dataclass(frozen=True, slots=True)
 class SourceMapView:
-    """The sentences of a source that are shown: its words, and the text behind the last one."""
+    """The words of a source that are shown, and the text after the last one (`rest`).
+
+    `shown` of its `sentences` sentences are shown.
+    """
 
     name: str
     shown: int
@@ -58,7 +61,7 @@ class SourceMapView:
 
 @dataclass(frozen=True, slots=True)
 class MapView:
-    """What a page shows of a map. `words` counts those of the response, `heading` is the level of its headings."""
+    """The content of a map on a page. `words` is the number of response words, `heading` the level of the headings."""
 
     id: str
     heading: int
@@ -69,7 +72,7 @@ class MapView:
 
 
 def salience_page(salience: SalienceMap, case: Case, *, flagged: Sequence[Span] = (), title: str = "Salience") -> str:
-    """One self-contained HTML document of a map: no script, nothing loaded, light and dark."""
+    """Return one self-contained HTML document of a map, without a script, for light and dark mode."""
     view = map_view(salience, case, flagged=flagged)
     return render_page("salience_page.html", salience_style(hover_rules(salience)), title=title, map=view)
 
@@ -77,20 +80,20 @@ def salience_page(salience: SalienceMap, case: Case, *, flagged: Sequence[Span] 
 def salience_html(
     salience: SalienceMap, case: Case, *, flagged: Sequence[Span] = (), id: str = "map", heading: int = 2
 ) -> str:
-    """The map as a <div> for a page of one's own, which needs `salience_style` in its style sheet; see `map_view`."""
+    """Return the map as a <div> for your own page, whose style sheet needs `salience_style`; see `map_view`."""
     return render("salience.html", map=map_view(salience, case, flagged=flagged, id=id, heading=heading))
 
 
 def salience_style(rules: Sequence[str] = ()) -> str:
-    """The style sheet of a page with salience maps; `rules` are those of `hover_rules` for each map."""
+    """Return the style sheet of a page with salience maps; `rules` are the `hover_rules` of all maps."""
     return render("salience.css", shades=_SHADES, rules=rules)
 
 
 def hover_rules(salience: SalienceMap, *, id: str = "map", words: int = HIGHLIGHTING_WORDS) -> list[str]:
-    """CSS selectors: a response word under the pointer or in focus lights up the source words that it rests on most.
+    """Return CSS selectors: a response word under the pointer or in focus highlights its strongest source words.
 
-    And a source word under the pointer those response words. For the first `words` response words of the map that
-    `map_view` called `id`; a browser that does not know `:has` leaves it out.
+    A source word under the pointer highlights the response words it belongs to. Only the first `words` response words
+    of the map take part. `id` is that of `map_view`. A browser without `:has` shows no highlights.
     """
     responses_of: dict[int, list[int]] = {}
     rules = []
@@ -108,7 +111,7 @@ def hover_rules(salience: SalienceMap, *, id: str = "map", words: int = HIGHLIGH
 
 
 def _strongest(salience: SalienceMap, column: int) -> list[int]:
-    """The rows of the highest values above 0 in a column, highest first."""
+    """Return the rows of the `_LINKS` highest values above 0 in a column, highest first."""
     import numpy as np
 
     values = salience.values[:, column]
@@ -124,18 +127,18 @@ def map_view(
     id: str = "map",
     heading: int = 2,
 ) -> MapView:
-    """What a page with `salience_style` shows of a map: the response above or beside the sources.
+    """Return the content of a map on a page with `salience_style`: the response above or beside the sources.
 
-    Words are shaded by attribution and contribution, each compared with the highest of its side. A response word names
-    the source words it rests on most, on hover, on focus and to a screen reader; with `hover_rules` of the same `id`
-    they light up.
+    Response words are shaded by attribution and source words by contribution, relative to the highest on their side. A
+    response word names its strongest source words on hover, on focus and to a screen reader; with the `hover_rules` of
+    the same `id` it also highlights them.
 
     Args:
         salience: The map of `case`.
         case: The texts.
         flagged: Spans of the response to underline.
-        sentence_limit: Only this many sentences of the sources, those that bear most on the response, are shown.
-        id: What the ids of its elements begin with.
+        sentence_limit: The most source sentences to show; those that influence the response most are chosen.
+        id: The prefix of the ids of its elements.
         heading: The level of the headings.
     """
     weighted = {source.id: _sentence_weights(salience, source.id, source.text) for source in case.sources}
@@ -143,10 +146,10 @@ def map_view(
     least = weights[min(sentence_limit, len(weights)) - 1] if weights else 0.0
     views = []
     for source in case.sources:
-        shown = [span for span, weight in weighted[source.id] if weight >= least and weight > 0]
-        words, rest = _source_words(salience, source.id, source.text, shown, id)
+        strongest = [span for span, weight in weighted[source.id] if weight >= least and weight > 0]
+        words, rest = _source_words(salience, source.id, source.text, strongest, id)
         name = f"{source.id} ({source.perspective})" if source.perspective else source.id
-        views.append(SourceMapView(visible(name), len(shown), len(weighted[source.id]), tuple(words), rest))
+        views.append(SourceMapView(visible(name), len(strongest), len(weighted[source.id]), tuple(words), rest))
     response, rest = _response_words(salience, case.response, flagged, id)
     return MapView(id, heading, tuple(response), rest, len(salience.response_words), tuple(views))
 
@@ -155,7 +158,7 @@ def _response_words(
     salience: SalienceMap, response: str, flagged: Sequence[Span], id: str
 ) -> tuple[list[WordView], str]:
     flags, peak = salience.flags(flagged), float(salience.attribution.max(initial=0.0))
-    views, at = [], 0
+    views, end = [], 0  # of the last word
     for j, word in enumerate(salience.response_words[:_MARKED]):
         lines = [f"attribution {salience.attribution[j]:.1%}"]
         for i in _strongest(salience, j):
@@ -163,7 +166,7 @@ def _response_words(
             lines.append(f"{salience.values[i, j]:.1%} {source_word.text} ({source_word.source_id})")
         views.append(
             WordView(
-                visible(response, at, word.span.start),
+                visible(response, end, word.span.start),
                 visible(response, word.span.start, word.span.end),
                 _shade(salience.attribution[j], peak),
                 f"{id}-r{j}",
@@ -171,8 +174,8 @@ def _response_words(
                 flags[j],
             )
         )
-        at = word.span.end
-    return views, visible(response, at, len(response))
+        end = word.span.end
+    return views, visible(response, end, len(response))
 
 
 def _shade(value: float, peak: float) -> int:
@@ -180,26 +183,26 @@ def _shade(value: float, peak: float) -> int:
 
 
 def _sentence_weights(salience: SalienceMap, source_id: str, text: str) -> list[tuple[Span, float]]:
-    """Each sentence of a source with the highest contribution of a word in it."""
+    """Return each sentence of a source with the highest contribution of a word in it."""
     words = sorted(
         (word.span.start, float(value))
         for word, value in zip(salience.source_words, salience.contribution, strict=True)
         if word.source_id == source_id
     )
-    weighted, at = [], 0
+    weighted, k = [], 0
     for span in sentences(text):
         weight = 0.0
-        while at < len(words) and words[at][0] < span.end:
-            weight = max(weight, words[at][1])
-            at += 1
+        while k < len(words) and words[k][0] < span.end:
+            weight = max(weight, words[k][1])
+            k += 1
         weighted.append((span, weight))
     return weighted
 
 
 def _source_words(
-    salience: SalienceMap, source_id: str, text: str, shown: Sequence[Span], id: str
+    salience: SalienceMap, source_id: str, text: str, shown_sentences: Sequence[Span], id: str
 ) -> tuple[list[WordView], str]:
-    """The words of the sentences `shown`, with dots for what is left out between them; and what follows the last."""
+    """Return the words of `shown_sentences`, with dots for the text left out between them, and the text after."""
     peak = float(salience.contribution.max(initial=0.0))
     words = sorted(
         (word.span, float(value), i)
@@ -207,20 +210,20 @@ def _source_words(
         if word.source_id == source_id
     )
     views: list[WordView] = []
-    before, at, last = "", 0, 0
-    for sentence in shown:
-        gap = text[last : sentence.start]
+    before, k, end = "", 0, 0  # text before the next word, index of that word, end of the text handled so far
+    for sentence in shown_sentences:
+        gap = text[end : sentence.start]
         before += "… " if gap.strip() else visible(gap)
-        last = sentence.start
-        while at < len(words) and words[at][0].start < sentence.start:
-            at += 1
-        while at < len(words) and words[at][0].end <= sentence.end:
-            span, value, i = words[at]
-            before += visible(text, last, span.start)
+        end = sentence.start
+        while k < len(words) and words[k][0].start < sentence.start:
+            k += 1
+        while k < len(words) and words[k][0].end <= sentence.end:
+            span, value, i = words[k]
+            before += visible(text, end, span.start)
             shade = _shade(value, peak)
             views.append(WordView(before, visible(text, span.start, span.end), shade, f"{id}-s{i}", f"{value:.1%}"))
-            before, last = "", span.end
-            at += 1
-        before += visible(text, last, sentence.end)
-        last = sentence.end
-    return views, before + ("…" if text[last:].strip() else "")
+            before, end = "", span.end
+            k += 1
+        before += visible(text, end, sentence.end)
+        end = sentence.end
+    return views, before + ("…" if text[end:].strip() else "")

@@ -1,4 +1,4 @@
-"""Checked cases as SARIF 2.1.0 (OASIS), the form in which code hosts and editors read findings with their places."""
+"""Checked cases as SARIF 2.1.0 (OASIS), which code hosts and editors read as findings with their places."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from veridical.report.locations import CaseLocations, Location
 __all__ = ["SarifReport"]
 
 _RULES = {
-    HALLUCINATION: ("error", "Not backed by the sources", "What the response says that its sources do not support."),
-    OMISSION: ("warning", "Left out", "What the response had to cover of its sources and does not."),
+    HALLUCINATION: ("error", "Not backed by the sources", "The response states something its sources do not support."),
+    OMISSION: ("warning", "Left out", "The response leaves out something of its sources that it had to cover."),
 }
 _EVIDENCE = 3  # passages of the sources per result
 
 
 class SarifReport:
-    """A result per finding, and a notification per case that could not be judged.
+    """A SARIF report with one result per finding, and one notification per case that could not be judged.
 
-    Places are in the files that were read: `charOffset` and columns count Unicode code points.
+    Places refer to the files that were read; `charOffset` and columns count Unicode code points.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class SarifReport:
         self.notifications: list[dict[str, Any]] = []
 
     def add(self, checked: Checked, locations: CaseLocations | None = None) -> None:
-        """Take in one case, whose texts are at `locations`."""
+        """Add one case, whose texts are at `locations`."""
         case = checked.case
         self.results += [_result(case, finding, locations) for finding in findings(checked)]
         if checked.outcome is Outcome.UNJUDGED:
@@ -46,7 +46,7 @@ class SarifReport:
             self.notifications.append({"descriptor": {"id": "unjudged"}, **notification})
 
     def text(self) -> str:
-        """The document."""
+        """Return the JSON document."""
         rules = [
             {
                 "id": kind,
@@ -78,7 +78,7 @@ def _result(case: Case, finding: Finding, locations: CaseLocations | None) -> di
     properties |= {"start": span.start, "end": span.end}
     if finding.source_id is not None:
         properties["source"] = visible(finding.source_id)
-    # the same words in the same case are the same finding, wherever in the file they are by now
+    # the fingerprint holds words instead of offsets, so that a finding stays the same if it moves within the file
     words = span.of(text)
     key = json.dumps([case.id, finding.kind, finding.source_id, words, text.count(words, 0, span.start)])
     result: dict[str, Any] = {
@@ -99,16 +99,16 @@ def _result(case: Case, finding: Finding, locations: CaseLocations | None) -> di
 
 
 def _message(words: str) -> dict[str, str]:
-    return {"text": words.replace("](", "] (")}  # which would make a link
+    return {"text": words.replace("](", "] (")}  # "[…](…)" would be a link
 
 
 def _location(case: Case, source_id: str | None, span: Span, locations: CaseLocations | None) -> dict[str, Any]:
-    """Where `span` is: the case and the text by name, and the file where there is one."""
+    """Return the location of `span`: the names of case and text, and the place in the file if there is one."""
     name = "response" if source_id is None else f"source {visible(source_id)}"
     full = f"{visible(case.id)}/{name}"
     logical = {"logicalLocations": [{"name": name, "fullyQualifiedName": full, "kind": "text"}]}
-    found = None if locations is None else locations.find(case, source_id, span)
-    return logical if found is None else {"physicalLocation": _physical(found), **logical}
+    location = None if locations is None else locations.find(case, source_id, span)
+    return logical if location is None else {"physicalLocation": _physical(location), **logical}
 
 
 def _physical(location: Location) -> dict[str, Any]:
@@ -123,10 +123,10 @@ def _physical(location: Location) -> dict[str, Any]:
 
 
 def _uri(path: Path) -> str:
-    """The path as a URI reference: relative to the folder where the command runs where it is below it."""
-    here = Path.cwd()
-    if path.is_absolute() and path.is_relative_to(here):
-        path = path.relative_to(here)
+    """Return the path as a URI reference, relative to the current folder if it is inside that folder."""
+    folder = Path.cwd()
+    if path.is_absolute() and path.is_relative_to(folder):
+        path = path.relative_to(folder)
     if path.is_absolute():
         return path.as_uri()
     return quote(os.fsencode(path.as_posix()))

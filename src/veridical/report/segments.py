@@ -1,6 +1,6 @@
-"""Marks over a text: cutting it where marks begin and end, what of it to show, and how to show it safely.
+"""Marks over a text: cut it where marks begin and end, and choose the passages to show.
 
-Knows nothing of verdicts or colours. Every function is linear in the text and the marks (times how deep marks overlap).
+Knows nothing of verdicts or colours. Every function is linear in the text and the marks, times the depth of overlap.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Segment(Generic[T]):
-    """Characters `start` to `end` of a text under the same `marks`, in the order in which `segment` was given them."""
+    """Characters `start` to `end` of a text under the same `marks`, in the order of the argument of `segment`."""
 
     start: int
     end: int
@@ -30,9 +30,10 @@ class Segment(Generic[T]):
 
 
 def segment(size: int, marks: Sequence[tuple[Span, T]], *, cuts: Iterable[int] = ()) -> list[Segment[T]]:
-    """Consecutive segments that together are the text of `size` characters, cut wherever a mark begins or ends.
+    """Cut a text of `size` characters wherever a mark begins or ends; return all segments in order.
 
-    An empty mark becomes an empty segment of its own; `cuts` are further offsets to cut at.
+    An empty mark becomes an empty segment of its own. `cuts` are further offsets to cut at. Raises `SpanError` for a
+    mark that runs past the text.
 
     >>> [(s.start, s.end, s.marks) for s in segment(6, [(Span(0, 4), "a"), (Span(2, 6), "b")])]
     [(0, 2, ('a',)), (2, 4, ('a', 'b')), (4, 6, ('b',))]
@@ -51,39 +52,39 @@ def segment(size: int, marks: Sequence[tuple[Span, T]], *, cuts: Iterable[int] =
     edges = sorted({0, size, *opens, *closes, *empty, *(c for c in cuts if 0 <= c <= size)})
     result: list[Segment[T]] = []
     active: set[int] = set()
-    for at, following in zip(edges, [*edges[1:], size], strict=True):
-        active.difference_update(closes[at])
-        if empty[at]:
-            result.append(Segment(at, at, tuple(marks[i][1] for i in empty[at])))
-        active.update(opens[at])
-        if following > at:
-            result.append(Segment(at, following, tuple(marks[i][1] for i in sorted(active))))
+    for start, end in zip(edges, [*edges[1:], size], strict=True):
+        active.difference_update(closes[start])
+        if empty[start]:
+            result.append(Segment(start, start, tuple(marks[i][1] for i in empty[start])))
+        active.update(opens[start])
+        if end > start:
+            result.append(Segment(start, end, tuple(marks[i][1] for i in sorted(active))))
     return result
 
 
 def within(text: str, segments: Sequence[Segment[T]], windows: Sequence[Span]) -> Iterator[Segment[T] | None]:
-    """The `segments` of `text` that lie in `windows`, and None where words between or around these are left out.
+    """Yield the `segments` of `text` inside `windows`, and None wherever words between or around them are left out.
 
-    `windows` are sorted and disjoint, and the segments were cut at their edges.
+    `windows` must be sorted and disjoint, and the segments must be cut at their edges.
     """
-    i = at = 0
+    i = end = 0  # index of the next segment, end of the last window
     for window in windows:
-        if text[at : window.start].strip():
+        if text[end : window.start].strip():
             yield None
         while i < len(segments) and segments[i].start < window.start:
             i += 1
         while i < len(segments) and segments[i].end <= window.end:
             yield segments[i]
             i += 1
-        at = window.end
-    if text[at:].strip():
+        end = window.end
+    if text[end:].strip():
         yield None
 
 
 def passages(text: str, spans: Sequence[Span], *, around: int = 200) -> list[Span]:
-    """What of `text` to show for `spans`: the sentences that they lie in, cut to `around` characters on either side.
+    """Return the passages of `text` to show for `spans`: their sentences, with at most `around` characters either side.
 
-    Sorted and disjoint; passages with only white space between them are joined.
+    Passages are sorted and disjoint; those with only white space between them are joined.
 
     >>> text = "One is here. Two is there. Three is gone."
     >>> [p.of(text) for p in passages(text, [Span(13, 16)])]
@@ -91,7 +92,7 @@ def passages(text: str, spans: Sequence[Span], *, around: int = 200) -> list[Spa
     """
     in_text = sentences(text)
     starts = [sentence.start for sentence in in_text]
-    shown: list[Span] = []
+    windows: list[Span] = []
     for span in spans:
         first, last = (
             bisect_right(starts, span.start) - 1,
@@ -99,16 +100,16 @@ def passages(text: str, spans: Sequence[Span], *, around: int = 200) -> list[Spa
         )
         start = min(in_text[first].start if first >= 0 else 0, span.start)
         end = max(in_text[last].end if last >= 0 else 0, span.end)
-        if span.start - start > around:  # cut, at the beginning of a word if one is near
+        if span.start - start > around:  # cut at the beginning of a word if one is near
             start = span.start - around
             start = max(start, text.find(" ", start, min(start + 30, span.start)) + 1)
         if end - span.end > around:
             end = span.end + around
             space = text.rfind(" ", max(end - 30, span.end), end)
             end = end if space < 0 else space
-        shown.append(Span(start, end))
+        windows.append(Span(start, end))
     joined: list[Span] = []
-    for span in union(shown):
+    for span in union(windows):
         if joined and not text[joined[-1].end : span.start].strip():
             joined[-1] = Span(joined[-1].start, span.end)
         else:

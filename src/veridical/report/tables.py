@@ -1,4 +1,4 @@
-"""A table as plain data, and its text as Markdown and LaTeX; for a terminal see `report.terminal_tables`."""
+"""Tables as plain data, and their text as Markdown and LaTeX; `report.terminal_tables` prints them in a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["FORMATS", "Table", "cell", "latex", "markdown", "narrow"]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A title, column heads, lines of cells, and what must be known to read them."""
+    """A title, column heads, lines of cells, and a footnote for readers."""
 
     title: str
     head: list[str]
@@ -21,7 +21,7 @@ class Table:
 
 
 def narrow(table: Table) -> Table:
-    """The same figures with one line each: detector (and group), metric, figure."""
+    """Return a result table with one line per figure: detector (and group), metric, figure."""
     first = table.head.index("not judged") + 1
     keys = [i for i, name in enumerate(table.head[:first]) if name in ("detector", "group")]
     lines = [
@@ -34,7 +34,7 @@ def narrow(table: Table) -> Table:
 
 
 def markdown(tables: Sequence[Table]) -> str:
-    """The tables as Markdown."""
+    """Return the tables as Markdown."""
     parts = []
     for table in tables:
         align = ["---"] + ["---:" if name in ("n", "not judged") else "---" for name in table.head[1:]]
@@ -50,7 +50,7 @@ _LATEX = str.maketrans(
 
 
 def latex(tables: Sequence[Table]) -> str:
-    """The tables as LaTeX (booktabs)."""
+    """Return the tables as LaTeX (booktabs)."""
     parts = []
     for table in tables:
         head, *lines = [" & ".join(c.translate(_LATEX) for c in line) + r" \\" for line in [table.head, *table.lines]]
@@ -77,7 +77,7 @@ FORMATS = {"markdown": markdown, "latex": latex}
 
 
 def cell(measured: Measured | None) -> str:
-    """`0.459 [0.441, 0.478]`; a dash where the metric does not apply, "undefined" where it has no value."""
+    """Return a figure as `0.459 [0.441, 0.478]`; a dash if the metric does not apply, "undefined" without a value."""
     if measured is None:
         return "–"
     if measured.value is None:

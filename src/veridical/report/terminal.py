@@ -1,7 +1,7 @@
-"""Checked cases for a terminal: marked words, what was left out, scores, and what was not judged.
+"""Checked cases for a terminal: marked words, omissions, scores, and spans that were not judged.
 
-Without colour (not a terminal, NO_COLOR, a dumb one) there are no escape codes at all and characters carry the marks.
-Texts are shown as they are, never read as markup, and control characters in them are made visible. What is long is cut.
+Without colour (no terminal, a dumb one, NO_COLOR) there are no escape codes, and brackets carry the marks. Texts are
+never read as markup, control characters are made visible, and long texts are cut.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ __all__ = ["LONG_PIECE", "MANY", "Printer", "print_report"]
 
 T = TypeVar("T")
 
-LONG_TEXT = 3000  # characters of a text that are shown whole
-LONG_PIECE = 600  # characters of one stretch under the same marks
-MANY = 20  # flagged spans, passages or notes of one kind that are shown
+LONG_TEXT = 3000  # of a text with more characters, only passages are shown
+LONG_PIECE = 600  # the most characters that are shown of one stretch under the same marks
+MANY = 20  # the most flagged spans, passages or notes of one kind that are shown
 
 _STYLES = {"flagged": "bold red underline", "omitted": "yellow underline", "unjudged": "dim italic"}
 _BRACKETS = {"flagged": ("[-", "-]"), "omitted": ("[!", "!]"), "unjudged": ("[? ", " ?]")}
@@ -43,8 +43,8 @@ _OUTCOMES = {Outcome.CLEAR: "bold green", Outcome.FLAGGED: "bold red", Outcome.U
 def print_report(checked: Iterable[Checked], console: Console, *, legend: bool = True, heat: bool = False) -> None:
     """Print every case of `checked` to `console`, and a legend of the marks that were used.
 
-    With `heat` the response is shaded by the scores of its words instead of marked, where there are such scores.
-    Colours and escape codes are used only where `console` is a terminal that has colours and does not refuse them.
+    With `heat`, the scores of words shade the response instead of marks, if the judgement has such scores. Colours and
+    escape codes appear only if `console` is a terminal that supports and allows colours.
     """
     page = Printer(console, heat=heat)
     for item in checked:
@@ -54,7 +54,7 @@ def print_report(checked: Iterable[Checked], console: Console, *, legend: bool =
 
 
 class Printer:
-    """Writes to one console and remembers which marks it used."""
+    """Prints cases to one console, and remembers the marks it used for the legend."""
 
     def __init__(self, console: Console, *, heat: bool = False) -> None:
         self.console = console
@@ -63,7 +63,7 @@ class Printer:
         self.used: set[str] = set()
 
     def line(self, *parts: str | tuple[str, str] | Text, indent: int = 0) -> None:
-        """One paragraph of plain strings, (string, style) pairs and texts, wrapped under its own indent."""
+        """Print a paragraph of plain strings, (string, style) pairs and texts, wrapped and indented."""
         from rich.text import Text
 
         text = Text()
@@ -76,16 +76,16 @@ class Printer:
         for row in text.wrap(self.console, max(20, self.console.width - indent)):
             row.rstrip()
             row.pad_left(indent)
-            # a Text is never read as markup; what is wrapped already must not be wrapped or cut again
+            # a Text is never read as markup; soft_wrap keeps the console from wrapping or cutting it again
             self.console.print(row, soft_wrap=True, highlight=False)
 
     def encodable(self, words: str) -> str:
-        """`words`, with what the console's encoding cannot hold written as escapes."""
+        """Return `words` with escapes for characters that the console's encoding lacks."""
         encoding = self.console.encoding
         return words if encoding.startswith("utf") else words.encode(encoding, "backslashreplace").decode(encoding)
 
     def case(self, item: Checked) -> None:
-        """One checked case."""
+        """Print one checked case."""
         case = item.case
         heading = (visible(shorten(case.id, 200)), "bold")
         self.line(heading, "  ", (outcome_text(item.outcome).upper(), _OUTCOMES[item.outcome]))
@@ -99,7 +99,7 @@ class Printer:
         self.console.print()
 
     def judgement(self, case: Case, view: JudgementView) -> None:
-        """What one detector says of a case."""
+        """Print the judgement of one detector on a case."""
         self.scores(view)
         marks = [(span.span, "flagged") for span in view.flagged] + [(span, "unjudged") for span in view.unjudged]
         shaded = heat_view(case, view.judgement, view.decision) if self.heat else None
@@ -118,12 +118,12 @@ class Printer:
         self.not_judged(case, view)
 
     def scores(self, view: JudgementView) -> None:
-        """The detector, its decision, scores and thresholds in one line."""
+        """Print the detector, its decision, scores and thresholds in one line."""
         judgement, decision = view.judgement, view.decision
         scores = "  hallucination not scored"
         if judgement.hallucination is not None:
-            alone = " (flagged)" if decision.hallucination and not decision.verdicts else ""
-            scores = f"  hallucination {number(judgement.hallucination, decision.thresholds.response)}{alone}"
+            whole_flagged = " (flagged)" if decision.hallucination and not decision.verdicts else ""
+            scores = f"  hallucination {number(judgement.hallucination, decision.thresholds.response)}{whole_flagged}"
         if judgement.omission is not None:
             scores += f"  omission {number(judgement.omission)}"
         elif view.coverage_unknown:
@@ -138,7 +138,7 @@ class Printer:
         )
 
     def marked(self, text: str, marks: Sequence[tuple[Span, str]], *, whole: bool = True) -> Text:
-        """`text` with its marks; only the passages around them where it is long or not wanted whole."""
+        """Return `text` with its marks; only the passages around the marks if it is long or `whole` is false."""
         from rich.text import Text
 
         result = Text()
@@ -159,7 +159,7 @@ class Printer:
                 continue
             self.used.add(mark)
             before, after = _BRACKETS[mark]
-            # brackets stay where colour might be all there is to see, and around an empty place
+            # without colour, and around an empty place, only brackets show the mark
             bracketed = self.plain or part.start == part.end
             words = before + words + after if bracketed else words
             result.append(self.encodable(words), "" if self.plain else _STYLES[mark])
@@ -168,7 +168,7 @@ class Printer:
         return result
 
     def flagged(self, case: Case, view: JudgementView) -> None:
-        """The flagged spans; those that only mark words share a paragraph with others of the same reason."""
+        """Print the flagged spans; those that only mark words share one paragraph per reason."""
         self.line(("Flagged in the response", "bold"), indent=4)
         threshold = view.decision.thresholds.span
         marking: dict[str, list[str]] = {}
@@ -180,13 +180,13 @@ class Printer:
         self._many(list(marking.items()), lambda _, item: self.marked_words(*item))
 
     def marked_words(self, reason: str, words: Sequence[str]) -> None:
-        """Flagged words of the same reason in one paragraph."""
+        """Print flagged words with the same reason in one paragraph."""
         more = [f"… and {len(words) - MANY} more"] if len(words) > MANY else []
         reason = f"{visible(shorten(reason, LONG_PIECE))}: " if reason else ""
         self.line((reason, "dim"), " · ".join([*words[:MANY], *more]), indent=4)
 
     def flagged_span(self, case: Case, i: int, span: FlaggedSpan, threshold: float) -> None:
-        """One flagged span in full, number `i`."""
+        """Print one flagged span in full, with the number `i`."""
         first = span.verdicts[0]
         label = f"  {visible(shorten(first.label, 80))}" if first.label else ""
         score = f"  {number(span.score, threshold)}"
@@ -205,7 +205,7 @@ class Printer:
             self.line((f"… and {len(span.evidence) - 3} more places", "dim"), indent=7)
 
     def left_out(self, case: Case, view: JudgementView) -> None:
-        """The omissions, source by source, each source cut to the passages that were left out."""
+        """Print the omissions source by source, each source cut to the passages that were left out."""
         self.line(("Left out of the response", "bold"), indent=4)
         by_source: dict[str, list[Omission]] = {}
         for omission in view.omissions:
@@ -226,16 +226,16 @@ class Printer:
             self.line(f"… and {len(by_source) - MANY} more sources", indent=4)
 
     def reasons(self, source: Source, omissions: Sequence[Omission]) -> None:
-        """Why these passages are said to be left out, each reason once."""
+        """Print the reasons of omissions, each reason once."""
         by_reason: dict[str, list[Omission]] = {}
         for omission in omissions:
             by_reason.setdefault(omission.reason or "", []).append(omission)
         for reason, same in [item for item in by_reason.items() if item[0]][:MANY]:
-            who = _quote(source.text, same[0].span) if len(same) == 1 else f"{len(same)} passages"
-            self.line((f"{who}: {visible(shorten(reason, LONG_PIECE))}", "dim"), indent=6)
+            subject = _quote(source.text, same[0].span) if len(same) == 1 else f"{len(same)} passages"
+            self.line((f"{subject}: {visible(shorten(reason, LONG_PIECE))}", "dim"), indent=6)
 
     def not_judged(self, case: Case, view: JudgementView) -> None:
-        """Its reason, what of the case it did not judge, its notes, and how the judgement came about."""
+        """Print the reason of a judgement, the parts of the case it did not judge, its notes and its provenance."""
         if view.judgement.reason:
             self.line((f"Reason: {visible(shorten(view.judgement.reason, LONG_PIECE))}", ""), indent=4)
         notes = [f"Note: {visible(shorten(note, LONG_PIECE))}" for note in view.judgement.notes]
@@ -259,7 +259,7 @@ class Printer:
             self.line((f"… and {len(items) - MANY} more", "dim"), indent=4)
 
     def legend(self) -> None:
-        """What the marks mean that were used; nothing where none was."""
+        """Print the meaning of the marks that were used, if any."""
         if "heat" in self.used:
             self.line(heat_legend(plain=self.plain))
         words = {

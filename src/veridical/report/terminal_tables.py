@@ -1,4 +1,4 @@
-"""Tables in a terminal, with one line per figure where the terminal is too narrow."""
+"""Tables in a terminal, with one line per figure if the terminal is too narrow for a result table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["print_tables"]
 
 
 def print_tables(tables: Iterable[Table], console: Console | None = None) -> None:
-    """Print each table to `console` (standard output); a result table that is too wide gets one line per figure."""
+    """Print each table to `console` (default: standard output); one line per figure if a result table is too wide."""
     from rich.console import Console
     from rich.table import Table as RichTable
 

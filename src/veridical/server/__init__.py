@@ -1,1 +1,1 @@
-"""Veridical as a service: HTTP in, the project's JSON out; the page; and a proxy that checks chat replies (`serve`)."""
+"""Veridical as an HTTP service: JSON routes, a web page, and a proxy that checks chat replies (`veridical serve`)."""

@@ -1,4 +1,4 @@
-"""The service as an ASGI application: `create_app(settings)`; `veridical serve` runs it."""
+"""The service as an ASGI application: `create_app(settings)` builds it, `veridical serve` runs it."""
 
 from __future__ import annotations
 
@@ -54,11 +54,13 @@ def _results(kind: str) -> dict[str, Any]:
 
 _FILE = {"type": "object", "properties": {"file": {"type": "string", "format": "binary"}}, "required": ["file"]}
 _UPLOAD = {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _FILE}}}}
-_NOT_READY: dict[int | str, dict[str, Any]] = {503: {"description": "Not yet", "content": _object("ready")}}
+_NOT_READY: dict[int | str, dict[str, Any]] = {
+    503: {"description": "A detector cannot be used yet", "content": _object("ready")}
+}
 
 
 def create_app(settings: ServerSettings | None = None) -> FastAPI:
-    """The service. It works inside its lifespan only: that is when detectors are loaded, and ended.
+    """Return the service. Its lifespan starts the detectors and ends them, so it answers only inside the lifespan.
 
     Raises whatever `load_detector` raises for one of the settings' detectors.
     """
@@ -81,8 +83,8 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
     app = FastAPI(
         title="Veridical",
         version=veridical.__version__,
-        description="Finds what in a generated text its sources do not support, and what it leaves out.",
-        docs_url=None,  # these pages load scripts from elsewhere
+        description="Finds the parts of a generated text that its sources do not support, and what it leaves out.",
+        docs_url=None,  # the documentation pages of FastAPI load scripts from other servers
         redoc_url=None,
         lifespan=lifespan,
     )
@@ -123,9 +125,9 @@ def _add_error_handlers(app: FastAPI) -> None:
         status, detail, headers = error.status_code, str(error.detail), error.headers
         routes = [route for route in app.routes if isinstance(route, APIRoute) and route.path == request.url.path]
         allowed = sorted({method for route in routes for method in route.methods or ()})
-        if allowed and request.method not in allowed:  # the page's files, which come after them, answered
+        if allowed and request.method not in allowed:  # the mount of the page has answered 404 for a wrong method
             status, detail, headers = 405, "Method Not Allowed", {"Allow": ", ".join(allowed)}
-        body = error_body(detail, "GET /openapi.json lists what there is", request_id_of(request))
+        body = error_body(detail, "GET /openapi.json lists all routes", request_id_of(request))
         return JSONResponse(body, status, headers)
 
     app.add_exception_handler(VeridicalError, refused)
@@ -134,27 +136,30 @@ def _add_error_handlers(app: FastAPI) -> None:
 
 def _add_status(app: FastAPI, service: Service) -> None:
     @app.head("/health", include_in_schema=False)
-    @app.get("/health", responses=documented_responses("It answers", _object("status"), work=False))
+    @app.get("/health", responses=documented_responses("The process is alive", _object("status"), work=False))
     async def health() -> JSONResponse:
-        """The process answers."""
+        """Report that the process is alive."""
         return JSONResponse({"status": "ok", "version": veridical.__version__})
 
     @app.head("/ready", include_in_schema=False)
-    @app.get("/ready", responses={**documented_responses("It can work", _object("ready"), work=False), **_NOT_READY})
+    @app.get(
+        "/ready",
+        responses={**documented_responses("Every detector can be used", _object("ready"), work=False), **_NOT_READY},
+    )
     async def ready() -> JSONResponse:
-        """Every detector is loaded and can be used; 503 with the reasons where one cannot."""
+        """Report whether every detector is loaded and usable; otherwise answer 503 with the reasons."""
         unready = service.unready
         service.load_again()
         return JSONResponse({"ready": not unready, "detectors": unready}, 503 if unready else 200)
 
-    @app.get("/metrics", responses=documented_responses("In its text form", {"text/plain": {}}, work=False))
+    @app.get("/metrics", responses=documented_responses("Prometheus' text form", {"text/plain": {}}, work=False))
     async def metrics() -> Response:
-        """Counters for Prometheus."""
+        """Return the counters for Prometheus."""
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
-    @app.get("/v1/detectors", responses=documented_responses("By their specs", _object("detectors"), work=False))
+    @app.get("/v1/detectors", responses=documented_responses("The detectors", _object("detectors"), work=False))
     async def detectors() -> JSONResponse:
-        """The detectors that requests may name; the first is used where none is named."""
+        """List the detectors that requests may name; a request that names none gets the first."""
         return JSONResponse({"detectors": [_described(name, service) for name in service.batchers]})
 
 
@@ -175,12 +180,12 @@ def _described(name: str, service: Service) -> dict[str, Any]:
 
 
 async def _read(request: Request, cls: type[R], limits: Limits) -> R:
-    """The request in a body; large ones are read without holding up the others."""
+    """Read the request in a body, in a thread, so that a large one does not delay other requests."""
     return await asyncio.to_thread(read_request, await read_body(request, limits), cls, limits)
 
 
 async def _upload(request: Request, limits: Limits) -> tuple[str, bytes]:
-    """The name and the bytes of an uploaded file, which is never written to a disk."""
+    """Return the name and the bytes of an uploaded file, which is kept in memory and never written to a disk."""
     hint = "multipart/form-data with one part called file"
     parser = MultiPartParser(request.headers, request.stream(), max_files=1, max_fields=1)
     parser.spool_max_size = limits.document_bytes
@@ -198,11 +203,11 @@ async def _upload(request: Request, limits: Limits) -> tuple[str, bytes]:
 
 
 def _note(request: Request, service: Service, cases: Sequence[Case], outcomes: Sequence[Outcome]) -> None:
-    """What the request's line of the log has more; texts only where the settings say so."""
-    noted: dict[str, Any] = {"cases": len(cases), "outcomes": dict(Counter(outcome.value for outcome in outcomes))}
+    """Add cases and outcomes to the request's line in the log, and texts if the settings allow it."""
+    log_fields: dict[str, Any] = {"cases": len(cases), "outcomes": dict(Counter(outcome.value for outcome in outcomes))}
     if service.settings.log_text:
-        noted["texts"] = [{"response": c.response, "sources": [s.text for s in c.sources]} for c in cases]
-    request.scope["state"]["log"] = noted
+        log_fields["texts"] = [{"response": c.response, "sources": [s.text for s in c.sources]} for c in cases]
+    request.scope["state"]["log"] = log_fields
 
 
 def _add_checks(app: FastAPI, service: Service) -> None:
@@ -214,10 +219,9 @@ def _add_checks(app: FastAPI, service: Service) -> None:
         responses=documented_responses("The checked cases, in order", _results("check")),
     )
     async def check(request: Request) -> Response:
-        """Check one or many cases."""
+        """Check one or more cases."""
         with service.place():
-            wanted = await _read(request, CheckRequest, limits)
-            results = await service.check(wanted)
+            results = await service.check(await _read(request, CheckRequest, limits))
             _note(request, service, [checked.case for checked, _ in results], [c.outcome for c, _ in results])
             text = await asyncio.to_thread(lambda: ",".join(encode(checked) for checked, _ in results))
         return Response(f'{{"results": [{text}]}}', media_type="application/json")
@@ -228,10 +232,9 @@ def _add_checks(app: FastAPI, service: Service) -> None:
         responses=documented_responses("The maps, in order", _object("maps")),
     )
     async def salience(request: Request) -> JSONResponse:
-        """Salience maps of one or many cases: for each case one per detector, null where that makes none."""
+        """Return the salience maps of one or more cases: one map per case and detector, null if it makes none."""
         with service.place():
-            wanted = await _read(request, CheckRequest, limits)
-            results = await service.check(wanted)
+            results = await service.check(await _read(request, CheckRequest, limits))
             _note(request, service, [checked.case for checked, _ in results], [])
             return JSONResponse({"maps": await asyncio.to_thread(lambda: [map_documents(maps) for _, maps in results])})
 
@@ -241,10 +244,10 @@ def _add_checks(app: FastAPI, service: Service) -> None:
         responses=documented_responses("The page", {"text/html": {"schema": {"type": "string"}}}),
     )
     async def report(request: Request) -> Response:
-        """One HTML page of cases, checked now, or of results of a check; it needs no network."""
+        """Render a self-contained HTML page of cases, which are checked now, or of the results of an earlier check."""
         with service.place():
             page = await service.report(await _read(request, ReportRequest, limits))
-        # its style is within it, and it needs nothing else
+        # the page holds its style sheet and loads nothing
         policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
         return HTMLResponse(page, headers={"Content-Security-Policy": policy})
 
@@ -254,9 +257,8 @@ def _add_checks(app: FastAPI, service: Service) -> None:
         responses=documented_responses("The revised cases, in order", _results("revised")),
     )
     async def revise(request: Request) -> Response:
-        """Revise what is not supported in one or many cases; kept only where it is better."""
-        wanted = await _read(request, ReviseRequest, limits)
-        results = await service.revise(wanted)
+        """Revise the unsupported parts of one or more cases; keep a revision only if it is better."""
+        results = await service.revise(await _read(request, ReviseRequest, limits))
         _note(request, service, [revised.case for revised in results], [revised.outcome for revised in results])
         text = await asyncio.to_thread(lambda: ",".join(map(encode, results)))
         return Response(f'{{"results": [{text}]}}', media_type="application/json")
@@ -268,15 +270,15 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     )
     async def stream(request: Request) -> Response:
         """Check a response while it arrives: JSON Lines in, server-sent events out."""
-        opened = await open_stream(request, service)
-        _note(request, service, [opened.case], [])
-        return EventStream(opened.events())
+        response_stream = await open_stream(request, service)
+        _note(request, service, [response_stream.case], [])
+        return EventStream(response_stream.events())
 
     @app.post(
         "/v1/documents", openapi_extra=_UPLOAD, responses=documented_responses("The text", _object("name", "text"))
     )
     async def documents(request: Request) -> JSONResponse:
-        """The text of an uploaded PDF, HTML, Markdown or text file (multipart, one part called `file`)."""
+        """Extract the text of an uploaded PDF, HTML, Markdown or text file (multipart, one part called `file`)."""
         await read_body(request, limits, kind="multipart/form-data", most=limits.document_bytes)
         name, text = await service.document(*await _upload(request, limits))
         return JSONResponse({"name": name, "text": text, "characters": len(text)})

@@ -1,7 +1,7 @@
-"""Cases of many requests judged in common batches: one queue and one worker thread per detector.
+"""Batching: cases of many requests share batches, with one queue and one worker thread per detector.
 
-While a batch is judged the next one gathers, so that batches grow with the load. The event loop owns the queue; the
-thread gets a whole batch and gives back its judgements. Whatever a detector does to a batch, each case gets its own
+While one batch is judged the next one fills up, so batches grow with the load. The event loop owns the queue; the
+thread takes a whole batch and returns its judgements. Whatever a detector does to a batch, each case gets its own
 answer or its own error. A batch that nobody waits for any more is interrupted, and the next one begins.
 """
 
@@ -37,7 +37,7 @@ class _InterruptedError(BaseException):
 
 
 class Worker:
-    """A thread that runs one function after another; it keeps no process alive."""
+    """A daemon thread that runs one function after another."""
 
     def __init__(self, name: str) -> None:
         self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
@@ -47,19 +47,19 @@ class Worker:
         self._thread.start()
 
     def submit(self, function: Callable[[], T]) -> Future[T]:
-        """Return the future result of `function`, or what it raises."""
+        """Queue `function` and return the future of its result or error."""
         future: Future[T] = Future()
         self._jobs.put((future, function))
         return future
 
     def interrupt(self, future: Future[Any]) -> None:
-        """End the function of `future` once, at its next step in Python; a library's own code is not cut short."""
+        """Interrupt the function of `future` at its next step in Python; native code of a library runs to its end."""
         with self._lock:
             if not future.cancel() and future.running() and self._busy:
                 self._raise(ctypes.py_object(_InterruptedError))
 
     def close(self) -> None:
-        """Let the thread end after what it was given."""
+        """Let the thread end after the functions in its queue."""
         self._jobs.put(None)
 
     def _run(self) -> None:
@@ -69,7 +69,7 @@ class Worker:
                 self._busy = future.set_running_or_notify_cancel()
             if self._busy:
                 self._finish(future, function)
-            del job, future, function  # or the last batch would be held until the next one
+            del job, future, function  # free the memory of the last batch before the next one comes
 
     def _finish(self, future: Future[T], function: Callable[[], T]) -> None:
         try:
@@ -77,26 +77,26 @@ class Worker:
                 result = function()
             finally:
                 self._settle()
-        except BaseException as error:  # noqa: BLE001 - a detector may raise anything: whoever waits gets it
-            self._settle()  # the interruption may have come during the first time
+        except BaseException as error:  # noqa: BLE001 - a detector may raise anything, and the caller gets it
+            self._settle()  # the interruption may have come during the first call
             future.set_exception(error)
         else:
             future.set_result(result)
 
     def _settle(self) -> None:
-        """Nothing is interrupted from here on."""
+        """Let no interruption come from here on, and take back one that has not been raised yet."""
         with self._lock:
             self._busy = False
             self._raise(None)
 
     def _raise(self, error: ctypes.py_object[type[BaseException]] | None) -> None:
-        """Have the thread raise `error` at its next step; None takes back what it has not raised yet."""
+        """Make the thread raise `error` at its next step; None takes back an error that it has not raised yet."""
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread.ident or 0), error)
 
 
 @dataclass(eq=False, slots=True)
 class _Item:
-    """A case, or a function of the detector, that waits; whoever wants the result has `future`."""
+    """A case that waits to be judged, or a function that waits to be called with the detector."""
 
     future: asyncio.Future[Any]
     case: Case | None = None
@@ -105,17 +105,17 @@ class _Item:
 
 
 class Batcher:
-    """One detector for many requests at once. `start` and `close` it in the event loop that uses it.
+    """One detector that serves many requests at once. `start` and `close` it in the event loop that uses it.
 
     Args:
         name: The detector's spec.
-        detector: The detector, or what `call` needs.
-        limits: Sizes of queue and batch, and the time-out.
-        on_batch: Called with the number of cases and the seconds of each batch.
+        detector: The detector, or any object for the functions of `call`.
+        limits: The sizes of queue and batch, and the time limit.
+        on_batch: Called for each batch with its number of cases and its seconds.
 
     Attributes:
-        problem: Why the detector cannot be used at present; None = it can.
-        answered: Whether it has ever judged a batch.
+        problem: The reason why the detector cannot be used at present; None if it can.
+        answered: Whether the detector has ever judged a batch.
     """
 
     def __init__(
@@ -139,15 +139,15 @@ class Batcher:
 
     @property
     def waiting(self) -> int:
-        """How many cases wait."""
+        """The number of waiting cases."""
         return len(self._queue)
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start to judge batches."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"batches of {self.name}")
 
     async def close(self, seconds: float) -> None:
-        """Finish what was accepted, for so many seconds at most, then end; what is left gets 503."""
+        """Finish the accepted cases, for at most `seconds`, then stop; the remaining cases get 503."""
         self._closing = True
         self._changed.set()
         if self._task is not None:
@@ -157,21 +157,21 @@ class Batcher:
         self._worker.close()
 
     async def judge(self, cases: Sequence[Case]) -> list[JudgementWithMap]:
-        """The judgement of each case with its salience map, in order; they share batches with those of others.
+        """Return the judgement and the salience map of each case, in order; cases share batches with other requests.
 
         Raises:
-            Refused: 429 where the queue has no place for all of them or is too slow, 504 after `limits.timeout`, 503 at
-                shutdown.
+            Refused: 429 if the queue has no place for all cases or is too slow, 504 after `limits.timeout` seconds, 503
+                at shutdown.
         """
         items = [_Item(self._future(), case=case, characters=characters_of(case)) for case in cases]
         return await self._wait(items, self.limits.timeout)
 
     async def load(self, case: Case) -> None:
-        """Judge a first case, however long it takes to load the detector for it; it raises what that raises."""
+        """Judge a first case without a time limit, so that the detector gets loaded; raise what it raises."""
         await self._wait([_Item(self._future(), case=case)], None)
 
     async def call(self, function: Callable[[Any], T]) -> T:
-        """What `function` gives for the detector, run in its thread between batches; it raises like `judge`."""
+        """Return `function(detector)`, called in the detector's thread between batches; raise like `judge`."""
         (result,) = await self._wait([_Item(self._future(), function=function)], self.limits.timeout)
         return result  # type: ignore[no-any-return]
 
@@ -192,14 +192,14 @@ class Batcher:
         except TimeoutError:
             hint = "fewer or shorter cases, or a server with a longer time limit (--time-limit)"
             raise Refused(504, f"{self.name} took longer than {seconds:g} s", hint=hint) from None
-        finally:  # given up, or failed in part: nobody waits for the others, and their places are free
+        finally:  # after a time-out or an error nobody waits for the other items: free their places
             for item in items:
                 if not item.future.cancel() and not item.future.cancelled():
-                    item.future.exception()  # one of several errors was raised: the others are not to be reported
+                    item.future.exception()  # mark the error as seen, or asyncio would report it
             self._queue = deque(item for item in self._queue if not item.future.done())
 
     def _check_capacity(self, more: int) -> None:
-        """Raise `Refused` where `more` cases do not fit, or would wait for longer than they may."""
+        """Raise `Refused` (429) if `more` cases do not fit into the queue, or would have to wait too long."""
         waiting = len(self._queue)
         seconds = waiting * self._seconds_per_case
         if waiting + more > self.limits.queue:
@@ -219,27 +219,27 @@ class Batcher:
                 try:
                     await self._process(batch)
                 finally:
-                    _stop(batch)  # of what the end did not wait for
+                    _stop(batch)  # at shutdown the batch may be unfinished
 
     async def _something_waits(self) -> bool:
-        """Wait for something to do and, shortly, for more of it; False at the end."""
+        """Wait for an item, then briefly for more of them; return False once the batcher is closed and empty."""
         while not self._queue:
             if self._closing:
                 return False
             self._changed.clear()
             await self._changed.wait()
-        until = asyncio.get_running_loop().time() + self.limits.batch_wait
+        deadline = asyncio.get_running_loop().time() + self.limits.batch_wait
         while 0 < len(self._queue) < self.limits.batch_cases and not self._closing:
             self._changed.clear()
             try:
-                async with asyncio.timeout_at(until):
+                async with asyncio.timeout_at(deadline):
                     await self._changed.wait()
             except TimeoutError:
                 break
         return True
 
     def _next_batch(self) -> list[_Item]:
-        """The cases at the head of the queue that fit into one batch, or the single function there."""
+        """Take the cases at the head of the queue that fit into one batch, or the single function there."""
         batch: list[_Item] = []
         characters = 0
         while self._queue and len(batch) < self.limits.batch_cases:
@@ -262,9 +262,9 @@ class Batcher:
             cases = [item.case for item in batch if item.case is not None]
             job = self._worker.submit(lambda: judge_with_maps(detector, cases))
         results = asyncio.wrap_future(job)
-        waiting = asyncio.gather(*(item.future for item in batch), return_exceptions=True)
-        await asyncio.wait([results, waiting], return_when=asyncio.FIRST_COMPLETED)
-        if not results.done():  # nobody waits for them: they were late, or whoever asked has left
+        requests = asyncio.gather(*(item.future for item in batch), return_exceptions=True)
+        await asyncio.wait([results, requests], return_when=asyncio.FIRST_COMPLETED)
+        if not results.done():  # all requests have ended: by their time limit, or because the clients left
             await self._interrupt(job, results)
             return
         seconds = loop.time() - started
@@ -274,20 +274,23 @@ class Batcher:
                 if not item.future.done():
                     item.future.set_result(result)
             if function is None:
-                if self.answered:  # the first time it is loaded, too
+                if self.answered:  # the time of the first batch includes loading the detector
                     self._seconds_per_case += 0.2 * (seconds / len(batch) - self._seconds_per_case)
                 self.answered = True
                 self._on_batch(len(batch), seconds)
         elif len(batch) == 1:
             if not batch[0].future.done():
                 batch[0].future.set_exception(error)
-        else:  # one case may have spoilt it for the others
+        else:  # one case may have made the whole batch fail: judge each alone
             for item in batch:
                 if not item.future.done():
                     await self._process([item])
 
     async def _interrupt(self, job: Future[Any], results: asyncio.Future[Any]) -> None:
-        """End a job. Until the thread is free, which a library's own code may delay, nothing is judged."""
+        """Interrupt a job and wait until the thread is free; native code of a library may delay that.
+
+        If it takes longer than `limits.wait` seconds, refuse all cases until then.
+        """
         self._worker.interrupt(job)
         await asyncio.wait([results], timeout=self.limits.wait)
         if not results.done():
@@ -296,20 +299,20 @@ class Batcher:
             await asyncio.wait([results])
             self.problem = None
         if not results.cancelled():
-            results.exception()  # nobody else looks at it
+            results.exception()  # mark the error as seen, or asyncio would report it
 
     def _unusable(self) -> Refused:
         return Refused(503, f"{self.name} cannot be used: {self.problem}", hint="try again", retry_after=10)
 
 
 def _stop(items: Iterable[_Item], error: Refused | None = None) -> None:
-    """Answer what has no answer yet with `error`, by default that the server was stopped."""
+    """Answer the items that have no answer yet with `error`; by default, that the server was stopped."""
     for item in items:
         if not item.future.done():
             item.future.set_exception(error or Refused(503, "the server was stopped", retry_after=5))
 
 
 def characters_of(case: Case) -> int:
-    """How many characters a case has: response, sources, question, history and prompt."""
+    """Return the number of characters of a case: response, sources, question, history and prompt."""
     texts = (case.response, case.question or "", case.prompt or "", *(turn.text for turn in case.history))
     return sum(map(len, texts)) + sum(len(source.text) for source in case.sources)

@@ -1,4 +1,4 @@
-"""What is answered where a request cannot be: one JSON form, `{"error": …, "hint": …, "request_id": …}`."""
+"""Error answers: their HTTP status and their one JSON form, `{"error": …, "hint": …, "request_id": …}`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Refused", "error_body", "error_response", "status_of"]
 
 
 class Refused(VeridicalError):
-    """A request that is not answered, with its HTTP status; `retry_after` (seconds) where it may be tried again."""
+    """The server refuses a request with the HTTP status `status`; `retry_after` (seconds) says when to try again."""
 
     def __init__(self, status: int, message: str, *, hint: str | None = None, retry_after: int | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -22,7 +22,7 @@ class Refused(VeridicalError):
 
 
 def status_of(error: VeridicalError) -> int:
-    """The HTTP status of an error.
+    """Return the HTTP status of an error.
 
     >>> status_of(WireError("not JSON")), status_of(InputError("no detector")), status_of(CannotJudgeError("no model"))
     (400, 422, 503)
@@ -37,12 +37,12 @@ def status_of(error: VeridicalError) -> int:
 
 
 def error_body(error: str, hint: str | None, request_id: str) -> dict[str, Any]:
-    """The JSON of an error."""
+    """Return the JSON of an error."""
     return {"error": error, "hint": hint, "request_id": request_id}
 
 
 def error_response(error: VeridicalError, request_id: str) -> JSONResponse:
-    """The answer that says `error`."""
+    """Return the HTTP answer for `error`."""
     response = JSONResponse(error_body(error.message, error.hint, request_id), status_of(error))
     if isinstance(error, Refused) and error.retry_after is not None:
         response.headers["Retry-After"] = str(error.retry_after)

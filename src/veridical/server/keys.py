@@ -1,7 +1,7 @@
-"""API keys: who holds one may use the service; the server knows their hashes only.
+"""API keys: a client needs one to use the service, and the server stores only their hashes.
 
-A key file has a line for each key: the SHA-256 of the key in hexadecimal digits, and a name. Keys are 256 random bits,
-so that a plain hash is enough; every stored hash is compared, each in constant time.
+A key file has one line per key: the SHA-256 of the key in hexadecimal digits, and a name. A key has 256 random bits, so
+a plain hash is enough. A presented key is compared with every stored hash, each time in constant time.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Key:
 
 
 def read_keys(path: Path) -> tuple[Key, ...]:
-    """The keys in a file; `DataError` with the line for anything else in it, and for a file without keys.
+    """Return the keys in a file; skip empty lines and lines that begin with #.
 
-    Empty lines and lines that begin with # are skipped.
+    Raises `DataError`, with the number of the line, for any other line, and for a file without keys.
     """
     keys: list[Key] = []
     for number, line in enumerate(read_text(path).splitlines(), 1):
@@ -45,7 +45,7 @@ def read_keys(path: Path) -> tuple[Key, ...]:
             hint = "a line is SHA256 NAME; `veridical serve --api-keys FILE --new-key NAME` adds one"
             raise DataError("not a key", path=path, line=number, hint=hint)
         if match[2] in (key.name for key in keys):
-            raise DataError(f"the name {match[2]} was there before", path=path, line=number)
+            raise DataError(f"the name {match[2]} occurs twice", path=path, line=number, hint="remove one of the lines")
         keys.append(Key(match[2], match[1]))
     if not keys:
         raise DataError("no keys in it", path=path, hint=f"veridical serve --api-keys {path} --new-key NAME")
@@ -53,9 +53,10 @@ def read_keys(path: Path) -> tuple[Key, ...]:
 
 
 def make_key(path: Path, name: str) -> str:
-    """A new key, whose hash is added to the file (made for its owner alone); the key itself is stored nowhere.
+    """Return a new key and add its hash to the file; the key itself is stored nowhere.
 
-    Raises `InputError` for a name that is taken or has other characters than letters, digits and `._-`.
+    A new file is readable by its owner only. Raises `InputError` for a name that exists already, or with characters
+    other than letters, digits and `._-`.
     """
     if not re.fullmatch(r"[\w.-]{1,64}", name):
         raise InputError(f"{name!r} is not a name of a key", hint="up to 64 letters, digits, dots, dashes")
@@ -74,11 +75,11 @@ def make_key(path: Path, name: str) -> str:
 
 
 def find_key(keys: Sequence[Key], presented: str) -> Key | None:
-    """The one of `keys` that `presented` is, None if it is none; the time does not depend on which.
+    """Return the key that `presented` matches, None if there is none, in a time that does not depend on which.
 
     >>> find_key([Key("a", hashlib.sha256(b"secret").hexdigest())], "secret").name
     'a'
     """
     digest = hashlib.sha256(presented.encode("utf-8", "surrogatepass")).hexdigest()
-    found = [key for key in keys if hmac.compare_digest(key.sha256, digest)]
-    return found[0] if found else None
+    matches = [key for key in keys if hmac.compare_digest(key.sha256, digest)]
+    return matches[0] if matches else None

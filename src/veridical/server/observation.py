@@ -1,4 +1,7 @@
-"""What an operator sees: one JSON line per request, without the texts of users unless asked, and Prometheus metrics."""
+"""Log and metrics for the operator: one JSON line per request, and counters for Prometheus.
+
+The log holds texts of users only if the settings ask for them.
+"""
 
 from __future__ import annotations
 
@@ -21,28 +24,28 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 class JsonLines(logging.Formatter):
-    """A log record as one JSON object on one line; of an exception the type and the place, not its message."""
+    """Formats a log record as one line of JSON. Of an exception it holds the type and the place, not the message."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line of `record`."""
         fields: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
         }
-        given = getattr(record, "fields", None)
-        fields |= given if isinstance(given, Mapping) else {"event": record.name, "message": record.getMessage()}
+        extra = getattr(record, "fields", None)
+        fields |= extra if isinstance(extra, Mapping) else {"event": record.name, "message": record.getMessage()}
         if record.exc_info and record.exc_info[1] is not None:
             fields["exception"] = type(record.exc_info[1]).__name__
-            at = record.exc_info[2]
-            while at is not None and at.tb_next is not None:
-                at = at.tb_next
-            if at is not None:
-                fields["at"] = f"{at.tb_frame.f_code.co_filename}:{at.tb_lineno}"
+            frame = record.exc_info[2]
+            while frame is not None and frame.tb_next is not None:
+                frame = frame.tb_next
+            if frame is not None:
+                fields["at"] = f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}"
         return json.dumps(fields, ensure_ascii=True, default=str)
 
 
 def log(event: str, level: int = logging.INFO, error: BaseException | None = None, **fields: Any) -> None:
-    """Write a line to the server's log; fields that are None are left out."""
+    """Write a line to the server's log, without the fields that are None."""
     present = {name: value for name, value in fields.items() if value is not None}
     _LOG.log(level, event, exc_info=error, extra={"fields": {"event": event, **present}})
 
@@ -51,7 +54,7 @@ class Metrics:
     """The counters of one application.
 
     Args:
-        waiting: The number of cases that wait, by detector.
+        waiting: Returns the number of waiting cases by detector.
     """
 
     def __init__(self, waiting: Callable[[], Mapping[str, int]]) -> None:
@@ -96,7 +99,7 @@ class Metrics:
         self._proxied.labels(status).inc()
 
     def text(self) -> bytes:
-        """All of them in Prometheus' text form."""
+        """Return all counters in Prometheus' text form."""
         for detector, cases in self._waiting().items():
             self._queue.labels(detector).set(cases)
         return generate_latest(self._registry)

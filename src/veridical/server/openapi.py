@@ -1,4 +1,4 @@
-"""The OpenAPI document: the project's JSON Schemas, the requests as they may be written by hand, and examples."""
+"""Parts of the OpenAPI document: the project's JSON Schemas, the requests as people write them, and examples."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ __all__ = ["CASE", "body", "components", "documented_responses"]
 CASE = {"response": "The tower is 300 m tall.", "sources": ["The tower is 330 m tall."]}
 _REF = "#/components/schemas/"
 _STATUSES = {
-    400: "Not JSON, not UTF-8, or not what the route takes",
-    401: "No key, or an unknown one",
-    403: "A page of another origin",
-    404: "There is no such thing",
+    400: "The body is not JSON, not UTF-8, or not a request of this route",
+    401: "The API key is missing or unknown",
+    403: "The request comes from a page of another origin",
+    404: "There is no such route or object",
     408: "The body did not arrive in time",
-    413: "Over a limit of size or number",
-    415: "Another content type",
-    421: "Another host",
-    422: "An unknown name, a source that is an address, or a value out of its range",
+    413: "The request exceeds a limit of size or number",
+    415: "The content type is not accepted",
+    421: "The Host header names another host",
+    422: "A name is unknown, a source is an address, or a value is out of its range",
     429: "The queue is full; see Retry-After",
-    500: "The server failed at this",
+    500: "An error inside the server",
     503: "A detector cannot judge at present, or the server is shutting down",
-    504: "It took too long",
+    504: "The request took too long",
 }
 
 
 def body(name: str, *examples: dict[str, Any], kinds: tuple[str, ...] = ("application/json",)) -> dict[str, Any]:
-    """What a route has more in the document where it takes the request called `name`."""
+    """Return the OpenAPI entry of a route's body: the request called `name`, with examples."""
     named = {str(i): {"value": example} for i, example in enumerate(examples, 1)}
     content = {kind: {"schema": {"$ref": _REF + name}, **({"examples": named} if named else {})} for kind in kinds}
     return {"requestBody": {"required": True, "content": content}}
@@ -40,7 +40,10 @@ def body(name: str, *examples: dict[str, Any], kinds: tuple[str, ...] = ("applic
 def documented_responses(
     description: str, content: dict[str, Any], *, work: bool = True
 ) -> dict[int | str, dict[str, Any]]:
-    """The answers of a route: `content` by media type where it succeeds, else errors; fewer where it does no `work`."""
+    """Return the OpenAPI entry of a route's answers: `content` by media type for 200, and the errors.
+
+    A route that does no `work` has only the errors of access.
+    """
     error = {"application/json": {"schema": {"$ref": _REF + "Error"}}}
     statuses = _STATUSES if work else {status: _STATUSES[status] for status in (401, 403, 421)}
     return {
@@ -50,8 +53,8 @@ def documented_responses(
 
 
 def components(requests: tuple[type[Any], ...], kinds: tuple[str, ...]) -> dict[str, Any]:
-    """The schemas that the document's references name: of requests, of records and of errors."""
-    found: dict[str, Any] = {
+    """Return the schemas of `requests`, of the records called `kinds` and of errors, by name."""
+    schemas: dict[str, Any] = {
         "Error": {
             "type": "object",
             "properties": {
@@ -63,35 +66,35 @@ def components(requests: tuple[type[Any], ...], kinds: tuple[str, ...]) -> dict[
         }
     }
     for kind in kinds:
-        described = schema(kind)
-        found |= described.pop("$defs", {})
-        found[kind] = {name: value for name, value in described.items() if name != "$schema"}
+        record_schema = schema(kind)
+        schemas |= record_schema.pop("$defs", {})
+        schemas[kind] = {name: value for name, value in record_schema.items() if name != "$schema"}
     for request in requests:
-        described = TypeAdapter(request).json_schema()
-        properties = described["properties"]
+        request_schema = TypeAdapter(request).json_schema()
+        properties = request_schema["properties"]
         if "cases" in properties:
-            needed = int("cases" in described["required"]) if "required" in described else 0
-            properties["cases"] = {"type": "array", "minItems": needed, "items": {"$ref": _REF + "CaseByHand"}}
+            least = int("cases" in request_schema.get("required", ()))
+            properties["cases"] = {"type": "array", "minItems": least, "items": {"$ref": _REF + "CaseByHand"}}
         if "results" in properties:
             properties["results"] = {"type": "array", "items": {"$ref": _REF + "check"}}
         if "case" in properties:
             properties["case"] = {"$ref": _REF + "CaseByHand"}
-        found[request.__name__] = described
-    found["CaseByHand"] = _case_by_hand()
-    document: dict[str, Any] = json.loads(json.dumps(found).replace('"#/$defs/', f'"{_REF}'))
+        schemas[request.__name__] = request_schema
+    schemas["CaseByHand"] = _case_by_hand()
+    document: dict[str, Any] = json.loads(json.dumps(schemas).replace('"#/$defs/', f'"{_REF}'))
     return document
 
 
 def _case_by_hand() -> dict[str, Any]:
-    """Describe a case without ids, with bare texts as sources, and with null for a text that is missing."""
-    described = schema("case")
+    """Return the schema of a case written by hand: ids are optional, a source may be a text, null is a missing text."""
+    case_schema = schema("case")
     text = {"anyOf": [{"type": "string"}, {"type": "null"}]}
-    source = {**described["$defs"]["Source"], "required": ["text"]}
+    source = {**case_schema["$defs"]["Source"], "required": ["text"]}
     source["properties"] = {**source["properties"], "text": text}
-    properties = dict(described["properties"])
+    properties = dict(case_schema["properties"])
     properties["response"] = text
     properties["sources"] = {
         "anyOf": [{"type": "array", "items": {"anyOf": [*text["anyOf"], source]}}, *text["anyOf"]],
-        "description": "What the response may rest on; one text is one source, null is none.",
+        "description": "The sources of the response; one text is one source, null is no source.",
     }
     return {"type": "object", "properties": properties, "required": ["response"], "additionalProperties": False}

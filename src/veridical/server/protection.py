@@ -1,4 +1,4 @@
-"""What stands between a client and the service: request ids, keys, origins, headers of every answer, bodies in time."""
+"""Protection of the service: request ids, keys, origins, security headers, and limits on bodies and slow clients."""
 
 from __future__ import annotations
 
@@ -32,37 +32,36 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-_OPEN = ("/health", "/ready")  # for whoever watches the process; the page itself holds no secret either
+_OPEN = ("/health", "/ready")  # without a key, for programs that monitor the process
 _REQUEST_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
 def request_id_of(request: Request) -> str:
-    """The id of a request, which is in its answer, its errors and its line of the log."""
+    """Return the id of a request, which its answer, its errors and its line of the log carry."""
     return str(request.scope.get("state", {}).get("request_id", ""))
 
 
 async def read_body(
     request: Request, limits: Limits, *, kind: str = "application/json", most: int | None = None
 ) -> bytes:
-    """The whole body, kept in the request for whoever reads it again.
+    """Return the whole body, and keep it in the request so that it can be read again.
 
-    Raises `Refused` for another content type than `kind` (415), more than `most` bytes (413; default
-    `limits.body_bytes`), or one that does not arrive in `limits.body_timeout` seconds (408).
+    Raises `Refused` for a content type other than `kind` (415), for more than `most` bytes (413; default
+    `limits.body_bytes`), and for a body that does not arrive within `limits.body_timeout` seconds (408).
     """
     most = most or limits.body_bytes
-    found = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if found != kind:
-        raise Refused(
-            415, f"the content type is {found!r}" if found else "no content type", hint=f"it has to be {kind}"
-        )
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != kind:
+        problem = f"the content type is {content_type!r}" if content_type else "no content type"
+        raise Refused(415, problem, hint=f"it has to be {kind}")
     declared = request.headers.get("content-length", "")
     too_large = Refused(413, f"the body is larger than {most:,} bytes", hint="send less at once")
     if declared.isdecimal() and int(declared) > most:
         raise too_large
     chunks: list[bytes] = []
     size = 0
-    late = asyncio.get_running_loop().time() + limits.body_timeout
-    async for chunk in timed(request.stream(), limits, late):
+    deadline = asyncio.get_running_loop().time() + limits.body_timeout
+    async for chunk in timed(request.stream(), limits, deadline):
         size += len(chunk)
         if size > most:
             raise too_large
@@ -72,9 +71,9 @@ async def read_body(
 
 
 async def timed(chunks: AsyncIterator[bytes], limits: Limits, late: float | None = None) -> AsyncIterator[bytes]:
-    """`chunks` as they come, all of them before `late` (loop time), or each within `limits.body_timeout` seconds.
+    """Yield `chunks` as they come: all of them before `late` (loop time), or each within `limits.body_timeout` seconds.
 
-    Raises `Refused` (408) where one does not come in time.
+    Raises `Refused` (408) if a chunk does not come in time.
     """
     loop = asyncio.get_running_loop()
     while True:
@@ -89,31 +88,34 @@ async def timed(chunks: AsyncIterator[bytes], limits: Limits, late: float | None
 
 
 async def lines(chunks: AsyncIterator[bytes], most: int, too_large: Refused) -> AsyncIterator[bytes]:
-    """The lines in `chunks` without their ends, each as soon as it is whole; `too_large` after `most` bytes."""
-    size, begun = 0, list[bytes]()  # joined once, however many chunks a line comes in
+    """Yield the lines in `chunks` without their line feeds, each once it is complete.
+
+    The last line may be empty. Raises `too_large` after `most` bytes.
+    """
+    size, pieces = 0, list[bytes]()  # of the current line; joined only once, to stay linear
     async for chunk in chunks:
         size += len(chunk)
         if size > most:
             raise too_large
         first, *others = chunk.split(b"\n")
-        begun.append(first)
+        pieces.append(first)
         for other in others:
-            yield b"".join(begun)
-            begun = [other]
-    yield b"".join(begun)
+            yield b"".join(pieces)
+            pieces = [other]
+    yield b"".join(pieces)
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of `work`; where the client leaves first, cancel it and raise `ClientDisconnect`.
+    """Return the result of `work`; if the client disconnects first, cancel it and raise `ClientDisconnect`.
 
-    The body of the request has to be read before.
+    Read the body of the request before calling this.
     """
 
-    async def gone() -> None:
+    async def disconnected() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(gone())
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(disconnected())
     try:
         await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
@@ -126,23 +128,23 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
 
 
 class _SlowReaderError(Exception):
-    """The client does not read its answer."""
+    """A client does not read its answer in time."""
 
 
 class Protection:
-    """ASGI middleware around the whole service."""
+    """ASGI middleware that checks, counts and logs every request to the service."""
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
         self.app, self.settings, self.metrics = app, settings, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it; count and log it."""
+        """Answer or refuse a request, and count and log it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        given = headers.get("x-request-id", "")
-        request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        client_id = headers.get("x-request-id", "")
+        request_id = client_id if _REQUEST_ID.fullmatch(client_id) else secrets.token_hex(8)
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
         started, status = time.perf_counter(), 0
@@ -166,17 +168,18 @@ class Protection:
             await self.app(scope, receive, send_protected)
         except Refused as error:
             await error_response(error, request_id)(scope, receive, send_protected)
-        except (ClientDisconnect, _SlowReaderError):  # nobody is there for an answer
+        except (ClientDisconnect, _SlowReaderError):  # the client is gone, so there is no answer
             status = status or 499
         except Exception as error:
             log("failure", logging.ERROR, error, request_id=request_id)
-            if status:  # an answer has begun: it can only be cut
+            if status:  # part of the answer is sent, so it can only be cut off
                 raise
             body = error_body("the server failed at this", "the log has more under this request id", request_id)
             await JSONResponse(body, 500)(scope, receive, send_protected)
         finally:
             seconds = time.perf_counter() - started
-            route = getattr(scope.get("route"), "path", None) or "other"  # never the path, which may be anybody's text
+            # never log or count the path itself, which may hold any text
+            route = getattr(scope.get("route"), "path", None) or "other"
             self.metrics.request(route, status, seconds)
             log(
                 "request",
@@ -190,6 +193,7 @@ class Protection:
             )
 
     def _check(self, scope: Scope, headers: Headers) -> None:
+        """Raise `Refused` for a foreign host, a foreign origin or a missing or unknown key."""
         settings = self.settings
         host = headers.get("host", "")
         if settings.hosts and re.sub(r":\d+$", "", host).lower() not in settings.hosts:

@@ -1,9 +1,9 @@
-"""The proxy: chat completions are passed on, and each reply is checked against the sources of its request.
+"""The proxy: it forwards chat completions, and checks each reply against the sources of its request.
 
-A reply that is not streamed is checked before it goes on. Of a streamed one the parts go on as they come and are
-checked meanwhile (annotate, header), or each sentence goes on once it is judged (block), or all at the end (revise).
-Where text may be withheld, only the fields in `_FRAME` and the role go on before the check of the whole reply: any
-other field of a chunk may hold text that a client shows.
+A reply that is not streamed is checked before it is forwarded. The parts of a streamed reply are forwarded at once and
+checked meanwhile (actions annotate and header), or sentence by sentence once each is judged (block), or all together at
+the end (revise). If text may be withheld, only the role and the fields in `_FRAME` are forwarded before the whole reply
+is checked, because any other field of a chunk may hold text that a client shows.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ def add_proxy(app: FastAPI, service: Service, settings: ProxySettings, upstream:
 
     @app.post("/v1/chat/completions", include_in_schema=False)
     async def chat(request: Request) -> Response:
-        """A chat completion of the server behind, checked."""
+        """Forward a chat completion to the server behind the proxy, and check the reply."""
         document = parse_body(await read_body(request, service.settings.limits))
         checker = ReplyChecker(service, settings, document, request_id_of(request))
-        answered = _streamed if document.get("stream") is True else _whole
-        return await while_connected(request, answered(checker, upstream, document, _headers_on(request)))
+        answer = _streamed if document.get("stream") is True else _whole
+        return await while_connected(request, answer(checker, upstream, document, _headers_on(request)))
 
     @app.get("/v1/models", include_in_schema=False)
     async def models(request: Request) -> Response:
-        """The models of the server behind."""
+        """List the models of the server behind the proxy."""
         return _json(*await while_connected(request, upstream.send("/models", None, _headers_on(request))))
 
 
 def _json(status: int, answer: dict[str, Any], headers: dict[str, str]) -> Response:
-    # in ASCII: half of a surrogate pair, which a server may send, is passed on as it came
+    # json.dumps writes ASCII, so that half of a surrogate pair from the server is forwarded unchanged
     return Response(json.dumps(answer), status, headers, media_type="application/json")
 
 
 def _headers_on(request: Request) -> dict[str, str]:
-    """The headers of a request that may go on: none with a key of ours."""
+    """Return the headers of a request without those that hold one of our own keys."""
     ours = request.scope["state"].get("headers_with_key", ())
     return {name: value for name, value in request.headers.items() if name not in ours}
 
@@ -67,7 +67,7 @@ def _headers_on(request: Request) -> dict[str, str]:
 async def _whole(
     checker: ReplyChecker, upstream: Upstream, document: dict[str, Any], headers: dict[str, str]
 ) -> Response:
-    """The answer to a request for a reply as a whole."""
+    """Return the answer to a request for a reply that is not streamed."""
     status, answer, headers_back = await upstream.send(_PATH, document, headers)
     if status >= 400:
         return _json(status, answer, headers_back)
@@ -82,7 +82,7 @@ async def _whole(
             answer = {name: value for name, value in answer.items() if name in (*_FRAME, "choices")}
         elif finding.text is not None:
             choices[i]["message"]["content"] = finding.text
-            choices[i].pop("logprobs", None)  # they are of another text
+            choices[i].pop("logprobs", None)  # they belong to the original text
     if checker.settings.action != "header":
         answer["veridical"] = annotation(checker, findings)
     return _json(200, answer, {STATUS_HEADER: overall_status(findings)})
@@ -91,24 +91,24 @@ async def _whole(
 async def _streamed(
     checker: ReplyChecker, upstream: Upstream, document: dict[str, Any], headers: dict[str, str]
 ) -> Response:
-    """The answer to a request for a stream; an error of the server behind is no stream."""
-    opened = await upstream.stream(_PATH, document, headers)
-    if isinstance(opened, tuple):
-        return _json(*opened)
-    response = _ReplyStream(StreamedReply(checker, upstream.chunks(opened)).events(), opened.aclose)
-    response.headers[STATUS_HEADER] = "pending"  # it is in the last event
+    """Return the answer to a request for a stream; an error of the server behind the proxy is answered as JSON."""
+    reply = await upstream.stream(_PATH, document, headers)
+    if isinstance(reply, tuple):
+        return _json(*reply)
+    response = _ReplyStream(StreamedReply(checker, upstream.chunks(reply)).events(), reply.aclose)
+    response.headers[STATUS_HEADER] = "pending"  # the last event holds the status
     return response
 
 
 class _ReplyStream(EventStream):
-    """Events that end where the client leaves, even while none comes; `close` is called in the end."""
+    """Events that stop when the client disconnects, even between two events; `close` is called at the end."""
 
     def __init__(self, events: AsyncGenerator[bytes, None], close: Callable[[], Awaitable[None]]) -> None:
         super().__init__(events)
         self._close = close
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send them."""
+        """Send the events."""
         try:
             await while_connected(Request(scope, receive), super().__call__(scope, receive, send))
         finally:
@@ -117,45 +117,45 @@ class _ReplyStream(EventStream):
 
 @dataclass(slots=True)
 class _Choice:
-    """One choice of a streamed reply, as far as it has come."""
+    """The state of one choice of a streamed reply. `fed` and `released` count characters of `text`."""
 
     text: str = ""
-    fed: int = 0
-    released: int = 0
+    fed: int = 0  # given to the session
+    released: int = 0  # forwarded to the client
     session: Session | None = None
     judging: asyncio.Task[StreamedJudgement | None] | None = None
     problem: bool = False
     blocked: bool = False
     held: list[dict[str, Any]] = field(default_factory=list)  # fields that wait for the check of the whole reply
-    end: Any = "stop"  # the reason for its end
+    end: Any = "stop"  # its finish_reason
 
 
 @dataclass(slots=True)
 class StreamedReply:
-    """A reply that arrives in chunks, and what goes on of it."""
+    """A reply that arrives in chunks; `events` yields the parts of it that are forwarded."""
 
     checker: ReplyChecker
     chunks: AsyncIterator[dict[str, Any]]
     choices: dict[int, _Choice] = field(default_factory=dict)
-    form: dict[str, Any] = field(default_factory=dict)  # what all chunks of the reply have in common
+    form: dict[str, Any] = field(default_factory=dict)  # the fields that all chunks of the reply share
 
     async def events(self) -> AsyncGenerator[bytes, None]:
-        """The events that go on: chunks, the annotation in the last one, and the end; or an error as the last one."""
+        """Yield the chunks to forward, the last with the annotation, and the end mark; on failure end with an error."""
         limits = self.checker.service.settings.limits
         try:
             async with asyncio.timeout(limits.stream_timeout):
                 async for chunk in self.chunks:
-                    for each in await self._passed_on(chunk):
-                        yield _event(each)
-                for each in await self._end():
-                    yield _event(each)
+                    for forwarded in await self._forwarded(chunk):
+                        yield _event(forwarded)
+                for forwarded in await self._end():
+                    yield _event(forwarded)
             yield f"data: {DONE}\n\n".encode()
         except (VeridicalError, TimeoutError) as error:
             self.checker.service.metrics.proxied(UNAVAILABLE)
-            known = error if isinstance(error, VeridicalError) else Refused(504, "the reply took too long")
-            said = error_body(known.message, known.hint, self.checker.request_id)
-            broken = {"message": known.message, "type": "upstream_error"}
-            yield _event({"error": broken, "veridical": {"status": UNAVAILABLE, **said}})
+            problem = error if isinstance(error, VeridicalError) else Refused(504, "the reply took too long")
+            details = error_body(problem.message, problem.hint, self.checker.request_id)
+            openai_error = {"message": problem.message, "type": "upstream_error"}
+            yield _event({"error": openai_error, "veridical": {"status": UNAVAILABLE, **details}})
         finally:
             for choice in self.choices.values():
                 if choice.judging is not None:
@@ -165,41 +165,41 @@ class StreamedReply:
     def _withholds(self) -> bool:
         return self.checker.settings.action in ("block", "revise") or self.checker.settings.blocks_unavailable
 
-    async def _passed_on(self, chunk: dict[str, Any]) -> list[dict[str, Any]]:
-        """What goes on once `chunk` has come."""
-        chunk.pop("veridical", None)  # only we say this
+    async def _forwarded(self, chunk: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the chunks to forward now that `chunk` has come."""
+        chunk.pop("veridical", None)  # this field is ours: the chat server must not set it
         if not self.form:
             self.form = {name: chunk[name] for name in _FRAME if name in chunk and name != "usage"}
         choices = choices_of(chunk, "delta")
         if self._withholds:
-            return await self._passed_before_the_check(chunk, choices)
-        found: list[dict[str, Any]] = []
-        for one in choices:
-            index = one.get("index", 0)
+            return await self._forwarded_before_the_check(chunk, choices)
+        verdicts: list[dict[str, Any]] = []
+        for choice in choices:
+            index = choice.get("index", 0)
             state = self.choices.setdefault(index, _Choice())
-            state.text += one["delta"].get("content") or ""
+            state.text += choice["delta"].get("content") or ""
             if (part := self._judged_meanwhile(state)) is not None:
                 judgement = json.loads(encode(part.judgement))
-                found.append({"index": index, "judgement": judgement, "flagged": part.flagged})
-        return [{**chunk, "veridical": {"verdicts": found}} if found else chunk]
+                verdicts.append({"index": index, "judgement": judgement, "flagged": part.flagged})
+        return [{**chunk, "veridical": {"verdicts": verdicts}} if verdicts else chunk]
 
-    async def _passed_before_the_check(
+    async def _forwarded_before_the_check(
         self, chunk: dict[str, Any], choices: list[dict[str, Any]]
     ) -> list[dict[str, Any]]:
-        """The sentences that `chunk` completes, if they may go on, and what of it is certainly no text."""
+        """Return the sentences that `chunk` completes and that passed, and those of its fields that hold no text."""
         if "error" in chunk:
             raise Refused(502, "the chat server sent an error in its stream", hint="its reply is not complete")
-        begun: list[dict[str, Any]] = []
+        roles: list[dict[str, Any]] = []
         released: list[dict[str, Any]] = []
-        for one in choices:
-            index, delta = one.pop("index", 0), one.pop("delta")
-            one.pop("logprobs", None)  # they hold the text, which goes on in other portions
-            end = one.pop("finish_reason", None)
+        for choice in choices:
+            index, delta = choice.pop("index", 0), choice.pop("delta")
+            choice.pop("logprobs", None)  # they repeat the text in other portions
+            end = choice.pop("finish_reason", None)
             state = self.choices.setdefault(index, _Choice())
             state.text += delta.pop("content", None) or ""
             if (role := delta.pop("role", None)) is not None:
-                begun.append({"index": index, "delta": {"role": role}, "finish_reason": None})
-            rest, fields = ({name: value for name, value in d.items() if value is not None} for d in (delta, one))
+                roles.append({"index": index, "delta": {"role": role}, "finish_reason": None})
+            rest, fields = ({name: value for name, value in d.items() if value is not None} for d in (delta, choice))
             if rest or fields:
                 state.held.append({**fields, "index": index, "delta": rest, "finish_reason": None})
             if end is not None:
@@ -207,11 +207,11 @@ class StreamedReply:
             else:
                 released += await self._released(index, state)
         frame = {name: chunk[name] for name in _FRAME if name in chunk}
-        more = begun or not choices or chunk.get("usage")
-        return [*([{**frame, "choices": begun}] if more else []), *released]
+        has_frame = roles or not choices or chunk.get("usage")
+        return [*([{**frame, "choices": roles}] if has_frame else []), *released]
 
     def _judged_meanwhile(self, state: _Choice) -> StreamedJudgement | None:
-        """What was found since the last chunk; what has come since then is judged while the next chunks come."""
+        """Return the judgement finished since the last chunk, if any, and start to judge the text received since."""
         part = None
         if state.judging is not None and state.judging.done():
             part, state.judging = self._result_of(state), None
@@ -222,7 +222,7 @@ class StreamedReply:
 
     def _result_of(self, state: _Choice) -> StreamedJudgement | None:
         assert state.judging is not None
-        state.problem = state.judging.exception() is not None  # the check of the whole reply will say why
+        state.problem = state.judging.exception() is not None  # the check of the whole reply reports the reason
         return None if state.problem or self.checker.settings.action == "header" else state.judging.result()
 
     async def _fed(self, state: _Choice, text: str) -> StreamedJudgement | None:
@@ -232,7 +232,7 @@ class StreamedReply:
         return await state.session.feed(text)
 
     async def _released(self, index: int, state: _Choice) -> list[dict[str, Any]]:
-        """The sentences that may go on: judged, and not flagged. The last one waits for the check of all."""
+        """Return the sentences to forward: judged and not flagged. The last one waits for the check of the whole."""
         if (
             self.checker.settings.action != "block"
             or state.blocked
@@ -253,7 +253,7 @@ class StreamedReply:
         return [self._content(index, state.text[start : state.released])]
 
     async def _end(self) -> list[dict[str, Any]]:
-        """What goes on once the reply has ended, and the annotation of all of it."""
+        """Return the remaining chunks to forward once the reply has ended, the last with the annotation."""
         findings = await self.checker.check((index, state.text) for index, state in self.choices.items())
         last: list[dict[str, Any]] = []
         for finding in findings if self._withholds else ():
@@ -270,17 +270,17 @@ class StreamedReply:
         return [*last, self._annotated(findings)]
 
     def _annotated(self, findings: list[CheckedChoice]) -> dict[str, Any]:
-        """The last chunk; it has a choice without anything in it, for clients that look at the first of every chunk."""
-        said = annotation(self.checker, findings)
-        for choice in said["choices"]:
-            if self.choices[choice["index"]].blocked:  # a sentence of it was flagged, whatever the whole is
+        """Return the last chunk; it has an empty choice, for clients that read the first choice of every chunk."""
+        result = annotation(self.checker, findings)
+        for choice in result["choices"]:
+            if self.choices[choice["index"]].blocked:  # a flagged sentence was withheld, whatever the whole is
                 choice.pop("check", None)
                 choice["withheld"] = True
-                choice["status"] = said["status"] = "flagged"
+                choice["status"] = result["status"] = "flagged"
         if self.checker.settings.action == "header":
-            said = {"status": said["status"]}
-        nothing = {"index": 0, "delta": {}, "finish_reason": None}
-        return {**self.form, "choices": [nothing], "veridical": said}
+            result = {"status": result["status"]}
+        empty = {"index": 0, "delta": {}, "finish_reason": None}
+        return {**self.form, "choices": [empty], "veridical": result}
 
     def _content(self, index: int, text: str) -> dict[str, Any]:
         return {**self.form, "choices": [{"index": index, "delta": {"content": text}, "finish_reason": None}]}

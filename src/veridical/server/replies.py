@@ -1,4 +1,4 @@
-"""What the proxy makes of a chat reply: the case that it is, what is found in it, and what is done about that."""
+"""Checking a chat reply in the proxy: make a case of chat and reply, check it, and decide whether to withhold it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["BLOCKED", "UNAVAILABLE", "CheckedChoice", "ReplyChecker", "annotatio
 
 BLOCKED = "This answer was withheld: its sources do not support it, or that could not be checked."
 UNAVAILABLE = "unavailable"
-"""The reply was not checked, because the check failed: neither clear nor flagged."""
+"""The status of a reply whose check failed: it is neither clear nor flagged."""
 
 _WORST_FIRST = (Outcome.FLAGGED.value, UNAVAILABLE, Outcome.UNJUDGED.value, Outcome.CLEAR.value)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedChoice:
-    """What is found in one choice of a reply: its status, and what it rests on, or why there is nothing."""
+    """The result for one choice of a reply: its status, with the check or the reason why there is none."""
 
     index: int
     status: str
@@ -39,7 +39,7 @@ class CheckedChoice:
 
     @property
     def text(self) -> str | None:
-        """The revised text, None where there is none."""
+        """The revised text; None if the choice was not revised, or not changed."""
         return self.revised.revision.text if self.revised is not None and self.revised.changed else None
 
 
@@ -47,13 +47,13 @@ class ReplyChecker:
     """Checks the replies to one request to a chat model, against the sources in it.
 
     Args:
-        service: Whose detectors are asked.
-        settings: What sources are, and what is done.
-        document: The request; its field `sources` is taken out.
-        request_id: For the log.
+        service: The service with the detectors.
+        settings: The roles of sources, the detector and the action.
+        document: The request; its field `sources` is removed.
+        request_id: The id of the request in the log.
 
     Raises:
-        WireError: `sources` are not sources.
+        WireError: The field `sources` does not hold sources.
     """
 
     def __init__(self, service: Service, settings: ProxySettings, document: dict[str, Any], request_id: str) -> None:
@@ -63,11 +63,11 @@ class ReplyChecker:
         self.problem: str | None = None
         try:
             check_case(self.case, service.settings.limits, "the chat")
-        except Refused as error:  # too large to check, which is no reason not to answer
+        except Refused as error:  # too large to check, but the chat server can still answer
             self.problem = str(error)
 
     async def check(self, texts: Iterable[tuple[int, str | None]]) -> list[CheckedChoice]:
-        """What is found in each choice, given by index and text; whatever goes wrong here is a finding, too."""
+        """Check each choice, given by index and text; an error becomes a result with the status `UNAVAILABLE`."""
         findings = [await self._check(index, text) for index, text in texts]
         self.service.metrics.proxied(overall_status(findings))
         return findings
@@ -81,7 +81,7 @@ class ReplyChecker:
         try:
             check_case(case, self.service.settings.limits, "the chat")
             ((checked, _),) = await self.service.check_cases([case], CheckRequest(cases=[], detectors=self.detectors))
-            encode(checked)  # a text that cannot be said in JSON would fail later
+            encode(checked)  # fail now if a text cannot be written as JSON
             if self.settings.action != "revise" or checked.outcome is not Outcome.FLAGGED:
                 return CheckedChoice(index, checked.outcome.value, checked)
             how = ReviseRequest(cases=[], detector=self.settings.detector)
@@ -89,19 +89,19 @@ class ReplyChecker:
             return CheckedChoice(index, revised.outcome.value, checked, revised=revised)
         except VeridicalError as error:
             return CheckedChoice(index, UNAVAILABLE, reason=str(error))
-        except Exception as error:  # noqa: BLE001 - a detector may raise anything; the reply goes on, marked as not checked
+        except Exception as error:  # noqa: BLE001 - a detector may raise anything; the reply is marked as not checked
             log("failure", logging.ERROR, error, request_id=self.request_id)
             return CheckedChoice(index, UNAVAILABLE, reason="the check failed")
 
     def blocks(self, finding: CheckedChoice) -> bool:
-        """Whether the text of a choice is withheld."""
+        """Return whether the text of a choice is withheld."""
         if finding.status == UNAVAILABLE:
             return self.settings.blocks_unavailable
         return self.settings.action == "block" and finding.status == Outcome.FLAGGED.value
 
 
 def overall_status(findings: Sequence[CheckedChoice]) -> str:
-    """The worst status of all choices; of none: unjudged.
+    """Return the worst status of all choices; "unjudged" if there are none.
 
     >>> overall_status([CheckedChoice(0, "clear"), CheckedChoice(1, "unavailable")])
     'unavailable'
@@ -111,7 +111,7 @@ def overall_status(findings: Sequence[CheckedChoice]) -> str:
 
 
 def annotation(checker: ReplyChecker, findings: Sequence[CheckedChoice]) -> dict[str, Any]:
-    """The field `veridical` of a reply; of a choice that is withheld it has the status alone."""
+    """Return the field `veridical` of a reply; for a withheld choice it holds only status and reason."""
     choices: list[dict[str, Any]] = []
     for finding in findings:
         choice: dict[str, Any] = {"index": finding.index, "status": finding.status}
@@ -128,7 +128,10 @@ def annotation(checker: ReplyChecker, findings: Sequence[CheckedChoice]) -> dict
 
 
 def _case_of(document: dict[str, Any], source_roles: Sequence[str]) -> Case:
-    """The case of a chat, its response still empty: the sources given or in messages, and the last question."""
+    """Return the case of a chat with an empty response: the sources in the request, or its messages, and the question.
+
+    The question is the last message of the role "user".
+    """
     texts = [
         (str(message.get("role")), _text_of(message.get("content")))
         for message in document.get("messages") or ()
@@ -137,17 +140,17 @@ def _case_of(document: dict[str, Any], source_roles: Sequence[str]) -> Case:
     question = next((text for role, text in reversed(texts) if role == "user"), None)
     case = Case("reply", "", question=question)
     if "sources" in document:
-        given = document.pop("sources")
         try:
-            read = decode_case({"response": "", "sources": given}, default_id="reply")
+            sources = decode_case({"response": "", "sources": document.pop("sources")}, default_id="reply").sources
         except WireError as error:
             raise WireError(f"sources: {error.message}", hint='"sources": ["…", {"id": "…", "text": "…"}]') from None
-        return replace(case, sources=read.sources)
-    found = [text for role, text in texts if role in source_roles and text.strip()]
-    return replace(case, sources=tuple(Source(str(i), text) for i, text in enumerate(found, 1)))
+        return replace(case, sources=sources)
+    source_texts = [text for role, text in texts if role in source_roles and text.strip()]
+    return replace(case, sources=tuple(Source(str(i), text) for i, text in enumerate(source_texts, 1)))
 
 
 def _text_of(content: Any) -> str:
+    """Return the text of a message's content, which is a text or a list of parts; other parts are ignored."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []

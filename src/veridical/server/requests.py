@@ -1,4 +1,4 @@
-"""What is asked of the server: JSON objects, read strictly and held to the limits before any work is done."""
+"""Requests to the server: JSON objects that are read strictly and checked against the limits before any work."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class CheckRequest(_HowToCheck):
     """Cases to check, and how.
 
     Attributes:
-        cases: One or more cases; ids, and those of sources, may be left out, and a source may be a bare text.
-        detectors: The specs of detectors that the server has; None: its first one.
-        threshold: The score from which something is flagged, for all levels or per level.
-        flag_over: Make an outcome "flagged" only where a response-level score is above this.
-        explain: Add the closest passages and corrections to what is flagged.
+        cases: One or more cases. The ids of cases and sources are optional, and a source may be a bare text.
+        detectors: The specs of the detectors to ask, all of this server; None: its first one.
+        threshold: The score from which a span or response is flagged, for all levels or per level.
+        flag_over: Make an outcome "flagged" only if a response-level score is above this number.
+        explain: Add the closest passage and a correction to each flagged span.
     """
 
     cases: list[Any]
@@ -63,10 +63,10 @@ class CheckRequest(_HowToCheck):
 
 @dataclass(frozen=True, kw_only=True)
 class ReportRequest(CheckRequest):
-    """The same, or results of a check as they were answered, and how the page looks.
+    """Cases to check, or results of an earlier check, and the form of the page.
 
     Attributes:
-        results: Documents of the kind "check", instead of cases; nothing is checked again.
+        results: Results of `POST /v1/check` to show instead of `cases`; they are not checked again.
         title: The title of the page.
         heat: Shade each word by its score.
     """
@@ -79,7 +79,7 @@ class ReportRequest(CheckRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class StreamRequest(_HowToCheck):
-    """One case to check while its response arrives; `case` may have the first part of the response, or none."""
+    """One case to check while its response arrives; `case` may hold the first part of the response."""
 
     case: dict[str, Any]
 
@@ -90,10 +90,10 @@ class ReviseRequest:
 
     Attributes:
         cases: As in `CheckRequest`.
-        detector: The spec of the detector that says what is unsupported; None: the server's first one.
-        reviser: "delete" or "flag"; "factored" or "self" where the server has a chat model. None: the server's.
-        rounds: Attempts per case at most.
-        threshold: The score from which a statement counts as unsupported, for all levels or per level.
+        detector: The spec of the detector that finds unsupported text; None: the server's first one.
+        reviser: "delete" or "flag"; or "factored" or "self" if the server has a chat model. None: the server's default.
+        rounds: The most attempts per case.
+        threshold: The score from which a span or response counts as unsupported, for all levels or per level.
     """
 
     __pydantic_config__ = _STRICT
@@ -111,10 +111,10 @@ def _adapter(cls: type[Any]) -> TypeAdapter[Any]:
 
 
 def read_request(body: bytes, cls: type[R], limits: Limits) -> R:
-    """The request in `body`, its cases still as JSON objects.
+    """Return the request in `body`, with its cases still as JSON objects.
 
-    Raises `WireError` for what is not JSON or has other fields, `Refused` where it is nested more deeply than
-    `limits.depth`.
+    Raises `WireError` for a body that is not JSON or not a request of the class `cls`, and `Refused` for one that is
+    nested more deeply than `limits.depth`.
     """
     document = parse_body(body)
     _check_depth(document, limits.depth)
@@ -122,8 +122,8 @@ def read_request(body: bytes, cls: type[R], limits: Limits) -> R:
     for name, kind in (("cases", list), ("results", list), ("case", dict)):
         if name in texts and not isinstance(texts[name], kind):
             raise WireError(f"{name} is not {'a list' if kind is list else 'an object'}", hint=_FORM)
-    empty = {name: type(value)() for name, value in texts.items()}  # they are read one by one, by `read_cases_of`
-    try:  # as JSON: only so is an object taken for a record and nothing for anything else
+    empty = {name: type(value)() for name, value in texts.items()}  # `read_cases_of` reads them one by one
+    try:  # validate JSON, not Python objects: in strict mode pydantic reads a record from JSON only
         request: Any = _adapter(cast(Any, cls)).validate_json(json.dumps({**document, **empty}))
     except ValidationError as error:
         raise WireError(_first_problem(error, cls)) from None
@@ -131,7 +131,7 @@ def read_request(body: bytes, cls: type[R], limits: Limits) -> R:
 
 
 def parse_body(body: bytes) -> dict[str, Any]:
-    """The JSON object in `body`; `WireError` for anything else."""
+    """Return the JSON object in `body`; raise `WireError` for anything else."""
     try:
         return parse(body.decode())
     except UnicodeDecodeError as error:
@@ -139,12 +139,13 @@ def parse_body(body: bytes) -> dict[str, Any]:
 
 
 def _first_problem(error: ValidationError, cls: type[Any]) -> str:
+    """Return pydantic's error as one line; an unknown field comes before all other problems."""
     problems = error.errors(include_url=False, include_context=False, include_input=False)
-    stray = (p for p in problems if p["type"] in ("unexpected_keyword_argument", "extra_forbidden"))
-    problem = next(stray, problems[0])
+    unknown_fields = (p for p in problems if p["type"] in ("unexpected_keyword_argument", "extra_forbidden"))
+    problem = next(unknown_fields, problems[0])
     place = ".".join(str(part) for part in problem["loc"])
     if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        return str(UnknownNameError("field", place, [known.name for known in fields(cast(Any, cls))]))
+        return str(UnknownNameError("field", place, [field.name for field in fields(cast(Any, cls))]))
     message = problem["msg"].removeprefix("Value error, ").replace("Input should", "should")
     return f"{place or 'the request'}: {message[:1].lower()}{message[1:]}"
 
@@ -163,9 +164,9 @@ def _check_depth(value: Any, most: int) -> None:
 
 
 def read_cases_of(items: Sequence[Any], limits: Limits) -> list[Case]:
-    """The cases in the JSON objects of a request, each within the limits.
+    """Return the cases in the JSON objects of a request, and check each against the limits.
 
-    Raises `WireError` or `InputError` for what is not a case, `Refused` (413) for what is over a limit.
+    Raises `WireError` or `InputError` for an object that is not a case, and `Refused` (413) for one over a limit.
     """
     if not items:
         raise InputError("no cases", hint=_FORM)
@@ -190,7 +191,7 @@ def read_cases_of(items: Sequence[Any], limits: Limits) -> list[Case]:
 
 
 def read_results_of(items: Sequence[Any], limits: Limits) -> list[Checked]:
-    """The results of checks in the JSON objects of a request, each of a case within the limits."""
+    """Return the results of checks in the JSON objects of a request; raise like `read_cases_of`."""
     if len(items) > limits.cases:
         raise Refused(413, f"{len(items)} results", hint=f"at most {limits.cases} in a request")
     results = []
@@ -207,7 +208,7 @@ def read_results_of(items: Sequence[Any], limits: Limits) -> list[Checked]:
 
 
 def check_case(case: Case, limits: Limits, where: str = "the case") -> None:
-    """Raise unless `case` is within the limits, and has texts where it has sources: an address is never fetched."""
+    """Raise `Refused` (413) if `case` exceeds a limit, `InputError` if a source is an address: none is ever fetched."""
     if len(case.sources) > limits.sources:
         raise Refused(413, f"{where} has {len(case.sources)} sources", hint=f"at most {limits.sources}")
     size = characters_of(case)

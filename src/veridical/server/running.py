@@ -1,4 +1,4 @@
-"""Running the service: uvicorn with limits on connections, and an end that finishes what was accepted."""
+"""Running the service: uvicorn with limits on connections, and a shutdown that finishes accepted requests."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ __all__ = ["TimedProtocol", "UvicornServer", "make_server", "run_server"]
 
 
 class TimedProtocol(H11Protocol):
-    """uvicorn's protocol, which also gives up on a client that does not finish what it has begun to send.
+    """uvicorn's protocol, which also drops a client that does not finish sending a request in time.
 
-    Where as many connections are open as may be, a new one takes the place of one without a request.
+    If the limit of connections is reached, a new connection takes the place of an idle one.
     """
 
     head_timeout = 20.0
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to wait for a request."""
+        """Start the time limit for a request, and close an idle connection if there are too many."""
         super().connection_made(transport)  # type: ignore[arg-type]
         if self.limit_concurrency is not None and len(self.connections) >= self.limit_concurrency:
             idle = (other for other in self.connections if getattr(other, "timeout_keep_alive_task", None) is not None)
@@ -41,27 +41,27 @@ class TimedProtocol(H11Protocol):
         self._timer = self.loop.call_later(self.head_timeout, transport.abort)  # type: ignore[attr-defined]
 
     def data_received(self, data: bytes) -> None:
-        """Take what came: a whole head, or one more part of it."""
+        """Handle the data, and update the time limit."""
         super().data_received(data)
         self._watch()
 
     def on_response_complete(self) -> None:
-        """Go on with the next request, a part of which may be here."""
+        """Continue with the next request, of which a part may have arrived, and update the time limit."""
         super().on_response_complete()
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing more comes."""
+        """Stop the time limit."""
         self._stop_waiting()
         super().connection_lost(exc)
 
     def _watch(self) -> None:
-        """Limit the time for whatever the client has not finished while no answer is under way."""
+        """Run the time limit while a request is incomplete and no answer is being sent."""
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_waiting()
         elif self.cycle is not None and self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]:
             self._stop_waiting()
-            if self.timeout_keep_alive_task is None:  # the rest of a body came after its answer
+            if self.timeout_keep_alive_task is None:  # the rest of a body arrived after its answer was sent
                 self.timeout_keep_alive_task = self.loop.call_later(
                     self.timeout_keep_alive, self.timeout_keep_alive_handler
                 )
@@ -75,7 +75,7 @@ class TimedProtocol(H11Protocol):
 
 
 class UvicornServer(uvicorn.Server):
-    """uvicorn's server, which reports its address, and for which SIGINT and SIGTERM are a regular end."""
+    """uvicorn's server, which reports its address and treats SIGINT and SIGTERM as a regular end."""
 
     def __init__(self, config: uvicorn.Config, on_start: Callable[[str], None]) -> None:
         super().__init__(config)
@@ -83,7 +83,7 @@ class UvicornServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """End at a signal; uvicorn would raise it again after a graceful end."""
+        """Shut down at a signal without raising it again afterwards, as uvicorn would."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -95,7 +95,7 @@ class UvicornServer(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def startup(self, sockets: object = None) -> None:
-        """Bind, then report the address."""
+        """Bind to the address, then report it."""
         await super().startup(sockets)  # type: ignore[arg-type]
         if self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
@@ -103,13 +103,13 @@ class UvicornServer(uvicorn.Server):
 
 
 def make_server(settings: ServerSettings, *, host: str, port: int, on_start: Callable[[str], None]) -> UvicornServer:
-    """A server whose `run` serves until its process gets SIGINT or SIGTERM; what was accepted by then is finished.
+    """Return a server whose `run` serves until SIGINT or SIGTERM, then finishes the accepted requests.
 
     Args:
-        settings: What is served, and to whom.
+        settings: The settings of the service.
         host: The address to bind to.
-        port: The port; 0 for any that is free.
-        on_start: Called with the URL once requests can come.
+        port: The port; 0 takes any free port.
+        on_start: Called with the URL once the server accepts requests.
     """
     limits = settings.limits
     protocol: type[asyncio.Protocol] = type("Protocol", (TimedProtocol,), {"head_timeout": limits.body_timeout})
@@ -133,7 +133,7 @@ def make_server(settings: ServerSettings, *, host: str, port: int, on_start: Cal
 
 
 def run_server(settings: ServerSettings, *, host: str, port: int, on_start: Callable[[str], None]) -> None:
-    """Run `make_server`'s server to its end, with its log as JSON lines on standard error.
+    """Run the server of `make_server` to its end, with its log as JSON lines on standard error.
 
     Raises:
         InputError: The address cannot be used.
@@ -141,13 +141,13 @@ def run_server(settings: ServerSettings, *, host: str, port: int, on_start: Call
     with _log_as_lines():
         try:
             make_server(settings, host=host, port=port, on_start=on_start).run()
-        except SystemExit:  # uvicorn's way to say that it could not bind
+        except SystemExit:  # uvicorn exits if it cannot bind
             raise InputError(f"cannot bind to {host}:{port}", hint="another --port, or --port 0 for any") from None
 
 
 @contextmanager
 def _log_as_lines() -> Iterator[None]:
-    """Write the log of the server to standard error, and of libraries what is serious."""
+    """Write the log of the server, and serious messages of libraries, to standard error."""
     lines = logging.StreamHandler(sys.stderr)
     lines.setFormatter(JsonLines())
     levels = {LOGGER: logging.INFO, "uvicorn": logging.CRITICAL, "pypdf": logging.ERROR, "asyncio": logging.ERROR}

@@ -1,4 +1,4 @@
-"""Salience maps over HTTP: for each word of a response, the source words that it depends on most."""
+"""Salience maps as JSON: for each word of a response, the source words that it depends on most."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STRONGEST = 5  # source words per word of the response
 
 
 def map_documents(maps: Sequence[SalienceMap | None]) -> list[dict[str, Any] | None]:
-    """Maps as JSON: each word of the response with its attribution and the source words that it depends on most."""
+    """Return maps as JSON: each word of the response with its attribution and its strongest source words."""
     return [None if salience is None else {"words": _words(salience)} for salience in maps]
 
 

@@ -1,4 +1,7 @@
-"""What the server does with a request once it is read: ask its detectors, and make answers of their judgements."""
+"""The work of the server: ask its detectors, turn their judgements into results, and revise cases.
+
+Reading requests and writing answers is the task of `server.app`.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +41,9 @@ _WARM_UP = Case("warm-up", "The tower is tall.", (Source("1", "The tower is 330 
 
 
 class Service:
-    """The detectors of a server and what is made of their judgements; `start` and `close` it in the event loop.
+    """The detectors of a server, and the checks and revisions with them. `start` and `close` it in the event loop.
 
-    Raises whatever `load_detector` raises, before anything is served.
+    Raises whatever `load_detector` and `make_reviser` raise.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -48,11 +51,11 @@ class Service:
         self.metrics = Metrics(lambda: {name: batcher.waiting for name, batcher in self.batchers.items()})
         self.batchers: dict[str, Batcher] = {}
 
-        named = {str(parse_spec(spec)): load_detector(spec, settings.connection) for spec in settings.detectors}
-        for name, detector in {**named, **settings.own_detectors}.items():
+        by_spec = {str(parse_spec(spec)): load_detector(spec, settings.connection) for spec in settings.detectors}
+        for name, detector in {**by_spec, **settings.own_detectors}.items():
             self.batchers[name] = Batcher(name, detector, settings.limits, partial(self.metrics.batch, name))
         if settings.reviser is not None:
-            make_reviser(settings.reviser, settings.connection)  # one that cannot be is refused now
+            make_reviser(settings.reviser, settings.connection)  # raise now if it cannot be made
         self._documents = Batcher("documents", None, settings.limits)
         self._revising: set[asyncio.Future[list[Revised]]] = set()
         self._closing = False
@@ -61,7 +64,7 @@ class Service:
 
     @property
     def unready(self) -> dict[str, str]:
-        """Why each detector that cannot be used yet, or at present, cannot; likewise the reading of documents."""
+        """The reason for each detector that cannot be used yet or at present, and for the reading of documents."""
         batchers = {**self.batchers, "documents": self._documents}
         problems = {name: batcher.problem for name, batcher in batchers.items() if batcher.problem}
         for name, loading in self._loading.items():
@@ -72,7 +75,7 @@ class Service:
         return problems
 
     def start(self) -> None:
-        """Begin to work, and load every detector by a first case (unless a chat model would have to be paid)."""
+        """Start the detectors, and load each with a first case, except those that would pay a chat model."""
         for name, batcher in self.batchers.items():
             batcher.start()
             if not info_of(batcher.detector).needs_chat_model:
@@ -80,7 +83,7 @@ class Service:
         self._documents.start()
 
     def load_again(self) -> None:
-        """Load the detectors that could not be loaded and have judged nothing since: what was wrong may have passed."""
+        """Try again to load the detectors that failed to load and have judged nothing since."""
         for name in self._loading:
             if self._failure(name) is not None:
                 self._load(name)
@@ -89,7 +92,7 @@ class Service:
         self._loading[name] = asyncio.ensure_future(self.batchers[name].load(_WARM_UP))
 
     def _failure(self, name: str) -> BaseException | None:
-        """Return why a detector was not loaded; None while it is being loaded, or where it has judged something."""
+        """Return why a detector could not be loaded; None while it is loading, or if it has judged something."""
         loading = self._loading[name]
         if not loading.done() or loading.cancelled():
             return None
@@ -97,21 +100,21 @@ class Service:
         return None if self.batchers[name].answered else error
 
     async def close(self) -> None:
-        """Finish what was accepted, at most for `limits.grace` seconds; nothing further is revised."""
+        """Finish the accepted requests, for at most `limits.grace` seconds, and accept no more revisions."""
         self._closing = True
-        end = asyncio.get_running_loop().time() + self.settings.limits.grace
-        if self._revising:  # they go on asking the detectors, which therefore end after them
+        deadline = asyncio.get_running_loop().time() + self.settings.limits.grace
+        if self._revising:  # first: revisions still ask the detectors
             await asyncio.wait(self._revising, timeout=self.settings.limits.grace)
-        left = max(0.0, end - asyncio.get_running_loop().time())
-        await asyncio.gather(*(batcher.close(left) for batcher in (*self.batchers.values(), self._documents)))
+        seconds = max(0.0, deadline - asyncio.get_running_loop().time())
+        await asyncio.gather(*(batcher.close(seconds) for batcher in (*self.batchers.values(), self._documents)))
         await asyncio.gather(*self._loading.values(), return_exceptions=True)
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """A place for a request, from before its body is read until it is answered.
+        """Reserve a place for a request, from before its body is read until it is answered.
 
-        Raises `Refused` (429) where as many requests have one as a queue and a batch hold cases: a further one would
-        wait to be read, and only then be refused.
+        Raises `Refused` (429) if as many requests have a place as queue and batch hold cases. One more would only be
+        read and then refused.
         """
         limits = self.settings.limits
         if self._requests >= limits.queue + limits.batch_cases:
@@ -123,9 +126,9 @@ class Service:
             self._requests -= 1
 
     def batcher(self, spec: str | None = None) -> Batcher:
-        """The detector that a request names (None: the first); `InputError` for one that the server does not have.
+        """Return the detector that a request names (None: the first); raise `UnknownNameError` for an unknown one.
 
-        A request cannot add one: its spec could name a file of this machine, or a server and its key.
+        A request cannot add a detector, because a spec may name a file on this machine, or a server and its key.
         """
         if spec is None:
             return next(iter(self.batchers.values()))
@@ -135,15 +138,15 @@ class Service:
         return self.batchers[name]
 
     async def check(self, request: CheckRequest) -> list[tuple[Checked, Maps]]:
-        """The cases of `request`, checked, each with the salience maps of its judgements."""
+        """Check the cases of `request`; return each result with the salience maps of its judgements."""
         cases = await asyncio.to_thread(read_cases_of, request.cases, self.settings.limits)
         return await self.check_cases(cases, request)
 
     async def check_cases(self, cases: Sequence[Case], how: CheckRequest) -> list[tuple[Checked, Maps]]:
-        """The same for cases that are read; the rest is as `how` says."""
+        """Do the same for `cases`, which are read already; `how` holds the other fields of the request."""
         batchers = self.batchers_of(how.detectors)
         check_flag_over(how.flag_over)
-        thresholds_in_force(None, how.threshold)  # a bad one raises now, not after the work
+        thresholds_in_force(None, how.threshold)  # raise for a bad threshold before the work
         answers = [asyncio.ensure_future(batcher.judge(cases)) for batcher in batchers]
         try:
             columns = await asyncio.gather(*answers)
@@ -164,7 +167,7 @@ class Service:
         return await asyncio.to_thread(assembled)
 
     def batchers_of(self, specs: Sequence[str] | None) -> list[Batcher]:
-        """The detectors that a request names, each once; without a list the first."""
+        """Return the detectors that a request names; None: the first. Raises `InputError` for one named twice."""
         batchers = [self.batcher(spec) for spec in specs] if specs is not None else [self.batcher()]
         if not batchers:
             raise InputError("no detector is named", hint=f"of {', '.join(self.batchers)}; leave it out for the first")
@@ -174,31 +177,31 @@ class Service:
         return batchers
 
     async def report(self, request: ReportRequest) -> str:
-        """The HTML page of the cases of `request`, or of its results."""
+        """Return the HTML page of the cases of `request`, or of its results."""
         if request.results and request.cases:
-            raise InputError("both cases and results", hint="cases to check, or results that are there already")
+            raise InputError("both cases and results", hint="send cases to check, or results of an earlier check")
         if request.results:
-            given = await asyncio.to_thread(read_results_of, request.results, self.settings.limits)
-            return await asyncio.to_thread(render_html, given, title=request.title, heat=request.heat)
+            earlier = await asyncio.to_thread(read_results_of, request.results, self.settings.limits)
+            return await asyncio.to_thread(render_html, earlier, title=request.title, heat=request.heat)
         results = await self.check(request)
-        checked, maps = [one for one, _ in results], [of_case for _, of_case in results]
+        checked, maps = [item for item, _ in results], [case_maps for _, case_maps in results]
         return await asyncio.to_thread(render_html, checked, title=request.title, maps=maps, heat=request.heat)
 
     async def revise(self, request: ReviseRequest) -> list[Revised]:
-        """The cases of `request`, revised; what is judged on the way shares batches with other requests.
+        """Revise the cases of `request`; the judging on the way shares batches with other requests.
 
-        Raises `Refused`: 429 where `limits.revisions` requests are being revised, 504 after `limits.timeout` seconds.
+        Raises `Refused`: 429 if `limits.revisions` requests are being revised, 504 after `limits.timeout` seconds, 503
+        at shutdown.
         """
-        limits = self.settings.limits
-        cases = await asyncio.to_thread(read_cases_of, request.cases, limits)
+        cases = await asyncio.to_thread(read_cases_of, request.cases, self.settings.limits)
         return await self.revise_cases(cases, request)
 
     async def revise_cases(self, cases: Sequence[Case], how: ReviseRequest) -> list[Revised]:
-        """The same for cases that are read; the rest is as `how` says."""
+        """Do the same for `cases`, which are read already; `how` holds the other fields of the request."""
         limits = self.settings.limits
         detector = _Shared(self.batcher(how.detector), asyncio.get_running_loop())
         reviser = make_reviser(how.reviser or self.settings.reviser, self.settings.connection)
-        thresholds_in_force(None, how.threshold)
+        thresholds_in_force(None, how.threshold)  # raise for a bad threshold before the work
         if self._closing:
             raise Refused(503, "the server is shutting down", hint="send it again", retry_after=5)
         if len(self._revising) >= limits.revisions:
@@ -211,7 +214,7 @@ class Service:
         results.add_done_callback(self._revised)
         try:
             async with asyncio.timeout(limits.timeout):
-                return await asyncio.shield(results)  # its place is free once its thread is
+                return await asyncio.shield(results)  # it counts in `_revising` until its thread has ended
         except TimeoutError:
             detector.stop()
             worker.interrupt(job)
@@ -220,21 +223,21 @@ class Service:
     def _revised(self, results: asyncio.Future[list[Revised]]) -> None:
         self._revising.discard(results)
         if not results.cancelled():
-            results.exception()  # it has been raised where somebody still waited
+            results.exception()  # mark the error as seen, or asyncio would report it
 
     async def document(self, name: str, data: bytes) -> tuple[str, str]:
-        """The plain name and the text of an uploaded document; no folder that its name has is ever looked at."""
+        """Return the file name without folders and the text of an uploaded document; no file is ever opened."""
         path = Path(PurePosixPath(name.replace("\\", "/")).name or "document")
         return path.name, await self._documents.call(lambda _: document_text(data, path))
 
 
 class _Shared:
-    """A detector for a thread of its own, which asks through the queue that all requests share."""
+    """A detector for a thread outside the event loop; it judges through the queue that all requests share."""
 
     def __init__(self, batcher: Batcher, loop: asyncio.AbstractEventLoop) -> None:
         self.name, self.info = batcher.detector.name, info_of(batcher.detector)
         self._batcher, self._loop = batcher, loop
-        self._asked: Future[list[JudgementWithMap]] | None = None
+        self._pending: Future[list[JudgementWithMap]] | None = None
 
     @property
     def thresholds(self) -> Mapping[Level, float]:
@@ -243,12 +246,13 @@ class _Shared:
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         answers: list[Judgement] = []
         step = self._batcher.limits.cases
-        for at in range(0, len(cases), step):
-            self._asked = asyncio.run_coroutine_threadsafe(self._batcher.judge(cases[at : at + step]), self._loop)
-            answers += [judgement for judgement, _ in self._asked.result()]
+        for start in range(0, len(cases), step):
+            part = cases[start : start + step]
+            self._pending = asyncio.run_coroutine_threadsafe(self._batcher.judge(part), self._loop)
+            answers += [judgement for judgement, _ in self._pending.result()]
         return answers
 
     def stop(self) -> None:
-        """Give up what it has asked; the thread that waits for it gets `CancelledError`."""
-        if self._asked is not None:
-            self._asked.cancel()
+        """Cancel the pending judgements; the thread that waits for them gets `CancelledError`."""
+        if self._pending is not None:
+            self._pending.cancel()

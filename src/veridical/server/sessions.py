@@ -1,4 +1,7 @@
-"""Judging a response while it arrives: word by word where a detector can, else all of it so far, at each sentence."""
+"""Judging a response while it arrives.
+
+A detector that can stream judges word by word. For any other one, the response so far is judged after each sentence.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ _LONG_SENTENCE = 2000  # characters
 
 @dataclass(frozen=True, slots=True)
 class StreamedJudgement:
-    """What is newly known: a judgement of a part of the response, and the indices of its verdicts that are flagged."""
+    """The judgement of a new part of the response, and the indices of its flagged verdicts."""
 
     judgement: Judgement
     flagged: tuple[int, ...]
@@ -31,15 +34,15 @@ class Session(Protocol):
     """One response, judged by one detector while it arrives."""
 
     judged_to: int
-    """Up to this character all is judged."""
+    """The number of characters, from the start, that are judged."""
 
     async def feed(self, text: str, *, final: bool = False) -> StreamedJudgement | None:
-        """What is new once `text` is appended (with `final`: and nothing follows), None where nothing is."""
+        """Append `text` and return the new judgement, None if there is none; `final` says that nothing follows."""
         ...
 
 
 async def open_session(batcher: Batcher, case: Case, threshold: float | Mapping[str, float] | None) -> Session:
-    """A session of `batcher`'s detector for a response to `case`, whose own response is ignored."""
+    """Open a session of the batcher's detector for a response to `case`; the response in `case` is ignored."""
     case = replace(case, response="")
     if isinstance(batcher.detector, Streaming):
         session = await batcher.call(lambda detector: (detector.stream(case), thresholds_in_force(detector, threshold)))
@@ -49,7 +52,7 @@ async def open_session(batcher: Batcher, case: Case, threshold: float | Mapping[
 
 
 class _Online:
-    """The detector's own session."""
+    """A session of a detector that can stream."""
 
     def __init__(self, batcher: Batcher, case: Case, session: Any, thresholds: Thresholds) -> None:
         self.judged_to = 0
@@ -74,13 +77,13 @@ class _Online:
 
 
 class _BySentence:
-    """The response so far, judged again whenever a sentence has ended; only what is new of it is given."""
+    """A session that judges the response so far whenever a sentence has ended, and returns only the new part."""
 
     def __init__(self, batcher: Batcher, case: Case, thresholds: Thresholds) -> None:
         self.judged_to = 0
         self._batcher, self._case, self._thresholds = batcher, case, thresholds
         self._text = ""
-        self._look_again = 0  # at how many characters after `judged_to`
+        self._look_again = 0  # look for a complete sentence again at this many characters after `judged_to`
 
     async def feed(self, text: str, *, final: bool = False) -> StreamedJudgement | None:
         self._text += text
@@ -88,7 +91,7 @@ class _BySentence:
             return None
         rest = self._text[self.judged_to :]
         complete = sentences(rest)[: None if final else -1]
-        if not complete:  # a very long sentence is not read again for every few characters that are added to it
+        if not complete:  # do not split a very long sentence again for every few new characters
             self._look_again = len(rest) * 9 // 8 if len(rest) > _LONG_SENTENCE else 0
             return None
         self._look_again = 0
@@ -99,7 +102,7 @@ class _BySentence:
         new = [i for i, verdict in enumerate(judgement.verdicts) if verdict.span.end > start]
         verdicts = tuple(judgement.verdicts[i] for i in new)
         flagged = tuple(k for k, i in enumerate(new) if i in decision.verdicts)
-        if not judgement.verdicts and judgement.hallucination is not None:  # it scores responses as a whole
+        if not judgement.verdicts and judgement.hallucination is not None:  # the detector scores whole responses only
             verdicts = (Verdict(Span(0, end), judgement.hallucination, reason=judgement.reason),)
             flagged = (0,) if decision.hallucination else ()
         self.judged_to = end

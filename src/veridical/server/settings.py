@@ -1,4 +1,4 @@
-"""How a server is set up: which detectors it has, who may use it, and how much it takes at once."""
+"""The settings of a server: its detectors, its access rules, its limits and its proxy."""
 
 from __future__ import annotations
 
@@ -36,28 +36,30 @@ LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one request may hold and how long it may take; what is over a limit is refused, never cut.
+    """The limits on size, time and load. A request that exceeds a limit is refused, never cut.
 
     Attributes:
-        body_bytes: The largest JSON body.
-        document_bytes: The largest uploaded document.
+        body_bytes: The size of the largest JSON body.
+        document_bytes: The size of the largest uploaded document.
         cases: The most cases of one request.
         sources: The most sources of one case.
-        characters: The most characters of one case: response, sources, question and history together.
-        depth: How deeply JSON may be nested.
+        characters: The most characters of one case: response, sources, question, history and prompt together.
+        depth: The deepest nesting of JSON.
         queue: The most cases that wait for one detector; a request that does not fit gets 429.
         batch_cases: The most cases of one batch.
-        batch_characters: A batch holds no more characters than this, unless a single case does.
+        batch_characters: The most characters of one batch, unless a single case has more.
         batch_wait: Seconds that a batch waits for more cases.
-        wait: Seconds that cases would have to wait, by the speed of late, from which on a request gets 429.
-        timeout: Seconds that a request may wait for its answer.
-        body_timeout: Seconds in which a request has to arrive, head and body, and that a client may take to read on.
-        idle: Seconds that a connection is kept without a request, unless a new one needs its place. Clients and load
-            balancers keep theirs for 5 to 60 seconds; who closes first breaks off what the other has just sent.
-        stream_timeout: Seconds that a streamed response may take as a whole.
-        revisions: The most requests to revise at once.
-        connections: The most connections at once; a further one gets 503.
-        grace: Seconds that a shutdown waits for what was accepted.
+        wait: The longest expected wait in seconds, by the recent speed; a request that would wait longer gets 429.
+        timeout: Seconds until a request must be answered.
+        body_timeout: Seconds until a request must have arrived, head and body; also the longest pause of a client that
+            reads an answer.
+        idle: Seconds that a connection without a request stays open, unless a new one needs its place. Clients and load
+            balancers keep theirs for 5 to 60 seconds. It should be longer than that: if the server closes first, a
+            request that was just sent gets lost.
+        stream_timeout: Seconds until a whole streamed response must have ended.
+        revisions: The most requests to revise at the same time.
+        connections: The most connections at the same time; a further one gets 503.
+        grace: Seconds that a shutdown waits for accepted requests.
     """
 
     body_bytes: int = 8 * 1024 * 1024
@@ -92,21 +94,21 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxySettings:
-    """How replies of another chat server are checked on their way.
+    """The chat server behind the proxy, and what happens to its replies.
 
     Attributes:
-        base_url: The OpenAI-compatible server that answers, such as http://127.0.0.1:8080/v1.
-        action: "annotate": say in the reply what was found; "header": in a header alone; "block": withhold a flagged
-            reply; "revise": put the revised text in its place.
-        detector: The spec of the detector that is asked; None: the server's first one.
-        source_roles: Messages of these roles are the sources, where a request has no field `sources`.
-        blocks: Whether a reply that could not be checked is withheld; None: where the action is "block".
-        key_env: The environment variable that holds the key of the server behind; None: the client's own goes on.
-        reply_bytes: The largest reply that is taken.
-        timeout: Seconds that the server behind may take to answer.
+        base_url: The base URL of the OpenAI-compatible server, such as http://127.0.0.1:8080/v1.
+        action: "annotate": add the result of the check to the reply; "header": only set a header; "block": withhold a
+            flagged reply; "revise": replace a flagged reply by its revision.
+        detector: The spec of the detector to ask; None: the server's first one.
+        source_roles: The roles whose messages serve as sources if a request has no field `sources`.
+        blocks: Whether to withhold a reply that could not be checked; None: only if the action is "block".
+        key_env: The environment variable that holds the key of the chat server; None: forward the client's key.
+        reply_bytes: The size of the largest reply that is accepted.
+        timeout: Seconds until the chat server must have answered.
 
     Raises:
-        InputError: An unknown action, or no role.
+        InputError: The action is unknown, or there is no role.
     """
 
     base_url: str
@@ -132,24 +134,24 @@ class ProxySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """A server's settings.
+    """The settings of a server.
 
     Attributes:
-        detectors: The specs that requests may name, and no others; the first is the one that is used where none is.
+        detectors: The specs that requests may name. A request that names none gets the first.
         own_detectors: Further detectors by name, made in Python.
-        connection: How detectors that ask a chat model reach it.
-        keys: Whoever has one of these may use the service; empty: everyone who reaches it.
-        cors: Origins whose pages may use the service from a browser; "*" for all.
-        hosts: Names by which the service is addressed (the `Host` header); empty: any. On a loopback address without
-            keys only the loopback names are right: it keeps pages of other sites away.
-        proxy: The chat server whose replies are checked on their way; None: no proxy.
-        reviser: What revises where a request does not say (`veridical.revise.named`); None: "factored" where the
-            connection has a model, else "delete".
-        log_text: Whether the log has the texts of requests.
-        limits: What a request may hold.
+        connection: How detectors reach their chat model.
+        keys: The API keys that clients must have; empty: no key is needed.
+        cors: The origins whose pages may use the service from a browser; "*" for all.
+        hosts: The allowed values of the `Host` header, without a port; empty: any. Without keys, on a loopback address,
+            allow only the loopback names: otherwise pages of other sites could reach the service (DNS rebinding).
+        proxy: The chat server whose replies are checked; None: no proxy.
+        reviser: The default reviser (`veridical.revise.named`); None: "factored" if the connection has a model, else
+            "delete".
+        log_text: Whether the log holds the texts of requests.
+        limits: The limits on requests.
 
     Raises:
-        InputError: No detector, one that is named twice, a spec that cannot be read, or what is not an origin.
+        InputError: There is no detector, a detector is named twice, a spec cannot be read, or an origin is not one.
     """
 
     detectors: tuple[str, ...] = DEFAULT_DETECTORS
@@ -171,12 +173,12 @@ class ServerSettings:
             if names.count(name) > 1:
                 raise InputError(f"the detector {name} is named twice", hint="name each once")
         for origin in self.cors:
-            if origin != "*" and not _ORIGIN.fullmatch(origin):  # it would never be that of a page
+            if origin != "*" and not _ORIGIN.fullmatch(origin):  # no page would ever have it
                 raise InputError(f"{origin!r} is not an origin", hint="such as https://example.org, without a path")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host` is reached from this machine alone.
+    """Return whether only this machine can reach `host`.
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, False)

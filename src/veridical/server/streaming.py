@@ -1,8 +1,8 @@
 """`POST /v1/stream`: JSON Lines in, server-sent events out, while the response is still being written.
 
-The first line is the request, its case without a response or with the first part of it; each further line is
-`{"text": …}`. The end of the body is the end of the response. Events: `start`, `verdicts` for what is newly judged,
-`result` with the whole response judged at once, or `error`.
+The first line is the request; its case holds the first part of the response, or no response. Each further line is
+`{"text": …}`. The response ends with the body. Events: `start`, `verdicts` for each newly judged part, and `result`
+with the whole response judged at once, or `error`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LINES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
 
 
 class EventStream(Response):
-    """Server-sent events, sent as they come; unlike Starlette's it leaves the rest of the request to who reads it."""
+    """Server-sent events, sent as they come. Unlike Starlette's streaming response, it does not read the request."""
 
     media_type = "text/event-stream"
 
@@ -51,22 +51,22 @@ class EventStream(Response):
         self._events = events
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send them."""
+        """Send the events."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         async with aclosing(self._events) as events:
-            async for each in events:
-                await send({"type": "http.response.body", "body": each, "more_body": True})
+            async for event_bytes in events:
+                await send({"type": "http.response.body", "body": event_bytes, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def event(name: str, data: str) -> bytes:
-    """A server-sent event; `data` is JSON, which holds no line break."""
+    """Return a server-sent event; `data` is JSON without line breaks."""
     return f"event: {name}\ndata: {data}\n\n".encode()
 
 
 @dataclass
 class Stream:
-    """A response that arrives in parts, and what judges it."""
+    """A response that arrives in parts, and the service that judges it."""
 
     service: Service
     wanted: StreamRequest
@@ -75,11 +75,11 @@ class Stream:
     request_id: str
 
     async def events(self) -> AsyncGenerator[bytes, None]:
-        """The events, until the response has ended; an error is the last one."""
+        """Yield the events until the response has ended; on failure the last event is an error."""
         try:
             async with asyncio.timeout(self.service.settings.limits.stream_timeout):
-                async for each in self._events():
-                    yield each
+                async for event_bytes in self._events():
+                    yield event_bytes
         except TimeoutError:
             yield event("error", json.dumps(error_body("the stream took too long", None, self.request_id)))
         except VeridicalError as error:
@@ -94,11 +94,11 @@ class Stream:
         async for part in self.parts:
             text += part
             if before + len(text) > limits.characters:
-                check_case(replace(self.case, response=text), limits)  # which refuses it
-            for each in await self._judged(sessions, part, final=False):
-                yield each
-        for each in await self._judged(sessions, "", final=True):
-            yield each
+                check_case(replace(self.case, response=text), limits)  # raises
+            for event_bytes in await self._judged(sessions, part, final=False):
+                yield event_bytes
+        for event_bytes in await self._judged(sessions, "", final=True):
+            yield event_bytes
         how = CheckRequest(
             cases=[],
             detectors=self.wanted.detectors,
@@ -110,45 +110,44 @@ class Stream:
         yield event("result", await asyncio.to_thread(encode, checked))
 
     async def _judged(self, sessions: list[Session], text: str, *, final: bool) -> list[bytes]:
-        found = await asyncio.gather(*(session.feed(text, final=final) for session in sessions))
+        parts = await asyncio.gather(*(session.feed(text, final=final) for session in sessions))
         return [
             event("verdicts", f'{{"judgement": {encode(part.judgement)}, "flagged": {json.dumps(part.flagged)}}}')
-            for part in found
+            for part in parts
             if part is not None
         ]
 
 
 async def open_stream(request: Request, service: Service) -> Stream:
-    """The stream that a request opens, its first line read; raises what a request to check raises."""
+    """Read the first line of a request and return its stream; raise like a request to check."""
     limits = service.settings.limits
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    further: AsyncIterator[bytes] | None
+    further_lines: AsyncIterator[bytes] | None = None
     if kind in LINES:
-        further = _lines(request, service)
-        first = await anext(further, b"")
+        further_lines = _lines(request, service)
+        first = await anext(further_lines, b"")
     else:
-        further = None
         first = await read_body(request, limits)
-    wanted = read_request(first, StreamRequest, limits)
-    (case,) = read_cases_of([{"response": "", **wanted.case}], limits)
-    service.batchers_of(wanted.detectors)  # an unknown one is refused before the answer begins
+    stream_request = read_request(first, StreamRequest, limits)
+    (case,) = read_cases_of([{"response": "", **stream_request.case}], limits)
+    service.batchers_of(stream_request.detectors)  # raise for an unknown detector before the answer begins
 
     async def parts() -> AsyncIterator[str]:
         if case.response:
             yield case.response
-        if further is None:
+        if further_lines is None:
             return
-        async for line in further:
+        async for line in further_lines:
             document: dict[str, Any] = parse_body(line)
             if set(document) != {"text"} or not isinstance(document["text"], str):
                 raise WireError("a line after the first is not a text", hint='{"text": "…"}')
             yield document["text"]
 
-    return Stream(service, wanted, case, parts(), request_id_of(request))
+    return Stream(service, stream_request, case, parts(), request_id_of(request))
 
 
 async def _lines(request: Request, service: Service) -> AsyncIterator[bytes]:
-    """The lines of a body as they arrive, each with something in it."""
+    """Yield the lines of a body as they arrive, without blank lines."""
     limits = service.settings.limits
     too_large = Refused(413, f"the body is larger than {limits.body_bytes:,} bytes")
     async for line in lines(timed(request.stream(), limits), limits.body_bytes, too_large):

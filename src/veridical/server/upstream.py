@@ -1,4 +1,7 @@
-"""The chat server behind the proxy. What it sends is hostile input: of bounded size, in bounded time, of known form."""
+"""The client of the chat server behind the proxy.
+
+It treats everything from that server as hostile input and bounds its size, its time and its form.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,14 @@ from veridical.server.settings import ProxySettings
 __all__ = ["DONE", "Upstream", "choices_of"]
 
 DONE = "[DONE]"
-_PASSED_ON = ("openai-organization", "openai-project")
+_FORWARDED = ("openai-organization", "openai-project")
 _MOST_CHOICES = 16
 
 
 class Upstream:
-    """A client of the server that `settings` name; open and close it in the event loop that uses it.
+    """A client of the server that `settings` name. Open and close it in the event loop that uses it.
 
-    Raises what `llm.endpoint.resolve_server` raises: a URL that is not one, or a key that is not there.
+    Raises what `llm.endpoint.resolve_server` raises, for a bad URL or a missing key.
     """
 
     def __init__(self, settings: ProxySettings) -> None:
@@ -38,10 +41,10 @@ class Upstream:
         self._client: httpx.AsyncClient | None = None
 
     def open(self) -> None:
-        """Be ready to connect."""
+        """Create the HTTP client."""
         timeout = httpx.Timeout(self._settings.timeout, connect=10, pool=10)
-        limits = httpx.Limits(max_connections=200, keepalive_expiry=2)  # many servers close theirs after 5 s
-        no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # they would be those of all clients
+        limits = httpx.Limits(max_connections=200, keepalive_expiry=2)  # many servers close idle connections after 5 s
+        no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # all clients would share them
         self._client = httpx.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False, cookies=no_cookies)
 
     async def close(self) -> None:
@@ -52,26 +55,29 @@ class Upstream:
     async def send(
         self, path: str, document: Mapping[str, Any] | None, headers: Mapping[str, str]
     ) -> tuple[int, dict[str, Any], dict[str, str]]:
-        """The status, the JSON object and the headers to pass on of the answer to `document` (None: a GET).
+        """Send `document` (None: send a GET); return status, JSON object and headers to forward of the answer.
 
-        Raises `Refused`: 502 for no answer, one that is too large or not a JSON object; 504 for one that is late.
+        Raises `Refused`: 502 if there is no answer, or it is too large or not a JSON object; 504 if it is late.
         """
         return await self._whole(await self._request(path, document, headers))
 
     async def stream(
         self, path: str, document: Mapping[str, Any], headers: Mapping[str, str]
     ) -> httpx.Response | tuple[int, dict[str, Any], dict[str, str]]:
-        """The answer for `chunks`, to be closed in the end; an error is given whole. Raises what `send` raises."""
+        """Send `document` and return the open answer for `chunks`, or an error as from `send`; raise like `send`.
+
+        The caller closes the answer.
+        """
         response = await self._request(path, document, headers)
         if response.status_code != 200:
             return await self._whole(response)
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             await response.aclose()
-            raise _bad("no stream, where one was asked for")
+            raise _bad("an answer that is not a stream")
         return response
 
     async def chunks(self, response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
-        """The JSON objects of server-sent events up to the last one; `Refused` for anything else."""
+        """Yield the JSON objects of the server-sent events up to the end mark; raise `Refused` for anything else."""
         too_large = _bad(f"more than {self._settings.reply_bytes:,} bytes")
         with _translated():
             async for line in lines(response.aiter_raw(), self._settings.reply_bytes, too_large):
@@ -89,21 +95,21 @@ class Upstream:
     async def _request(
         self, path: str, document: Mapping[str, Any] | None, headers: Mapping[str, str]
     ) -> httpx.Response:
-        """The answer, its body not read yet."""
+        """Send a request and return the answer, whose body is not read yet."""
         assert self._client is not None
-        sent = {"Accept-Encoding": "identity", "User-Agent": "veridical"}
-        sent |= {name: headers[name] for name in _PASSED_ON if name in headers}
+        request_headers = {"Accept-Encoding": "identity", "User-Agent": "veridical"}
+        request_headers |= {name: headers[name] for name in _FORWARDED if name in headers}
         if self._server.key is not None:
-            sent["Authorization"] = f"Bearer {self._server.key}"
+            request_headers["Authorization"] = f"Bearer {self._server.key}"
         elif "authorization" in headers:
-            sent["Authorization"] = headers["authorization"]
+            request_headers["Authorization"] = headers["authorization"]
         content = None if document is None else json.dumps(document).encode()
         if content is not None:
-            sent["Content-Type"] = "application/json"
+            request_headers["Content-Type"] = "application/json"
         method, url = "GET" if document is None else "POST", self._server.url + path
         with _translated():
             async with asyncio.timeout(self._settings.timeout):
-                request = self._client.build_request(method, url, content=content, headers=sent)
+                request = self._client.build_request(method, url, content=content, headers=request_headers)
                 response = await self._client.send(request, stream=True)
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
@@ -130,14 +136,14 @@ class Upstream:
             await response.aclose()
         if response.status_code >= 400:
             answer = {"error": answer.get("error", "the chat server refused it")}
-        after = response.headers.get("retry-after", "")
-        headers = {"Retry-After": after} if after.isdecimal() and len(after) < 6 else {}
+        retry_after = response.headers.get("retry-after", "")
+        headers = {"Retry-After": retry_after} if retry_after.isdecimal() and len(retry_after) < 6 else {}
         return response.status_code, answer, headers
 
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Make `Refused` of the HTTP library's errors."""
+    """Turn errors of the HTTP library into `Refused`."""
     try:
         yield
     except (httpx.TimeoutException, TimeoutError):
@@ -148,7 +154,7 @@ def _translated() -> Iterator[None]:
 
 
 def choices_of(answer: Mapping[str, Any], field: str) -> list[dict[str, Any]]:
-    """The choices of a reply ("message") or of a chunk of one ("delta"); `Refused` (502) for another form."""
+    """Return the choices of a reply (`field` "message") or a chunk ("delta"); raise `Refused` (502) if malformed."""
     choices = answer.get("choices", [])
     if not isinstance(choices, list) or len(choices) > _MOST_CHOICES:
         raise _bad("choices that are not a short list")
