@@ -151,7 +151,7 @@ class SamplingOptions:
 class BudgetOptions:
     """What guarding may cost at most."""
 
-    PANEL: ClassVar[str] = "TokenBudget"
+    PANEL: ClassVar[str] = "Budget"
 
     max_interventions: Annotated[int, Option(help="Generate the rest unguarded after this many interventions.")] = 20
     max_retries: Annotated[int, Option(help="Retries at the same position; then the best of them is accepted.")] = 3
