@@ -71,7 +71,7 @@ def fleiss_kappa(ratings: Ratings) -> float:
 
 
 def majority_agreement(ratings: Ratings) -> float:
-    """Return the share of labels that are the most frequent of their item: [1 / number of categories, 1], 1 = all agree.
+    """Return the share of labels that agree with their item's majority: [1 / number of categories, 1], 1 = all agree.
 
     This is not corrected for chance. Items with one label or a tie for the most frequent one do not count.
 
