@@ -186,7 +186,7 @@ class KnowledgeBase:
         return [FoundArgument(_argument(*argument), id, text) for id, text, *argument in rows]
 
     def _counts(self, query: str) -> dict[str, int]:
-        """Return the content words of the query with the number of arguments and topics that have them, rarest first."""
+        """Count the arguments and topics that have each content word of the query; return them, rarest first."""
         tables = ("argument_words", "topic_words")
         sql = " + ".join(f"(SELECT COUNT(*) FROM {table} WHERE {table} MATCH ?1)" for table in tables)
         counts = {}

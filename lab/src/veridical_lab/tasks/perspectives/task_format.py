@@ -30,7 +30,7 @@ __all__ = [
 
 INTRODUCTION = "introduction"
 VALUE_ENDS = ('",', '"}', '" }', '"\n', '" \n', '"]')
-"""Strings that end the value of a key; inside a value, JSON escapes the quote."""
+"""Strings that end the value of a key. Inside a value JSON escapes quotes, so only `\\",` can be in there."""
 
 
 @dataclass(frozen=True, slots=True)
