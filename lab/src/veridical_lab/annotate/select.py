@@ -97,9 +97,9 @@ def obvious(item: Example) -> str | None:
 
 def _is_date(phrase: str) -> bool:
     text = phrase.lower()
-    date_words = {text[word.start : word.end] for word in words(text)}
-    year = any(len(word) == 4 and word.isdecimal() and 1000 <= int(word) <= 2100 for word in date_words)
-    return bool(date_words & {*MONTHS, *WEEKDAYS}) or (year and quantities.is_value(text.strip()))
+    phrase_words = {text[word.start : word.end] for word in words(text)}
+    year = any(len(word) == 4 and word.isdecimal() and 1000 <= int(word) <= 2100 for word in phrase_words)
+    return bool(phrase_words & {*MONTHS, *WEEKDAYS}) or (year and quantities.is_value(text.strip()))
 
 
 def _is_name(text: str, span: Span) -> bool:
